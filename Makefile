@@ -1,0 +1,60 @@
+# Every target is one or two plain commands; what they do is decided in Python.
+# In an environment that is already active, keeping its torch: make demo VENV=$VIRTUAL_ENV TORCH=torch
+PYTHON ?= python3
+VENV ?= .venv
+TORCH ?= -r requirements/torch.txt
+
+BIN := $(VENV)/bin
+READY := $(VENV)/.headroom-installed
+CODE := sweep.py sweeper models tasks hydra_plugins tests
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo figures test lint format check lock clean
+
+help: ## Show this list
+	@echo "usage: make TARGET [PYTHON=python3] [VENV=.venv] [TORCH=torch==VERSION]"; echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-10s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(READY) ## Make the environment (VENV) and install the locked versions into it
+
+demo: $(READY) ## Train Figure 1 at demo scale on the embedded data and draw it (minutes, CPU only)
+	$(BIN)/python sweep.py -m experiment=fig1
+
+figures: $(READY) ## Collect and draw every planned experiment again from what its runs left
+	$(BIN)/python -m sweeper collect
+	$(BIN)/python -m sweeper draw
+
+test: $(READY) ## Run the tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+lint: $(READY) ## Check style (ruff), types (mypy) and the direction of imports (import-linter)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY) ## Format the code, and mend what ruff can mend
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+check: lint test ## Everything that must pass before a change is merged
+
+lock: $(READY) ## Renew requirements/lock.txt from pyproject.toml (where pip finds a CPU build of torch)
+	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --extra dev \
+	  --constraint requirements/torch.txt --unsafe-package torch --unsafe-package pip \
+	  --generate-hashes --strip-extras --no-emit-index-url --no-emit-find-links \
+	  --no-emit-trusted-host --no-emit-options --output-file requirements/lock.txt pyproject.toml
+
+clean: ## Remove caches and build files; outputs/ and the environment stay
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# torch comes apart from the lock: its builds have hashes of their own (see requirements/torch.txt).
+$(READY): requirements/lock.txt requirements/torch.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
+	  "PYTHON=$(PYTHON): expected Python 3.11 or later; name one, as in make install PYTHON=python3.11.")'
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
+	@echo "Installing into $(VENV): once, a few minutes."
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r requirements/lock.txt
+	$(BIN)/python -m pip install --quiet $(TORCH)
+	@touch $@

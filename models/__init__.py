@@ -1,0 +1,1 @@
+"""Plain PyTorch models whose head size is free of their embedding size."""

@@ -1,0 +1,126 @@
+"""Collaborative attention: heads that share their query and key projections (Cordonnier et al. 2020).
+
+Symbols as in `multi_head`, and S shared_size, the paper's D~_k: all heads read the same queries and
+keys of size S, and head i weighs their coordinates with a mixing vector m_i of its own:
+
+    logits of head i = X W_Q diag(m_i) (X W_K)^T / sqrt(P)
+
+so that a head's logits have rank up to S while S counts once, not once per head. Values and the
+output are those of multi-head attention, which is the case S = heads * head_size with m_i one on
+the coordinates of head i and zero elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.attention.multi_head import MultiHeadAttention
+from models.initialisation import glorot_uniform_
+
+
+class CollaborativeAttention(nn.Module):
+    """Shared queries and keys of size `shared_size`, by default heads * head_size.
+
+    With `bias`, queries have one, in the form in which it acts: a content bias vector per head that
+    adds to the logits of each key. A bias of the keys would cancel in the softmax.
+    """
+
+    def __init__(
+        self,
+        embedding_size: int,
+        heads: int,
+        head_size: int,
+        *,
+        bias: bool = False,
+        dropout: float = 0.0,
+        shared_size: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.heads, self.head_size, self.dropout = heads, head_size, dropout
+        width = heads * head_size
+        shared_size = width if shared_size is None else shared_size
+        self.query = nn.Linear(embedding_size, shared_size, bias=False)
+        self.key = nn.Linear(embedding_size, shared_size, bias=False)
+        self.mixing = nn.Parameter(torch.empty(heads, shared_size))
+        self.content_bias = nn.Parameter(torch.zeros(heads, embedding_size)) if bias else None
+        self.value = nn.Linear(embedding_size, width, bias=bias)
+        self.output = nn.Linear(width, embedding_size, bias=bias)
+        for projection in (self.query, self.key, self.value, self.output):
+            glorot_uniform_(projection)
+        # S terms of this variance add up to what the head_size terms of a standard head do.
+        nn.init.normal_(self.mixing, std=math.sqrt(head_size / shared_size))
+
+    def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None) -> Tensor:
+        """Return x_BTD; in the mask (query, key) is True where a query may attend to a key."""
+        q_BHTS = self.query(x_BTD).unsqueeze(1) * self.mixing.unsqueeze(1)
+        k_BHTS = self.key(x_BTD).unsqueeze(1).expand_as(q_BHTS)
+        v_BHTP = self.value(x_BTD).unflatten(-1, (self.heads, self.head_size)).transpose(1, 2)
+        # The scale is of the head size whatever S is: fewer shared coordinates stand for the same
+        # products. (The authors' code divides by sqrt(S / heads), which sharpens compressed heads.)
+        scale = 1 / math.sqrt(self.head_size)
+        context_BHTP = F.scaled_dot_product_attention(
+            q_BHTS,
+            k_BHTS,
+            v_BHTP,
+            attn_mask=self._with_content_bias(x_BTD, mask_B1TT, scale),
+            dropout_p=self.dropout if self.training else 0.0,
+            scale=scale,
+        )
+        output_BTD: Tensor = self.output(context_BHTP.transpose(1, 2).flatten(2))
+        return output_BTD
+
+    def _with_content_bias(
+        self, x_BTD: Tensor, mask_B1TT: Tensor | None, scale: float
+    ) -> Tensor | None:
+        """Return what is added to the logits_BHTT where there is a bias, else the mask itself."""
+        if self.content_bias is None:
+            return mask_B1TT
+        bias_BTH = F.linear(x_BTD, self.content_bias) * scale
+        bias_BH1T = bias_BTH.transpose(1, 2).unsqueeze(2)
+        if mask_B1TT is None:
+            return bias_BH1T.expand(-1, -1, x_BTD.shape[1], -1)
+        return torch.where(mask_B1TT, bias_BH1T, -math.inf)
+
+    @classmethod
+    def from_multi_head(cls, attention: MultiHeadAttention) -> CollaborativeAttention:
+        """Return the collaborative attention of full shared size that computes the same."""
+        w_q, w_k, _ = attention.qkv.weight.chunk(3)
+        own = torch.eye(attention.heads, dtype=w_q.dtype, device=w_q.device)
+        mixing_HS = own.repeat_interleave(attention.head_size, dim=1)
+        return cls.from_factors(attention, w_q.T, mixing_HS, w_k.T)
+
+    @classmethod
+    @torch.no_grad()
+    def from_factors(
+        cls, attention: MultiHeadAttention, query_DS: Tensor, mixing_HS: Tensor, key_DS: Tensor
+    ) -> CollaborativeAttention:
+        """Return `attention` with its query-key products replaced by factors of them.
+
+        query_DS diag(m_i) key_DS^T stands for the product W_Q^i W_K^iT of head i, unscaled; the
+        content bias, values and output are the attention's own.
+        """
+        weight, has_bias = attention.qkv.weight, attention.qkv.bias is not None
+        made = cls(
+            weight.shape[1],
+            attention.heads,
+            attention.head_size,
+            bias=has_bias,
+            dropout=attention.dropout,
+            shared_size=query_DS.shape[1],
+        ).to(weight)
+        made.query.weight.copy_(query_DS.T)
+        made.mixing.copy_(mixing_HS)
+        made.key.weight.copy_(key_DS.T)
+        made.value.weight.copy_(weight.chunk(3)[2])
+        made.output.load_state_dict(attention.output.state_dict())
+        if made.content_bias is not None:
+            bias_q, _, bias_v = attention.qkv.bias.chunk(3)
+            w_k_HPD = weight.chunk(3)[1].unflatten(0, (made.heads, made.head_size))
+            bias_q_HP = bias_q.unflatten(0, (made.heads, made.head_size))
+            made.content_bias.copy_(torch.einsum("hp,hpd->hd", bias_q_HP, w_k_HPD))
+            made.value.bias.copy_(bias_v)
+        return made.train(attention.training)

@@ -1,0 +1,74 @@
+"""What a token is at the foot of a model: its vector, its position's and its type's, added up.
+
+Shapes: B batch, T positions, D embedding_size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+_LONGEST_TIMESCALE = 1.0e4  # positions; wavelengths run from 2 pi to 2 pi times this
+
+
+class TokenEmbedding(nn.Module):
+    """A Decoder's: vectors of unit variance (N(0, d^-0.5) times sqrt(d)) plus sinusoids.
+
+    As in tensor2tensor, the weight itself is small, so that it can serve as the softmax's too.
+    """
+
+    def __init__(self, vocabulary_size: int, embedding_size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocabulary_size, embedding_size))
+        nn.init.normal_(self.weight, std=embedding_size**-0.5)
+
+    def forward(self, tokens_BT: Tensor, positions_BT: Tensor) -> Tensor:
+        embedding_size = self.weight.shape[1]
+        tokens_BTD = F.embedding(tokens_BT, self.weight) * math.sqrt(embedding_size)
+        return tokens_BTD + sinusoids(positions_BT, embedding_size).to(tokens_BTD.dtype)
+
+
+def sinusoids(positions_BT: Tensor, embedding_size: int) -> Tensor:
+    """Return x_BTD: sines in the first half of D, cosines in the second, a zero if D is odd.
+
+    They come from position ids, not from places in the row, so that they restart with each segment
+    (tensor2tensor, add_timing_signal_1d_given_position).
+    """
+    count = embedding_size // 2
+    step = math.log(_LONGEST_TIMESCALE) / max(count - 1, 1)
+    rates = torch.exp(torch.arange(count, device=positions_BT.device) * -step)
+    angles = positions_BT.unsqueeze(-1) * rates
+    return F.pad(torch.cat((angles.sin(), angles.cos()), dim=-1), (0, embedding_size % 2))
+
+
+class TypedEmbedding(nn.Module):
+    """An Encoder's: token, position and type each have a learned vector; LayerNorm, dropout (BERT).
+
+    A row has at most `positions` positions, numbered from its start.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        embedding_size: int,
+        *,
+        positions: int,
+        types: int,
+        epsilon: float,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(vocabulary_size, embedding_size)
+        self.positions = nn.Embedding(positions, embedding_size)
+        self.types = nn.Embedding(types, embedding_size)
+        self.norm = nn.LayerNorm(embedding_size, eps=epsilon)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, tokens_BT: Tensor, types_BT: Tensor) -> Tensor:
+        positions_TD = self.positions.weight[: tokens_BT.shape[1]]
+        x_BTD = self.tokens(tokens_BT) + self.types(types_BT) + positions_TD
+        embedded_BTD: Tensor = self.dropout(self.norm(x_BTD))
+        return embedded_BTD

@@ -1,0 +1,165 @@
+"""What BERT puts on an Encoder: the heads it is pre-trained with, and those it is fine-tuned with.
+
+Shapes: B batch, T positions, D embedding_size, V vocabulary, M masked tokens of a row, C classes,
+N rows of any kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.cross_entropy import IGNORED, linear_cross_entropy
+from models.initialisation import truncated_normal_
+from models.transformer import Encoder
+
+
+def _dense(inputs: int, outputs: int) -> nn.Linear:
+    layer = nn.Linear(inputs, outputs)
+    truncated_normal_(layer)
+    return layer
+
+
+class Pooler(nn.Module):
+    """Sums up a row by its first position: dense and tanh."""
+
+    def __init__(self, embedding_size: int) -> None:
+        super().__init__()
+        self.dense = _dense(embedding_size, embedding_size)
+
+    def forward(self, hidden_BTD: Tensor) -> Tensor:
+        return torch.tanh(self.dense(hidden_BTD[:, 0]))
+
+
+class MaskedTokenHead(nn.Module):
+    """Says which token was masked: dense, gelu, LayerNorm, then a softmax layer.
+
+    The softmax layer has a bias of its own and the weight of the token embedding, which is handed
+    in at each call.
+    """
+
+    def __init__(self, vocabulary_size: int, embedding_size: int) -> None:
+        super().__init__()
+        self.dense = _dense(embedding_size, embedding_size)
+        self.norm = nn.LayerNorm(embedding_size, eps=1.0e-12)
+        self.bias = nn.Parameter(torch.zeros(vocabulary_size))
+
+    def logits(self, hidden_ND: Tensor, weight_VD: Tensor) -> Tensor:
+        """Return logits_NV; further axes before the last are rows too."""
+        return F.linear(self._transformed(hidden_ND), weight_VD, self.bias)
+
+    def loss(self, hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor) -> Tensor:
+        """Return the sum of nats over the targets that are not IGNORED."""
+        return linear_cross_entropy(self._transformed(hidden_ND), weight_VD, targets_N, self.bias)
+
+    def _transformed(self, hidden_ND: Tensor) -> Tensor:
+        hidden_ND = self.norm(F.gelu(self.dense(hidden_ND)))
+        return hidden_ND
+
+
+class _EncoderModel(nn.Module):
+    """An Encoder, which may be a trained one, under new heads."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.vocabulary_size, self.embedding_size = encoder.embedding.tokens.weight.shape
+
+    def embedding_parameters(self) -> list[nn.Parameter]:
+        """Return the encoder's token, position and type embeddings."""
+        return self.encoder.embedding_parameters()
+
+
+class PretrainingModel(_EncoderModel):
+    """Learns to restore masked tokens and to tell whether two texts belong together.
+
+    Its parameters are those that the paper's Tables 1 to 3 count.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__(encoder)
+        self.pooler = Pooler(self.embedding_size)
+        self.masked_tokens = MaskedTokenHead(self.vocabulary_size, self.embedding_size)
+        self.next_sentence = _dense(self.embedding_size, 2)
+
+    def forward(self, tokens_BT: Tensor, types_BT: Tensor, real_BT: Tensor) -> Tensor:
+        """Return hidden_BTD of the encoder, for the methods below."""
+        hidden_BTD: Tensor = self.encoder(tokens_BT, types_BT, real_BT)
+        return hidden_BTD
+
+    def token_logits(self, hidden_BTD: Tensor, places_BM: Tensor) -> Tensor:
+        """Return logits_BMV of the tokens at the given positions."""
+        weight_VD = self.encoder.embedding.tokens.weight
+        return self.masked_tokens.logits(_at(hidden_BTD, places_BM), weight_VD)
+
+    def token_loss(
+        self, hidden_BTD: Tensor, places_BM: Tensor, targets_BM: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the sum of nats over the masked tokens and their number.
+
+        A row with fewer than M masked tokens is filled up with targets IGNORED, at any position.
+        """
+        hidden_ND, targets_N = _at(hidden_BTD, places_BM).flatten(0, 1), targets_BM.flatten()
+        weight_VD = self.encoder.embedding.tokens.weight
+        nats = self.masked_tokens.loss(hidden_ND, weight_VD, targets_N)
+        return nats, (targets_N != IGNORED).sum()
+
+    def next_logits(self, hidden_BTD: Tensor) -> Tensor:
+        """Return logits_B2: 0, the second text follows the first; 1, it is a random one."""
+        logits_B2: Tensor = self.next_sentence(self.pooler(hidden_BTD))
+        return logits_B2
+
+
+class Classifier(_EncoderModel):
+    """Says which of C classes a row is of."""
+
+    def __init__(self, encoder: Encoder, *, classes: int, dropout: float) -> None:
+        super().__init__(encoder)
+        self.pooler = Pooler(self.embedding_size)
+        self.dropout = nn.Dropout(dropout)
+        self.classes = _dense(self.embedding_size, classes)
+
+    def forward(self, tokens_BT: Tensor, types_BT: Tensor, real_BT: Tensor) -> Tensor:
+        """Return logits_BC."""
+        hidden_BTD = self.encoder(tokens_BT, types_BT, real_BT)
+        logits_BC: Tensor = self.classes(self.dropout(self.pooler(hidden_BTD)))
+        return logits_BC
+
+
+class SpanFinder(_EncoderModel):
+    """Says where in a row an answer starts and where it ends."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__(encoder)
+        self.ends = _dense(self.embedding_size, 2)
+
+    def forward(
+        self, tokens_BT: Tensor, types_BT: Tensor, real_BT: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the logits_BT of the answer's first token and those of its last."""
+        start_BT, end_BT = self.ends(self.encoder(tokens_BT, types_BT, real_BT)).unbind(-1)
+        return start_BT, end_BT
+
+
+def load_pretrained(model: nn.Module, state: Mapping[str, Tensor]) -> list[str]:
+    """Copy into `model` what a PretrainingModel's state holds for it; return the names it lacks.
+
+    The lacking ones are the fine-tuning head's own. A state without the whole encoder is a
+    ValueError.
+    """
+    lacking = [name for name in model.state_dict() if name not in state]
+    if lost := [name for name in lacking if name.startswith("encoder.")]:
+        raise ValueError(
+            f"the pre-trained weights lack {len(lost)} of the encoder's: {lost[0]} ..."
+        )
+    model.load_state_dict({n: state[n] for n in model.state_dict() if n in state}, strict=False)
+    return lacking
+
+
+def _at(hidden_BTD: Tensor, places_BM: Tensor) -> Tensor:
+    """Return the hidden vectors at the given positions of each row."""
+    index_BMD = places_BM.unsqueeze(-1).expand(-1, -1, hidden_BTD.shape[-1])
+    return hidden_BTD.gather(1, index_BMD)

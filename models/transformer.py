@@ -1,0 +1,161 @@
+"""The two Transformers of the paper: LM1B's language model and BERT's encoder.
+
+They share attention, feed-forward and block, and differ in what this file spells out.
+
+Shapes: B batch, T positions, D embedding_size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.attention.multi_head import MultiHeadAttention
+from models.block import Block
+from models.cross_entropy import IGNORED, linear_cross_entropy
+from models.embedding import TokenEmbedding, TypedEmbedding
+from models.feed_forward import FeedForward
+from models.initialisation import truncated_normal_
+from models.mask import attention_mask
+
+AttentionBuilder = Callable[..., nn.Module]
+"""Called as `builder(embedding_size, heads, head_size, bias=..., dropout=...)` for each layer: an
+attention variant, or a `functools.partial` of one with its own options."""
+
+
+class Decoder(nn.Module):
+    """Pre-LN blocks under a causal mask; sinusoidal positions; attention and softmax without bias.
+
+    As in tensor2tensor, which the paper trained its LM1B models with.
+
+    `blocks` are its layers, of one shape each, for whoever compiles or shards them.
+    """
+
+    def __init__(  # noqa: PLR0913  (a keyword for each thing that makes one model another)
+        self,
+        *,
+        vocabulary_size: int,
+        layers: int,
+        embedding_size: int,
+        heads: int,
+        head_size: int,
+        feedforward_size: int,
+        activation: str = "relu",
+        dropout: float = 0.0,
+        tie_embeddings: bool = True,
+        attention: AttentionBuilder = MultiHeadAttention,
+    ) -> None:
+        super().__init__()
+        epsilon = 1.0e-6  # tensor2tensor's
+        self.embedding = TokenEmbedding(vocabulary_size, embedding_size)
+        self.dropout = nn.Dropout(dropout)
+        self.blocks = nn.ModuleList(
+            Block(
+                embedding_size,
+                attention(embedding_size, heads, head_size, bias=False, dropout=dropout),
+                FeedForward(
+                    embedding_size, feedforward_size, activation=activation, dropout=dropout
+                ),
+                norm="pre",
+                epsilon=epsilon,
+                dropout=dropout,
+            )
+            for _ in range(layers)
+        )
+        self.final_norm = nn.LayerNorm(embedding_size, eps=epsilon)
+        self.softmax = None if tie_embeddings else TokenEmbedding(vocabulary_size, embedding_size)
+
+    def forward(self, tokens_BT: Tensor, segments_BT: Tensor, positions_BT: Tensor) -> Tensor:
+        """Return hidden_BTD after the final LayerNorm.
+
+        A position attends to itself and to earlier positions of its own segment; segment 0 is
+        padding. Positions count from 0 within each segment.
+        """
+        mask_B1TT = attention_mask(segments_BT, causal=True)
+        x_BTD = self.dropout(self.embedding(tokens_BT, positions_BT))
+        for block in self.blocks:
+            x_BTD = block(x_BTD, mask_B1TT)
+        hidden_BTD: Tensor = self.final_norm(x_BTD)
+        return hidden_BTD
+
+    def logits(self, hidden_BTD: Tensor) -> Tensor:
+        """Return logits_BTV of the next token at every position."""
+        return F.linear(hidden_BTD, self._softmax_weight())
+
+    def loss(self, hidden_BTD: Tensor, targets_BT: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the sum of nats over the targets and their number, leaving out targets IGNORED."""
+        hidden_ND, targets_N = hidden_BTD.flatten(0, 1), targets_BT.flatten()
+        nats = linear_cross_entropy(hidden_ND, self._softmax_weight(), targets_N)
+        return nats, (targets_BT != IGNORED).sum()
+
+    def embedding_parameters(self) -> list[nn.Parameter]:
+        """Return the token embedding, and the softmax matrix where it is not the same one."""
+        untied = [] if self.softmax is None else [self.softmax.weight]
+        return [self.embedding.weight, *untied]
+
+    def _softmax_weight(self) -> Tensor:
+        return (self.softmax or self.embedding).weight
+
+
+class Encoder(nn.Module):
+    """BERT without its heads: post-LN blocks that see both ways, learned positions, all biases.
+
+    `blocks` as in Decoder. A row has at most `positions` tokens.
+    """
+
+    def __init__(  # noqa: PLR0913  (a keyword for each thing that makes one model another)
+        self,
+        *,
+        vocabulary_size: int,
+        layers: int,
+        embedding_size: int,
+        heads: int,
+        head_size: int,
+        feedforward_size: int,
+        activation: str = "gelu",
+        dropout: float = 0.0,
+        positions: int = 512,
+        types: int = 2,
+        attention: AttentionBuilder = MultiHeadAttention,
+    ) -> None:
+        super().__init__()
+        epsilon = 1.0e-12  # BERT's
+        self.embedding = TypedEmbedding(
+            vocabulary_size,
+            embedding_size,
+            positions=positions,
+            types=types,
+            epsilon=epsilon,
+            dropout=dropout,
+        )
+        self.blocks = nn.ModuleList(
+            Block(
+                embedding_size,
+                attention(embedding_size, heads, head_size, bias=True, dropout=dropout),
+                # Unlike tensor2tensor, BERT drops no activations.
+                FeedForward(embedding_size, feedforward_size, activation=activation, dropout=0.0),
+                norm="post",
+                epsilon=epsilon,
+                dropout=dropout,
+            )
+            for _ in range(layers)
+        )
+        self.apply(truncated_normal_)
+
+    def forward(self, tokens_BT: Tensor, types_BT: Tensor, real_BT: Tensor) -> Tensor:
+        """Return hidden_BTD; `real_BT` is True where a token is one and not padding.
+
+        Real positions attend to all real positions of their row, and padding only to padding.
+        """
+        mask_B1TT = attention_mask(real_BT, causal=False)
+        x_BTD: Tensor = self.embedding(tokens_BT, types_BT)
+        for block in self.blocks:
+            x_BTD = block(x_BTD, mask_B1TT)
+        return x_BTD
+
+    def embedding_parameters(self) -> list[nn.Parameter]:
+        """Return the token, position and type embeddings."""
+        tables = (self.embedding.tokens, self.embedding.positions, self.embedding.types)
+        return [parameter for table in tables for parameter in table.parameters()]

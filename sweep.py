@@ -1,0 +1,21 @@
+"""Train a grid of Transformers and draw what head size is worth.
+
+    python sweep.py model.heads=8                                      one run
+    python sweep.py -m model.heads=4,8,16,32 model.head_size=32        a grid
+    python sweep.py -m experiment=fig1 scale=demo seed=0,1,2           everything Figure 1 needs
+    python sweep.py -m experiment=fig1 hydra.sweeper.dry_run=true      the plan, nothing started
+
+Typed again, the same command continues where it stopped. conf/ holds every value, with a comment.
+"""
+
+import hydra
+
+
+@hydra.main(config_path="conf", config_name="config", version_base="1.3")
+def main(_: object) -> None:
+    """Hydra parses the command line; the sweeper it finds in hydra_plugins/ does the rest."""
+    raise AssertionError("hydra.mode is MULTIRUN: the sweeper never calls the task function")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""`python -m sweeper status | collect | draw [experiment ...]`: states; tables; figures."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from sweeper.store.errors import UserError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; the exit code."""
+    options = _parser().parse_args(arguments)
+    console = Console(highlight=False)
+    try:
+        code: int = options.command(console, options)
+        return code
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _status(console: Console, options: argparse.Namespace) -> int:
+    from sweeper.status import lines, print_status, watch
+
+    if options.watch:
+        watch(console, options.outputs, options.experiments, every=options.all)
+        return 0
+    found = list(lines(options.outputs, options.experiments))
+    if options.json:
+        print(json.dumps([line.described() for line in found], indent=1))
+    else:
+        print_status(console, found, every=options.all)
+    return 0
+
+
+def _collect(console: Console, options: argparse.Namespace) -> int:
+    from sweeper.results import claims, collect
+
+    paths = collect.write_tables(options.outputs, options.experiments or None)
+    for line in claims.report(options.outputs, options.experiments or None):
+        console.print(Text(line))
+    return _told(console, paths)
+
+
+def _draw(console: Console, options: argparse.Namespace) -> int:
+    from sweeper.results import draw
+
+    return _told(console, draw.write_figures(options.outputs, options.experiments or None))
+
+
+def _told(console: Console, paths: Sequence[Path]) -> int:
+    for path in paths:
+        console.print(Text(str(path)))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m sweeper", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="command")
+    for name, command, told in (
+        ("status", _status, "what is running, done, failed and why"),
+        ("collect", _collect, "write the table of each experiment and judge its claims"),
+        ("draw", _draw, "draw the figures of each experiment from its records"),
+    ):
+        sub = commands.add_parser(name, help=told, description=told)
+        sub.add_argument(
+            "experiments",
+            nargs="*",
+            metavar="experiment",
+            help="which experiments (default: all that were planned)",
+        )
+        sub.add_argument(
+            "--outputs",
+            type=Path,
+            default=Path("outputs"),
+            metavar="DIR",
+            help="where the sweep wrote (default: %(default)s)",
+        )
+        sub.set_defaults(command=command)
+        if name == "status":
+            sub.add_argument("--all", action="store_true", help="also list runs new and done")
+            sub.add_argument("--json", action="store_true", help="print plain data for programs")
+            sub.add_argument("--watch", action="store_true", help="refresh until Ctrl-C")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""The other side of the house: a process that knows models and tasks, asked by lines of JSON.
+
+The sweeper never imports torch. What a config amounts to (its size, its data) and the warm forking
+of jobs are asked of `python -m tasks.serve`, which is started when the first question comes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from sweeper.store.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[1]
+# Set before any numeric library loads: threads of several processes spin against each other.
+SINGLE_THREADED = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+
+
+class ModelProcess:
+    """A lazily started `tasks.serve`. Close it, or use it as a context manager."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self._numbers = itertools.count(1)
+        self._answers: dict[int, queue.SimpleQueue[dict[str, Any]]] = {}
+        self._lock = threading.Lock()
+        self.exits: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
+        """(request id, exit code) of forked jobs, as they end."""
+
+    def __enter__(self) -> ModelProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ask(self, questions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Send questions, wait for all their answers, in order.
+
+        Raises:
+            UserError: the process ended before it had answered.
+        """
+        waiting = [self._send(question) for question in questions]
+        return [self._answer(number) for number in waiting]
+
+    def fork(
+        self, target: str, argument: Path, *, environment: Mapping[str, str], log: Path
+    ) -> tuple[int, int]:
+        """Start a job in a fresh process; its (request id, pid). The id comes back in `exits`."""
+        number = self._send(
+            {
+                "op": "fork",
+                "target": target,
+                "argument": str(argument),
+                "environment": dict(environment),
+                "log": str(log),
+            }
+        )
+        answer = self._answer(number)
+        if "error" in answer:
+            raise UserError(str(answer["error"]))
+        return number, int(answer["pid"])
+
+    def signal(self, job: int, number: int) -> None:
+        """Send a signal to a forked job by its request id."""
+        self.ask([{"op": "signal", "of": job, "signal": number}])
+
+    def close(self) -> None:
+        """Let the process go; jobs it has forked live on."""
+        process, self._process = self._process, None
+        if process is not None and process.stdin is not None:
+            process.stdin.close()
+
+    def _send(self, question: Mapping[str, Any]) -> int:
+        process = self._started()
+        number = next(self._numbers)
+        with self._lock:
+            self._answers[number] = queue.SimpleQueue()
+            assert process.stdin is not None
+            try:
+                process.stdin.write(json.dumps({"id": number, **question}) + "\n")
+                process.stdin.flush()
+            except BrokenPipeError:
+                raise self._gone() from None
+        return number
+
+    def _answer(self, number: int) -> dict[str, Any]:
+        answer = self._answers[number].get()
+        del self._answers[number]
+        if answer.get("gone"):
+            raise self._gone()
+        return answer
+
+    def _started(self) -> subprocess.Popen[str]:
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tasks.serve"],
+                cwd=ROOT,
+                text=True,
+                bufsize=1,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, **SINGLE_THREADED},
+                start_new_session=True,  # Ctrl-C is this side's to hand on, not the terminal's
+            )
+            threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
+        return self._process
+
+    def _listen(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            message = json.loads(line)
+            if "exited" in message:
+                self.exits.put((message["id"], message["exited"]))
+            elif "id" in message:
+                self._answers[message["id"]].put(message)
+        for waiting in list(self._answers.values()):
+            waiting.put({"gone": True})
+
+    def _gone(self) -> UserError:
+        return UserError(
+            "the model process ended unexpectedly; `python -m tasks.serve` by hand shows why."
+        )

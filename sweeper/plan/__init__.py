@@ -1,0 +1,1 @@
+"""Decides what to run: experiments as data, grids, matching, identity, the plan."""

@@ -1,0 +1,90 @@
+"""Parameter matching: the whole number under one key that brings a model to a given size.
+
+The count is asked of real models only. It never falls as the key grows, and in every key it is a
+polynomial of degree two at most over most variants, so a parabola through three builds names the
+solution, two more builds confirm it, and bisection takes over where they do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sweeper.store.errors import UserError
+
+LARGEST = 2**20
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A whole number and the count it achieves against its target."""
+
+    value: int
+    achieved: int
+    target: int
+
+    @property
+    def error(self) -> float:
+        """achieved / target - 1."""
+        return self.achieved / self.target - 1
+
+
+def solve(count: Callable[[int], int | None], target: int, *, step: int = 1) -> Solution:
+    """The multiple of `step` whose count is nearest to `target`.
+
+    Args:
+        count: the size a model has at a value of the key, or None where there is no such model.
+        target: the size asked for, at least 1.
+        step: only multiples of this are tried.
+
+    Raises:
+        UserError: no multiple of `step` gives a model at all.
+    """
+    sizes: dict[int, int] = {}
+
+    def at(multiple: int) -> int:
+        if multiple not in sizes:
+            size = count(multiple * step)
+            if size is None:
+                raise UserError(f"no model can be built with the value {multiple * step}")
+            sizes[multiple] = size
+        return sizes[multiple]
+
+    below = _last_not_above(at, target, _guess([at(1), at(2), at(3)], target))
+    best = min((below, below + 1), key=lambda m: (abs(at(m) - target), m)) if below else 1
+    return Solution(best * step, at(best), target)
+
+
+def _guess(first: list[int], target: int) -> int:
+    """Where the parabola through the counts at 1, 2, 3 reaches `target`, rounded down."""
+    slope, bend = first[1] - first[0], first[2] - 2 * first[1] + first[0]
+    # count(1 + t) = first[0] + t * slope + t (t - 1) / 2 * bend, solved for t >= 0 by bisection
+    low, high = 0, 1
+
+    def reached(t: int) -> bool:
+        return first[0] + t * slope + Fraction(t * (t - 1), 2) * bend > target
+
+    while high < LARGEST and not reached(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return 1 + low
+
+
+def _last_not_above(at: Callable[[int], int], target: int, guess: int) -> int:
+    """The largest multiple whose count is at most `target`; 0 if there is none."""
+    if at(1) > target:
+        return 0
+    low, high = 1, guess + 1
+    if guess > 1 and at(guess) <= target:
+        low = guess
+    while at(high) <= target:
+        low, high = high, 2 * high
+        if high > LARGEST:
+            raise UserError(f"no value up to {LARGEST:,} is large enough to reach {target:,}")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if at(middle) <= target else (low, middle)
+    return low

@@ -1,0 +1,76 @@
+"""What planning makes: drafts of points, points, the runs they share, and the plan of all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sweeper.plan.experiment import Arm, Experiment
+from sweeper.plan.sizes import Size
+
+
+@dataclass(frozen=True)
+class Matched:
+    """What a point was matched to, and how well."""
+
+    to: str
+    count: str
+    target: int
+    achieved: int
+    error: float
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A point before its seed: its values, its config, its model's size."""
+
+    arm: Arm
+    values: Mapping[str, Any]
+    config: Mapping[str, Any]
+    size: Size = field(default_factory=dict)
+    matched: Matched | None = None
+
+
+@dataclass(frozen=True)
+class Point:
+    """One setting on a curve, and the run that measures it."""
+
+    experiment: str
+    arm: str
+    seed: int
+    values: Mapping[str, Any]
+    run: str
+    matched: Matched | None
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training job. `names` are for people and dashboards; they are not its identity."""
+
+    id: str
+    config: Mapping[str, Any]
+    size: Size
+    names: Mapping[str, str]
+
+    @property
+    def tokens(self) -> int:
+        """Positions the run trains on."""
+        return int(self.config["trainer"]["steps"]) * int(self.config["task"]["batch_tokens"])
+
+    @property
+    def flops(self) -> int:
+        """Training FLOPs of the whole run."""
+        return self.tokens * self.size["flops_per_token"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of a sweep and the points that use them."""
+
+    scale: str
+    outputs: Path
+    experiments: Mapping[str, Experiment]
+    points: list[Point]
+    runs: Mapping[str, Run]

@@ -1,0 +1,124 @@
+"""The plan as a person reads it: each point, its size and match, its cost, its state."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sweeper.plan.grid import shown
+from sweeper.plan.plan import Plan, Point
+from sweeper.store.runs import State, Status
+
+# FLOP/s of one slot where no finished run says otherwise; only ever used for a rough time.
+ASSUMED_RATE = {"cpu": 2e10, "gpu": 1e14}
+
+
+def print_plan(
+    console: Console, plan: Plan, statuses: Mapping[str, Status], *, every_point: bool = True
+) -> None:
+    """Print the points of a plan, a row each with all its seeds, and the sum of it."""
+    for name, points in groupby(plan.points, key=lambda p: p.experiment):
+        experiment = plan.experiments[name]
+        rows = list(points)
+        if every_point:
+            console.print(Text(f"{name} ({plan.scale}): {experiment.title}", style="bold"))
+            console.print(_table(rows, plan, statuses))
+    used = len(plan.points) - len(plan.runs)
+    shared = f", {used} of them shared with another point" if used else ""
+    states = Counter(str(statuses[run].state) for run in plan.runs)
+    told = ", ".join(f"{n} {state}" for state, n in sorted(states.items()))
+    console.print(f"{len(plan.points)} points, {len(plan.runs)} runs{shared}: {told}.")
+
+
+def print_cost(
+    console: Console,
+    plan: Plan,
+    statuses: Mapping[str, Status],
+    *,
+    slots: int,
+    device: str,
+    rate: float | None,
+) -> None:
+    """Print what is left to train: FLOPs and an estimate of the time.
+
+    Args:
+        slots: runs executed at a time.
+        device: "cpu" or "gpu", for the assumption where nothing was measured.
+        rate: FLOP/s of one slot as measured on finished runs, or None.
+    """
+    left = [run for run in plan.runs.values() if statuses[run.id].state is not State.DONE]
+    if not left:
+        return
+    flops = sum(run.flops for run in left)
+    longest = max(run.flops for run in left)
+    speed = rate or ASSUMED_RATE[device]
+    seconds = max(flops / slots, longest) / speed
+    basis = "measured on finished runs" if rate else "assumed: no finished run to measure it on"
+    tokens = sum(run.tokens for run in left)
+    console.print(
+        f"To train: {len(left)} runs, {tokens:.3g} tokens, {flops:.3g} FLOPs; about "
+        f"{_duration(seconds)} with {slots} at a time at {speed:.2g} FLOP/s each ({basis})."
+    )
+
+
+def _table(points: list[Point], plan: Plan, statuses: Mapping[str, Status]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("arm", no_wrap=True)
+    table.add_column("point", no_wrap=True)
+    for column in ("params", "non-emb.", "FLOPs/token"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("matched to", overflow="fold")
+    table.add_column("state", overflow="fold")
+    owner: dict[str, str] = {}
+    for point in plan.points:
+        owner.setdefault(point.run, f"{point.experiment}/{point.arm}")
+    for _, seeds in groupby(points, key=lambda p: (p.arm, shown(p.values))):
+        same = list(seeds)
+        first, size = same[0], plan.runs[same[0].run].size
+        matched = first.matched
+        table.add_row(
+            first.arm,
+            shown(first.values) or "as configured",
+            millions(size["params_total"]),
+            millions(size["params_non_embedding"]),
+            millions(size["flops_per_token"]),
+            f"{matched.error:+.2%} of {matched.count} of {matched.to}" if matched else "",
+            _state(same, statuses, owner),
+        )
+    return table
+
+
+def _state(
+    points: Iterable[Point], statuses: Mapping[str, Status], owner: Mapping[str, str]
+) -> str:
+    words: Counter[str] = Counter()
+    for point in points:
+        status = statuses[point.run]
+        told = str(status.state)
+        if status.state in (State.FAILED, State.INTERRUPTED):
+            told += f" ({status.reason})"
+        first = owner[point.run]
+        if first != f"{point.experiment}/{point.arm}":
+            told += f", shared with {first}"
+        words[told] += 1
+    return "; ".join(f"{n} {told}" for told, n in words.items())
+
+
+def millions(number: float) -> str:
+    """4 significant digits and a unit: 29.38M, 812.0k."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= size:
+            return f"{number / size:.2f}{unit}"
+    return f"{number:g}"
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in (("years", 365 * 86400), ("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} seconds"

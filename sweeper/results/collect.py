@@ -1,0 +1,185 @@
+"""Collects what the runs of an experiment left on disk into one tidy table.
+
+A row is one (arm, point, seed) of the newest plan that has the experiment, whether its run is done or
+not; a run that several arms use has a row in each. Columns, in this order:
+
+    experiment, arm, point       names; the point in words, for example "heads=8 head_size=32"
+    seed                         of initial weights, data order and dropout
+    model.*                      the model as it was built, under its config keys; model.head_size is
+                                 the size itself even where the config says embedding_size / heads
+    other config keys            that the plan varies, for example task.sequence_length
+    params_total, params_embedding, params_non_embedding
+                                 numbers of trainable parameters
+    flops_per_token              training FLOPs per position: 3 x those of the forward matrix products
+    width                        heads x head_size: keys, and values, one layer has per position
+    matched_to                   what the point was given the size of, in words; empty if of nothing
+    match_count                  the column in which it was matched
+    match_error                  achieved / target - 1 in that column
+    steps, tokens_seen           optimizer steps, and positions trained on
+    <split>/<metric>             what was measured; losses are in nats per subword
+    seconds, tokens_per_second   wall time of training
+    device                       the machine in words
+    code                         the version of the program that trained the run, where it says so
+    state, reason                new, running, interrupted, failed or done, and why
+    run                          the id of the run: outputs/runs/<run>
+
+Sizes are those of the plan, so rows of unfinished runs have them too; what only a finished run can
+tell is empty there. Collecting reads only, and equal records give equal bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sweeper.results.table import Table, write_table
+from sweeper.store.errors import UserError, shown, wrong
+from sweeper.store.files import canonical
+from sweeper.store.plans import plans
+from sweeper.store.runs import Run, RunStore, State
+
+_SIZES = (
+    "params_total",
+    "params_embedding",
+    "params_non_embedding",
+    "flops_per_token",
+    "width",
+)
+_COLUMNS_BEFORE = ("experiment", "arm", "point", "seed")
+_COLUMNS_MATCH = ("matched_to", "match_count", "match_error", "steps", "tokens_seen")
+_COLUMNS_AFTER = ("seconds", "tokens_per_second", "device", "code", "state", "reason", "run")
+
+
+def write_tables(outputs: Path, experiments: Sequence[str] | None = None) -> list[Path]:
+    """Collects the experiments (all that were ever planned if None) and writes their tables.
+
+    Returns the paths of the .csv files.
+
+    Raises:
+        UserError: an experiment was never planned, or a plan cannot be read.
+    """
+    return [write_table(outputs, table) for table in collect(outputs, experiments)]
+
+
+def collect(outputs: Path, experiments: Sequence[str] | None = None) -> list[Table]:
+    """The tables of the experiments, from their newest plans and the records on disk."""
+    newest = {name: plan for plan in plans(outputs) for name in plan["experiments"]}
+    if not newest:
+        raise wrong("outputs", outputs, "a folder with a plan", "train something: python sweep.py")
+    for name in experiments or ():
+        if name not in newest:
+            known = ", ".join(shown(known, 80) for known in newest)
+            raise wrong("experiment", name, f"one that was planned ({known})", "choose one of them")
+    runs = _Runs(RunStore(outputs))
+    return [_table(name, newest[name], runs) for name in dict.fromkeys(experiments or newest)]
+
+
+class _Runs:
+    """The columns that a run's record fills, read once a run."""
+
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+        self._known: dict[str, dict[str, Any]] = {}
+
+    def cells(self, id: str) -> dict[str, Any]:
+        if id not in self._known:
+            self._known[id] = _cells(self._store.run(id))
+        return self._known[id]
+
+
+def _cells(run: Run) -> dict[str, Any]:
+    status = run.status()
+    cells: dict[str, Any] = {"run": run.id, "state": str(status.state), "reason": status.reason}
+    if status.state is State.NEW and not (run.path / "run.json").exists():
+        return cells
+    try:
+        record, result = run.record(), run.result()
+        cells |= {f"model.{key}": value for key, value in _leaves(record["config"]["model"])}
+        if result is not None:
+            fields = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device", "code")
+            cells |= {field: result.get(field) for field in fields}
+            cells |= result["metrics"]
+    except UserError as problem:
+        cells |= {"state": str(State.FAILED), "reason": str(problem)}
+    except (KeyError, TypeError, AttributeError) as problem:
+        reason = f"a file of the run lacks {shown(problem, 80)}"
+        cells |= {"state": str(State.FAILED), "reason": reason}
+    return cells
+
+
+def _table(name: str, plan: Mapping[str, Any], runs: _Runs) -> Table:
+    points = [point for point in plan["points"] if point["experiment"] == name]
+    swept = {key for point in points for key in point["values"]}
+    words = partial(_in_words, keys=swept)
+    rows = [
+        {
+            **{key: value for key, value in point["values"].items() if key != "seed"},
+            **runs.cells(point["run"]),
+            **_size(plan["runs"].get(point["run"], {}).get("size", {})),
+            **_match(point.get("matched")),
+            "experiment": name,
+            "arm": point["arm"],
+            "point": words(point["values"]),
+            "seed": point["seed"],
+        }
+        for point in points
+    ]
+    provenance = {key: plan.get(key) for key in ("number", "command", "scale")}
+    return Table(name, plan["experiments"][name], provenance, _columns(rows, swept), rows)
+
+
+def _size(size: Mapping[str, Any]) -> dict[str, Any]:
+    cells = {key: size[key] for key in _SIZES if key in size}
+    if "head_size" in size:
+        cells["model.head_size"] = size["head_size"]
+    return cells
+
+
+def _match(matched: Mapping[str, Any] | None) -> dict[str, Any]:
+    if not matched:
+        return {}
+    return {
+        "matched_to": str(matched["to"]),
+        "match_count": matched["count"],
+        "match_error": matched["error"],
+    }
+
+
+def _columns(rows: Sequence[Mapping[str, Any]], swept: Collection[str]) -> list[str]:
+    found = dict.fromkeys(key for row in rows for key in row)
+    named = {*_COLUMNS_BEFORE, *_SIZES, *_COLUMNS_MATCH, *_COLUMNS_AFTER}
+    free = sorted(key for key in found if key not in named)
+    model = [key for key in free if key.startswith("model.")]
+    metrics = [key for key in free if "/" in key and key not in swept]
+    other = [key for key in free if key not in model and key not in metrics]
+    sizes = [key for key in _SIZES if key in found]
+    return [*_COLUMNS_BEFORE, *model, *other, *sizes, *_COLUMNS_MATCH, *metrics, *_COLUMNS_AFTER]
+
+
+def _in_words(values: Mapping[str, Any], keys: Collection[str]) -> str:
+    """The values of a point, under the last parts of their keys where no two keys share one."""
+    ends = [key.rpartition(".")[2] for key in keys]
+    words = []
+    for key, value in values.items():
+        end = key.rpartition(".")[2]
+        name = end if ends.count(end) == 1 else key
+        words.append(f"{name}={_word(value)}")
+    return " ".join(words)
+
+
+def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, str | int | float) else canonical(value)
+
+
+def _word(value: Any) -> str:
+    return "null" if value is None else str(_plain(value))

@@ -1,0 +1,11 @@
+"""The figures, one file each, found by the experiment's `figure` key.
+
+A figure is a module with `draw(table) -> matplotlib.figure.Figure`. To add one, write
+`figures/<name>.py` and name it under `figure` in the experiment's yaml. The other modules here are
+what the figures share:
+
+    series   which points make a curve, and where they lie (numbers only, no drawing)
+    style    sizes, fonts, colours, and text that may hold anything
+    panel    one pair of axes: curves, scales, ticks, labels at the ends of lines
+    frame    what stands around the panels: title, legend, notes
+"""

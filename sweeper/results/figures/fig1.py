@@ -1,0 +1,124 @@
+"""Figure 1: the standard heuristic against heads of a fixed size, over everything size can mean.
+
+Above, as in the paper: (a) over total parameters, (b) over the embedding size. Below, the same points
+over (c) non-embedding parameters, (d) training FLOPs, (e) the width of keys and values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import cycle
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from sweeper.results.figures.frame import Entry, frame, notes_on
+from sweeper.results.figures.panel import Look, ends_fit, label_ends, prepare, scale
+from sweeper.results.figures.series import Mark, Series, marks, split
+from sweeper.results.figures.style import DOUBLE_COLUMN, PALETTE, RC, blank, plain, ramp
+from sweeper.results.points import Point, points, seed_spread
+from sweeper.results.table import Table
+
+TOP = ("params_total", "model.embedding_size")
+BOTTOM = ("params_non_embedding", "flops_per_token", "width")
+_TOP_PT, _BOTTOM_PT = 168.0, 122.0  # height of a row, axis labels included
+_TOP_ROOM, _BOTTOM_ROOM = (190.0, 130.0), (115.0, 85.0)  # what is left for a panel
+_FIXED, *_OTHERS = PALETTE[1], PALETTE[3], PALETTE[5], PALETTE[6]
+
+
+def series_of(table: Table, standard: str, fixed: str, matched: str) -> list[Series]:
+    """The standard arm as one series for each number of heads, every other arm as one series."""
+
+    def heads(point: Point) -> float | None:
+        return point.at("model.heads") if point.arm == standard else None
+
+    found = split(points(table, table.metric), by=heads)
+    order = {standard: 0, fixed: 2, matched: 3}
+    return sorted(found, key=lambda one: (order.get(one.arm, 1), one.key or 0.0))
+
+
+def draw(
+    table: Table, *, standard: str = "standard", fixed: str = "fixed", matched: str = "matched"
+) -> Figure:
+    """The figure, from a table with these arms; arms it lacks are left out, others added."""
+    series = series_of(table, standard, fixed, matched)
+    looks = _looks(series, standard, fixed, matched)
+    everything = points(table, table.metric)
+    spread = seed_spread(everything)
+
+    def over(column: str) -> list[list[Mark]]:
+        return [marks(one.points, column, spread) for one in series]
+
+    with rc_context(RC):
+        figure = blank(DOUBLE_COLUMN)
+        panels = _panels(figure)
+        for (column, axes), letter in zip(panels.items(), "abcde", strict=True):
+            room = _TOP_ROOM if column in TOP else _BOTTOM_ROOM
+            prepare(axes, column, table.metric, letter=letter)
+            every = [mark for curve in over(column) for mark in curve]
+            scale(axes, every, every, room=room, own=column in ("model.embedding_size", "width"))
+            for look, curve in zip(looks, over(column), strict=True):
+                look.draw(axes, curve)
+            if column not in (TOP[0], BOTTOM[0]):
+                axes.set_ylabel("")
+        first = panels[TOP[0]]
+        ends = [
+            (f"{one.key:g} heads", look.colour, curve[-1])
+            for one, look, curve in zip(series, looks, over(TOP[0]), strict=True)
+            if one.arm == standard and one.key is not None and curve
+        ]
+        direct = ends_fit(first, [end for *_, end in ends], _TOP_ROOM[1])
+        frame(
+            figure,
+            _TOP_PT + _BOTTOM_PT,
+            title=str(table.experiment.get("title") or table.name),
+            legend=_legend(table, series, looks, standard, direct),
+            notes=notes_on(table, everything, spread),
+        )
+        if direct:
+            label_ends(first, ends)
+    return figure
+
+
+def _panels(figure: Figure) -> dict[str, Axes]:
+    grid = figure.add_gridspec(2, 6, height_ratios=(_TOP_PT, _BOTTOM_PT))
+    panels = {column: figure.add_subplot(grid[0, 3 * i : 3 * i + 3]) for i, column in enumerate(TOP)}
+    for i, column in enumerate(BOTTOM):
+        panels[column] = figure.add_subplot(grid[1, 2 * i : 2 * i + 2])
+    return panels
+
+
+def _looks(series: Sequence[Series], standard: str, fixed: str, matched: str) -> list[Look]:
+    shades = iter(ramp(max(1, sum(one.arm == standard for one in series))))
+    others = cycle(_OTHERS)
+    looks = []
+    for one in series:
+        if one.arm == standard:
+            looks.append(Look(next(shades)))
+        elif one.arm == fixed:
+            looks.append(Look(_FIXED, marker="s", above=True))
+        elif one.arm == matched:
+            looks.append(Look(_FIXED, marker="D", line=False, filled=False, above=True))
+        else:
+            looks.append(Look(next(others), marker="^"))
+    return looks
+
+
+def _legend(
+    table: Table, series: Sequence[Series], looks: Sequence[Look], standard: str, direct: bool
+) -> list[Entry]:
+    """An entry a curve; where the standard curves have their heads beside them, one for them all."""
+    entries = []
+    shades = [look for one, look in zip(series, looks, strict=True) if one.arm == standard]
+    if direct and shades:
+        chosen = list(dict.fromkeys([shades[0], shades[len(shades) // 2], shades[-1]]))
+        handles = tuple(look.handle() for look in chosen)
+        entries.append(Entry(handles, plain(table.label(standard))))
+    for one, look in zip(series, looks, strict=True):
+        if one.arm != standard:
+            entries.append(Entry((look.handle(),), plain(table.label(one.arm))))
+        elif not direct:
+            heads = "" if one.key is None else f", {one.key:g} heads"
+            entries.append(Entry((look.handle(),), plain(table.label(one.arm), 32) + heads))
+    return entries

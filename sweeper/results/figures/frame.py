@@ -1,0 +1,125 @@
+"""What stands around the panels of a figure: title, legend, notes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.figure import Figure
+from matplotlib.legend_handler import HandlerTuple
+from matplotlib.lines import Line2D
+
+from sweeper.results.figures.style import (
+    FAINT_INK,
+    LEGEND_PT,
+    SMALL_PT,
+    TEXT_PT,
+    plain,
+    text_width,
+    wrapped,
+)
+from sweeper.results.points import Point, missing
+from sweeper.results.quantities import label, number
+from sweeper.results.statistics import Spread
+from sweeper.results.table import Table
+
+_LINE = 1.3  # height of a line of text, in its size
+_LEGEND_LINE = 1.65
+_PAD = 3.0
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the legend: what is shown, side by side, and its words."""
+
+    handles: tuple[Line2D, ...]
+    words: str
+
+
+def frame(
+    figure: Figure,
+    panels: float,
+    *,
+    title: str,
+    legend: Sequence[Entry],
+    notes: Sequence[str],
+) -> None:
+    """Makes room for, and draws, the title and legend above and the notes below the panels.
+
+    `panels` is the height of all panels together with their axis labels, in points. To be called
+    before anything that needs the final layout.
+    """
+    width = figure.get_figwidth() * 72
+    inner = width - 2 * _PAD
+    head = wrapped(plain(title, 120), TEXT_PT, inner)[:2]
+    foot = [line for note in notes for line in wrapped(note, SMALL_PT, inner)]
+    columns = _columns(legend, inner)
+    rows = -(-len(legend) // columns)
+    above = _PAD + len(head) * TEXT_PT * _LINE
+    keys = rows * LEGEND_PT * _LEGEND_LINE + (_PAD if legend else 0)
+    below = 2 * _PAD + len(foot) * SMALL_PT * _LINE
+    height = above + keys + panels + below
+    figure.set_size_inches(width / 72, height / 72)
+    left = _PAD / width
+    for index, line in enumerate(head):
+        y = 1 - (_PAD + index * TEXT_PT * _LINE) / height
+        figure.text(left, y, line, va="top", fontweight="bold")
+    for index, line in enumerate(reversed(foot)):
+        y = (_PAD + index * SMALL_PT * _LINE) / height
+        figure.text(left, y, line, va="bottom", fontsize=SMALL_PT, color=FAINT_INK)
+    if legend:
+        figure.legend(
+            [entry.handles for entry in legend],
+            [entry.words for entry in legend],
+            ncols=columns,
+            loc="upper left",
+            bbox_to_anchor=(left, 1 - (above + _PAD / 2) / height),
+            handler_map={tuple: HandlerTuple(ndivide=None, pad=0.0)},
+        )
+    bottom, top = below / height, 1 - (above + keys) / height
+    pads = {"h_pad": _PAD / 72, "w_pad": _PAD / 72}
+    figure.set_layout_engine("constrained", rect=(0, bottom, 1, top - bottom), **pads)
+
+
+def notes_on(table: Table, points: Sequence[Point], spread: Spread | None) -> list[str]:
+    """What a reader must know: what the marks are, how well sizes match, how many runs are missing."""
+    return [*_marks(points, spread), *_matches(table), *_missing(table)]
+
+
+def _marks(points: Sequence[Point], spread: Spread | None) -> list[str]:
+    counts = sorted({len(point.values) for point in points if point.values})
+    if not counts:
+        return []
+    seeds = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    if spread is None:
+        return ["One seed per point: the spread between seeds is unknown, so there is no interval."]
+    return [
+        f"Mean of {seeds} seeds with its 95 % interval (Student's t, spread between seeds pooled "
+        f"over all points, {spread.df} degrees of freedom); faint: every seed."
+    ]
+
+
+def _matches(table: Table) -> list[str]:
+    worst: dict[str, float] = {}
+    for row in table.rows:
+        error = number(row.get("match_error"))
+        if error is not None:
+            count = str(row["match_count"])
+            worst[count] = max(worst.get(count, 0.0), abs(error))
+    return [
+        f"Matched points have the {label(count)} of what they are matched to within {error:.2%}."
+        for count, error in sorted(worst.items())
+    ]
+
+
+def _missing(table: Table) -> list[str]:
+    reason, without, of = missing(table, table.metric)
+    return [f"{without} of {of} runs are missing: {reason}."] if without else []
+
+
+def _columns(legend: Sequence[Entry], width: float) -> int:
+    """As many columns as a legend can have in `width` points."""
+    between = LEGEND_PT * 1.4
+    each = max((text_width(entry.words, LEGEND_PT) for entry in legend), default=0.0)
+    each += LEGEND_PT * 2.6 + between
+    return max(1, min(len(legend), int((width + between) // each)))

@@ -1,0 +1,89 @@
+"""A table seen as points: one setting of an arm, with the metric of each of its seeds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sweeper.results.quantities import number
+from sweeper.results.statistics import Estimate, Spread, estimate, pooled
+from sweeper.results.table import Table
+
+
+@dataclass
+class Point:
+    """One setting of an arm.
+
+    Attributes:
+        arm, name: where it stands; the name is the setting in words.
+        cells: the columns that all seeds share; what differs between seeds is the first one's.
+        values: the metric by seed, of finished runs only.
+        runs: the run of every planned seed.
+    """
+
+    arm: str
+    name: str
+    cells: dict[str, Any] = field(default_factory=dict)
+    values: dict[int, float] = field(default_factory=dict)
+    runs: dict[int, str] = field(default_factory=dict)
+
+    def at(self, column: str) -> float | None:
+        """The number in a column; None if there is none."""
+        return number(self.cells.get(column))
+
+    def estimate(self, spread: Spread | None) -> Estimate:
+        """The mean over seeds; the point must have one."""
+        return estimate(list(self.values.values()), spread)
+
+
+def points(table: Table, metric: str, arms: Collection[str] | None = None) -> list[Point]:
+    """The points of `arms` (all if None), in the order of the plan."""
+    found: dict[tuple[str, str], Point] = {}
+    for row in table.rows:
+        key = (str(row["arm"]), str(row["point"]))
+        if arms is not None and key[0] not in arms:
+            continue
+        point = found.setdefault(key, Point(*key))
+        for column, cell in row.items():
+            if point.cells.get(column) is None:
+                point.cells[column] = cell
+        seed = int(row["seed"])
+        point.runs[seed] = str(row["run"])
+        value = number(row.get(metric))
+        if value is not None:
+            point.values[seed] = value
+    return list(found.values())
+
+
+def seed_spread(given: Collection[Point]) -> Spread | None:
+    """The spread between seeds over all points, a run that several of them use counted once."""
+    groups = {tuple(sorted(point.runs.values())): list(point.values.values()) for point in given}
+    return pooled(groups.values())
+
+
+def missing(table: Table, metric: str, arms: Collection[str] | None = None) -> tuple[str, int, int]:
+    """Why runs lack the metric ("2 failed, 1 running"), how many do, of how many."""
+    without: dict[str, str] = {}
+    all_runs = set()
+    for row in table.rows:
+        if arms is None or row["arm"] in arms:
+            all_runs.add(row["run"])
+            if number(row.get(metric)) is None:
+                without[row["run"]] = str(row["state"])
+    # A finished run without the metric trained another task, or measured nan.
+    words = {"done": "done without it", "new": "not started"}
+    counts = Counter(words.get(state, state) for state in without.values())
+    reason = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    return reason, len(without), len(all_runs)
+
+
+def shared_settings(given: Collection[Point]) -> Mapping[str, Any]:
+    """The model keys on which all points agree, and what they agree on."""
+    cells = [point.cells for point in given]
+    return {
+        key: cell
+        for key, cell in (cells[0] if cells else {}).items()
+        if key.startswith("model.") and all(other.get(key) == cell for other in cells)
+    }

@@ -1,0 +1,72 @@
+"""What the columns of a table mean to a reader: their words, their numbers, which way is better."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sweeper.store.errors import wrong
+
+LABELS = {
+    "params_total": "total parameters",
+    "params_embedding": "embedding parameters",
+    "params_non_embedding": "non-embedding parameters",
+    "flops_per_token": "training FLOPs per token",
+    "width": "key/value width",
+    "model.layers": "layers",
+    "model.embedding_size": "embedding size",
+    "model.heads": "heads",
+    "model.head_size": "head size",
+    "model.feedforward_size": "feed-forward size",
+    "test/loss": "test loss (nats per subword)",
+    "test/perplexity": "test perplexity per subword",
+    "test/perplexity_per_word": "test perplexity per word",
+}
+
+# By the last part of a metric's name: -1 if lower is better, 1 if higher is.
+DIRECTIONS = {
+    "loss": -1,
+    "perplexity": -1,
+    "perplexity_per_word": -1,
+    "accuracy": 1,
+    "f1": 1,
+    "em": 1,
+}
+
+_UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def label(column: str) -> str:
+    """The words for a column; its own name where it has none."""
+    return LABELS.get(column, column)
+
+
+def direction(metric: str) -> int:
+    """-1 if lower values of `metric` are better, 1 if higher ones are.
+
+    Raises:
+        UserError: nothing is known of this metric.
+    """
+    try:
+        return DIRECTIONS[metric.rpartition("/")[2]]
+    except KeyError:
+        known = ", ".join(DIRECTIONS)
+        remedy = "judge the experiment on another metric or add it to DIRECTIONS"
+        raise wrong("metric", metric, f"a name that ends in one of {known}", remedy) from None
+
+
+def number(value: Any) -> float | None:
+    """`value` as a finite number; None for anything else, booleans and numbers in words included."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def short(value: float, digits: int = 4) -> str:
+    """A number as on an axis: 13.12M, 512, 0.25."""
+    size = abs(value)
+    # The unit is chosen after rounding: 999,999 is 1M, not 1000k.
+    for unit, letter in _UNITS:
+        if float(f"{size:.{digits}g}") >= unit and size >= 10_000:
+            return f"{value / unit:.{digits}g}{letter}"
+    return f"{value:.{digits}g}" if size < 10_000 else f"{value:.0f}"

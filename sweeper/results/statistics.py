@@ -1,0 +1,196 @@
+"""Means, intervals and comparisons of measurements that were repeated over seeds.
+
+Pure functions of numbers. The usual number of seeds is three, and that decides the method: resampling
+three values gives intervals that call themselves 95 % and hold the truth 76 % of the time, so the
+interval of a mean or a difference is Student's t, with the spread between seeds pooled over all
+settings of an experiment (one-way analysis of variance). A setting whose seeds differ far more than
+the others' keeps its own spread. The bootstrap is for statistics of many settings at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+LEVEL = 0.95
+RESAMPLES = 2000
+# How unlikely a setting's own spread must be under the pooled one before it stands for itself.
+OUTLYING_SPREAD = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The standard deviation between seeds, and the degrees of freedom it was estimated with."""
+
+    sd: float
+    df: int
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The mean of `n` seeds. `spread` is None where nothing is known of the spread."""
+
+    mean: float
+    n: int
+    spread: Spread | None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A difference and its interval; None for both ends where the spread is unknown."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+def mean(values: Sequence[float]) -> float:
+    """The arithmetic mean; ValueError of nothing."""
+    if not values:
+        raise ValueError("the mean of no values")
+    return math.fsum(values) / len(values)
+
+
+def sd(values: Sequence[float]) -> float | None:
+    """The sample standard deviation (n - 1); None of fewer than two values."""
+    if len(values) < 2:
+        return None
+    centre = mean(values)
+    return math.sqrt(math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1))
+
+
+def pooled(groups: Iterable[Sequence[float]]) -> Spread | None:
+    """The spread within groups, as one-way analysis of variance has it; None if no group has two."""
+    squares, df = [], 0
+    for values in groups:
+        own = sd(values)
+        if own is not None:
+            squares.append(own**2 * (len(values) - 1))
+            df += len(values) - 1
+    return Spread(math.sqrt(math.fsum(squares) / df), df) if df else None
+
+
+def estimate(values: Sequence[float], spread: Spread | None) -> Estimate:
+    """The mean of `values` with the pooled `spread`, or with their own where it is out of line."""
+    own = sd(values)
+    if own is not None and spread is not None and own > spread.sd:
+        df = len(values) - 1
+        ratio = math.inf if spread.sd == 0 else (own / spread.sd) ** 2
+        if ratio > _f_quantile(1 - OUTLYING_SPREAD, df, spread.df):
+            spread = Spread(own, df)
+    return Estimate(mean(values), len(values), spread)
+
+
+def interval(given: Estimate, level: float = LEVEL) -> tuple[float, float] | None:
+    """Student's t interval of the mean; None where the spread is unknown."""
+    if given.spread is None:
+        return None
+    reach = _t_quantile(level, given.spread.df) * given.spread.sd / math.sqrt(given.n)
+    return given.mean - reach, given.mean + reach
+
+
+def difference(a: Estimate, b: Estimate, *, comparisons: int = 1, level: float = LEVEL) -> Difference:
+    """`a - b` of independent means.
+
+    The interval uses the smaller of the two degrees of freedom, which never makes it too narrow, and
+    holds for `comparisons` such differences together (Bonferroni): whoever picks the largest of
+    several differences has to ask all of them for more.
+    """
+    value = a.mean - b.mean
+    if a.spread is None or b.spread is None:
+        return Difference(value, None, None)
+    error = math.sqrt(a.spread.sd**2 / a.n + b.spread.sd**2 / b.n)
+    df = min(a.spread.df, b.spread.df)
+    reach = _t_quantile(1 - (1 - level) / comparisons, df) * error
+    return Difference(value, value - reach, value + reach)
+
+
+def paired(a: Mapping[int, float], b: Mapping[int, float], level: float = LEVEL) -> Difference | None:
+    """`a - b` seed by seed, over the seeds both have; None if they share none."""
+    differences = [a[seed] - b[seed] for seed in sorted(a.keys() & b.keys())]
+    if not differences:
+        return None
+    own = sd(differences)
+    known = None if own is None else Spread(own, len(differences) - 1)
+    ends = interval(Estimate(mean(differences), len(differences), known), level)
+    return Difference(mean(differences), *(ends or (None, None)))
+
+
+def bootstrap(
+    groups: Sequence[Sequence[float]],
+    statistic: Callable[..., Floats],
+    *,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> tuple[float, float] | None:
+    """The percentile interval of `statistic` when the seeds of each group are drawn again.
+
+    `statistic` takes one (resamples, group size) array a group and returns (resamples,) values.
+    The same numbers give the same interval always. None if no group has two seeds.
+    """
+    if all(len(values) < 2 for values in groups):
+        return None
+    draw = np.random.default_rng(seed)
+    again = []
+    for group in groups:
+        values = np.asarray(group, dtype=np.float64)
+        again.append(values[draw.integers(0, len(values), (RESAMPLES, len(values)))])
+    low, high = np.percentile(statistic(*again), [50 * (1 - level), 50 * (1 + level)])
+    return float(low), float(high)
+
+
+def order_agreement(*groups: Floats) -> Floats:
+    """Somers' D of the values on the order of the groups: 1 if all rise from group to group.
+
+    Each group is an (..., size) array, earlier groups first; the result has the leading shape.
+    Pairs within a group have no order and are not counted.
+    """
+    signs: Floats = np.zeros(groups[0].shape[:-1])
+    pairs = 0
+    for earlier, later in combinations(groups, 2):
+        signs = signs + np.sign(later[..., None, :] - earlier[..., :, None]).sum(axis=(-2, -1))
+        pairs += earlier.shape[-1] * later.shape[-1]
+    return signs / pairs
+
+
+def monotonicity(groups: Sequence[Sequence[float]]) -> Difference:
+    """How steadily values rise from group to group (1), or fall (-1), with a bootstrap interval."""
+    value = float(order_agreement(*(np.asarray(group, dtype=np.float64) for group in groups)))
+    return Difference(value, *(bootstrap(groups, order_agreement) or (None, None)))
+
+
+def interpolate(curve: Iterable[tuple[float, float]], at: float) -> float | None:
+    """The value of a curve at size `at`, straight in log size; None outside the sizes it has.
+
+    `curve` holds (size > 0, value); of several values at one size their mean counts.
+    """
+    by_size: dict[float, list[float]] = {}
+    for size, value in curve:
+        by_size.setdefault(size, []).append(value)
+    points = [(size, mean(values)) for size, values in sorted(by_size.items())]
+    if len(points) == 1 and points[0][0] == at:
+        return points[0][1]
+    for (left, value_left), (right, value_right) in pairwise(points):
+        if left <= at <= right:
+            share = math.log(at / left) / math.log(right / left)
+            return value_left + share * (value_right - value_left)
+    return None
+
+
+def _t_quantile(level: float, df: int) -> float:
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, 0.5 + level / 2))
+
+
+def _f_quantile(level: float, df: int, df_of: int) -> float:
+    from scipy.special import fdtri
+
+    return float(fdtri(df, df_of, level))

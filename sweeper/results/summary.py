@@ -1,0 +1,46 @@
+"""A table in the terminal: one aligned line a point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sweeper.results.points import missing, points
+from sweeper.results.quantities import label, number, short
+from sweeper.results.statistics import mean, sd
+from sweeper.results.table import Table
+from sweeper.store.errors import shown
+
+HEADER = ("arm", "point", "seeds", "mean", "sd", "parameters", "match error")
+_LEFT = 2  # columns of words, aligned left; the rest are numbers
+
+
+def summarise(table: Table) -> list[str]:
+    """The mean of each point and the standard deviation of its seeds, as lines of text."""
+    everything = points(table, table.metric)
+    rows = [HEADER]
+    for point in everything:
+        cells = [shown(point.arm, 24), shown(point.name, 60), f"{len(point.values)}/{len(point.runs)}"]
+        if point.values:
+            values = list(point.values.values())
+            own = sd(values)
+            cells += [f"{mean(values):.4g}", "" if own is None else f"± {own:.2g}"]
+        else:
+            cells += ["-", ""]
+        size, error = point.at("params_total"), number(point.cells.get("match_error"))
+        cells += ["-" if size is None else short(size), "" if error is None else f"{error:+.2%}"]
+        rows.append(tuple(cells))
+    reason, without, of = missing(table, table.metric)
+    title = f"{shown(table.name, 80)}: {shown(label(table.metric), 80)}"
+    closing = [f"{without} of {of} runs are missing: {reason}"] if without else []
+    return [title, *_aligned(rows), *closing]
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
+    return [
+        "  ".join(
+            cell.ljust(width) if column < _LEFT else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

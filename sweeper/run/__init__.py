@@ -1,0 +1,1 @@
+"""Executes the runs of a plan: order, slots, what happens when one fails."""

@@ -1,0 +1,1 @@
+"""Where runs execute. A backend starts frozen records and says when their processes end."""

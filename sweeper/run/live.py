@@ -1,0 +1,148 @@
+"""What a person sees while a sweep runs: a live table on a terminal, a line per event elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from sweeper.run.schedule import Entry, Phase, Schedule, counts
+from sweeper.store.runs import RunStore
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How a run is named to a person, and what it costs."""
+
+    label: str
+    flops: float
+    metric: str
+
+
+class LiveTable:
+    """Follows a schedule; give its `changed` to the schedule."""
+
+    def __init__(self, console: Console, store: RunStore, shown: Mapping[str, Shown]) -> None:
+        self._console = console
+        self._store = store
+        self._shown = shown
+        self._started = time.monotonic()
+        self._begun: dict[str, float] = {}
+        self._spent: dict[str, float] = {}  # seconds of slot time of runs that are done
+        self._live = (
+            Live(console=console, refresh_per_second=2, transient=True, auto_refresh=False)
+            if console.is_terminal
+            else None
+        )
+
+    def __enter__(self) -> LiveTable:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def changed(self, schedule: Schedule, entry: Entry | None) -> None:
+        """A run changed its phase, or (None) time has passed."""
+        if entry is not None:
+            self._note(entry)
+            self._say(schedule, entry)
+        if self._live:
+            self._live.update(self._table(schedule), refresh=True)
+
+    def _note(self, entry: Entry) -> None:
+        now = time.monotonic()
+        if entry.phase is Phase.RUNNING:
+            self._begun[entry.job.run] = now
+        elif entry.phase is Phase.DONE and entry.job.run in self._begun:
+            self._spent[entry.job.run] = now - self._begun[entry.job.run]
+
+    def _say(self, schedule: Schedule, entry: Entry) -> None:
+        """One line for each run that has ended, and on a plain log for each that starts."""
+        shown = self._shown[entry.job.run]
+        done = counts(schedule.entries)[Phase.DONE]
+        place = f"[{done}/{len(schedule.entries)}]"
+        if entry.phase is Phase.DONE:
+            metrics = (self._store.run(entry.job.run).result() or {}).get("metrics", {})
+            value = metrics.get(shown.metric)
+            told = "" if value is None else f"  {shown.metric} {value:.4g}"
+            seconds = self._spent.get(entry.job.run)
+            took = "" if seconds is None else f"  {clock(seconds)}"
+            line = Text(f"{place} done     {shown.label}{told}{took}", style="green")
+        elif entry.phase in (Phase.FAILED, Phase.BLOCKED):
+            line = Text(f"{place} {entry.phase:8} {shown.label}  {entry.reason}", style="red")
+        elif entry.phase is Phase.WAITING:
+            line = Text(f"{place} again    {shown.label}  {entry.reason}", style="yellow")
+        elif self._live:
+            return
+        else:
+            line = Text(f"{place} started  {shown.label}  {entry.reason}".rstrip())
+        self._console.print(line)
+
+    def _table(self, schedule: Schedule) -> Group:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column("running")
+        for column in ("step", "loss", "tokens/s", "left"):
+            table.add_column(column, justify="right")
+        for run, entry in schedule.entries.items():
+            if entry.phase is Phase.RUNNING:
+                table.add_row(self._shown[run].label, *self._progress(run))
+        tally = counts(schedule.entries)
+        words = [f"{tally[phase]} {phase}" for phase in Phase if tally[phase]]
+        left = self._seconds_left(schedule)
+        words.append(
+            f"{clock(time.monotonic() - self._started)} so far"
+            + ("" if left is None else f", about {clock(left)} left")
+        )
+        return Group(table, Text(" · ".join(words), style="bold"))
+
+    def _progress(self, run: str) -> tuple[str, str, str, str]:
+        beat = self._store.run(run).status().beat or {}
+        step, steps = beat.get("step", 0), beat.get("steps", 0)
+        speed, loss = beat.get("tokens_per_second"), beat.get("loss")
+        elapsed = time.monotonic() - self._begun.get(run, time.monotonic())
+        left = clock(elapsed * (steps - step) / step) if step else "-"
+        phase = beat.get("phase") or "starting"
+        return (
+            f"{step:,} / {steps:,}" if step else phase,
+            f"{loss:.3f}" if isinstance(loss, float) else "-",
+            f"{speed:,.0f}" if isinstance(speed, int | float) else "-",
+            left,
+        )
+
+    def _seconds_left(self, schedule: Schedule) -> float | None:
+        """Work left over the speed of the runs that are done, shared by the slots."""
+        spent = sum(self._spent.values())
+        if not spent:
+            return None
+        rate = sum(self._shown[run].flops for run in self._spent) / spent
+        left = 0.0
+        for run, entry in schedule.entries.items():
+            if entry.phase is Phase.WAITING:
+                left += self._shown[run].flops / rate
+            elif entry.phase is Phase.RUNNING:
+                elapsed = time.monotonic() - self._begun[run]
+                left += max(0.0, self._shown[run].flops / rate - elapsed)
+        return left / max(1, schedule.backend.slots)
+
+
+def clock(seconds: float) -> str:
+    """Seconds as a person says them: `4.2 s`, `3:05`, `2:03:05`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

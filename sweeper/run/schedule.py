@@ -1,0 +1,177 @@
+"""The order of runs and their slots: parents first, longest first; a failure stops no other run."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from sweeper.run.failures import try_again
+from sweeper.store.runs import RunStore, State, Status
+
+POLL_S = 0.5  # how often adopted runs are looked at and the display is redrawn
+
+
+class Backend(Protocol):
+    """Where runs execute. It starts frozen records and says when their processes have ended."""
+
+    @property
+    def slots(self) -> int: ...
+    def start(self, run: Path, slot: int) -> int: ...
+    def ended(self, timeout: float) -> list[int]: ...
+    def signal(self, job: int, number: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the schedule needs to know of a run."""
+
+    run: str
+    cost: float  # training FLOPs
+    parent: str | None = None
+
+
+class Phase(StrEnum):
+    """Where a run stands in this sweep."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+
+
+@dataclass
+class Entry:
+    """A run in this sweep. `handle` is None while another sweep's process trains it."""
+
+    job: Job
+    phase: Phase = Phase.WAITING
+    slot: int | None = None
+    handle: int | None = None
+    tries: int = 0
+    reason: str = ""
+
+
+@dataclass
+class Schedule:
+    """Executes jobs on a backend; what happened to each is in `entries`."""
+
+    store: RunStore
+    backend: Backend
+    jobs: Sequence[Job]
+    changed: Callable[[Schedule, Entry | None], None] = lambda schedule, entry: None
+    """Called with the entry whose phase changed, and with None at least every POLL_S seconds."""
+    entries: dict[str, Entry] = field(init=False)
+    stopping: bool = False
+
+    def __post_init__(self) -> None:
+        ordered = sorted(self.jobs, key=lambda job: -job.cost)
+        self.entries = {job.run: Entry(job) for job in ordered}
+
+    def execute(self) -> bool:
+        """Run everything; whether all of it is done.
+
+        Ctrl-C asks the jobs to save and stop; a second one stops them at once.
+
+        Raises:
+            KeyboardInterrupt: after the jobs have stopped.
+        """
+        try:
+            while self._fill() or self._in(Phase.RUNNING):
+                self._reap(self.backend.ended(POLL_S))
+        except KeyboardInterrupt:
+            self._stop()
+            raise
+        return all(entry.phase is Phase.DONE for entry in self.entries.values())
+
+    def _fill(self) -> bool:
+        """Start what can be started; whether anything is left to start later."""
+        for entry in self._in(Phase.WAITING):
+            parent = self._parent_phase(entry.job.parent)
+            if parent in (Phase.FAILED, Phase.BLOCKED):
+                self._now(entry, Phase.BLOCKED, f"its parent {entry.job.parent} {parent}")
+            elif parent is Phase.DONE:
+                status = self.store.run(entry.job.run).status()
+                if status.state is State.DONE:
+                    self._now(entry, Phase.DONE, "")
+                elif status.state is State.RUNNING:
+                    self._now(entry, Phase.RUNNING, "adopted: a process of another sweep trains it")
+                elif (slot := self._free_slot()) is not None:
+                    self._start(entry, slot)
+        return bool(self._in(Phase.WAITING))
+
+    def _start(self, entry: Entry, slot: int) -> None:
+        entry.tries += 1
+        entry.slot = slot
+        entry.handle = self.backend.start(self.store.run(entry.job.run).path, slot)
+        self._now(entry, Phase.RUNNING, "")
+
+    def _reap(self, handles: Sequence[int]) -> None:
+        """Move on the runs whose own process, or whose adopted process, has ended."""
+        for entry in self._in(Phase.RUNNING):
+            if entry.handle in handles:
+                self._settle(entry, self.store.run(entry.job.run).status())
+            elif entry.handle is None:
+                status = self.store.run(entry.job.run).status()
+                if status.state is not State.RUNNING:
+                    self._settle(entry, status)
+        self.changed(self, None)
+
+    def _settle(self, entry: Entry, status: Status) -> None:
+        """Judged by the record alone: an exit code of 0 means nothing."""
+        adopted = entry.handle is None
+        entry.slot = entry.handle = None
+        if status.state is State.DONE:
+            self._now(entry, Phase.DONE, "")
+        elif not self.stopping and (adopted or try_again(status, entry.tries)):
+            self._now(entry, Phase.WAITING, status.reason)
+        else:
+            self._now(entry, Phase.FAILED, status.reason)
+
+    def _stop(self) -> None:
+        """Ask own jobs to save and stop, wait for them; a second Ctrl-C kills them."""
+        self.stopping = True
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                for entry in self._own():
+                    assert entry.handle is not None
+                    self.backend.signal(entry.handle, number)
+                while self._own():
+                    self._reap(self.backend.ended(POLL_S))
+                return
+            except KeyboardInterrupt:
+                continue
+
+    def _parent_phase(self, parent: str | None) -> Phase:
+        if parent is None:
+            return Phase.DONE
+        if parent in self.entries:
+            return self.entries[parent].phase
+        done = self.store.run(parent).status().state is State.DONE
+        return Phase.DONE if done else Phase.FAILED
+
+    def _free_slot(self) -> int | None:
+        running = self._in(Phase.RUNNING)
+        if len(running) >= self.backend.slots:  # adopted runs count too
+            return None
+        taken = {entry.slot for entry in running}
+        return next(slot for slot in range(self.backend.slots) if slot not in taken)
+
+    def _in(self, phase: Phase) -> list[Entry]:
+        return [entry for entry in self.entries.values() if entry.phase is phase]
+
+    def _own(self) -> list[Entry]:
+        return [entry for entry in self._in(Phase.RUNNING) if entry.handle is not None]
+
+    def _now(self, entry: Entry, phase: Phase, reason: str) -> None:
+        entry.phase, entry.reason = phase, reason
+        self.changed(self, entry)
+
+
+def counts(entries: Mapping[str, Entry]) -> dict[Phase, int]:
+    """How many runs are in each phase."""
+    return {phase: sum(e.phase is phase for e in entries.values()) for phase in Phase}

@@ -1,0 +1,161 @@
+"""One try at a run: a directory that only the process which claimed it writes below."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import re
+import secrets
+import shutil
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from sweeper.store.errors import UserError
+from sweeper.store.files import make_directory, publish_json, read_object, sync_directory
+from sweeper.store.liveness import Watcher, alive, identity
+from sweeper.store.metrics import MetricsWriter, spelled
+
+_NUMBERED = re.compile(r"\d{4,9}")
+
+
+class Cause(StrEnum):
+    """Why an attempt ended."""
+
+    DONE = "done"
+    INTERRUPTED = "interrupted"
+    NAN = "nan"
+    OUT_OF_GPU_MEMORY = "out_of_gpu_memory"
+    OUT_OF_HOST_MEMORY = "out_of_host_memory"
+    DISK_FULL = "disk_full"
+    CONFIG = "config"
+    DATA = "data"
+    CRASH = "crash"
+
+
+class Attempt:
+    """One attempt, to write (by the process that claimed it) or to read (by anyone)."""
+
+    def __init__(self, path: Path, watcher: Watcher) -> None:
+        self.path = path
+        self.number = int(path.name)
+        self.log_path = path / "log.txt"
+        self._watcher = watcher
+        self._fields: dict[str, Any] = {}
+        self._beats = 0
+        self._lock = threading.Lock()
+
+    @property
+    def checkpoint_dir(self) -> Path:
+        """Where the checkpoints of this attempt lie; made by the claim."""
+        return self.path / "checkpoints"
+
+    def info(self) -> dict[str, Any]:
+        """What attempt.json says: number, process, resumed_from, and what the claim was given."""
+        return read_object(self.path / "attempt.json") or {}
+
+    def beat(self, **fields: Any) -> None:
+        """Tells that the job lives and how far it is; fields not given keep their last value.
+
+        May be called from several threads. A hint only: that it cannot be written (a full disk)
+        never ends a job, the next checkpoint will.
+        """
+        with self._lock:
+            self._beats += 1
+            self._fields |= {name: spelled(value) for name, value in fields.items()}
+            with suppress(OSError):
+                value = {"beat": self._beats, **self._fields}
+                publish_json(self.path / "beat.json", value, durable=False)
+
+    def last_beat(self) -> dict[str, Any] | None:
+        """The newest beat; None if there is none, or none that can be read after a power cut."""
+        with suppress(UserError):
+            return read_object(self.path / "beat.json")
+        return None
+
+    def metrics(self) -> MetricsWriter:
+        """The writer of this attempt's metrics.jsonl."""
+        return MetricsWriter(self.metrics_path)
+
+    @property
+    def metrics_path(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    def finish(self, cause: str, message: str = "", traceback: str = "") -> bool:
+        """Says why the attempt ended; False if that was said before: the first word stays."""
+        value = {"cause": Cause(cause).value, "message": message, "traceback": traceback}
+        return publish_json(self.path / "exit.json", value, replace=False)
+
+    def exit(self) -> dict[str, Any] | None:
+        """Why the attempt ended: cause, message, traceback; None if nobody said."""
+        return read_object(self.path / "exit.json", keys=("cause",))
+
+    def discard_leftovers(self) -> None:
+        """Removes half-written checkpoints, which can fill a disk, if their writer is dead."""
+        with suppress(UserError):
+            if alive(self.info()) is False:
+                for path in self.checkpoint_dir.glob(".*.tmp"):
+                    path.unlink(missing_ok=True)
+
+    def alive(self) -> bool:
+        """Whether the attempt may still write; see liveness for how that is known."""
+        if self.exit() is not None:
+            return False
+        return self._watcher.alive(str(self.path), self.info(), self.last_beat())
+
+
+def find_attempts(folder: Path, watcher: Watcher) -> list[Attempt]:
+    """The attempts in a folder, oldest first."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [
+                entry.name
+                for entry in entries
+                if _NUMBERED.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
+            ]
+    except FileNotFoundError:
+        return []
+    return [Attempt(folder / name, watcher) for name in sorted(names, key=int)]
+
+
+def claim_attempt(folder: Path, info: Mapping[str, Any], watcher: Watcher) -> Attempt:
+    """Makes the next attempt in `folder` and gives it to this process alone.
+
+    The directory is prepared under another name and renamed. That fails where the number is taken,
+    since a taken one is never empty; and no attempt is ever seen without its attempt.json.
+    """
+    make_directory(folder)
+    earlier = find_attempts(folder, watcher)
+    prepared = folder / f".claim.{secrets.token_hex(8)}.tmp"
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    value = {"number": 0, "resumed_from": 0, "started": started, **info, **identity()}
+    try:
+        prepared.mkdir(mode=0o700)
+        (prepared / "checkpoints").mkdir(mode=0o700)
+        for number in itertools.count(earlier[-1].number + 1 if earlier else 1):
+            path = folder / f"{number:04d}"
+            publish_json(prepared / "attempt.json", value | {"number": number})
+            if _moved(prepared, path):
+                break
+    except BaseException:
+        shutil.rmtree(prepared, ignore_errors=True)
+        raise
+    sync_directory(folder)
+    for attempt in earlier:
+        attempt.discard_leftovers()
+    return Attempt(path, watcher)
+
+
+def _moved(prepared: Path, path: Path) -> bool:
+    try:
+        prepared.rename(path)
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+            return False
+        raise
+    return True

@@ -1,0 +1,182 @@
+"""How anything reaches the disk and comes back: whole or not at all, inside its own folder."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import secrets
+import stat
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from sweeper.store.errors import UserError, shown, wrong
+
+FORMAT = 1
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK: a pipe somebody put in a record's place must not hold the reader up.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class AlreadyPublished(FileExistsError):
+    """Another writer published this name first."""
+
+
+def child(root: Path, name: str) -> Path:
+    """`root/name`; the one place where a name becomes a path.
+
+    Raises UserError unless `name` is a single plain component and no symbolic link stands there.
+    """
+    if not _NAME.fullmatch(name):
+        raise wrong(
+            "name", name, "at most 128 letters, digits, '.', '_' and '-'", "choose a plain name"
+        )
+    path = root / name
+    if path.is_symlink():
+        raise wrong("name", path, "no symbolic link", "remove the link or choose another name")
+    return path
+
+
+def make_directory(path: Path) -> None:
+    """Creates `path` and its missing parents, private to the user and durable."""
+    missing = [part for part in (path, *path.parents) if not part.is_dir()]
+    for part in reversed(missing):
+        part.mkdir(mode=0o700, exist_ok=True)
+        sync_directory(part.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Makes the names in `path` durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # the answer of file systems without fsync of directories
+            raise
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def new_file(path: Path, *, replace: bool = True, durable: bool = True) -> Iterator[int]:
+    """A descriptor to write to; what was written becomes `path` in one step at the end.
+
+    Any failure leaves `path` as it was. With `replace=False`, AlreadyPublished where `path` exists.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    descriptor = os.open(temporary, _CREATE, 0o600)
+    try:
+        try:
+            yield descriptor
+            if durable:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        if replace:
+            temporary.rename(path)
+        else:
+            _link(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    if durable:
+        sync_directory(path.parent)
+
+
+def _link(temporary: Path, path: Path) -> None:
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        # A file server that repeats a request whose answer was lost says "exists" to its own
+        # success; the number of links tells the two apart.
+        if temporary.stat().st_nlink == 1:
+            raise AlreadyPublished(errno.EEXIST, "already published", str(path)) from None
+    temporary.unlink()
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Writes `data` in one call where the system takes it whole."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def publish(path: Path, data: bytes | str, *, replace: bool = True, durable: bool = True) -> bool:
+    """Makes `data` the content of `path` in one step; False if it exists and `replace` is False."""
+    content = data.encode() if isinstance(data, str) else data
+    try:
+        with new_file(path, replace=replace, durable=durable) as descriptor:
+            write_all(descriptor, content)
+    except AlreadyPublished:
+        return False
+    return True
+
+
+def publish_json(path: Path, value: Any, *, replace: bool = True, durable: bool = True) -> bool:
+    """`publish` of `value` as JSON; ValueError for nan and inf, which JSON does not have."""
+    text = json.dumps(value, allow_nan=False, indent=1) + "\n"
+    return publish(path, text, replace=replace, durable=durable)
+
+
+def canonical(value: Any) -> str:
+    """The one JSON text of `value`, whatever the order of its keys."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def read_bytes(path: Path) -> bytes | None:
+    """The content of a regular file that is no symbolic link; None if absent; else OSError."""
+    try:
+        descriptor = os.open(path, _READ)
+    except FileNotFoundError:
+        return None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        parts = []
+        while part := os.read(descriptor, status.st_size + 1):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)
+
+
+def read_json(path: Path) -> Any | None:
+    """The value in a JSON file; None if the file is absent; UserError if it cannot be read."""
+    try:
+        data = read_bytes(path)
+        return None if data is None else json.loads(data, parse_constant=_refuse)
+    except OSError as error:
+        raise _unreadable(path, error.strerror or str(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise _unreadable(path, f"it is not JSON ({shown(error, 80)})") from error
+
+
+def read_object(path: Path, *, keys: Collection[str] = ()) -> dict[str, Any] | None:
+    """`read_json` of a file that must hold an object with these keys."""
+    value = read_json(path)
+    if value is not None and not (isinstance(value, dict) and value.keys() >= set(keys)):
+        raise _unreadable(path, f"it is not an object with {', '.join(keys) or 'keys'}")
+    return value
+
+
+def read_versioned(path: Path, *, keys: Collection[str] = ()) -> dict[str, Any] | None:
+    """`read_object` of a file that must also be of the format written here."""
+    value = read_object(path, keys=("format", *keys))
+    if value is not None and value["format"] != FORMAT:
+        raise _unreadable(path, f"it is of format {shown(value['format'])}, not {FORMAT}")
+    return value
+
+
+def _refuse(token: str) -> NoReturn:
+    raise ValueError(f"{token} is no JSON value")
+
+
+def _unreadable(path: Path, reason: str) -> UserError:
+    return UserError(f"{shown(path)} cannot be read: {reason}; restore the file or move it away.")

@@ -1,0 +1,39 @@
+"""The rows of several attempts as the rows of one undisturbed run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sweeper.store.attempts import Attempt
+from sweeper.store.metrics import read_metrics
+
+
+def merged_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
+    """One row per step, in order, from attempts given oldest first.
+
+    The last attempt counts from the step it resumed at: what earlier ones did beyond that is
+    superseded. Steps up to there come from the earlier attempts, where a later one wins.
+    """
+    if not attempts:
+        return []
+    *earlier, last = attempts
+    limit = _resumed_from(last)
+    merged = {step: row for step, row in _by_step(last).items() if step > limit}
+    for attempt in reversed(earlier):
+        for step, row in _by_step(attempt).items():
+            if _resumed_from(attempt) < step <= limit:
+                merged.setdefault(step, row)
+    return [merged[step] for step in sorted(merged)]
+
+
+def _resumed_from(attempt: Attempt) -> int:
+    return int(attempt.info().get("resumed_from", 0))
+
+
+def _by_step(attempt: Attempt) -> dict[int, dict[str, Any]]:
+    """The rows of one attempt; several rows of one step, as training and validation write, join."""
+    joined: dict[int, dict[str, Any]] = {}
+    for row in read_metrics(attempt.metrics_path)[0]:
+        joined.setdefault(row["step"], {}).update(row)
+    return joined

@@ -1,0 +1,129 @@
+"""Whether the process of an attempt lives: by proof on its own machine, elsewhere by its beats."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+BEAT_SECONDS = 5.0
+"""How often a living job writes its beat, at least."""
+
+LEASE_SECONDS = 90.0
+"""How long a beat may stand still: four beats and the cache time of a network file system."""
+
+_PROC = Path("/proc")
+
+
+def identity() -> dict[str, Any]:
+    """This process, so that no other can be taken for it: not a later one with its number, nor one
+    of another boot, machine or container. `pid_started` is in clock ticks since the boot."""
+    stat = _stat(os.getpid())
+    return {
+        "host": socket.gethostname(),
+        "machine": _first_line(Path("/etc/machine-id")),
+        "boot": _first_line(_PROC / "sys/kernel/random/boot_id"),
+        "pid_namespace": _link_target(_PROC / "self/ns/pid"),
+        "pid": os.getpid(),
+        "pid_started": stat[1] if stat else None,
+    }
+
+
+def alive(info: Mapping[str, Any]) -> bool | None:
+    """Whether the process with the identity `info` lives; None where this machine cannot know."""
+    here = identity()
+    if info.get("boot") != here["boot"]:
+        same_machine = all(info.get(key) == here[key] for key in ("host", "machine"))
+        return False if same_machine else None  # rebooted since, or somewhere else
+    if any(info.get(key) != here[key] for key in ("machine", "pid_namespace")):
+        return None
+    if not isinstance(info.get("pid"), int):
+        return None
+    return _runs(info["pid"], info.get("pid_started"))
+
+
+def send(info: Mapping[str, Any], number: signal.Signals) -> bool:
+    """Signals the process with the identity `info`; False, and nothing is signalled, if it is gone
+    or its number belongs to another process by now."""
+    if not alive(info):
+        return False
+    try:
+        handle = os.pidfd_open(info["pid"])
+    except ProcessLookupError:
+        return False
+    try:
+        # Asked again: the number may have changed hands before the handle was taken, not after.
+        if alive(info):
+            signal.pidfd_send_signal(handle, number)
+            return True
+    except ProcessLookupError:
+        pass
+    finally:
+        os.close(handle)
+    return False
+
+
+class Watcher:
+    """Judges attempts; where there is no proof, by whether the beat moved within the lease.
+
+    It compares values it saw itself on its own monotonic clock: neither wall clocks nor the times
+    of files are asked, and what it sees for the first time counts as alive.
+    """
+
+    def __init__(
+        self, lease: float = LEASE_SECONDS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._lease = lease
+        self._clock = clock
+        self._seen: dict[str, tuple[object, float]] = {}
+
+    def alive(self, name: str, info: Mapping[str, Any], beat: Mapping[str, Any] | None) -> bool:
+        """Whether the attempt `name` with this identity and this newest beat counts as alive."""
+        proof = alive(info)
+        if proof is not None:
+            return proof
+        value = beat.get("beat") if beat else None
+        now = self._clock()
+        last, since = self._seen.setdefault(name, (value, now))
+        if last != value:
+            self._seen[name] = (value, now)
+            return True
+        return now - since < self._lease
+
+
+def _runs(pid: int, started: object) -> bool | None:
+    if not _PROC.is_dir():
+        return None
+    try:
+        stat = _stat(pid)
+    except PermissionError:
+        return None
+    return stat is not None and stat[0] not in "ZX" and stat[1] == started
+
+
+def _stat(pid: int) -> tuple[str, int] | None:
+    """State letter and start time of a process; None if there is none."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = text.rpartition(")")[2].split()  # the name before it may hold anything
+    return fields[0], int(fields[19])
+
+
+def _first_line(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _link_target(path: Path) -> str:
+    try:
+        return str(path.readlink())
+    except OSError:
+        return ""

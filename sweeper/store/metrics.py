@@ -1,0 +1,134 @@
+"""The rows a run writes while it trains: one JSON line each, read around any damaged line."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from sweeper.store.files import read_bytes, sync_directory, write_all
+
+_START = b'{"step": '
+_CHECK = b', "crc": "'
+_END = b'"}'
+_CHECK_AT = -len(_CHECK) - 8 - len(_END)
+# From one beginning of a row to the first end before the next beginning.
+_ROW = re.compile(
+    b"%b(?:(?!%b).)*?%b[0-9a-f]{8}%b" % tuple(map(re.escape, (_START, _START, _CHECK, _END))),
+    re.DOTALL,
+)
+_SPELLED = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+class MetricsWriter:
+    """Appends rows to one file; a tail torn by an earlier writer is cut when it opens."""
+
+    def __init__(self, path: Path) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        self.path = path
+        self._descriptor = os.open(path, flags, 0o600)
+        self._torn = True
+        self._heal()
+        sync_directory(path.parent)
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Appends a row of plain values, `step` (a whole number) among them; nan and inf too."""
+        line = _encode(row)
+        if self._torn:
+            self._heal()
+        self._torn = True
+        write_all(self._descriptor, line)
+        self._torn = False
+
+    def sync(self) -> None:
+        """Makes every row written so far durable; after an error the file must not be trusted."""
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _heal(self) -> None:
+        """Makes the file end with a line end, so that the next row stands on its own line."""
+        data = read_bytes(self.path) or b""
+        tail = data[data.rfind(b"\n") + 1 :]
+        if tail and _decode(tail)[0]:
+            write_all(self._descriptor, b"\n")  # only the line end is missing: the row is whole
+        elif tail:
+            os.ftruncate(self._descriptor, len(data) - len(tail))
+        self._torn = False
+
+
+def read_metrics(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """The rows of a file in the order written, and how many lines were damaged.
+
+    No content makes it fail; an absent file has no rows. A damaged line costs only itself.
+    """
+    rows: list[dict[str, Any]] = []
+    damaged = 0
+    for line in (read_bytes(path) or b"").split(b"\n"):
+        if line:
+            found, clean = _decode(line)
+            rows += found
+            damaged += not clean
+    return rows, damaged
+
+
+def spelled(value: Any) -> Any:
+    """A float that JSON does not have as the word "nan", "inf" or "-inf"; all else as it is."""
+    return str(float(value)) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _encode(row: Mapping[str, Any]) -> bytes:
+    step = row.get("step")
+    if not isinstance(step, int) or isinstance(step, bool):
+        raise ValueError(f"a row needs a whole number as step, not {step!r}")
+    if "crc" in row or any(isinstance(value, dict | list | tuple) for value in row.values()):
+        raise ValueError("a row holds plain values, none of them under the name crc")
+    plain = {"step": step} | {name: spelled(value) for name, value in row.items()}
+    body = json.dumps(plain, allow_nan=False)[:-1].encode()
+    return body + _CHECK + b"%08x" % zlib.crc32(body) + _END + b"\n"
+
+
+def _decode(line: bytes) -> tuple[list[dict[str, Any]], bool]:
+    """The rows in `line`, and whether it is exactly one row.
+
+    Rows are looked for inside a damaged line too: a lost line end joins two good rows, and a file
+    system may leave a block of NULs in front of one.
+    """
+    row = _checked(line)
+    if row is not None:
+        return [row], True
+    found = (_checked(match.group()) for match in _ROW.finditer(line))
+    return [row for row in found if row is not None], False
+
+
+def _checked(text: bytes) -> dict[str, Any] | None:
+    body, check = text[:_CHECK_AT], text[_CHECK_AT:]
+    if not body.startswith(_START) or check != _CHECK + b"%08x" % zlib.crc32(body) + _END:
+        return None
+    try:
+        row = json.loads(body + b"}")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(row["step"], int):
+        return None
+    return {name: _SPELLED.get(v, v) if isinstance(v, str) else v for name, v in row.items()}

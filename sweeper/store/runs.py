@@ -1,0 +1,196 @@
+"""A run on disk: its record, its attempts, its one result, and the state these add up to."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from sweeper.store.attempts import Attempt, Cause, claim_attempt, find_attempts
+from sweeper.store.errors import UserError, shown, wrong
+from sweeper.store.files import (
+    FORMAT,
+    canonical,
+    child,
+    make_directory,
+    publish_json,
+    read_versioned,
+)
+from sweeper.store.history import merged_rows
+from sweeper.store.liveness import Watcher
+from sweeper.store.probe import probe
+from sweeper.store.states import State, Status, ended, running
+
+__all__ = ["Attempt", "Cause", "Run", "RunStore", "State", "Status"]
+
+_CHECKPOINT = re.compile(r"step-(\d{1,12})\.ckpt")
+
+
+class Run:
+    """A run directory: outputs/runs/<id>."""
+
+    def __init__(self, path: Path, watcher: Watcher | None = None) -> None:
+        self.path = path
+        self.id = path.name
+        self.outputs = path.parent.parent
+        self._watcher = watcher or Watcher()
+
+    @classmethod
+    def open(cls, path: Path) -> Run:
+        """The run in a directory that a person named; UserError if there is none."""
+        real = path.resolve()
+        if real.parent.name != "runs" or not (real / "run.json").is_file():
+            raise wrong("run", path, "a run directory outputs/runs/<id>", "give the path of one")
+        run = cls(real)
+        run.record()
+        return run
+
+    def record(self) -> dict[str, Any]:
+        """What run.json says: id, config, size, names."""
+        record = read_versioned(self.path / "run.json", keys=("id", "config"))
+        if record is None or record["id"] != self.id:
+            holds = "no run.json" if record is None else f"run {shown(record['id'])}"
+            expected = f"the directory of run {self.id}, but it holds {holds}"
+            raise wrong("run", self.path, expected, "plan the sweep again")
+        return record
+
+    def result(self) -> dict[str, Any] | None:
+        """What result.json says; None if the run is not done."""
+        return read_versioned(self.path / "result.json", keys=("attempt", "metrics"))
+
+    def attempts(self) -> list[Attempt]:
+        """All attempts, oldest first."""
+        return find_attempts(self.path / "attempts", self._watcher)
+
+    def claim(self, info: Mapping[str, Any]) -> Attempt:
+        """A new attempt that belongs to this process; `info` goes into its attempt.json."""
+        self.record()
+        return claim_attempt(self.path / "attempts", info, self._watcher)
+
+    def publish_result(self, attempt: Attempt, result: Mapping[str, Any]) -> bool:
+        """Makes the run done with this result; False if another attempt was first.
+
+        A second finisher with other metrics is kept as differs-NNNN.json and told in the status.
+        """
+        metrics = canonical(result["metrics"])
+        fixed = {"format": FORMAT, "id": self.id, "attempt": attempt.number}
+        value = {**fixed, **result, **fixed}
+        if publish_json(self.path / "result.json", value, replace=False):
+            return True
+        first = self.result()
+        assert first is not None
+        if canonical(first["metrics"]) != metrics:
+            publish_json(self.path / f"differs-{attempt.number:04d}.json", value, replace=False)
+        return False
+
+    def status(self) -> Status:
+        """The state of the run; a file that cannot be read makes it failed, and is the reason."""
+        try:
+            return self._done() or self._unfinished()
+        except (UserError, OSError) as error:
+            return Status(State.FAILED, shown(error), 0)
+
+    def history(self) -> list[dict[str, Any]]:
+        """The rows of all attempts as of one undisturbed run: each step once, in order."""
+        result = self.result()
+        attempts = self.attempts()
+        if result is not None:  # an attempt claimed after the winning one has no part in the result
+            attempts = [attempt for attempt in attempts if attempt.number <= result["attempt"]]
+        return merged_rows(attempts)
+
+    def checkpoints(self) -> list[Path]:
+        """The checkpoints of all attempts, highest step first, newest attempt first; unverified."""
+        found = []
+        for attempt in self.attempts():
+            for path in attempt.checkpoint_dir.glob("step-*.ckpt"):
+                name = _CHECKPOINT.fullmatch(path.name)
+                if name and path.is_file() and not path.is_symlink():
+                    found.append((int(name[1]), attempt.number, path))
+        return [path for _, _, path in sorted(found, reverse=True)]
+
+    def _done(self) -> Status | None:
+        result = self.result()
+        if result is None:
+            return None
+        reason = f"finished at step {shown(result.get('steps', '?'))} (attempt {result['attempt']})"
+        with os.scandir(self.path) as entries:
+            differing = sorted(e.name for e in entries if e.name.startswith("differs-"))
+        if differing:
+            reason += f"; a later attempt got other metrics: {shown(', '.join(differing))}"
+        return Status(State.DONE, reason, result["attempt"])
+
+    def _unfinished(self) -> Status:
+        attempts = self.attempts()
+        if not attempts:
+            return Status(State.NEW, "no attempt yet", 0)
+        newest = attempts[-1]
+        # In this order: whoever sees the process ended also sees all it wrote before.
+        living = newest.alive()
+        beat, last_word = newest.last_beat(), newest.exit()
+        if living and last_word is None:
+            return running(newest.number, beat)
+        return self._done() or ended(newest.number, last_word, beat)
+
+
+class RunStore:
+    """All runs below one outputs folder. Reading makes no folder and writes nothing."""
+
+    def __init__(self, outputs: Path, watcher: Watcher | None = None) -> None:
+        self.outputs = outputs
+        self._root = outputs / "runs"
+        self._watcher = watcher or Watcher()
+
+    def check_writable(self) -> None:
+        """UserError unless everything the store does can be done in the outputs folder."""
+        probe(self.outputs)
+
+    def run(self, run_id: str) -> Run:
+        """The run with this id, there or not; UserError if the id is no plain name."""
+        return Run(child(self._root, run_id), self._watcher)
+
+    def ids(self) -> list[str]:
+        """The ids of all frozen runs, sorted."""
+        try:
+            with os.scandir(self._root) as entries:
+                names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except FileNotFoundError:
+            return []
+        return sorted(name for name in names if (self._root / name / "run.json").is_file())
+
+    def freeze(self, record: Mapping[str, Any], *, apart_from: Collection[str] = ()) -> Run:
+        """Writes the record of a run once; a record that is there already stays as it is.
+
+        UserError if the one there has another config. `apart_from` names the keys (dotted; a key
+        stands for all below it) in which the two may differ since they cannot change a result.
+        """
+        run = self.run(record["id"])
+        path = run.path / "run.json"
+        if not path.exists():
+            make_directory(run.path)
+            if publish_json(path, {"format": FORMAT, **record}, replace=False):
+                return run
+        there, given = run.record()["config"], json.loads(canonical(record["config"]))
+        for key in _differing(there, given):
+            if not any(key == name or key.startswith(f"{name}.") for name in apart_from):
+                raise UserError(
+                    f"run {run.id}: its record on disk has another {shown(key)} than the one "
+                    f"planned now; move {shown(run.path)} away or choose another outputs folder."
+                )
+        return run
+
+
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """The dotted keys in which two configs differ."""
+    first, second = dict(_leaves(one, "")), dict(_leaves(other, ""))
+    return sorted(key for key in first.keys() | second.keys() if first.get(key) != second.get(key))
+
+
+def _leaves(value: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
+    for key, inner in value.items():
+        if isinstance(inner, Mapping) and inner:
+            yield from _leaves(inner, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", canonical(inner)

@@ -1,0 +1,60 @@
+"""The states of a run, and the words that say why it is in one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sweeper.store.attempts import Cause
+from sweeper.store.errors import shown
+
+
+class State(StrEnum):
+    """Where a run stands; derived from its directory, never stored."""
+
+    NEW = "new"
+    RUNNING = "running"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+    DONE = "done"
+
+
+@dataclass(frozen=True)
+class Status:
+    """The state of a run, the reason in words, its newest attempt (0: none) and that one's beat.
+
+    Of a done run: the attempt that finished, and no beat.
+    """
+
+    state: State
+    reason: str
+    attempt: int
+    beat: dict[str, Any] | None = None
+
+
+def running(number: int, beat: dict[str, Any] | None) -> Status:
+    """The status while attempt `number` lives."""
+    return Status(State.RUNNING, f"running{_progress(beat)} (attempt {number})", number, beat)
+
+
+def ended(number: int, last_word: Mapping[str, Any] | None, beat: dict[str, Any] | None) -> Status:
+    """The status after attempt `number` ended without a result; `last_word` is its exit."""
+    if last_word is None:
+        state, what = State.INTERRUPTED, f"dead without a word{_progress(beat)}"
+    elif last_word["cause"] == Cause.INTERRUPTED:
+        state, what = State.INTERRUPTED, f"interrupted{_progress(beat)}"
+    elif last_word["cause"] == Cause.DONE:
+        state, what = State.FAILED, "no_result: it says that it finished, but published no result"
+    else:
+        message = str(last_word.get("message") or "no message").strip()
+        state, what = State.FAILED, f"{shown(last_word['cause'])}: {shown(message)}"
+    return Status(state, f"{what} (attempt {number})", number, beat)
+
+
+def _progress(beat: Mapping[str, Any] | None) -> str:
+    if not beat or "step" not in beat:
+        return " before its first step"
+    of = f" of {shown(beat['steps'])}" if "steps" in beat else ""
+    return f" at step {shown(beat['step'])}{of}"

@@ -1,0 +1,193 @@
+"""One sweep from a command line to its figures: plan, freeze, prepare, run, collect, draw."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from sweeper.model_process import ModelProcess
+from sweeper.plan.compose import Composer
+from sweeper.plan.identity import digest_of
+from sweeper.plan.plan import Plan
+from sweeper.plan.planner import Planner
+from sweeper.plan.show import print_cost, print_plan
+from sweeper.run.backends.local import LocalBackend, slots
+from sweeper.run.live import LiveTable, Shown
+from sweeper.run.schedule import Job, Phase, Schedule
+from sweeper.store.errors import UserError
+from sweeper.store.plans import write_plan
+from sweeper.store.runs import RunStore, State, Status
+
+INTERRUPTED = 130  # what a shell reports for a command ended by Ctrl-C
+
+
+def sweep(
+    arguments: Sequence[str], *, sweeper: Mapping[str, Any], launcher: Mapping[str, Any]
+) -> int:
+    """Plan the command line and bring everything it needs into being; the exit code.
+
+    Args:
+        arguments: overrides as typed, swept ones included.
+        sweeper: the `hydra.sweeper` section: `dry_run`, `max_runs`.
+        launcher: the `hydra.launcher` section: where runs execute.
+
+    Returns:
+        0 only if every run of the plan is done (or, in a dry run, could be planned).
+
+    Raises:
+        UserError: nothing was started.
+    """
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    with ModelProcess() as process:
+        planner = Planner(Composer(), process, max_runs=int(sweeper["max_runs"]))
+        plan = planner.plan(arguments)
+        store = RunStore(plan.outputs)
+        statuses = {run: store.run(run).status() for run in plan.runs}
+        dry = bool(sweeper.get("dry_run"))
+        environments = _slots(plan, launcher)
+        print_plan(console, plan, statuses, every_point=dry or len(plan.points) <= 60)
+        print_cost(
+            console,
+            plan,
+            statuses,
+            slots=len(environments),
+            device="gpu" if environments[0] else "cpu",
+            rate=_measured_rate(plan, store),
+        )
+        if dry:
+            return 0
+        _freeze(plan, store)
+        left = [run for run in plan.runs if statuses[run].state is not State.DONE]
+        if left:
+            backend = LocalBackend(process, environments)
+            _prepare(console, plan, store, backend, left)
+            done = _run(console, plan, store, backend, left)
+        else:
+            done = True
+    _results(console, plan, fresh=bool(left))
+    return 0 if done else 1
+
+
+def _slots(plan: Plan, launcher: Mapping[str, Any]) -> list[dict[str, str]]:
+    trainer = next(iter(plan.runs.values())).config["trainer"]
+    return slots(launcher, accelerator=trainer["accelerator"], threads=trainer["threads"])
+
+
+def _measured_rate(plan: Plan, store: RunStore) -> float | None:
+    """FLOP/s of one slot over the finished runs of this plan, evaluation included."""
+    rates = []
+    for run in plan.runs.values():
+        result = store.run(run.id).result()
+        if result and result.get("seconds"):
+            rates.append(run.flops / result["seconds"])
+    return median(rates) if rates else None
+
+
+def _freeze(plan: Plan, store: RunStore) -> None:
+    """Write every record and the plan, before anything starts."""
+    store.check_writable()
+    for run in plan.runs.values():
+        store.freeze({"id": run.id, "config": run.config, "size": run.size, "names": run.names})
+    write_plan(
+        plan.outputs,
+        {
+            "command": sys.argv,
+            "scale": plan.scale,
+            "experiments": {name: e.described() for name, e in plan.experiments.items()},
+            "points": [asdict(point) for point in plan.points],
+            "runs": {
+                run.id: {
+                    "size": run.size,
+                    "steps": run.config["trainer"]["steps"],
+                    "batch_tokens": run.config["task"]["batch_tokens"],
+                }
+                for run in plan.runs.values()
+            },
+        },
+    )
+
+
+def _prepare(
+    console: Console, plan: Plan, store: RunStore, backend: LocalBackend, left: Sequence[str]
+) -> None:
+    """Build the data of the runs that are left, once for each distinct one.
+
+    Raises:
+        UserError: the data cannot be built; the log says why.
+    """
+    distinct: dict[str, str] = {}
+    for run in left:
+        config = plan.runs[run].config
+        distinct.setdefault(digest_of([config["data"], config["task"]]), run)
+    backend.warm()
+    for run in distinct.values():
+        log = plan.outputs / "data" / "prepare.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("")
+        with console.status("preparing data ..."):
+            code = backend.prepare(store.run(run).path, log)
+        if code != 0:
+            last = [line for line in log.read_text().splitlines() if line.strip()][-1:]
+            raise UserError(f"the data could not be prepared: {' '.join(last)} (log: {log})")
+
+
+def _run(
+    console: Console, plan: Plan, store: RunStore, backend: LocalBackend, left: Sequence[str]
+) -> bool:
+    """Train the runs that are left; whether all are done."""
+    metric = {point.run: plan.experiments[point.experiment].metric for point in plan.points}
+    shown = {run: Shown(_label(plan, run), plan.runs[run].flops, metric[run]) for run in left}
+    jobs = [Job(run, plan.runs[run].flops, plan.runs[run].config.get("parent")) for run in left]
+    with LiveTable(console, store, shown) as live:
+        schedule = Schedule(store, backend, jobs, live.changed)
+        try:
+            done = schedule.execute()
+        except KeyboardInterrupt:
+            console.print("Interrupted; what ran was saved. The same command again continues.")
+            raise SystemExit(INTERRUPTED) from None
+    unfinished = [e for e in schedule.entries.values() if e.phase is not Phase.DONE]
+    if unfinished:
+        console.print(
+            Text(f"{len(unfinished)} of {len(left)} runs are not done:", style="bold red")
+        )
+    for entry in unfinished:
+        status: Status = store.run(entry.job.run).status()
+        log = store.run(entry.job.run).path / "attempts" / f"{status.attempt:04d}" / "log.txt"
+        told = f", log: {_near(log)}" if status.attempt else ""
+        console.print(Text(f"  {shown[entry.job.run].label}: {entry.reason}{told}"))
+    return done
+
+
+def _label(plan: Plan, run: str) -> str:
+    names = plan.runs[run].names
+    return f"{names['experiment']}/{names['arm']} {names['label']}"
+
+
+def _results(console: Console, plan: Plan, *, fresh: bool) -> None:
+    """Tables, verdicts and figures of the experiments; drawn anew only if something was trained."""
+    from sweeper.results import claims, collect, draw  # pandas and matplotlib: not for a dry run
+
+    names = list(plan.experiments)
+    made = [*collect.expected(plan.outputs, names), *draw.expected(plan.outputs, names)]
+    if fresh or not all(path.exists() for path in made):
+        made = [
+            *collect.write_tables(plan.outputs, names),
+            *draw.write_figures(plan.outputs, names),
+        ]
+        for line in claims.report(plan.outputs, names):
+            console.print(Text(line))
+    console.print(f"Runs under {_near(plan.outputs / 'runs')}; made from them:")
+    for path in made:
+        console.print(Text(f"  {_near(path)}"))
+
+
+def _near(path: Path) -> str:
+    """A path as short as it can be told from here."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

@@ -1,0 +1,1 @@
+"""Joins a run's config, its data, its model and Lightning: the training jobs."""

@@ -1,0 +1,95 @@
+"""The contract of an architecture: a section of the config that can build the model it describes."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import create_model
+from torch import nn
+
+from models import attention
+from sweeper.store.errors import wrong
+from tasks.schema import Problem, Section, given, number, spelled, whole
+
+# What `models.attention.variant` promises every variant takes; the rest are a variant's own options.
+_COMMON = ("bias", "dropout")
+
+
+class AttentionSection(Section):
+    """The attention variant; the variant's own options are added to the schema when it is named."""
+
+    name: str
+
+    def builder(self) -> Callable[..., nn.Module]:
+        """Return `builder(embedding_size, heads, head_size, *, bias, dropout)` of one layer."""
+        options = {key: getattr(self, key) for key in type(self).model_fields if key != "name"}
+        return functools.partial(attention.variant(self.name), **options)
+
+
+class Architecture(Section, ABC):
+    """The `model` section, with what every architecture has."""
+
+    name: str
+    layers: Annotated[int, whole(1, 1024, 6)]
+    embedding_size: Annotated[int, whole(1, 65_536, 256)]
+    heads: Annotated[int, whole(1, 65_536, 8)]
+    head_size: Annotated[
+        int | None,
+        given("a whole number from 1 to 65536, or null for embedding_size / heads", 32, ge=1, le=65_536),
+    ]
+    feedforward_size: Annotated[int, whole(1, 2**22, 1024)]
+    activation: Annotated[Literal["relu", "gelu"], given("one of relu, gelu", "relu")]
+    tie_embeddings: Annotated[bool, given("true or false", True)]
+    dropout: Annotated[float, number("a number at least 0 and below 1", 0.1, ge=0, lt=1)]
+    attention: AttentionSection
+
+    @classmethod
+    def schema_of(cls, section: Mapping[str, Any]) -> type[Architecture]:
+        """Return this class with the options of the attention variant that `section` names."""
+        group = section.get("attention")
+        if not isinstance(group, Mapping):
+            raise wrong(
+                "model.attention", group, "a group of keys with a name", "choose one of conf/model/attention"
+            )
+        return create_model(cls.__name__, __base__=cls, attention=(_options(group.get("name")), ...))
+
+    @property
+    def resolved_head_size(self) -> int:
+        """The size of one head (the paper's d_p)."""
+        return self.head_size or self.embedding_size // self.heads
+
+    def problems(self, path: str) -> Iterator[Problem]:
+        if self.head_size is None and self.embedding_size % self.heads:
+            expected = f"a divisor of {path}.embedding_size={self.embedding_size} (or {path}.head_size set)"
+            near = max(h for h in range(1, self.heads + 1) if self.embedding_size % h == 0)
+            remedy = f"give it as {path}.heads={near}, or set {path}.head_size"
+            yield Problem(f"{path}.heads", self.heads, expected, remedy)
+
+    @abstractmethod
+    def build(self, vocabulary_size: int) -> nn.Module:
+        """Return a new model, on the current default device (`torch.device("meta")` counts it)."""
+
+
+def _options(name: Any) -> type[AttentionSection]:
+    """Return the section of one attention variant, from the signature of its class."""
+    known = attention.variants()
+    if name not in known:
+        key = "model.attention.name"
+        raise wrong(key, spelled(name), f"one of {', '.join(known)}", f"choose it as model/attention={known[0]}")
+    constructor = attention.variant(name).__init__
+    hints = typing.get_type_hints(constructor)
+    options: dict[str, Any] = {}
+    for key, parameter in inspect.signature(constructor).parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY and key not in _COMMON:
+            required = parameter.default is parameter.empty
+            expected = f"a value for {key} of the {name} attention"
+            field = given(expected, ... if required else parameter.default)
+            options[key] = (Annotated[hints[key], field], ... if required else parameter.default)
+    return create_model("AttentionSection", __base__=AttentionSection, **options)
+
+

@@ -1,0 +1,174 @@
+"""From a frozen record to a result: data, model, Lightning, evaluation."""
+
+from __future__ import annotations
+
+import logging
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.plugins.environments import LightningEnvironment
+from torch import nn
+
+from sweeper.store.attempts import Attempt
+from sweeper.store.errors import wrong
+from sweeper.store.runs import Run
+from tasks import checkpoint, machine
+from tasks.callbacks import Keeper, Recorder, Stage
+from tasks.config import RunConfig, parse
+from tasks.evaluation import Evaluator
+from tasks.failures import NotFinite
+from tasks.journal import Journal
+from tasks.module import TrainingModule
+from tasks.prepare import prepare, task_of
+from tasks.seeds import derive
+from tasks.signals import Interruption
+from tasks.task import Task
+from tasks.tracking import Mirror
+
+WEIGHTS = "weights.ckpt"
+
+
+class Fitting:
+    """The training of one attempt. `reading_data` is true while an error would be the data's."""
+
+    def __init__(
+        self, run: Run, attempt: Attempt, interruption: Interruption, resumed: Path | None
+    ) -> None:
+        self._run = run
+        self._attempt = attempt
+        self._interruption = interruption
+        self._resumed = resumed
+        self._mirror: Mirror | None = None
+        self.reading_data = False
+
+    def result(self) -> dict[str, Any]:
+        """Train to the last step, evaluate, store the final weights; returns what result.json says."""
+        record = self._run.record()
+        config = parse(record["config"])
+        kind = machine.accelerator(config.trainer)
+        task = task_of(config)
+        facts = self._data(task)
+        self._mirror = Mirror(config.logger, record, self._run.outputs)
+        with self._attempt.metrics() as writer:
+            journal = Journal(writer, self._mirror)
+            stage = Stage(task, self._run, self._attempt, journal, self._interruption)
+            recorder = Recorder(stage)
+            model = self._model(task)
+            device = self._fit(stage, recorder, model, kind)
+            metrics = self._test(stage, model, device)
+        weights = model.state_dict()
+        checkpoint.save(weights, self._attempt.checkpoint_dir / WEIGHTS, self._run.id)
+        steps = config.trainer.steps
+        return {
+            "metrics": metrics,
+            "steps": steps,
+            "tokens_seen": task.tokens_seen(steps),
+            "seconds": recorder.seconds,
+            "tokens_per_second": task.tokens_seen(steps) / recorder.seconds,
+            "device": machine.device_name(kind),
+            "weights_sha256": checkpoint.weights_digest(weights),
+            "data": facts,
+        }
+
+    def close(self, code: int) -> None:
+        """Let the mirror end with the job's exit code."""
+        if self._mirror is not None:
+            self._mirror.finish(code)
+
+    def _data(self, task: Task) -> dict[str, Any]:
+        self._attempt.beat(phase="prepare")
+        self.reading_data = True
+        facts = task.open(prepare(task, self._run.outputs))
+        self.reading_data = False
+        return facts
+
+    def _model(self, task: Task) -> nn.Module:
+        torch.manual_seed(derive(task.config.seed, "weights"))
+        model = task.build()
+        if task.config.parent is not None:
+            task.inherit(model, inherited(self._run, task.config.parent))
+        if task.config.trainer.compile:
+            for block in model.blocks:  # one graph serves all blocks, and all runs of their shape
+                block.compile()
+        return model
+
+    def _fit(self, stage: Stage, recorder: Recorder, model: nn.Module, kind: str) -> torch.device:
+        """Train; returns the device. A training that was already finished is not begun again."""
+        module = TrainingModule(stage.task, model)
+        trainer = _trainer(stage, recorder, kind)
+        with self._interruption.deferred():
+            path = str(self._resumed) if self._resumed else None
+            trainer.fit(module, ckpt_path=path, weights_only=True)
+            device = trainer.strategy.root_device
+            module.to(device)
+            recorder.catch_up(trainer, module)
+        self._interruption.check()
+        return device
+
+    def _test(self, stage: Stage, model: nn.Module, device: torch.device) -> dict[str, float]:
+        self._attempt.beat(phase="test")
+        trainer = stage.task.config.trainer
+        metrics = stage.task.evaluate(model, "test", Evaluator(device, trainer.precision))
+        stage.journal.row(trainer.steps, metrics)
+        stage.journal.sync()
+        for name, value in metrics.items():
+            if not math.isfinite(value):
+                raise NotFinite(name, value, trainer.steps)
+        return metrics
+
+
+def inherited(run: Run, parent: str) -> dict[str, torch.Tensor]:
+    """Return the final weights of a finished run of the same store, verified.
+
+    Raises:
+        UserError: that run is not finished, or its weights are not what it published.
+    """
+    source = Run(run.path.with_name(parent))
+    result = source.result()
+    if result is None:
+        raise wrong("parent", parent, "a finished run of this outputs folder", "train it first")
+    path = source.path / "attempts" / f"{result['attempt']:04d}" / "checkpoints" / WEIGHTS
+    try:
+        checkpoint.verify(path, parent)
+    except checkpoint.Damaged as error:
+        raise wrong("parent", parent, f"its final weights, but {error}", "train it again") from error
+    weights = checkpoint.load(path)
+    if checkpoint.weights_digest(weights) != result["weights_sha256"]:
+        raise wrong("parent", parent, "the weights that it published", "train it again")
+    return weights
+
+
+def _trainer(stage: Stage, recorder: Recorder, kind: str) -> pl.Trainer:
+    _quieten()
+    config: RunConfig = stage.task.config
+    return pl.Trainer(
+        accelerator=kind,
+        devices=1,
+        precision=config.trainer.precision,
+        max_steps=config.trainer.steps,
+        max_epochs=-1,
+        gradient_clip_val=config.optimizer.gradient_clip,
+        callbacks=[recorder, Keeper(stage)],
+        # Not SLURM's environment: it would requeue by itself and take the signals over.
+        plugins=[checkpoint.VerifiedCheckpointIO(stage.run.id), LightningEnvironment()],
+        deterministic="warn",
+        use_distributed_sampler=False,
+        limit_val_batches=0,
+        num_sanity_val_steps=0,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=stage.attempt.path,
+    )
+
+
+def _quieten() -> None:
+    """Keep Lightning's notices about what this program does on purpose out of the log."""
+    logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
+    for notice in (".*`srun` command is available.*", ".*Checkpoint directory.*exists.*"):
+        warnings.filterwarnings("ignore", notice)

@@ -1,0 +1,28 @@
+"""Where a job's rows of metrics go: to its own file, and mirrored to W&B."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sweeper.store.metrics import MetricsWriter
+from tasks.tracking import Mirror
+
+
+class Journal:
+    """The file is the record; the mirror may fail without anyone noticing but the log."""
+
+    def __init__(self, writer: MetricsWriter, mirror: Mirror) -> None:
+        self._writer = writer
+        self._mirror = mirror
+
+    def row(self, step: int, values: Mapping[str, float]) -> None:
+        """Write what is known after a step."""
+        self._writer.write({"step": step, **values})
+        self._mirror.log(step, values)
+
+    def sync(self) -> None:
+        """Make every row durable."""
+        self._writer.sync()
+
+    def close(self) -> None:
+        self._writer.close()

@@ -1,0 +1,147 @@
+"""Language modelling on packed sentences: the paper's LM1B experiments (section 4.1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from models.cross_entropy import IGNORED
+from models.transformer import Decoder
+from tasks.schema import Problem, whole
+from tasks.seeds import Shuffled
+from tasks.task import Batch, Task, TaskSection
+from tasks.text import corpus
+from tasks.text.prepared import TextSettings, folder_name, prepare
+from tasks.text.rows import LARGEST_VOCABULARY, PackedRows
+from tasks.text.tokenizer import SMALLEST_BPE
+
+if TYPE_CHECKING:
+    from tasks.config import RunConfig
+
+
+class LanguageModelSection(TaskSection):
+    """The keys of conf/task/lm1b.yaml."""
+
+    vocabulary_size: Annotated[int, whole(SMALLEST_BPE, LARGEST_VOCABULARY, 32_768)]
+    sequence_length: Annotated[int, whole(2, 65_536, 256)]
+    tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
+
+    def problems(self, path: str) -> Iterator[Problem]:
+        if self.batch_tokens % self.sequence_length:
+            whole_rows = max(self.batch_tokens // self.sequence_length, 1) * self.sequence_length
+            expected = f"a multiple of {path}.sequence_length={self.sequence_length}"
+            remedy = f"give it as {path}.batch_tokens={whole_rows}"
+            yield Problem(f"{path}.batch_tokens", self.batch_tokens, expected, remedy)
+
+
+class LanguageModel(Task):
+    """Predicts every piece of every sentence, its end included, from the pieces before it.
+
+    Batches are whole packed rows: tokens, targets, segments and positions, each (B, T).
+    """
+
+    Section = LanguageModelSection
+    architectures = ("decoder",)
+
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
+        assert isinstance(config.task, LanguageModelSection)
+        self.section = config.task
+        self._text = config.data.model_dump()
+        self._rows_of: dict[str, PackedRows] = {}
+
+    @property
+    def rows_per_batch(self) -> int:
+        return self.section.batch_tokens // self.section.sequence_length
+
+    def build(self) -> Decoder:
+        model = self.config.model.build(self.section.vocabulary_size)
+        assert isinstance(model, Decoder)
+        return model
+
+    def example(self) -> Batch:
+        zeros = torch.zeros(1, self.section.sequence_length, dtype=torch.long)
+        return {key: zeros for key in ("tokens", "targets", "segments", "positions")}
+
+    def positions(self, batch: Batch) -> int:
+        return batch["tokens"].numel()
+
+    def outputs(self, model: Decoder, batch: Batch) -> Tensor:
+        return model.logits(_hidden(model, batch))
+
+    def source(self) -> tuple[str, str]:
+        return corpus.digest(self._text), corpus.describe(self._text)
+
+    def data_name(self) -> str:
+        section = self.section
+        settings = TextSettings(
+            section.vocabulary_size, section.sequence_length, section.tokenizer_lines
+        )
+        return folder_name(self._text["digest"] or corpus.digest(self._text), settings)
+
+    def prepare(self, folder: Path) -> None:
+        section = self.section
+        settings = TextSettings(
+            section.vocabulary_size, section.sequence_length, section.tokenizer_lines
+        )
+        prepare(folder, self._text, settings)
+
+    def open(self, folder: Path) -> dict[str, Any]:
+        self._rows_of = {split: PackedRows(folder / split) for split in corpus.SPLITS}
+        about = {split: rows.about for split, rows in self._rows_of.items()}
+        self._order = Shuffled(len(self._rows_of["train"]), self.config.seed)
+        return {
+            **{f"{split}_rows": facts["rows"] for split, facts in about.items()},
+            **{f"{split}_tokens": facts["tokens"] for split, facts in about.items()},
+            "skipped": about["train"]["skipped"],
+        }
+
+    def batch(self, step: int) -> Batch:
+        rows = self.rows_per_batch
+        return self._take("train", self._order.stretch((step - 1) * rows, rows))
+
+    def batches(self, split: str) -> Iterator[Batch]:
+        for first in range(0, len(self._rows_of[split]), self.rows_per_batch):
+            last = min(first + self.rows_per_batch, len(self._rows_of[split]))
+            yield self._take(split, np.arange(first, last))
+
+    def loss(self, model: Decoder, batch: Batch) -> Tensor:
+        nats, count = model.loss(_hidden(model, batch), batch["targets"])
+        return nats / count
+
+    def score(self, model: Decoder, batch: Batch) -> dict[str, Tensor]:
+        nats, count = model.loss(_hidden(model, batch), batch["targets"])
+        return {"nats": nats, "tokens": count}
+
+    def metrics(self, split: str, totals: Mapping[str, float]) -> dict[str, float]:
+        nats, tokens = totals["nats"], totals["tokens"]
+        about = self._rows_of[split].about
+        return {
+            f"{split}/loss": nats / tokens,
+            f"{split}/perplexity": _exponential(nats / tokens),
+            # Per word and end of sentence, as tensor2tensor counts them: independent of the pieces.
+            f"{split}/perplexity_per_word": _exponential(
+                nats / (about["words"] + about["sentences"])
+            ),
+        }
+
+    def _take(self, split: str, numbers: np.ndarray) -> Batch:
+        arrays = self._rows_of[split].rows(numbers)
+        batch = {key: torch.from_numpy(array) for key, array in arrays.items()}
+        batch["targets"].masked_fill_(batch["segments"] == 0, IGNORED)
+        return batch
+
+
+def _hidden(model: Decoder, batch: Batch) -> Tensor:
+    hidden_BTD: Tensor = model(batch["tokens"], batch["segments"], batch["positions"])
+    return hidden_BTD
+
+
+def _exponential(value: float) -> float:
+    return math.exp(value) if value < 700 else math.inf

@@ -1,0 +1,77 @@
+"""Where a job runs and with what: the device it takes, and the facts an attempt records."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sweeper.store.errors import wrong
+from tasks.config import TrainerSection
+
+ROOT = Path(__file__).resolve().parents[1]
+LIBRARIES = ("torch", "pytorch-lightning", "numpy", "tokenizers")
+
+
+def accelerator(section: TrainerSection) -> str:
+    """Return "cuda" or "cpu" and fix the number of CPU threads, which the last bits depend on."""
+    torch.set_num_threads(section.threads)
+    present = torch.cuda.is_available()
+    if section.accelerator == "gpu" and not present:
+        remedy = "give it as trainer.accelerator=auto"
+        raise wrong("trainer.accelerator", "gpu", "a CUDA GPU on this machine", remedy)
+    return "cuda" if present and section.accelerator != "cpu" else "cpu"
+
+
+def device_name(kind: str) -> str:
+    """Return what a table calls the device."""
+    return torch.cuda.get_device_name() if kind == "cuda" else cpu_name()
+
+
+def facts() -> dict[str, Any]:
+    """Return hardware, versions and the state of the code: what the last bits may depend on."""
+    return {
+        "hardware": {
+            "cpu": cpu_name(),
+            "cores": os.cpu_count(),
+            "instructions": torch.backends.cpu.get_cpu_capability(),
+        },
+        "versions": {"python": platform.python_version(), **versions()},
+        "code": code(),
+    }
+
+
+@functools.cache
+def cpu_name() -> str:
+    """Return the processor's model name where Linux tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """Return the versions of the libraries that compute."""
+    return {name: importlib.metadata.version(name) for name in LIBRARIES}
+
+
+@functools.cache
+def code() -> str:
+    """Return the commit of this code, "-dirty" where it was changed; "unknown" without git."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return done.stdout.strip()

@@ -1,0 +1,62 @@
+"""The one LightningModule: a task's model under a task's loss, whatever the task is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor, nn
+
+from tasks.evaluation import moved
+from tasks.optim import adamw
+from tasks.seeds import derive
+from tasks.task import Batch, Task
+
+
+class TrainingModule(pl.LightningModule):
+    """One optimizer step a batch. Data, dropout and learning rate are functions of the step."""
+
+    def __init__(self, task: Task, model: nn.Module) -> None:
+        super().__init__()
+        self.task = task
+        self.model = model
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        torch.manual_seed(derive(self.task.config.seed, "step", self.global_step + 1))
+        return self.task.loss(self.model, batch)
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return adamw(self.model, self.task.config.optimizer)
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        rate = self.task.learning_rate(self.global_step + 1)
+        optimizer = self.optimizers(use_pl_optimizer=False)
+        assert isinstance(optimizer, torch.optim.Optimizer)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+
+    def transfer_batch_to_device(
+        self, batch: Batch, device: torch.device, dataloader_idx: int
+    ) -> Batch:
+        return moved(batch, device)
+
+    def train_dataloader(self) -> Steps:
+        return Steps(self)
+
+
+class Steps:
+    """The batches of all steps from where training stands: one epoch without end.
+
+    There is no position to save: Lightning asks for the iterator after it has restored the step.
+    """
+
+    def __init__(self, module: TrainingModule) -> None:
+        self._module = module
+
+    def __iter__(self) -> Iterator[Batch]:
+        step = self._module.global_step
+        while True:
+            step += 1
+            yield self._module.task.batch(step)

@@ -1,0 +1,45 @@
+"""Prepares the data of a run, once for all runs that need the same: `python -m tasks.prepare RUN`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import filelock
+
+from sweeper.store.errors import UserError
+from sweeper.store.files import make_directory
+from sweeper.store.runs import Run
+from tasks import registry
+from tasks.config import RunConfig, parse
+from tasks.task import Task
+
+
+def task_of(config: RunConfig) -> Task:
+    """Return the task that a config names."""
+    task: Task = registry.find("task.name", config.task.name, Task)(config)
+    return task
+
+
+def prepare(task: Task, outputs: Path) -> Path:
+    """Return the folder of the task's prepared data, complete; other processes wait meanwhile."""
+    folder = outputs / "data" / task.data_name()
+    make_directory(folder.parent)
+    with filelock.FileLock(folder.with_name(f"{folder.name}.lock")):
+        task.prepare(folder)
+    return folder
+
+
+def main(argument: str) -> int:
+    """Prepare the data of the run in a directory; the exit code is 1 if it cannot be."""
+    try:
+        run = Run.open(Path(argument))
+        prepare(task_of(parse(run.record()["config"])), run.outputs)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]) if len(sys.argv) == 2 else "usage: python -m tasks.prepare RUN")

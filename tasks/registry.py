@@ -1,0 +1,38 @@
+"""Finds what a config may name: each task and each architecture is one file of this folder."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from pathlib import Path
+from typing import Any
+
+from sweeper.store.errors import wrong
+from tasks.schema import spelled
+
+FOLDER = Path(__file__).parent
+
+
+def names(base: type) -> list[str]:
+    """Return the files of this folder that define a direct subclass of `base`, in order.
+
+    They are told by their source, so that listing them imports none of them.
+    """
+    mark = f"({base.__name__}):"
+    return sorted(path.stem for path in FOLDER.glob("*.py") if mark in path.read_text("utf-8"))
+
+
+def find(key: str, name: Any, base: type) -> type:
+    """Return the subclass of `base` in `tasks/<name>.py`; a name that is none is a UserError."""
+    known = names(base)
+    if name not in known:
+        raise wrong(key, spelled(name), f"one of {', '.join(known)}", f"give it as {key}={known[0]}")
+    module = importlib.import_module(f"tasks.{name}")
+    classes = [
+        member
+        for member in vars(module).values()
+        if inspect.isclass(member) and issubclass(member, base) and member is not base
+        and member.__module__ == module.__name__
+    ]
+    assert len(classes) == 1, f"tasks/{name}.py must define exactly one {base.__name__}"
+    return classes[0]

@@ -1,0 +1,47 @@
+"""Random numbers as functions of counters: there is no generator state to save or to lose."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+
+def derive(seed: int, *purpose: str | int) -> int:
+    """Return a seed below 2^63 for one purpose, unrelated to those of other seeds and purposes."""
+    text = "/".join(map(str, (seed, *purpose)))
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
+
+
+def permutation(length: int, seed: int, *purpose: str | int) -> np.ndarray:
+    """Return the numbers below `length` in an order that is a function of the arguments."""
+    generator = np.random.Generator(np.random.Philox(key=derive(seed, *purpose)))
+    return generator.permutation(length)
+
+
+class Shuffled:
+    """An endless stream of row numbers: epoch after epoch of all rows, each in an order of its own.
+
+    Any stretch of the stream can be asked for; the order of the last epochs is kept at hand.
+    """
+
+    def __init__(self, length: int, seed: int) -> None:
+        self._length = length
+        self._seed = seed
+        self._orders: dict[int, np.ndarray] = {}
+
+    def stretch(self, start: int, count: int) -> np.ndarray:
+        """Return the row numbers at `start` to `start + count` of the stream."""
+        parts = []
+        while count:
+            epoch, offset = divmod(start, self._length)
+            part = self._order(epoch)[offset : offset + count]
+            parts.append(part)
+            start, count = start + len(part), count - len(part)
+        return np.concatenate(parts)
+
+    def _order(self, epoch: int) -> np.ndarray:
+        if epoch not in self._orders:
+            self._orders = {e: order for e, order in self._orders.items() if e == epoch - 1}
+            self._orders[epoch] = permutation(self._length, self._seed, "epoch", epoch)
+        return self._orders[epoch]

@@ -1,0 +1,124 @@
+"""The contract of a task: what is learned, from which data, and what is measured at the end.
+
+A task is one file `tasks/<name>.py` with one subclass of Task, found by its name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from tasks import schedule
+from tasks.schema import Section, whole
+
+if TYPE_CHECKING:
+    from tasks.config import RunConfig
+    from tasks.evaluation import Evaluator
+
+Batch = dict[str, Tensor]
+"""Named tensors of one batch, on the CPU until the loop moves them."""
+
+
+class TaskSection(Section):
+    """What every task's section of the config has; a task adds its own keys."""
+
+    name: str
+    batch_tokens: Annotated[int, whole(1, 2**31, 32_768)]
+
+
+class Task(ABC):
+    """What is learned, made from the config of one run.
+
+    Whatever looks random is a function of the run's seed and a counter, never of a state: that is
+    why a run that was killed and continued ends with the same bits.
+    """
+
+    Section: ClassVar[type[TaskSection]]
+    architectures: ClassVar[tuple[str, ...]]
+    """The names `model.name` may take."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self.config = config
+
+    # The model
+
+    @abstractmethod
+    def build(self) -> nn.Module:
+        """Return the model with fresh weights, on the default device; the meta device only counts."""
+
+    @abstractmethod
+    def example(self) -> Batch:
+        """Return the smallest batch, of zeros, on the default device."""
+
+    @abstractmethod
+    def positions(self, batch: Batch) -> int:
+        """Return how many positions a batch has, padding included."""
+
+    @abstractmethod
+    def outputs(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Return the model's outputs: a forward pass with every matrix product of a training step."""
+
+    def inherit(self, model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+        """Give a fresh model the final weights of the run that `parent` names."""
+        model.load_state_dict(dict(weights))
+
+    # The data
+
+    @abstractmethod
+    def source(self) -> tuple[str, str]:
+        """Return the digest of what the text is, and one line for people; UserError if missing."""
+
+    @abstractmethod
+    def data_name(self) -> str:
+        """Return the name of the folder of its prepared data: equal names, equal data."""
+
+    @abstractmethod
+    def prepare(self, folder: Path) -> None:
+        """Make what is missing in that folder. The caller keeps other processes out meanwhile."""
+
+    @abstractmethod
+    def open(self, folder: Path) -> dict[str, Any]:
+        """Open the prepared data and return what a result says about it; UserError if unusable."""
+
+    @abstractmethod
+    def batch(self, step: int) -> Batch:
+        """Return the training batch of a step (from 1): a function of (seed, step) alone."""
+
+    @abstractmethod
+    def batches(self, split: str) -> Iterator[Batch]:
+        """Yield a whole split ("validation" or "test"), each example exactly once, in order."""
+
+    # Learning
+
+    @abstractmethod
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Return the scalar that is minimised."""
+
+    def learning_rate(self, step: int) -> float:
+        """Return the learning rate of a step (from 1)."""
+        return schedule.learning_rate(self.config.optimizer, self.config.trainer.steps, step)
+
+    def tokens_seen(self, steps: int) -> int:
+        """Return how many positions the first `steps` steps see."""
+        return steps * self.config.task.batch_tokens
+
+    # Measuring
+
+    @abstractmethod
+    def score(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        """Return sums over a batch: scalars that may be added over the batches of a split."""
+
+    @abstractmethod
+    def metrics(self, split: str, totals: Mapping[str, float]) -> dict[str, float]:
+        """Return the metrics of a split, "<split>/<name>", from the sums over all of it."""
+
+    def evaluate(self, model: nn.Module, split: str, evaluator: Evaluator) -> dict[str, float]:
+        """Return the metrics of a whole split, from exact sums: never a mean of means."""
+        rows = evaluator.run(model, self.batches(split), self.score)
+        totals = {key: torch.stack([row[key] for row in rows]).double().sum() for key in rows[0]}
+        return self.metrics(split, {key: float(total) for key, total in totals.items()})

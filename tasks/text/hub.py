@@ -1,0 +1,52 @@
+"""Text from the Hugging Face hub: the `text` column of a dataset, through the `datasets` library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sweeper.store.errors import UserError, wrong
+from tasks.text.lines import raw_lines_of_text
+
+COLUMN = "text"
+
+
+def load_splits(hub: Mapping[str, Any]) -> dict[str, Any]:
+    """The dataset's splits by name; `train` is always among them, each with a column `text`.
+
+    hub: path, name and revision, as `datasets.load_dataset` takes them. Raises UserError for a
+    dataset that cannot be loaded or has another shape.
+    """
+    import datasets  # 1.2 s: only where the text is on the hub
+
+    name = name_of(hub)
+    try:
+        splits = datasets.load_dataset(
+            hub["path"], name=hub.get("name"), revision=hub.get("revision")
+        )
+    except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
+        cause = next(iter(str(error).splitlines()), type(error).__name__)
+        raise UserError(
+            f"data.hub={name} cannot be loaded ({cause}); check data.hub and the connection."
+        ) from error
+    if "train" not in splits:
+        raise wrong("data.hub", name, "a dataset with a split train", "choose another")
+    for split in splits.values():
+        if COLUMN not in split.column_names:
+            raise wrong("data.hub", name, f"a column {COLUMN}", "choose another dataset")
+    return dict(splits)
+
+
+def raw_lines_of_split(split: Any) -> Iterator[bytes]:
+    """The lines of every row of a split; a row may hold several."""
+    for batch in split.iter(batch_size=1000):
+        for text in batch[COLUMN]:
+            yield from raw_lines_of_text(text or "")
+
+
+def name_of(hub: Mapping[str, Any]) -> str:
+    """path[/name]@revision. Raises UserError without a path."""
+    if not hub.get("path"):
+        raise wrong("data.hub.path", hub.get("path"), "a dataset's id", "give data.hub.path=<id>")
+    name = f"/{hub['name']}" if hub.get("name") else ""
+    return f"{hub['path']}{name}@{hub.get('revision') or 'main'}"

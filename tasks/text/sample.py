@@ -1,0 +1,66 @@
+"""The embedded corpus: sentences of a small invented world, in LM1B's format and file layout."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from sweeper.store.errors import wrong
+
+LAYOUT = "1-billion-word-language-modeling-benchmark-r13output"
+TRAIN_SHARD = "training-monolingual.tokenized.shuffled/news.en-00001-of-00100"
+TEST_SHARD = "heldout-monolingual.tokenized.shuffled/news.en.heldout-00000-of-00050"
+TEST_EVERY = 50  # every 50th sentence is held out
+HASHED = 500  # sentences that tell one generator from another
+FEWEST = 500
+
+
+def tell(sentences: int) -> Iterator[str]:
+    """`sentences` distinct sentences, always the same ones; a longer corpus begins with a shorter."""
+    chance = random.Random(0)
+    words = [f"w{i}" for i in range(500)]
+    for i in range(sentences):
+        n = 15 + int(chance.random() * 30)
+        yield " ".join([f"n{i}"] + [words[int(chance.random() * 500)] for _ in range(n)]) + " ."
+
+
+def generator_hash(sentences: int) -> str:
+    """What tells this corpus from one of another length or by another version of the generator."""
+    _check(sentences)
+    text = "\n".join(itertools.islice(tell(sentences), HASHED))
+    return hashlib.sha256(f"{sentences}\n{text}".encode()).hexdigest()
+
+
+def write_sample(folder: Path, sentences: int) -> Path:
+    """Write the corpus into `folder` in LM1B's official layout, unless it is there; returns `folder`.
+
+    Appears in one step. Raises UserError for too few sentences to fill three splits.
+    """
+    _check(sentences)
+    if folder.exists():
+        return folder
+    part = folder.with_name(f"{folder.name}.{os.getpid()}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    shards = [part / LAYOUT / name for name in (TRAIN_SHARD, TEST_SHARD)]
+    for shard in shards:
+        shard.parent.mkdir(parents=True)
+    with shards[0].open("w", encoding="utf-8") as train, shards[1].open("w") as test:
+        for number, sentence in enumerate(tell(sentences), start=1):
+            (train if number % TEST_EVERY else test).write(f"{sentence}\n")
+    part.replace(folder)
+    return folder
+
+
+def _check(sentences: int) -> None:
+    if not sentences >= FEWEST:
+        raise wrong(
+            "data.sentences",
+            sentences,
+            f"a whole number of at least {FEWEST}",
+            f"give it as data.sentences={FEWEST} or more",
+        )

@@ -1,0 +1,155 @@
+"""Subword tokenizers: trained once on a corpus, stored as one file, loaded wherever text is read.
+
+Two kinds: byte-level BPE for language models (no unknown piece, lossless) and BERT's lower-cased
+WordPiece. Both are deterministic: the same lines give the same file, byte for byte. The library is
+imported where it is used, so that planning and training do not need it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sweeper.store.errors import UserError, wrong
+from tasks.text.lines import batches
+from tasks.text.rows import END, LARGEST_VOCABULARY, PAD
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+# Neither name can be written in text: the byte-level alphabet does not hold these brackets.
+MARKS = ("\u27e8pad\u27e9", "\u27e8end\u27e9")
+SMALLEST_BPE = 256 + len(MARKS)  # every byte is a piece
+
+BERT_MARKS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # ids 0 to 4
+WORDPIECE_CHARACTERS = 1000  # rarer ones become [UNK]
+
+BATCH = 1000  # lines handed to the library at a time
+
+
+def train_bpe(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
+    """Byte-level BPE of at most `vocabulary_size` pieces; PAD and END are ids 0 and 1.
+
+    A small corpus gives fewer pieces. Raises UserError for a size that cannot hold the 256 bytes
+    or does not fit two bytes on disk.
+    """
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    _check_size(vocabulary_size, SMALLEST_BPE)
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary_size,
+        min_frequency=2,
+        special_tokens=list(MARKS),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(batches(lines, BATCH), trainer)
+    # Added tokens are searched for in the text itself; pieces of the vocabulary are not.
+    return _with_added(tokenizer, ())
+
+
+def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
+    """BERT's lower-cased WordPiece of at most `vocabulary_size` pieces; BERT_MARKS are ids 0 to 4.
+
+    The library numbers the continuations ##x in hash order, and numbers break ties between merges;
+    giving them as special tokens in sorted order makes training deterministic. `lines` is read
+    into memory.
+    """
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+    from tokenizers.processors import BertProcessing
+
+    texts = list(lines)
+    normalizer = normalizers.BertNormalizer(lowercase=True)
+    characters = Counter[str]()
+    for text in texts:
+        characters.update(normalizer.normalize_str(text))
+    common = sorted(characters.items(), key=lambda item: (-item[1], item[0]))
+    alphabet = sorted(
+        character for character, _ in common[:WORDPIECE_CHARACTERS] if not character.isspace()
+    )
+    continuations = ["##" + character for character in alphabet]
+    _check_size(vocabulary_size, len(BERT_MARKS) + 2 * len(alphabet))
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocabulary_size,
+        min_frequency=2,
+        special_tokens=[*BERT_MARKS, *continuations],
+        initial_alphabet=alphabet,
+        limit_alphabet=len(alphabet),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer = _with_added(tokenizer, BERT_MARKS)
+    ends = [(mark, tokenizer.token_to_id(mark)) for mark in ("[SEP]", "[CLS]")]
+    tokenizer.post_processor = BertProcessing(*ends)
+    return tokenizer
+
+
+def encode_sentences(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
+    """The pieces of each text, END after the last."""
+    encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
+    return [[*encoding.ids, END] for encoding in encodings]
+
+
+def decode_sentence(tokenizer: Tokenizer, pieces: Iterable[int]) -> str:
+    """The text of a sentence's pieces; PAD and END are left out. Inverse of `encode_sentences`."""
+    ids = [piece for piece in pieces if piece not in (PAD, END)]
+    return tokenizer.decode(ids, skip_special_tokens=False)
+
+
+def save_tokenizer(tokenizer: Tokenizer, path: Path) -> str:
+    """Write tokenizer.json, and its sha256 beside it; the file itself appears last and whole."""
+    content = tokenizer.to_str().encode()
+    sha256 = hashlib.sha256(content).hexdigest()
+    for target, value in ((_sidecar(path), f"{sha256}\n".encode()), (path, content)):
+        part = target.with_name(f"{target.name}.{os.getpid()}.part")
+        part.write_bytes(value)
+        part.replace(target)
+    return sha256
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    """The stored tokenizer. Raises UserError where the file is absent or is not what was written."""
+    try:
+        content = path.read_bytes()
+        expected = _sidecar(path).read_text().strip()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); prepare the data.") from error
+    if hashlib.sha256(content).hexdigest() != expected:
+        raise UserError(f"{path} is not what was written; delete its folder, prepare the data.")
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_buffer(content)
+
+
+def _check_size(vocabulary_size: int, smallest: int) -> None:
+    if not smallest <= vocabulary_size <= LARGEST_VOCABULARY:
+        raise wrong(
+            "task.vocabulary_size",
+            vocabulary_size,
+            f"a whole number from {smallest} to {LARGEST_VOCABULARY}",
+            "choose one",
+        )
+
+
+def _with_added(tokenizer: Tokenizer, kept: tuple[str, ...]) -> Tokenizer:
+    from tokenizers import Tokenizer
+
+    stored = json.loads(tokenizer.to_str())
+    stored["added_tokens"] = [a for a in stored["added_tokens"] if a["content"] in kept]
+    return Tokenizer.from_str(json.dumps(stored))
+
+
+def _sidecar(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")

@@ -1,0 +1,125 @@
+"""The job entry: `python -m tasks.train outputs/runs/<id>` trains the run that its record describes.
+
+It claims an attempt, continues from the newest checkpoint that is whole, and publishes the result.
+Exit code 0: the result is there; 75: interrupted, can be continued; 1: failed, exit.json says why.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import traceback
+from pathlib import Path
+
+from sweeper.store.attempts import Attempt, Cause
+from sweeper.store.errors import UserError
+from sweeper.store.liveness import BEAT_SECONDS
+from sweeper.store.runs import Run
+from tasks import checkpoint, machine
+from tasks.callbacks import leftovers, remove_all
+from tasks.failures import cause_of, message_of
+from tasks.fitting import Fitting
+from tasks.signals import Interrupted, Interruption
+
+INTERRUPTED = 75  # EX_TEMPFAIL of sysexits.h: try again
+
+
+def main(argument: str) -> int:
+    """Run the job of a run directory; its output goes to the attempt's log.txt."""
+    try:
+        run = Run.open(Path(argument))
+        if run.result() is not None:
+            return 0
+        return Job(run).work()
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+class Job:
+    """One attempt at a run, from the claim to the exit code."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._resumed = _newest_whole_checkpoint(run)
+        step = int(self._resumed.stem.removeprefix("step-")) if self._resumed else 0
+        self._attempt = run.claim({"resumed_from": step, **machine.facts()})
+        self._interruption = Interruption(self._stop_at_once)
+        self._fitting = Fitting(run, self._attempt, self._interruption, self._resumed)
+        self._over = threading.Event()
+
+    def work(self) -> int:
+        """Train, publish and say how it ended."""
+        terminal = _redirected(self._attempt)
+        self._interruption.install()
+        threading.Thread(target=self._beat, name="beat", daemon=True).start()
+        for path in leftovers(self._run):
+            path.unlink(missing_ok=True)
+        try:
+            result = self._fitting.result()
+            self._run.publish_result(self._attempt, result)
+        except BaseException as error:  # the edge of the process: whatever it was is recorded
+            return self._ended_by(error, terminal)
+        self._fitting.close(0)
+        self._say(Cause.DONE, "", "")
+        remove_all(self._run)
+        return 0
+
+    def _ended_by(self, error: BaseException, terminal: int) -> int:
+        if self._interruption.requested:  # whatever a library made of the signal
+            error = error if isinstance(error, Interrupted) else Interrupted()
+        cause = cause_of(error, self._fitting.reading_data)
+        interrupted = cause is Cause.INTERRUPTED
+        message = "asked to stop" if interrupted else message_of(error)
+        trace = "" if interrupted or isinstance(error, UserError) else traceback.format_exc()
+        print(trace, end="", file=sys.stderr)
+        print(f"{cause}: {message}", file=sys.stderr)
+        os.write(terminal, f"{self._run.id}: {cause}: {message}\n".encode())
+        code = INTERRUPTED if interrupted else 1
+        self._fitting.close(code)
+        self._say(cause, message, trace)
+        return code
+
+    def _say(self, cause: Cause, message: str, trace: str) -> None:
+        self._over.set()
+        try:
+            self._attempt.finish(cause, message, trace)
+        except OSError as error:  # a full disk: the log has said it too
+            print(f"exit.json cannot be written: {error}", file=sys.stderr)
+
+    def _beat(self) -> None:
+        while not self._over.wait(BEAT_SECONDS):
+            self._attempt.beat()
+
+    def _stop_at_once(self) -> None:
+        self._say(Cause.INTERRUPTED, "asked twice to stop", "")
+        os._exit(INTERRUPTED)
+
+
+def _newest_whole_checkpoint(run: Run) -> Path | None:
+    for path in run.checkpoints():
+        try:
+            checkpoint.verify(path, run.id)
+        except checkpoint.Damaged as error:
+            print(f"{path} is not used: {error}.", file=sys.stderr)
+        else:
+            return path
+    return None
+
+
+def _redirected(attempt: Attempt) -> int:
+    """Send stdout and stderr to the attempt's log; returns where stderr went before."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    before = os.dup(2)
+    print(f"log: {attempt.log_path}", file=sys.stderr, flush=True)
+    log = os.open(attempt.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
+    return before
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]) if len(sys.argv) == 2 else "usage: python -m tasks.train RUN")

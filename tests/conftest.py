@@ -1,0 +1,73 @@
+"""What every test stands on: one thread, fixed seeds, no network, none of the user's settings."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+TEST_DATA = Path(os.environ.get("HEADROOM_TEST_DATA", ROOT.parent / "shared" / "data"))
+
+# A key, a project, a log-in or a cluster allocation of whoever runs the tests must not reach them.
+FOREIGN = ("WANDB_", "HYDRA_", "HF_", "SLURM_", "PL_", "TORCHELASTIC_")
+for name in [name for name in os.environ if name.startswith(FOREIGN)]:
+    del os.environ[name]
+for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"):
+    os.environ.pop(name, None)
+os.environ.pop("FORCE_COLOR", None)  # colour codes would come between the words a test looks for
+
+# Read when the numeric libraries load, here and in the processes that tests start.
+os.environ.update(
+    OMP_NUM_THREADS="1",
+    MKL_NUM_THREADS="1",
+    OPENBLAS_NUM_THREADS="1",
+    RAYON_NUM_THREADS="1",
+    TOKENIZERS_PARALLELISM="false",
+    HF_HUB_OFFLINE="1",
+    HF_DATASETS_OFFLINE="1",
+    WANDB_MODE="offline",
+    WANDB_SILENT="true",
+    MPLBACKEND="Agg",
+)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """W&B and the Hub keep their caches and settings apart from the user's."""
+    folder = tmp_path_factory.mktemp("settings")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DATA_DIR", "HF_HOME"):
+            patch.setenv(name, str(folder))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _seeds() -> None:
+    """Every test draws the same numbers, alone or among others."""
+    random.seed(0)
+    # Looked up, not imported: most tests of the sweeper need neither library.
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real text (lm1b/, novels/, ...), which is no part of the project."""
+    if not TEST_DATA.is_dir():
+        pytest.skip(f"real text: no folder {TEST_DATA}; name one with HEADROOM_TEST_DATA")
+    return TEST_DATA
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu"):
+        import torch
+
+        if not torch.cuda.is_available():
+            pytest.skip("needs a CUDA device")

@@ -1,0 +1,153 @@
+"""Collaborative attention contains multi-head attention, and decouples rank from parameters.
+
+Shapes: B batch, T positions, D embedding_size, H heads, P head_size, S shared_size.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from models.attention.collaborative import CollaborativeAttention
+from models.attention.multi_head import MultiHeadAttention
+from models.measure import forward_flops
+
+B, T, D, H, P = 2, 7, 13, 3, 5
+S = 11
+biases = pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
+masks = pytest.mark.parametrize("masked", [True, False], ids=["masked", "unmasked"])
+
+
+def _multi_head(bias: bool) -> MultiHeadAttention:
+    attention = MultiHeadAttention(D, H, P, bias=bias).double()
+    for parameter in attention.parameters():
+        nn.init.normal_(parameter)
+    return attention
+
+
+def _x_and_mask(masked: bool) -> tuple[Tensor, Tensor | None]:
+    mask_B1TT = (torch.rand(B, 1, T, T) < 0.5) | torch.eye(T, dtype=torch.bool)
+    return torch.randn(B, T, D, dtype=torch.float64), mask_B1TT if masked else None
+
+
+@biases
+@masks
+def test_equals_the_multi_head_attention_it_is_built_from(bias: bool, masked: bool) -> None:
+    attention = _multi_head(bias)
+    made, (x_BTD, mask_B1TT) = (
+        CollaborativeAttention.from_multi_head(attention),
+        _x_and_mask(masked),
+    )
+    assert made.query.weight.shape == (H * P, D)
+    torch.testing.assert_close(
+        made(x_BTD, mask_B1TT), attention(x_BTD, mask_B1TT), rtol=0, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("shared_size", [None, S], ids=["full", "compressed"])
+@biases
+def test_equals_its_formula_with_the_scale_of_the_head_size(
+    shared_size: int | None, bias: bool
+) -> None:
+    attention = CollaborativeAttention(D, H, P, bias=bias, shared_size=shared_size).double()
+    for parameter in attention.parameters():
+        nn.init.normal_(parameter)
+    x_BTD, _ = _x_and_mask(masked=False)
+    heads = []
+    for i in range(H):
+        mixed_BTS = attention.query(x_BTD) * attention.mixing[i]
+        logits_BTT = mixed_BTS @ attention.key(x_BTD).transpose(1, 2)
+        if attention.content_bias is not None:
+            logits_BTT = logits_BTT + (x_BTD @ attention.content_bias[i]).unsqueeze(1)
+        values_BTP = attention.value(x_BTD)[..., i * P : (i + 1) * P]
+        heads.append((logits_BTT / math.sqrt(P)).softmax(-1) @ values_BTP)
+    expected_BTD = attention.output(torch.cat(heads, dim=-1))
+    torch.testing.assert_close(attention(x_BTD), expected_BTD, rtol=0, atol=1e-11)
+
+
+@biases
+def test_other_factors_of_the_same_products_give_the_same_outputs(bias: bool) -> None:
+    """A decomposition may come in any order and scale, and larger than it need be."""
+    attention, (x_BTD, mask_B1TT) = _multi_head(bias), _x_and_mask(masked=True)
+    full = CollaborativeAttention.from_multi_head(attention)
+    extra, order = 2, torch.randperm(H * P + 2)
+    scales = torch.rand(2, H * P + extra, dtype=torch.float64) + 0.5
+
+    def widened(factor: Tensor, scale: Tensor) -> Tensor:
+        noise = torch.randn(len(factor), extra, dtype=torch.float64)
+        return (torch.cat((factor, noise), dim=1) * scale)[:, order]
+
+    query_DS = widened(full.query.weight.T, scales[0])
+    key_DS = widened(full.key.weight.T, scales[1])
+    mixing_HS = widened(full.mixing, 1 / scales.prod(0))
+    mixing_HS[:, order >= H * P] = 0
+    made = CollaborativeAttention.from_factors(attention, query_DS, mixing_HS, key_DS)
+    torch.testing.assert_close(
+        made(x_BTD, mask_B1TT), attention(x_BTD, mask_B1TT), rtol=0, atol=1e-11
+    )
+
+
+def test_what_is_built_keeps_mode_dropout_and_precision() -> None:
+    attention = MultiHeadAttention(D, H, P, dropout=0.3).double().eval()
+    made = CollaborativeAttention.from_multi_head(attention)
+    assert (made.dropout, made.training, made.mixing.dtype) == (0.3, False, torch.float64)
+    assert all(parameter.requires_grad for parameter in made.parameters())
+
+
+@biases
+@pytest.mark.parametrize("shared_size", [2, S, None])
+def test_parameters_and_flops_equal_the_closed_form(bias: bool, shared_size: int | None) -> None:
+    with torch.device("meta"):
+        attention = CollaborativeAttention(D, H, P, bias=bias, shared_size=shared_size)
+        x_BTD = torch.zeros(B, T, D)
+    s, w = shared_size or H * P, H * P
+    parameters = 2 * D * s + H * s + 2 * D * w + bias * (H * D + w + D)
+    assert sum(parameter.numel() for parameter in attention.parameters()) == parameters
+    per_position = 4 * D * s + 4 * D * w + 2 * H * T * (s + P) + bias * 2 * D * H
+    assert forward_flops(lambda: attention(x_BTD)) == B * T * per_position
+
+
+def _ranks(attention: nn.Module, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the rank of the logits that each head hands to the softmax."""
+    handed: list[Tensor] = []
+    original = torch.nn.functional.scaled_dot_product_attention
+
+    def spy(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+        handed.append(query @ key.transpose(-2, -1))
+        return original(query, key, value, **options)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", spy)
+    attention.double()(torch.randn(1, 17, 23, dtype=torch.float64))
+    return torch.linalg.matrix_rank(handed[0][0]).tolist()
+
+
+def test_sharing_gives_every_head_the_rank_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    embedding_size, heads, head_size = 23, 3, 5
+    apart = MultiHeadAttention(embedding_size, heads, head_size)
+    shared = CollaborativeAttention(embedding_size, heads, head_size)
+    assert _ranks(apart, monkeypatch) == [head_size] * heads
+    monkeypatch.undo()
+    assert _ranks(shared, monkeypatch) == [heads * head_size] * heads
+
+
+def test_fresh_logits_are_as_large_as_those_of_multi_head_attention() -> None:
+    embedding_size, heads, head_size = 101, 7, 13
+    x_BTD = torch.randn(3, 211, embedding_size)
+
+    def spread(shared_size: int) -> float:
+        attention = CollaborativeAttention(
+            embedding_size, heads, head_size, shared_size=shared_size
+        )
+        with torch.no_grad():
+            # Glorot draws by the width of a projection; what is compared is the sum over it.
+            q_BTS, k_BTS = (p(x_BTD) / p(x_BTD).std() for p in (attention.query, attention.key))
+            mixed_BHTS = q_BTS.unsqueeze(1) * attention.mixing.unsqueeze(1)
+            logits = mixed_BHTS @ k_BTS.unsqueeze(1).transpose(-2, -1) / math.sqrt(head_size)
+        return logits.std().item()
+
+    for shared_size in (17, 41, heads * head_size):
+        assert spread(shared_size) == pytest.approx(1, rel=0.2)

@@ -1,0 +1,73 @@
+"""The chunked cross-entropy equals PyTorch's on all logits at once, gradients included."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from models.cross_entropy import IGNORED, linear_cross_entropy
+
+N, D, V = 2 * 256 + 37, 7, 31  # more than two chunks, the last one short
+
+
+def _problem(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    hidden_ND = torch.randn(N, D, dtype=dtype, requires_grad=True)
+    weight_VD = torch.randn(V, D, dtype=dtype, requires_grad=True)
+    bias_V = torch.randn(V, dtype=dtype, requires_grad=True)
+    targets_N = torch.randint(V, (N,))
+    targets_N[::3] = IGNORED
+    return hidden_ND, weight_VD, targets_N, bias_V
+
+
+@pytest.mark.parametrize("with_bias", [True, False], ids=["bias", "no_bias"])
+def test_equals_all_logits_at_once(with_bias: bool) -> None:
+    hidden_ND, weight_VD, targets_N, bias_V = _problem()
+    bias = bias_V if with_bias else None
+    inputs = [hidden_ND, weight_VD, bias_V] if with_bias else [hidden_ND, weight_VD]
+    expected = F.cross_entropy(
+        F.linear(hidden_ND, weight_VD, bias), targets_N, ignore_index=IGNORED, reduction="sum"
+    )
+    actual = linear_cross_entropy(hidden_ND, weight_VD, targets_N, bias)
+    torch.testing.assert_close(actual, expected)
+    # A mean and a weight are how a loss is used: the incoming gradient is not 1.
+    torch.testing.assert_close(
+        torch.autograd.grad(actual * 0.3 / N, inputs),
+        torch.autograd.grad(expected * 0.3 / N, inputs),
+    )
+
+
+def test_equals_itself_without_gradients() -> None:
+    problem = _problem()
+    with torch.no_grad():
+        assert linear_cross_entropy(*problem) == linear_cross_entropy(*_detached(problem))
+    assert linear_cross_entropy(*problem) == linear_cross_entropy(*_detached(problem))
+
+
+def _detached(problem: tuple[Tensor, ...]) -> list[Tensor]:
+    return [tensor.detach() for tensor in problem]
+
+
+def test_nothing_to_predict_costs_nothing() -> None:
+    hidden_ND, weight_VD, targets_N, bias_V = _problem()
+    for rows in (slice(0, 0), slice(0, N, 3)):
+        nats = linear_cross_entropy(hidden_ND[rows], weight_VD, targets_N[rows], bias_V)
+        gradients = torch.autograd.grad(nats, [hidden_ND, weight_VD, bias_V])
+        assert nats == 0
+        assert all((gradient == 0).all() for gradient in gradients)
+
+
+def test_under_autocast_the_score_and_the_sum_over_chunks_stay_in_single_precision() -> None:
+    hidden_ND, weight_VD, targets_N, bias_V = _problem(torch.float32)
+    inputs = [hidden_ND, weight_VD, bias_V]
+    exact = linear_cross_entropy(hidden_ND, weight_VD, targets_N, bias_V)
+    expected = torch.autograd.grad(exact, inputs)
+    with torch.autocast("cpu", torch.bfloat16):
+        nats = linear_cross_entropy(hidden_ND, weight_VD, targets_N, bias_V)
+    actual = torch.autograd.grad(nats, inputs)
+    assert nats.dtype == torch.float32
+    assert nats.item() == pytest.approx(exact.item(), rel=1e-3)
+    for ours, theirs in zip(actual, expected, strict=True):
+        assert ours.dtype == torch.float32
+        assert (ours - theirs).norm() < 0.02 * theirs.norm()

@@ -1,0 +1,147 @@
+"""The language model sees the past of its own sentence and nothing else.
+
+Shapes: T positions, D embedding_size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from models.embedding import TokenEmbedding, sinusoids
+from models.transformer import Decoder
+
+Build = Callable[..., Decoder]
+Row = tuple[Tensor, Tensor, Tensor]
+Pack = Callable[..., Row]
+
+
+def _influence(model: Decoder, row: Row, position: int) -> Tensor:
+    """Return the gradient_TD of one position's hidden vector with respect to every embedding."""
+    seen: list[Tensor] = []
+    handle = model.embedding.register_forward_hook(lambda *call: seen.append(call[-1]))
+    hidden_D = model(*row)[0, position]
+    handle.remove()
+    return torch.autograd.grad((hidden_D * torch.randn_like(hidden_D)).sum(), seen)[0][0]
+
+
+def test_a_position_depends_on_the_past_of_its_own_sentence_only(
+    decoder: Build, pack: Pack
+) -> None:
+    model, row = decoder(), pack(5, 7, 3, padding=2)
+    segments = row[1][0]
+    for position in range(len(segments)):
+        gradient_TD = _influence(model, row, position)
+        past = torch.arange(len(segments)) <= position
+        seen = past & (segments == segments[position])
+        assert (gradient_TD[seen] != 0).any(dim=-1).all()
+        assert (gradient_TD[~seen] == 0).all()
+
+
+def test_a_packed_sentence_equals_the_sentence_alone(decoder: Build, pack: Pack) -> None:
+    model, lengths = decoder(), (5, 7, 1, 3)
+    row = pack(*lengths, padding=4)
+    packed_TD = model(*row)[0, : sum(lengths)]
+    for tokens, packed in zip(
+        row[0][0, : sum(lengths)].split(lengths), packed_TD.split(lengths), strict=True
+    ):
+        length = len(tokens)
+        alone = model(tokens[None], torch.ones(1, length), torch.arange(length)[None])[0]
+        torch.testing.assert_close(packed, alone, rtol=0, atol=1e-12)
+
+
+def test_the_place_of_a_sentence_would_matter_if_positions_did_not_restart(
+    decoder: Build, pack: Pack
+) -> None:
+    model, (tokens, segments, positions) = decoder(), pack(5, 7)
+    row_wide = torch.arange(positions.shape[1])[None]
+    restarted, running = (model(tokens, segments, ids)[0] for ids in (positions, row_wide))
+    assert torch.equal(restarted[:5], running[:5])
+    assert not torch.allclose(restarted[5:], running[5:], atol=1e-3)
+
+
+def test_padding_influences_nothing_and_is_never_nan(decoder: Build, pack: Pack) -> None:
+    model, (tokens, segments, positions) = decoder(), pack(5, 3, padding=7)
+    other = torch.where(segments == 0, (tokens + 1) % len(model.embedding.weight), tokens)
+    first, second = (model(ids, segments, positions) for ids in (tokens, other))
+    assert torch.equal(first[segments != 0], second[segments != 0])
+    assert not torch.equal(first[segments == 0], second[segments == 0])
+
+    nothing = torch.zeros_like(segments)
+    targets = torch.full_like(tokens, -100)
+    nats, count = model.loss(model(tokens, nothing, positions), targets)
+    nats.backward()
+    assert (nats, count) == (0, 0)
+    assert first.isfinite().all()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+
+
+@pytest.mark.parametrize("tie", [True, False], ids=["tied", "untied"])
+def test_the_gradient_reaches_every_parameter(tie: bool, decoder: Build, pack: Pack) -> None:
+    model, row = decoder(tie_embeddings=tie), pack(5, 7)
+    nats, _ = model.loss(model(*row), row[0].roll(-1))
+    nats.backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert (parameter.grad != 0).any(), name
+
+
+@pytest.mark.parametrize("tie", [True, False], ids=["tied", "untied"])
+def test_the_softmax_shares_the_embedding_only_if_tied(
+    tie: bool, decoder: Build, pack: Pack
+) -> None:
+    model, row = decoder(tie_embeddings=tie), pack(5)
+    hidden_BTD = model(*row)
+    shared = torch.equal(model.logits(hidden_BTD), hidden_BTD @ model.embedding.weight.T)
+    assert shared == tie
+    assert len(model.embedding_parameters()) == (1 if tie else 2)
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_the_activation_is_the_one_asked_for(activation: str, decoder: Build) -> None:
+    layer, x = decoder(activation=activation).blocks[0].feed_forward, torch.randn(3, 13).double()
+    hidden = getattr(torch.nn.functional, activation)(layer.expand(x))
+    assert torch.equal(layer(x), layer.contract(hidden))
+
+
+def test_an_unknown_activation_is_refused(decoder: Build) -> None:
+    with pytest.raises(ValueError, match="'swish' is none of: relu, gelu"):
+        decoder(activation="swish")
+
+
+def test_dropout_acts_at_four_places_in_training_and_nowhere_else(
+    decoder: Build, pack: Pack
+) -> None:
+    """The embedding sum, residual branches, activations and attention weights."""
+    row = pack(5, 7)
+    model = decoder(dropout=0.3)
+    assert torch.equal(model(*row), model(*row))
+    parts = {
+        "embedding": model.dropout,
+        "branches": model.blocks[0].dropout,
+        "activations": model.blocks[0].feed_forward.dropout,
+        "attention": model.blocks[0].attention,
+    }
+    for name, part in parts.items():
+        part.train()
+        assert not torch.equal(model(*row), model(*row)), name
+        part.eval()
+
+
+def test_sinusoids_are_those_of_tensor2tensor() -> None:
+    size, position = 7, 11
+    rates = [1.0, 10000 ** (-1 / 2), 10000**-1.0]
+    expected = [math.sin(position * r) for r in rates] + [math.cos(position * r) for r in rates]
+    actual = sinusoids(torch.tensor([[position]]), size)[0, 0]
+    torch.testing.assert_close(actual, torch.tensor([*expected, 0.0]))
+
+
+def test_embeddings_enter_with_unit_variance() -> None:
+    embedding = TokenEmbedding(1009, 101)
+    tokens, zeros = torch.arange(1009)[None], torch.zeros(1, 1009, dtype=torch.long)
+    entering = embedding(tokens, zeros) - sinusoids(zeros, 101)
+    assert entering.std().item() == pytest.approx(1, rel=0.02)

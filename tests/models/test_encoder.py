@@ -1,0 +1,148 @@
+"""The encoder is BERT: Hugging Face's outputs on copied weights, and who sees whom.
+
+Shapes: B batch, T positions, D embedding_size.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from models.heads import PretrainingModel
+from models.transformer import Encoder
+
+Build = Callable[..., Encoder]
+Batch = tuple[Tensor, Tensor, Tensor]
+SIZES = {
+    "vocabulary_size": 29,
+    "layers": 2,
+    "embedding_size": 15,
+    "heads": 3,
+    "head_size": 5,
+    "feedforward_size": 17,
+    "positions": 13,
+}
+
+
+# Hugging Face's names for what the project keeps under its own; q, k and v are one layer here.
+_LAYER = {
+    "attention.output": "attention.output.dense",
+    "attention_norm": "attention.output.LayerNorm",
+    "feed_forward.expand": "intermediate.dense",
+    "feed_forward.contract": "output.dense",
+    "feed_forward_norm": "output.LayerNorm",
+}
+_MODEL = {
+    "encoder.embedding.tokens": "bert.embeddings.word_embeddings",
+    "encoder.embedding.positions": "bert.embeddings.position_embeddings",
+    "encoder.embedding.types": "bert.embeddings.token_type_embeddings",
+    "encoder.embedding.norm": "bert.embeddings.LayerNorm",
+    "pooler.dense": "bert.pooler.dense",
+    "masked_tokens.dense": "cls.predictions.transform.dense",
+    "masked_tokens.norm": "cls.predictions.transform.LayerNorm",
+    "masked_tokens": "cls.predictions",
+    "next_sentence": "cls.seq_relationship",
+}
+
+
+def _translated(theirs: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
+    names = dict(_MODEL)
+    for layer in range(layers):
+        mine, other = f"encoder.blocks.{layer}.", f"bert.encoder.layer.{layer}."
+        names |= {mine + ours: other + name for ours, name in _LAYER.items()}
+    ours = {
+        f"{mine}.{kind}": theirs[f"{other}.{kind}"]
+        for mine, other in names.items()
+        for kind in ("weight", "bias")
+        if f"{other}.{kind}" in theirs
+    }
+    for layer, kind in itertools.product(range(layers), ("weight", "bias")):
+        prefix = f"bert.encoder.layer.{layer}.attention.self"
+        parts = [theirs[f"{prefix}.{part}.{kind}"] for part in ("query", "key", "value")]
+        ours[f"encoder.blocks.{layer}.attention.qkv.{kind}"] = torch.cat(parts)
+    return ours
+
+
+def _hugging_face() -> nn.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        transformers = pytest.importorskip(
+            "transformers", reason="transformers is not installed", exc_type=ModuleNotFoundError
+        )
+    config = transformers.BertConfig(
+        vocab_size=SIZES["vocabulary_size"],
+        hidden_size=SIZES["embedding_size"],
+        num_hidden_layers=SIZES["layers"],
+        num_attention_heads=SIZES["heads"],
+        intermediate_size=SIZES["feedforward_size"],
+        max_position_embeddings=SIZES["positions"],
+        initializer_range=0.5,  # large enough that nothing is nearly linear
+    )
+    model = transformers.BertForPreTraining(config).double().eval()
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            nn.init.normal_(parameter)
+    return model
+
+
+def test_equals_hugging_faces_bert(encoder: Build, batch: Batch) -> None:
+    reference = _hugging_face()
+    model = PretrainingModel(encoder(**SIZES)).double()
+    model.load_state_dict(_translated(reference.state_dict(), SIZES["layers"]))
+    tokens_BT, types_BT, real_BT = batch
+    hidden_BTD = model(*batch)
+    everywhere_BT = torch.arange(11).expand(5, 11)
+    expected = reference(tokens_BT, real_BT, types_BT)
+    actual_BTV = model.token_logits(hidden_BTD, everywhere_BT)
+    assert actual_BTV.std() > 1
+    torch.testing.assert_close(
+        actual_BTV[real_BT], expected.prediction_logits[real_BT], rtol=0, atol=1e-10
+    )
+    torch.testing.assert_close(
+        model.next_logits(hidden_BTD), expected.seq_relationship_logits, rtol=0, atol=1e-10
+    )
+
+
+def test_every_real_position_sees_every_real_position_and_no_padding(
+    encoder: Build, batch: Batch
+) -> None:
+    model, real_BT = encoder(), batch[2]
+    seen: list[Tensor] = []
+    model.embedding.register_forward_hook(lambda *call: seen.append(call[-1]))
+    hidden_BTD = model(*batch)
+    weights_BD = torch.randn(len(hidden_BTD), hidden_BTD.shape[-1], dtype=torch.float64)
+    (gradient_BTD,) = torch.autograd.grad((hidden_BTD[:, 0] * weights_BD).sum(), seen)
+    assert (gradient_BTD[real_BT] != 0).any(-1).all()
+    assert (gradient_BTD[~real_BT] == 0).all()
+    assert hidden_BTD.isfinite().all()
+
+
+def test_a_row_of_padding_is_never_nan(encoder: Build, batch: Batch) -> None:
+    tokens_BT, types_BT, real_BT = batch
+    assert encoder()(tokens_BT, types_BT, torch.zeros_like(real_BT)).isfinite().all()
+
+
+def test_types_and_positions_matter(encoder: Build, batch: Batch) -> None:
+    model, (tokens_BT, types_BT, real_BT) = encoder(), batch
+    hidden_BTD = model(*batch)
+    assert not torch.allclose(model(tokens_BT, 1 - types_BT, real_BT), hidden_BTD)
+    rolled = model(tokens_BT.roll(1, 1), types_BT.roll(1, 1), real_BT.roll(1, 1))
+    assert not torch.allclose(rolled.roll(-1, 1)[real_BT], hidden_BTD[real_BT])
+
+
+def test_weights_are_drawn_as_berts(encoder: Build) -> None:
+    model = PretrainingModel(encoder(embedding_size=101, feedforward_size=211))
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            assert (parameter == 0).all(), name
+        elif "norm" in name:
+            assert (parameter == 1).all(), name
+        else:
+            assert parameter.abs().max() <= 0.04, name
+            # A normal cut at two standard deviations has 0.88 of them left.
+            assert parameter.std().item() == pytest.approx(0.0176, rel=0.15), name

@@ -1,0 +1,116 @@
+"""Multi-head attention is what the paper writes down, and what PyTorch has where PyTorch has it.
+
+Shapes: B batch, T positions, D embedding_size, H heads, P head_size.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from models.attention.multi_head import MultiHeadAttention
+
+B, T, H, P = 2, 11, 3, 5
+
+
+def _copied(reference: nn.MultiheadAttention, bias: bool) -> MultiHeadAttention:
+    attention = MultiHeadAttention(reference.embed_dim, H, P, bias=bias).double()
+    state = reference.state_dict()
+    weights = {"qkv.weight": "in_proj_weight", "output.weight": "out_proj.weight"}
+    biases = {"qkv.bias": "in_proj_bias", "output.bias": "out_proj.bias"}
+    names = weights | biases if bias else weights
+    attention.load_state_dict({ours: state[theirs] for ours, theirs in names.items()})
+    return attention
+
+
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
+@pytest.mark.parametrize("masked", [True, False], ids=["masked", "unmasked"])
+def test_equals_torch_at_the_standard_head_size(bias: bool, masked: bool) -> None:
+    reference = nn.MultiheadAttention(H * P, H, bias=bias, batch_first=True).double()
+    if bias:  # PyTorch starts them at zero, where a forgotten bias would not show
+        nn.init.normal_(reference.in_proj_bias)
+        nn.init.normal_(reference.out_proj.bias)
+    attention = _copied(reference, bias)
+    x_BTD = torch.randn(B, T, H * P, dtype=torch.float64, requires_grad=True)
+    mask_B1TT = (torch.rand(B, 1, T, T) < 0.5) | torch.eye(T, dtype=torch.bool)
+    forbidden = ~mask_B1TT.expand(B, H, T, T).flatten(0, 1) if masked else None
+
+    expected_BTD, _ = reference(x_BTD, x_BTD, x_BTD, attn_mask=forbidden, need_weights=False)
+    actual_BTD = attention(x_BTD, mask_B1TT if masked else None)
+    torch.testing.assert_close(actual_BTD, expected_BTD, rtol=0, atol=1e-12)
+
+    weights_BTD = torch.randn_like(x_BTD)
+    inputs = [[x_BTD, attention.qkv.weight, attention.output.weight]]
+    inputs += [[x_BTD, reference.in_proj_weight, reference.out_proj.weight]]
+    if bias:
+        inputs[0] += [attention.qkv.bias, attention.output.bias]
+        inputs[1] += [reference.in_proj_bias, reference.out_proj.bias]
+    actual = torch.autograd.grad((actual_BTD * weights_BTD).sum(), inputs[0])
+    expected = torch.autograd.grad((expected_BTD * weights_BTD).sum(), inputs[1])
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
+
+
+def _paper_equation_9(attention: MultiHeadAttention, x_TD: Tensor) -> Tensor:
+    """V_o Concat[V_v^i X softmax((V_k^i X)^T V_q^i X / sqrt(d_p))], softmax over each column."""
+    x_DT = x_TD.T
+    v_q, v_k, v_v = attention.qkv.weight.chunk(3)
+    heads = []
+    for i in range(attention.heads):
+        rows = slice(i * attention.head_size, (i + 1) * attention.head_size)
+        logits_TT = (v_k[rows] @ x_DT).T @ (v_q[rows] @ x_DT) / math.sqrt(attention.head_size)
+        heads.append(v_v[rows] @ x_DT @ logits_TT.softmax(dim=0))
+    return (attention.output.weight @ torch.cat(heads)).T
+
+
+@pytest.mark.parametrize(
+    ("embedding_size", "heads", "head_size"), [(7, 3, 5), (7, 5, 2), (13, 2, 3)]
+)
+def test_equals_the_papers_equation_9(embedding_size: int, heads: int, head_size: int) -> None:
+    attention = MultiHeadAttention(embedding_size, heads, head_size).double()
+    x_TD = torch.randn(T, embedding_size, dtype=torch.float64)
+    torch.testing.assert_close(
+        attention(x_TD[None])[0], _paper_equation_9(attention, x_TD), rtol=0, atol=1e-12
+    )
+
+
+def _logits_of_one_head(head_size: int, monkeypatch: pytest.MonkeyPatch) -> Tensor:
+    """Return the logits_TT that a layer of one head hands to the softmax."""
+    handed: dict[str, Tensor] = {}
+    original = torch.nn.functional.scaled_dot_product_attention
+
+    def spy(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+        handed["logits"] = options["scale"] * query @ key.transpose(-2, -1)
+        return original(query, key, value, **options)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", spy)
+    attention = MultiHeadAttention(2 * T, 1, head_size).double()
+    attention(torch.randn(1, T, 2 * T, dtype=torch.float64))
+    return handed["logits"][0, 0].detach()
+
+
+@pytest.mark.parametrize("head_size", [1, 2, 5, 7])
+def test_a_small_head_is_a_low_rank_bottleneck(
+    head_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rank = torch.linalg.matrix_rank(_logits_of_one_head(head_size, monkeypatch))
+    assert rank == head_size < T
+
+
+@pytest.mark.parametrize("head_size", [T, T + 2])
+def test_a_head_as_large_as_the_sequence_has_full_rank(
+    head_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert torch.linalg.matrix_rank(_logits_of_one_head(head_size, monkeypatch)) == T
+
+
+def test_each_projection_is_drawn_by_its_own_shape() -> None:
+    embedding_size, heads, head_size = 37, 11, 13
+    attention = MultiHeadAttention(embedding_size, heads, head_size)
+    bound = math.sqrt(6 / (embedding_size + heads * head_size))
+    for weight in (*attention.qkv.weight.chunk(3), attention.output.weight):
+        assert 0.99 * bound < weight.abs().max() <= bound
+        assert weight.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.05)

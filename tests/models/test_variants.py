@@ -1,0 +1,148 @@
+"""Every attention variant that exists keeps the contract a block relies on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import models.attention
+from models.attention import variant, variants
+
+B, T, D, H, P = 2, 7, 13, 3, 5
+
+every_variant = pytest.mark.parametrize("name", variants())
+with_and_without_bias = pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
+
+
+def _build(name: str, **options: bool | float) -> nn.Module:
+    return variant(name)(D, H, P, **options).double()
+
+
+def _inputs() -> Tensor:
+    return torch.randn(B, T, D, dtype=torch.float64, requires_grad=True)
+
+
+def _causal() -> Tensor:
+    return torch.ones(B, 1, T, T, dtype=torch.bool).tril()
+
+
+@every_variant
+@with_and_without_bias
+def test_keeps_the_shape_of_its_input(name: str, bias: bool) -> None:
+    attention = _build(name, bias=bias)
+    for mask_B1TT in (None, _causal()):
+        output_BTD = attention(_inputs(), mask_B1TT)
+        assert output_BTD.shape == (B, T, D)
+        assert output_BTD.isfinite().all()
+
+
+@every_variant
+def test_a_causal_mask_lets_nothing_through_from_later_positions(name: str) -> None:
+    attention = _build(name)
+    for position in range(T):
+        x_BTD = _inputs()
+        output_BD = attention(x_BTD, _causal())[:, position]
+        (gradient_BTD,) = torch.autograd.grad(
+            (output_BD * torch.randn_like(output_BD)).sum(), x_BTD
+        )
+        assert (gradient_BTD[:, : position + 1] != 0).all()
+        assert (gradient_BTD[:, position + 1 :] == 0).all()
+
+
+@every_variant
+def test_without_a_mask_every_position_sees_every_position(name: str) -> None:
+    x_BTD = _inputs()
+    output_BD = _build(name)(x_BTD)[:, 0]
+    (gradient_BTD,) = torch.autograd.grad((output_BD * torch.randn_like(output_BD)).sum(), x_BTD)
+    assert (gradient_BTD != 0).all()
+
+
+@every_variant
+def test_does_not_care_in_what_order_positions_stand(name: str) -> None:
+    attention, x_BTD, order = _build(name), _inputs(), torch.randperm(T)
+    torch.testing.assert_close(attention(x_BTD)[:, order], attention(x_BTD[:, order]))
+
+
+@every_variant
+@with_and_without_bias
+def test_the_gradient_reaches_every_parameter(name: str, bias: bool) -> None:
+    attention = _build(name, bias=bias)
+    for parameter in attention.parameters():
+        nn.init.normal_(parameter)
+    output_BTD = attention(_inputs(), _causal())
+    (output_BTD * torch.randn_like(output_BTD)).sum().backward()
+    for parameter_name, parameter in attention.named_parameters():
+        assert parameter.grad is not None, parameter_name
+        assert (parameter.grad != 0).any(), parameter_name
+
+
+@every_variant
+@with_and_without_bias
+def test_costs_as_much_on_the_meta_device_and_takes_no_bias_unasked(name: str, bias: bool) -> None:
+    real = _build(name, bias=bias)
+    with torch.device("meta"):
+        meta = _build(name, bias=bias)
+        assert meta(torch.zeros(B, T, D, dtype=torch.float64)).shape == (B, T, D)
+    sizes = {key: value.shape for key, value in real.state_dict().items()}
+    assert {key: value.shape for key, value in meta.state_dict().items()} == sizes
+    assert all(value.is_meta for value in meta.state_dict().values())
+    assert any(key.endswith("bias") for key in sizes) == bias
+
+
+@every_variant
+def test_a_seed_settles_weights_and_dropout(name: str) -> None:
+    outputs = []
+    for _ in range(2):
+        torch.manual_seed(1)
+        attention = _build(name, dropout=0.5)
+        outputs.append(attention(torch.ones(B, T, D, dtype=torch.float64)))
+    assert torch.equal(*outputs)
+
+
+@every_variant
+def test_dropout_is_for_training_only(name: str) -> None:
+    attention, x_BTD = _build(name, dropout=0.5), _inputs()
+    assert not torch.equal(attention(x_BTD), attention(x_BTD))
+    attention.eval()
+    assert torch.equal(attention(x_BTD), attention(x_BTD))
+    torch.manual_seed(1)
+    without = _build(name)
+    torch.manual_seed(1)
+    assert torch.equal(_build(name, dropout=0.5).eval()(x_BTD), without(x_BTD))
+
+
+def test_a_variant_is_a_file_of_the_package() -> None:
+    files = Path(models.attention.__path__[0]).glob("[!_]*.py")
+    assert variants() == sorted(file.stem for file in files)
+    assert "multi_head" in variants()
+
+
+@pytest.mark.parametrize("name", ["rotary", "", "__init__", "multi_head.math", "../block", "os"])
+def test_an_unknown_name_is_answered_with_those_there_are(name: str) -> None:
+    with pytest.raises(ValueError, match="multi_head"):
+        variant(name)
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        pytest.param("", "none", id="no_class"),
+        pytest.param("from torch import nn\nfrom torch.nn import Linear", "none", id="imported"),
+        pytest.param(
+            "from torch import nn\nclass A(nn.Module): ...\nclass B(nn.Module): ...",
+            "A, B",
+            id="two_classes",
+        ),
+    ],
+)
+def test_a_file_defines_exactly_one_variant(
+    source: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"added_{found.replace(', ', '_')}_{len(source)}"
+    (tmp_path / f"{name}.py").write_text(source)
+    monkeypatch.setattr(models.attention, "__path__", [str(tmp_path)])
+    with pytest.raises(ValueError, match=f"exactly one public nn.Module, it defines: {found}"):
+        variant(name)

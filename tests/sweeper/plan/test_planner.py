@@ -1,0 +1,269 @@
+"""Planning: what a command line becomes; a fake model process counts by the closed form."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+
+import pytest
+
+from sweeper.plan.compose import CONF, Composer
+from sweeper.plan.experiment import read_experiment
+from sweeper.plan.planner import Planner
+from sweeper.store.errors import UserError
+
+
+class FakeProcess:
+    """Answers like tasks.serve; sizes by the closed form, data by its config."""
+
+    def __init__(self):
+        self.asked = []
+
+    def ask(self, questions):
+        return [self._answer(question) for question in questions]
+
+    def _answer(self, question):
+        self.asked.append(question["op"])
+        config = question["config"]
+        if question["op"] == "data":
+            return {"digest": f"text of {config['data']['source']} {config['data']['root']}"}
+        model, vocabulary = config["model"], config["task"]["vocabulary_size"]
+        d, h, ff = model["embedding_size"], model["heads"], model["feedforward_size"]
+        if model["head_size"] is None and d % h:
+            return {"error": f"model.heads={h}: expected a divisor of {d}; choose one."}
+        p = model["head_size"] or d // h
+        total = vocabulary * d + model["layers"] * (4 * d * h * p + 2 * d * ff + ff + 5 * d) + 2 * d
+        return {
+            "size": {
+                "params_total": total,
+                "params_non_embedding": total - vocabulary * d,
+                "flops_per_token": 6 * total,
+                "head_size": p,
+                "width": h * p,
+            }
+        }
+
+
+@pytest.fixture
+def process():
+    return FakeProcess()
+
+
+@pytest.fixture
+def plan(tmp_path, process):
+    def run(*arguments, conf=CONF, max_runs=10_000):
+        planner = Planner(Composer(conf), process, max_runs=max_runs)
+        return planner.plan([*arguments, f"paths.outputs={tmp_path}"])
+
+    return run
+
+
+def test_the_grid_of_the_readme_is_four_runs(plan):
+    found = plan("model.heads=4,8,16,32", "model.head_size=32")
+    assert [point.values for point in found.points] == [{"model.heads": h} for h in (4, 8, 16, 32)]
+    assert len(found.runs) == 4
+    assert all(run.config["model"]["head_size"] == 32 for run in found.runs.values())
+
+
+def test_a_grid_is_the_product_of_its_axes_and_seeds(plan):
+    found = plan("model.heads=2,4", "model.dropout=0.0,0.1,0.2", "seed=3,5")
+    assert len(found.points) == len(found.runs) == 12
+    assert {p.seed for p in found.points} == {3, 5}
+
+
+def test_equal_points_are_one_run(plan):
+    found = plan("model.dropout=0.1,1e-1,0.10")
+    assert len(found.runs) == 1
+    heads = plan("model.heads=8,8,4")
+    assert len(heads.points) == 2
+
+
+def test_a_run_that_two_experiments_share_is_planned_once(plan):
+    together = plan("experiment=fig1", "model.layers=3")
+    shared = [
+        p
+        for p in together.points
+        if p.arm == "fixed" and p.values["model.heads"] == 2 and p.seed == 0
+    ]
+    twin = [
+        p
+        for p in together.points
+        if p.arm == "standard"
+        and p.seed == 0
+        and p.values == {"model.embedding_size": 32, "model.heads": 2}
+    ]
+    assert len(shared) == len(twin) == 1
+    # The two name the head size differently (16, and null for 32 / 2), so they are two configs.
+    assert shared[0].run != twin[0].run
+    assert len(together.runs) == len({p.run for p in together.points})
+
+
+@pytest.mark.parametrize("scale", ["demo", "gpu", "paper"])
+def test_every_matched_point_of_figure_1_is_within_tolerance(plan, scale):
+    found = plan("experiment=fig1", f"scale={scale}")
+    tolerance = found.experiments["fig1"].arms["matched"].match.tolerance
+    matched = [p for p in found.points if p.matched]
+    assert matched
+    for point in matched:
+        size = found.runs[point.run].size
+        assert size["params_total"] == point.matched.achieved
+        assert abs(point.matched.achieved / point.matched.target - 1) <= tolerance
+        assert point.matched.error == pytest.approx(size["params_total"] / point.matched.target - 1)
+
+
+def test_figure_1_at_paper_scale_has_the_published_counts(plan):
+    """Reference: the closed form of the paper's models, in millions to two decimals."""
+    found = plan("experiment=fig1", "scale=paper", "seed=0")
+    totals = {
+        (p.arm, *p.values.values()): round(found.runs[p.run].size["params_total"] / 1e6, 2)
+        for p in found.points
+    }
+    assert {d: totals["standard", d, 8] for d in (256, 320, 384, 448, 512)} == {
+        256: 13.12,
+        320: 16.89,
+        384: 20.86,
+        448: 25.02,
+        512: 29.38,
+    }
+    assert totals["fixed", 4] == 12.34
+    assert totals["fixed", 70] == 25.31
+    # Heads that make the fixed model as large as the baseline at d = 320, 384, 448, 512.
+    assert [key[1] for key in totals if key[0] == "matched"] == [27, 47, 69, 91]
+
+
+def test_planning_does_not_depend_on_the_order_or_layout_of_yaml(plan, tmp_path, process):
+    rearranged = tmp_path / "conf"
+    shutil.copytree(CONF, rearranged)
+    path = rearranged / "model" / "decoder.yaml"
+    lines = [
+        line
+        for line in path.read_text().splitlines()
+        if line and line[0].isalpha() and not line.startswith("defaults")
+    ]
+    path.write_text(
+        "defaults:\n  - attention: multi_head\n  - _self_\n" + "\n".join(reversed(lines))
+    )
+    first, second = plan("experiment=fig1"), plan("experiment=fig1", conf=rearranged)
+    assert list(first.runs) == list(second.runs)
+    assert first.points == second.points
+
+
+def test_what_is_typed_wins_over_the_experiment(plan):
+    found = plan(
+        "experiment=fig1",
+        "model.embedding_size=32,64",
+        "model.layers=1",
+        "seed=7",
+        "model.head_size=8",
+    )
+    assert {p.values["model.embedding_size"] for p in found.points} == {32, 64}
+    configs = [run.config for run in found.runs.values()]
+    assert {c["model"]["layers"] for c in configs} == {1}
+    assert {c["model"]["head_size"] for c in configs} == {8}
+    assert {c["seed"] for c in configs} == {7}
+
+
+def test_sizes_are_remembered_between_plans(plan, process):
+    plan("experiment=fig1")
+    before = process.asked.count("size")
+    assert before > 0
+    again = plan("experiment=fig1", "seed=99")
+    assert process.asked.count("size") == before
+    assert again.runs
+
+
+def test_the_text_is_part_of_a_runs_name(plan):
+    first = plan("data=local", "data.root=a")
+    second = plan("data=local", "data.root=b")
+    assert not set(first.runs) & set(second.runs)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["model.head=8"], ["model.head", "model.heads"]),
+        (["model.head=8,4"], ["model.head", "model.heads"]),
+        (["model.heads=8", "model.heads=4"], ["model.heads", "twice"]),
+        (["model.heads=range(1,20000000)"], ["19,999,999", "max_runs"]),
+        (["model.heads=range(1,5000)", "model.layers=range(1,5000)"], ["24,990,001", "max_runs"]),
+        (["experiment=fig9"], ["experiment=fig9", "fig1"]),
+        (["task=lm2b"], ["task=lm2b", "lm1b"]),
+        (["scale=demo,gpu"], ["scale=demo,gpu", "one scale"]),
+        (["model.heads=4,,8"], ["model.heads=4,,8", "key=value"]),
+        (["model.embedding_size=30", "model.heads=4,7,8,9"], ["model.heads=4", "3 more points"]),
+        (["experiment=fig1", "seed=0,-1"], ["seed=-1", "at least 0"]),
+        (["experiment=fig1", "model.embedding_size=31"], ["arm standard", "no points"]),
+        (["experiment=fig1", "model.heads=8"], ["model.heads", "arm matched", "solves"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_input_is_one_sentence_and_nothing_is_planned(plan, arguments, words, tmp_path):
+    with pytest.raises(UserError) as refusal:
+        plan(*arguments)
+    sentence = str(refusal.value)
+    assert "\n" not in sentence
+    assert len(sentence) < 400
+    for word in words:
+        assert word in sentence
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unreachable_target_names_the_nearest_model(plan, tmp_path):
+    conf = tmp_path / "conf"
+    shutil.copytree(CONF, conf)
+    (conf / "experiment" / "tight.yaml").write_text("""
+# @package _global_
+experiment:
+  title: too tight
+  metric: test/loss
+  arms:
+    only:
+      set: {model.embedding_size: 32, model.head_size: 16}
+      match: {to: 1500000, solve: model.heads, tolerance: 1.0e-9}
+""")
+    with pytest.raises(
+        UserError, match=r"no model.heads .* the nearest is model.heads=\d+ with"
+    ) as e:
+        plan("experiment=tight", conf=conf)
+    assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"arms": {}}, "no arms"),
+        ({"arms": {"a": {"grid": {"model.heads": 4}}}}, "a list of values"),
+        ({"arms": {"a": {"girdle": {}}}}, "girdle"),
+        (
+            {"arms": {"a": {"match": {"to": "b", "solve": "model.heads", "tolerance": 0.1}}}},
+            "match.to",
+        ),
+        ({"arms": {"a": {"match": {"to": 5, "solve": "model.heads"}}}}, "tolerance"),
+        (
+            {
+                "arms": {
+                    "a": {
+                        "match": {
+                            "to": 5,
+                            "solve": "model.heads",
+                            "tolerance": 0.1,
+                            "count": "bytes",
+                        }
+                    }
+                }
+            },
+            "params_total",
+        ),
+        ({"metrics": "x"}, "metrics"),
+        ({"scales": {"gpu": {}}}, "scale=demo"),
+    ],
+)
+def test_a_wrong_experiment_file_is_one_sentence(change, words):
+    data = {"title": "t", "metric": "test/loss", "arms": {"a": {}}} | change
+    with pytest.raises(UserError, match=words):
+        read_experiment("mine", data, scale="demo")
+
+
+def test_the_last_key_varies_fastest(plan):
+    values = [tuple(p.values.values()) for p in plan("model.heads=4,8", "model.layers=1,2").points]
+    assert values == list(itertools.product((4, 8), (1, 2)))

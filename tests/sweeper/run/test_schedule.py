@@ -1,0 +1,167 @@
+"""The schedule, told with a backend that trains nothing: order, slots, failures, interruption."""
+
+from __future__ import annotations
+
+import signal
+from collections import deque
+
+import pytest
+
+from sweeper.run.schedule import Job, Phase, Schedule, counts
+from sweeper.store.runs import RunStore
+
+
+class FakeBackend:
+    """Jobs do what the story says, one at a time, in the order they were started."""
+
+    def __init__(self, store, story, slots=2):
+        self.store, self.story, self.slots = store, story, slots
+        self.started, self.running, self.signals, self.busiest = [], deque(), [], 0
+
+    def start(self, run, slot):
+        assert slot not in {s for _, _, s in self.running}
+        self.started.append(run.name)
+        self.running.append((len(self.started), run, slot))
+        self.busiest = max(self.busiest, len(self.running))
+        return len(self.started)
+
+    def ended(self, timeout):
+        if not self.running:
+            return []
+        what = self.story.get(self.running[0][1].name, ["done"])
+        if what[0] == "ctrl-c":
+            what.pop(0)
+            raise KeyboardInterrupt
+        handle, run, _ = self.running.popleft()
+        act(self.store.run(run.name), what.pop(0) if len(what) > 1 else what[0])
+        return [handle]
+
+    def signal(self, job, number):
+        self.signals.append((job, number))
+
+
+def act(run, what):
+    attempt = run.claim({})
+    if what == "done":
+        run.publish_result(attempt, {"metrics": {"test/loss": 1.0}, "steps": 1})
+    attempt.finish(what if what in ("done", "nan", "crash", "interrupted") else "crash", what)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return RunStore(tmp_path)
+
+
+@pytest.fixture
+def tell(store):
+    def story(jobs, story, slots=2):
+        for job in jobs:
+            store.freeze({"id": job.run, "config": {"seed": job.run}, "size": {}, "names": {}})
+        backend = FakeBackend(store, story, slots)
+        return Schedule(store, backend, jobs), backend
+
+    return story
+
+
+def job(name, cost=1.0, parent=None):
+    return Job(f"lm1b-s0-{name:0>12}", cost, parent and f"lm1b-s0-{parent:0>12}")
+
+
+def phases(schedule):
+    return {run[-1]: entry.phase for run, entry in schedule.entries.items()}
+
+
+def test_longest_first_and_never_more_than_the_slots(tell):
+    schedule, backend = tell([job("a", 1), job("b", 5), job("c", 3), job("d", 9)], {})
+    assert schedule.execute()
+    assert [name[-1] for name in backend.started] == ["d", "b", "c", "a"]
+    assert backend.busiest == 2
+
+
+def test_one_failing_run_never_stops_the_others(tell):
+    jobs = [job(name) for name in "abcde"]
+    schedule, backend = tell(jobs, {jobs[1].run: ["nan"], jobs[3].run: ["crash"]})
+    assert not schedule.execute()
+    assert counts(schedule.entries) == {
+        Phase.WAITING: 0,
+        Phase.RUNNING: 0,
+        Phase.DONE: 3,
+        Phase.FAILED: 2,
+        Phase.BLOCKED: 0,
+    }
+    assert "nan" in schedule.entries[jobs[1].run].reason
+    assert len(backend.started) == 5
+
+
+def test_a_run_that_was_cut_off_is_started_again_and_not_for_ever(tell):
+    jobs = [job("a"), job("b")]
+    schedule, backend = tell(
+        jobs, {jobs[0].run: ["interrupted", "done"], jobs[1].run: ["interrupted"]}
+    )
+    assert not schedule.execute()
+    assert phases(schedule) == {"a": Phase.DONE, "b": Phase.FAILED}
+    assert backend.started.count(jobs[0].run) == 2
+    assert backend.started.count(jobs[1].run) == 3
+
+
+def test_what_is_done_is_not_started(tell, store):
+    jobs = [job("a"), job("b")]
+    schedule, backend = tell(jobs, {})
+    act(store.run(jobs[0].run), "done")
+    assert schedule.execute()
+    assert backend.started == [jobs[1].run]
+
+
+def test_a_run_of_another_sweep_is_adopted_and_counts_against_the_slots(tell, store):
+    jobs = [job("a"), job("b"), job("c")]
+    schedule, backend = tell(jobs, {}, slots=1)
+    other = store.run(jobs[0].run).claim({})  # this test's own process: alive, not ours to start
+    looks = []
+
+    def changed(schedule, entry):
+        looks.append(len(backend.started))
+        if len(looks) == 4:
+            store.run(jobs[0].run).publish_result(other, {"metrics": {}, "steps": 1})
+            other.finish("done")
+
+    schedule.changed = changed
+    assert schedule.execute()
+    assert jobs[0].run not in backend.started
+    assert looks[3] == 0  # nothing was started while the only slot was taken
+
+
+def test_parents_go_first_and_a_failed_parent_blocks_its_children_by_name(tell):
+    jobs = [job("c", 9, "p"), job("d", 9, "q"), job("p", 1), job("q", 1), job("e", 9, "d")]
+    schedule, backend = tell(jobs, {jobs[3].run: ["crash"]})
+    assert not schedule.execute()
+    assert phases(schedule) == {
+        "p": Phase.DONE,
+        "c": Phase.DONE,
+        "q": Phase.FAILED,
+        "d": Phase.BLOCKED,
+        "e": Phase.BLOCKED,
+    }
+    assert backend.started.index(jobs[2].run) < backend.started.index(jobs[0].run)
+    assert jobs[3].run in schedule.entries[jobs[1].run].reason
+
+
+def test_ctrl_c_asks_jobs_to_save_and_starts_nothing_more(tell):
+    jobs = [job("a", 3), job("b", 2), job("c", 1)]
+    schedule, backend = tell(
+        jobs, {jobs[0].run: ["ctrl-c", "interrupted"], jobs[1].run: ["interrupted"]}
+    )
+    with pytest.raises(KeyboardInterrupt):
+        schedule.execute()
+    assert backend.signals == [(1, signal.SIGTERM), (2, signal.SIGTERM)]
+    assert phases(schedule) == {"a": Phase.FAILED, "b": Phase.FAILED, "c": Phase.WAITING}
+    assert "interrupted" in schedule.entries[jobs[0].run].reason
+
+
+def test_a_second_ctrl_c_stops_at_once(tell):
+    jobs = [job("a", 3), job("b", 2)]
+    schedule, backend = tell(
+        jobs, {jobs[0].run: ["ctrl-c", "ctrl-c", "interrupted"], jobs[1].run: ["interrupted"]}
+    )
+    with pytest.raises(KeyboardInterrupt):
+        schedule.execute()
+    assert [number for _, number in backend.signals] == [signal.SIGTERM] * 2 + [signal.SIGKILL] * 2

@@ -1,0 +1,123 @@
+"""A store in a temporary folder, and processes that work on it beside the test."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sweeper
+from sweeper.store.runs import Run, RunStore
+
+RUN_ID = "lm1b-d256-h8x32-s0-3f9a1c22b7d0"
+
+
+@pytest.fixture
+def record() -> dict[str, Any]:
+    """What the planner freezes."""
+    return {
+        "format": 1,
+        "id": RUN_ID,
+        "config": {"seed": 0, "model": {"heads": 7, "layers": 3}, "logger": {"mode": "offline"}},
+        "size": {"params_total": 10007},
+        "names": {"experiment": "fig1", "arm": "fixed", "label": "fixed head size"},
+    }
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RunStore:
+    return RunStore(tmp_path / "outputs")
+
+
+@pytest.fixture
+def run(store: RunStore, record: dict[str, Any]) -> Run:
+    """A frozen run without attempts."""
+    return store.freeze(record)
+
+
+@pytest.fixture
+def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without fsync: for tests that open hundreds of files and are not about power cuts."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts Python code in a process of its own; the code waits where it reads its stdin."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(sweeper.__file__).parents[1])}
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(code: str, *arguments: object, before: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [*before, sys.executable, "-c", code, *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def race(start: Start) -> Callable[..., list[str]]:
+    """Runs the same code in several processes that set off together; returns what each printed.
+
+    The code gets its number as the last argument. What stands before the line "GO" is preparation.
+    """
+
+    def run_together(code: str, count: int, *arguments: object) -> list[str]:
+        waiting = code.replace("GO\n", "print('ready', flush=True); input()\n")
+        processes = [start(waiting, *arguments, number) for number in range(count)]
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        return [process.communicate()[0] for process in processes]
+
+    return run_together
+
+
+@pytest.fixture
+def on_tmpfs(start: Start, tmp_path: Path) -> Callable[[str, str], str]:
+    """Runs code with a small file system of its own as `sys.argv[1]`; returns what it printed.
+
+    The second argument is a shell command, "$1" the mount point, that prepares it.
+    """
+    private = ["unshare", "--mount"]
+    if os.geteuid() != 0:
+        private += ["--user", "--map-root-user"]
+    mount = 'mount -t tmpfs -o size=64k headroom-test "$1"'
+    probe = [*private, "sh", "-c", mount, "sh", str(tmp_path)]
+    try:
+        possible = subprocess.run(probe, capture_output=True).returncode == 0
+    except FileNotFoundError:
+        possible = False
+    if not possible:
+        pytest.skip("this machine lets no test mount a file system (unshare --mount)")
+
+    def run_there(code: str, prepare: str) -> str:
+        script = f'{mount} && {prepare} && shift && exec "$@"'
+        before = (*private, "sh", "-c", script, "sh", str(tmp_path))
+        process = start(code, tmp_path, before=before)
+        output = process.communicate()[0]
+        assert process.returncode == 0
+        return output
+
+    return run_there

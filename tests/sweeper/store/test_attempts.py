@@ -1,0 +1,247 @@
+"""An attempt belongs to the one process that claimed it, and tells what became of it."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import stat
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeper.store.attempts import Cause
+from sweeper.store.files import read_json
+from sweeper.store.liveness import Watcher, identity
+from sweeper.store.metrics import read_metrics
+from sweeper.store.runs import Run, RunStore, State
+
+CLAIM_MANY = """
+import os, sys
+from pathlib import Path
+os.fsync = lambda descriptor: None  # about exclusion, not about power cuts
+from sweeper.store.runs import Run
+run = Run.open(Path(sys.argv[1]))
+GO
+print(*[run.claim({"owner": sys.argv[2]}).number for _ in range(50)])
+"""
+CLAIM_AND_WAIT = """
+import sys
+from pathlib import Path
+from sweeper.store.runs import Run
+attempt = Run.open(Path(sys.argv[1])).claim({"resumed_from": 0})
+attempt.beat(step=400, steps=1000)
+print("claimed", flush=True)
+input()
+"""
+
+
+def test_two_processes_that_claim_50_times_never_get_the_same(
+    run: Run, race: Callable[..., list[str]]
+) -> None:
+    outputs = race(CLAIM_MANY, 2, run.path)
+    numbers = {owner: [int(word) for word in text.split()] for owner, text in enumerate(outputs)}
+    assert [len(own) for own in numbers.values()] == [50, 50]
+    assert not set(numbers[0]) & set(numbers[1])
+    assert [attempt.number for attempt in run.attempts()] == list(range(1, 101))
+    for owner, own in numbers.items():
+        for attempt in run.attempts():
+            assert (attempt.info()["owner"] == str(owner)) == (attempt.number in own)
+
+
+def test_a_claim_tells_who_holds_it_and_is_private(run: Run) -> None:
+    attempt = run.claim({"resumed_from": 300, "versions": {"torch": "2.13.0"}})
+    assert attempt.path == run.path / "attempts" / "0001"
+    info = attempt.info()
+    assert info.items() >= identity().items()
+    assert info["number"] == 1
+    assert info["resumed_from"] == 300
+    assert info["versions"] == {"torch": "2.13.0"}
+    assert attempt.checkpoint_dir.is_dir()
+    for folder in (attempt.path, attempt.checkpoint_dir, run.path, run.path.parent):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_a_failed_claim_leaves_no_attempt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", refuse)
+        with pytest.raises(OSError, match="No space left"):
+            run.claim({})
+    assert list((run.path / "attempts").iterdir()) == []
+    assert run.claim({}).number == 1
+
+
+@pytest.mark.parametrize("intruder", ["file", "link", "attempt"])
+def test_a_number_that_is_taken_is_passed_over(
+    run: Run, intruder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = run.claim({})
+    taken = run.path / "attempts" / "0002"
+    if intruder == "file":
+        taken.write_text("mine")
+    elif intruder == "link":
+        taken.symlink_to(first.path)
+    else:
+        taken.mkdir()
+        (taken / "attempt.json").write_text("{}")
+        monkeypatch.setattr("sweeper.store.attempts.find_attempts", lambda *_: [first])
+    assert run.claim({}).number == 3
+    assert first.info()["number"] == 1
+
+
+def test_a_killed_worker_is_seen_dead_and_a_stopped_one_alive(
+    run: Run, start: Callable[..., subprocess.Popen[str]]
+) -> None:
+    worker = start(CLAIM_AND_WAIT, run.path)
+    assert worker.stdout is not None
+    assert worker.stdout.readline() == "claimed\n"
+    (attempt,) = run.attempts()
+    assert attempt.alive()
+    worker.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, worker.pid, os.WSTOPPED | os.WNOWAIT)
+    assert attempt.alive()
+    status = run.status()
+    assert (status.state, status.attempt) == (State.RUNNING, 1)
+    assert status.reason == "running at step 400 of 1000 (attempt 1)"
+    assert status.beat == {"beat": 1, "step": 400, "steps": 1000}
+    worker.kill()
+    os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)
+    assert not attempt.alive()
+    status = run.status()
+    assert status.state is State.INTERRUPTED
+    assert status.reason == "dead without a word at step 400 of 1000 (attempt 1)"
+
+
+def test_an_attempt_that_finished_is_not_alive_though_its_process_is(run: Run) -> None:
+    attempt = run.claim({})
+    assert attempt.alive()
+    attempt.finish("interrupted")
+    assert not attempt.alive()
+
+
+@pytest.mark.parametrize("age", [-86400, 86400], ids=["yesterday", "tomorrow"])
+def test_the_times_of_files_decide_nothing(store: RunStore, run: Run, age: int) -> None:
+    now = [1009.0]
+    run = Run(run.path, Watcher(lease=89.0, clock=lambda: now[0]))
+    attempt = run.claim({})
+    foreign = read_json(attempt.path / "attempt.json") | {"host": "another", "boot": "another"}
+    (attempt.path / "attempt.json").write_text(str(foreign).replace("'", '"'))
+    attempt.beat(step=1)
+    for path in attempt.path.rglob("*"):
+        os.utime(path, (path.stat().st_atime + age, path.stat().st_mtime + age))
+    assert attempt.alive()
+    now[0] += 88
+    assert attempt.alive()
+    now[0] += 1
+    assert not attempt.alive()
+    attempt.beat()
+    assert attempt.alive(), "a new beat is life, whatever the times say"
+
+
+def test_a_beat_keeps_what_it_is_not_told_anew(run: Run) -> None:
+    attempt = run.claim({})
+    attempt.beat(step=3, steps=7, loss=math.nan)
+    attempt.beat()
+    attempt.beat(step=5)
+    assert attempt.last_beat() == {"beat": 3, "step": 5, "steps": 7, "loss": "nan"}
+
+
+def test_a_beat_that_cannot_be_written_or_read_ends_nothing(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt = run.claim({})
+
+    def refuse(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", refuse)
+        attempt.beat(step=3)
+    assert attempt.last_beat() is None
+    (attempt.path / "beat.json").write_bytes(b"\0" * 17)
+    assert attempt.last_beat() is None
+    assert run.status().state is State.RUNNING
+
+
+def test_the_first_word_about_the_end_stays(run: Run) -> None:
+    attempt = run.claim({})
+    assert attempt.finish("nan", "loss is nan at step 7", "Traceback")
+    assert not attempt.finish("crash", "the process is gone")
+    assert attempt.exit() == {
+        "cause": "nan",
+        "message": "loss is nan at step 7",
+        "traceback": "Traceback",
+    }
+
+
+def test_a_cause_nobody_knows_is_refused(run: Run) -> None:
+    with pytest.raises(ValueError, match="bad luck"):
+        run.claim({}).finish("bad luck")
+    assert run.status().state is State.RUNNING
+
+
+def test_the_metrics_of_an_attempt_lie_below_it(run: Run) -> None:
+    attempt = run.claim({})
+    with attempt.metrics() as metrics:
+        metrics.write({"step": 3, "train/loss": 2.5})
+        metrics.sync()
+    assert read_metrics(attempt.path / "metrics.jsonl") == ([{"step": 3, "train/loss": 2.5}], 0)
+
+
+@pytest.mark.parametrize(
+    ("owner", "left"),
+    [
+        pytest.param({"pid_started": -1}, 0, id="dead"),
+        pytest.param({}, 1, id="alive"),
+        pytest.param({"boot": "x", "host": "another"}, 1, id="elsewhere"),
+    ],
+)
+def test_only_leftovers_of_the_dead_are_removed(run: Run, owner: dict[str, Any], left: int) -> None:
+    attempt = run.claim({})
+    text = (attempt.path / "attempt.json").read_text()
+    for key, value in owner.items():
+        old = attempt.info()[key]
+        text = text.replace(f'"{key}": {quoted(old)}', f'"{key}": {quoted(value)}')
+    (attempt.path / "attempt.json").write_text(text)
+    assert attempt.info().items() >= owner.items()
+    half = attempt.checkpoint_dir / ".step-00000007.ckpt.0123456789abcdef.tmp"
+    half.write_text("half a checkpoint")
+    whole = attempt.checkpoint_dir / "step-00000005.ckpt"
+    whole.write_text("a checkpoint")
+    run.claim({})
+    assert half.exists() == bool(left)
+    assert whole.exists()
+
+
+def quoted(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def test_the_causes_are_those_of_the_format() -> None:
+    assert [cause.value for cause in Cause] == [
+        "done",
+        "interrupted",
+        "nan",
+        "out_of_gpu_memory",
+        "out_of_host_memory",
+        "disk_full",
+        "config",
+        "data",
+        "crash",
+    ]
+
+
+def test_what_is_no_attempt_is_not_listed(run: Run, tmp_path: Path) -> None:
+    run.claim({})
+    folder = run.path / "attempts"
+    (folder / ".claim.0123456789abcdef.tmp").mkdir()
+    (folder / "0007").write_text("a file")
+    (folder / "0011").symlink_to(tmp_path)
+    (folder / "notes").mkdir()
+    assert [attempt.number for attempt in run.attempts()] == [1]

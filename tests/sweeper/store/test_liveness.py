@@ -1,0 +1,164 @@
+"""A process is dead on proof, and elsewhere only when its beat stood still for the whole lease."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sweeper.store import liveness
+from sweeper.store.liveness import Watcher, alive, identity, send
+
+TELL = """
+import json
+from sweeper.store.liveness import identity
+print(json.dumps(identity()), flush=True)
+input()
+"""
+LEASE = 89.0
+
+
+@pytest.fixture
+def child(start: Callable[..., subprocess.Popen[str]]) -> subprocess.Popen[str]:
+    return start(TELL)
+
+
+def told(process: subprocess.Popen[str]) -> dict[str, Any]:
+    assert process.stdout is not None
+    return dict(json.loads(process.stdout.readline()))
+
+
+def until(process: subprocess.Popen[str], event: int) -> None:
+    """Waits for a change of the process without collecting it."""
+    os.waitid(os.P_PID, process.pid, event | os.WNOWAIT)
+
+
+def test_this_process_is_alive() -> None:
+    assert alive(identity()) is True
+
+
+def test_a_killed_process_is_dead_before_and_after_its_parent_collects_it(
+    child: subprocess.Popen[str],
+) -> None:
+    info = told(child)
+    assert info["pid"] == child.pid
+    assert alive(info) is True
+    child.kill()
+    until(child, os.WEXITED)
+    assert alive(info) is False, "a zombie does no work"
+    child.wait()
+    assert alive(info) is False
+
+
+def test_a_stopped_process_is_alive(child: subprocess.Popen[str]) -> None:
+    info = told(child)
+    assert send(info, signal.SIGSTOP)
+    until(child, os.WSTOPPED)
+    assert alive(info) is True
+
+
+def test_a_process_that_got_the_number_of_a_dead_one_is_not_it(
+    child: subprocess.Popen[str],
+) -> None:
+    info = told(child)
+    recycled = info | {"pid_started": info["pid_started"] - 1}
+    assert alive(recycled) is False
+    assert not send(recycled, signal.SIGKILL)
+    assert alive(info) is True, "the process that has the number now was not signalled"
+
+
+def test_only_the_process_meant_is_signalled(child: subprocess.Popen[str]) -> None:
+    info = told(child)
+    assert send(info, signal.SIGTERM)
+    assert child.wait() == -signal.SIGTERM
+    assert not send(info, signal.SIGTERM)
+
+
+def test_a_reboot_of_this_machine_is_proof_of_death() -> None:
+    assert alive(identity() | {"boot": "before"}) is False
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        pytest.param({"boot": "x", "host": "another"}, id="another_host"),
+        pytest.param({"boot": "x", "machine": "another"}, id="another_machine_of_this_name"),
+        pytest.param({"pid_namespace": "pid:[1]"}, id="a_container_on_this_host"),
+        pytest.param({"pid": None}, id="no_process_number"),
+    ],
+)
+def test_where_this_machine_cannot_know_it_does_not_guess(elsewhere: dict[str, Any]) -> None:
+    info = identity() | elsewhere
+    assert alive(info) is None
+    assert not send(info, signal.SIGKILL)
+
+
+def test_nothing_is_known_of_an_unreadable_identity() -> None:
+    assert alive({}) is None
+
+
+class Clock:
+    """A monotonic clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1009.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+FOREIGN = {"host": "another", "boot": "another", "pid": 101, "pid_started": 103}
+
+
+def test_a_foreign_attempt_lives_while_its_beat_changes() -> None:
+    clock = Clock()
+    watcher = Watcher(LEASE, clock)
+    for number in range(11):
+        assert watcher.alive("a", FOREIGN, {"beat": number})
+        clock.now += LEASE - 1
+    for number in (3, 2, 1):
+        clock.now += 10 * LEASE
+        assert watcher.alive("a", FOREIGN, {"beat": number}), "any other value is a sign of life"
+
+
+def test_a_foreign_attempt_is_dead_after_a_whole_lease_without_a_change() -> None:
+    clock = Clock()
+    watcher = Watcher(LEASE, clock)
+    assert watcher.alive("a", FOREIGN, {"beat": 5}), "the first sight proves nothing"
+    clock.now += LEASE - 1
+    assert watcher.alive("a", FOREIGN, {"beat": 5})
+    assert watcher.alive("b", FOREIGN, {"beat": 5}), "each attempt has its own lease"
+    clock.now += 1
+    assert not watcher.alive("a", FOREIGN, {"beat": 5})
+    assert watcher.alive("b", FOREIGN, {"beat": 5})
+
+
+def test_an_attempt_that_never_beat_has_one_lease_too() -> None:
+    clock = Clock()
+    watcher = Watcher(LEASE, clock)
+    assert watcher.alive("a", FOREIGN, None)
+    clock.now += LEASE
+    assert not watcher.alive("a", FOREIGN, None)
+
+
+def test_wall_clocks_are_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden() -> float:
+        raise AssertionError("the wall clock was asked")
+
+    monkeypatch.setattr(time, "time", forbidden)
+    watcher = Watcher()
+    assert watcher.alive("a", FOREIGN, {"beat": 1})
+    assert watcher.alive("b", identity(), None)
+
+
+def test_on_a_system_without_proc_nothing_is_proven(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setattr(liveness, "_PROC", tmp_path / "none")
+    assert alive(identity()) is None

@@ -1,0 +1,115 @@
+"""What an import may bring into a process: the sweeper stays light, the models plain."""
+
+from __future__ import annotations
+
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+HEAVY = {"torch", "pytorch_lightning", "torchmetrics", "wandb", "datasets", "tokenizers"}
+DRAWING = {"matplotlib", "pandas", "scipy"}
+CLUSTERS = {"submitit", "ray"}
+CONFIGURATION = {"hydra", "omegaconf"}
+
+
+def modules_of(*packages: str) -> list[str]:
+    """Names of all modules at and below packages, without importing any of them."""
+    found = []
+    for package in packages:
+        folder = ROOT.joinpath(*package.split("."))
+        assert folder.is_dir(), f"{package} has no folder {folder}"
+        found.append(package)
+        for module in pkgutil.iter_modules([str(folder)], f"{package}."):
+            if module.ispkg:
+                found += modules_of(module.name)
+            elif not module.name.endswith("__main__"):
+                found.append(module.name)
+    return found
+
+
+def loaded_after(statements: str) -> set[str]:
+    """Top-level names of the modules in a fresh process that has executed the statements."""
+    script = f"""
+import json, sys
+try:
+    {statements}
+finally:
+    names = sorted({{name.split(".")[0] for name in sys.modules}})
+    print("loaded", json.dumps(names), file=sys.__stderr__)
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    last = result.stderr.splitlines()[-1]
+    return set(json.loads(last.removeprefix("loaded ")))
+
+
+def loaded_by(modules: list[str]) -> set[str]:
+    loaded = loaded_after("import " + ", ".join(modules))
+    assert modules[0].split(".")[0] in loaded
+    return loaded
+
+
+def test_the_sweeper_needs_no_training_library() -> None:
+    assert not loaded_by(modules_of("sweeper")) & (HEAVY | CLUSTERS)
+
+
+def test_planning_and_watching_load_no_drawing_library() -> None:
+    rooms = modules_of("sweeper.plan", "sweeper.run", "sweeper.store")
+    assert not loaded_by([*rooms, "sweeper.status", "sweeper.__main__"]) & (HEAVY | DRAWING)
+
+
+def test_the_store_needs_the_standard_library_alone() -> None:
+    loaded = loaded_by(modules_of("sweeper.store"))
+    assert not loaded & (HEAVY | DRAWING | CONFIGURATION | {"pydantic", "numpy", "rich"})
+
+
+@pytest.mark.parametrize("flag", ["--help", "--cfg=job"], ids=["help", "config"])
+def test_asking_the_command_what_it_does_stays_light(flag: str) -> None:
+    typed = ["sweep.py", flag]
+    loaded = loaded_after(
+        f"import runpy; sys.argv = {typed}; runpy.run_path('sweep.py', run_name='__main__')"
+    )
+    assert "hydra_plugins" in loaded, "Hydra did not look for plugins: the check would be vacuous"
+    assert not loaded & (HEAVY | DRAWING | CLUSTERS)
+
+
+def test_hydra_loads_its_plugins_at_every_start_so_they_are_cheap() -> None:
+    loaded = loaded_by(modules_of("hydra_plugins.headroom"))
+    assert not loaded & (HEAVY | DRAWING | CLUSTERS | {"pydantic", "numpy"})
+
+
+def test_the_plugin_namespace_stays_open() -> None:
+    # An __init__.py directly in hydra_plugins/ would hide every other installed Hydra plugin.
+    assert (ROOT / "hydra_plugins" / "headroom" / "__init__.py").is_file()
+    assert not (ROOT / "hydra_plugins" / "__init__.py").exists()
+
+
+def test_models_are_plain_pytorch() -> None:
+    loaded = loaded_by(modules_of("models"))
+    assert "torch" in loaded
+    assert not loaded & {"sweeper", "tasks", "hydra_plugins"}
+    assert not loaded & (CONFIGURATION | {"pytorch_lightning", "pydantic", "wandb", "datasets"})
+
+
+def test_a_job_reads_no_configuration_language() -> None:
+    loaded = loaded_by(modules_of("tasks"))
+    assert "torch" in loaded
+    assert not loaded & (CONFIGURATION | {"wandb", "datasets", "hydra_plugins"})
+
+
+def test_the_warm_server_starts_without_lightning() -> None:
+    assert not loaded_by(["tasks.serve"]) & {"pytorch_lightning", "wandb", "datasets"}
