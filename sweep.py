@@ -8,7 +8,12 @@
 Typed again, the same command continues where it stopped. conf/ holds every value, with a comment.
 """
 
+import sys
+
 import hydra
+
+from sweeper.plan.compose import Composer
+from sweeper.store.errors import UserError
 
 
 @hydra.main(config_path="conf", config_name="config", version_base="1.3")
@@ -17,5 +22,17 @@ def main(_: object) -> None:
     raise AssertionError("hydra.mode is MULTIRUN: the sweeper never calls the task function")
 
 
+def checked(arguments: list[str]) -> list[str]:
+    """The command line for Hydra, its overrides looked at; a single run is a sweep of one."""
+    flags = {argument for argument in arguments if argument.startswith("-")}
+    if flags <= {"-m", "--multirun"}:  # Hydra's other flags (--cfg, --help, ...) are its own affair
+        Composer().check(argument for argument in arguments if argument not in flags)
+    return arguments if flags else ["--multirun", *arguments]
+
+
 if __name__ == "__main__":
+    try:
+        sys.argv[1:] = checked(sys.argv[1:])
+    except UserError as error:
+        sys.exit(f"error: {error}")
     main()

@@ -42,9 +42,7 @@ def _chunks(rows_ND: Tensor) -> list[slice]:
 
 
 def _nats(logits_NV: Tensor, targets_N: Tensor) -> Tensor:
-    """Score in single precision at least, whatever the logits were computed in."""
-    if logits_NV.dtype in (torch.bfloat16, torch.float16):
-        logits_NV = logits_NV.float()
+    """Autocast, where it is on, scores in single precision."""
     return F.cross_entropy(logits_NV, targets_N, ignore_index=IGNORED, reduction="sum")
 
 

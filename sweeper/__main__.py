@@ -43,22 +43,17 @@ def _status(console: Console, options: argparse.Namespace) -> int:
 
 
 def _collect(console: Console, options: argparse.Namespace) -> int:
-    from sweeper.results import claims, collect
+    from sweeper.outcome import near, print_tables
 
-    paths = collect.write_tables(options.outputs, options.experiments or None)
-    for line in claims.report(options.outputs, options.experiments or None):
-        console.print(Text(line))
-    return _told(console, paths)
+    for path in print_tables(console, options.outputs, options.experiments or None):
+        console.print(Text(f"\n{near(path)}"))
+    return 0
 
 
 def _draw(console: Console, options: argparse.Namespace) -> int:
-    from sweeper.results import draw
+    from sweeper.results.draw import write_figures
 
-    return _told(console, draw.write_figures(options.outputs, options.experiments or None))
-
-
-def _told(console: Console, paths: Sequence[Path]) -> int:
-    for path in paths:
+    for path in write_figures(options.outputs, options.experiments or None):
         console.print(Text(str(path)))
     return 0
 

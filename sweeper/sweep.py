@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -13,15 +12,16 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.model_process import ModelProcess
+from sweeper.outcome import near, print_everything
 from sweeper.plan.compose import Composer
-from sweeper.plan.identity import digest_of
+from sweeper.plan.identity import NOT_IN_IDENTITY, digest_of
 from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import print_cost, print_plan
 from sweeper.run.backends.local import LocalBackend, slots
 from sweeper.run.live import LiveTable, Shown
 from sweeper.run.schedule import Job, Phase, Schedule
-from sweeper.store.errors import UserError
+from sweeper.store.errors import UserError, wrong
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore, State, Status
 
@@ -65,17 +65,19 @@ def sweep(
             return 0
         _freeze(plan, store)
         left = [run for run in plan.runs if statuses[run].state is not State.DONE]
+        done = True
         if left:
             backend = LocalBackend(process, environments)
             _prepare(console, plan, store, backend, left)
             done = _run(console, plan, store, backend, left)
-        else:
-            done = True
-    _results(console, plan, fresh=bool(left))
+    print_everything(console, plan.outputs, list(plan.experiments))
     return 0 if done else 1
 
 
 def _slots(plan: Plan, launcher: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The environment of each slot of the backend that `hydra/launcher` names."""
+    if "LocalLauncher" not in str(launcher["_target_"]):
+        raise wrong("hydra/launcher", launcher["_target_"], "local", "leave it out")
     trainer = next(iter(plan.runs.values())).config["trainer"]
     return slots(launcher, accelerator=trainer["accelerator"], threads=trainer["threads"])
 
@@ -94,7 +96,8 @@ def _freeze(plan: Plan, store: RunStore) -> None:
     """Write every record and the plan, before anything starts."""
     store.check_writable()
     for run in plan.runs.values():
-        store.freeze({"id": run.id, "config": run.config, "size": run.size, "names": run.names})
+        record = {"id": run.id, "config": run.config, "size": run.size, "names": run.names}
+        store.freeze(record, apart_from=NOT_IN_IDENTITY)
     write_plan(
         plan.outputs,
         {
@@ -160,7 +163,7 @@ def _run(
     for entry in unfinished:
         status: Status = store.run(entry.job.run).status()
         log = store.run(entry.job.run).path / "attempts" / f"{status.attempt:04d}" / "log.txt"
-        told = f", log: {_near(log)}" if status.attempt else ""
+        told = f", log: {near(log)}" if status.attempt else ""
         console.print(Text(f"  {shown[entry.job.run].label}: {entry.reason}{told}"))
     return done
 
@@ -168,26 +171,3 @@ def _run(
 def _label(plan: Plan, run: str) -> str:
     names = plan.runs[run].names
     return f"{names['experiment']}/{names['arm']} {names['label']}"
-
-
-def _results(console: Console, plan: Plan, *, fresh: bool) -> None:
-    """Tables, verdicts and figures of the experiments; drawn anew only if something was trained."""
-    from sweeper.results import claims, collect, draw  # pandas and matplotlib: not for a dry run
-
-    names = list(plan.experiments)
-    made = [*collect.expected(plan.outputs, names), *draw.expected(plan.outputs, names)]
-    if fresh or not all(path.exists() for path in made):
-        made = [
-            *collect.write_tables(plan.outputs, names),
-            *draw.write_figures(plan.outputs, names),
-        ]
-        for line in claims.report(plan.outputs, names):
-            console.print(Text(line))
-    console.print(f"Runs under {_near(plan.outputs / 'runs')}; made from them:")
-    for path in made:
-        console.print(Text(f"  {_near(path)}"))
-
-
-def _near(path: Path) -> str:
-    """A path as short as it can be told from here."""
-    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

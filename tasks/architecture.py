@@ -1,4 +1,4 @@
-"""The contract of an architecture: a section of the config that can build the model it describes."""
+"""The contract of an architecture: a section of the config that can build its model."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from torch import nn
 
 from models import attention
 from sweeper.store.errors import wrong
-from tasks.schema import Problem, Section, given, number, spelled, whole
+from tasks.schema import Problem, Section, given, spelled, whole
 
-# What `models.attention.variant` promises every variant takes; the rest are a variant's own options.
+# What every variant takes (`models.attention.variant`); the rest are a variant's own options.
 _COMMON = ("bias", "dropout")
 
 
@@ -40,12 +40,17 @@ class Architecture(Section, ABC):
     heads: Annotated[int, whole(1, 65_536, 8)]
     head_size: Annotated[
         int | None,
-        given("a whole number from 1 to 65536, or null for embedding_size / heads", 32, ge=1, le=65_536),
+        given(
+            "a whole number from 1 to 65536, or null for embedding_size / heads",
+            32,
+            ge=1,
+            le=65_536,
+        ),
     ]
     feedforward_size: Annotated[int, whole(1, 2**22, 1024)]
     activation: Annotated[Literal["relu", "gelu"], given("one of relu, gelu", "relu")]
     tie_embeddings: Annotated[bool, given("true or false", True)]
-    dropout: Annotated[float, number("a number at least 0 and below 1", 0.1, ge=0, lt=1)]
+    dropout: Annotated[float, given("a number at least 0 and below 1", 0.1, ge=0, lt=1)]
     attention: AttentionSection
 
     @classmethod
@@ -54,9 +59,12 @@ class Architecture(Section, ABC):
         group = section.get("attention")
         if not isinstance(group, Mapping):
             raise wrong(
-                "model.attention", group, "a group of keys with a name", "choose one of conf/model/attention"
+                "model.attention",
+                spelled(group),
+                "a group of keys with a name",
+                "choose one of conf/model/attention",
             )
-        return create_model(cls.__name__, __base__=cls, attention=(_options(group.get("name")), ...))
+        return _with_attention(cls, group.get("name"))
 
     @property
     def resolved_head_size(self) -> int:
@@ -65,22 +73,31 @@ class Architecture(Section, ABC):
 
     def problems(self, path: str) -> Iterator[Problem]:
         if self.head_size is None and self.embedding_size % self.heads:
-            expected = f"a divisor of {path}.embedding_size={self.embedding_size} (or {path}.head_size set)"
+            size = f"{path}.embedding_size={self.embedding_size}"
             near = max(h for h in range(1, self.heads + 1) if self.embedding_size % h == 0)
-            remedy = f"give it as {path}.heads={near}, or set {path}.head_size"
-            yield Problem(f"{path}.heads", self.heads, expected, remedy)
+            yield Problem(
+                f"{path}.heads",
+                self.heads,
+                f"a divisor of {size} (or {path}.head_size set)",
+                f"give it as {path}.heads={near}, or set {path}.head_size",
+            )
 
     @abstractmethod
     def build(self, vocabulary_size: int) -> nn.Module:
         """Return a new model, on the current default device (`torch.device("meta")` counts it)."""
 
 
-def _options(name: Any) -> type[AttentionSection]:
-    """Return the section of one attention variant, from the signature of its class."""
+def _with_attention(architecture: type[Architecture], name: Any) -> type[Architecture]:
     known = attention.variants()
     if name not in known:
-        key = "model.attention.name"
-        raise wrong(key, spelled(name), f"one of {', '.join(known)}", f"choose it as model/attention={known[0]}")
+        remedy = f"choose it as model/attention={known[0]}"
+        raise wrong("model.attention.name", spelled(name), f"one of {', '.join(known)}", remedy)
+    return _composed(architecture, name)
+
+
+@functools.cache  # composing takes longer than everything else that is done to check a config
+def _composed(architecture: type[Architecture], name: str) -> type[Architecture]:
+    """Return an architecture whose attention section has the options of one variant's class."""
     constructor = attention.variant(name).__init__
     hints = typing.get_type_hints(constructor)
     options: dict[str, Any] = {}
@@ -90,6 +107,5 @@ def _options(name: Any) -> type[AttentionSection]:
             expected = f"a value for {key} of the {name} attention"
             field = given(expected, ... if required else parameter.default)
             options[key] = (Annotated[hints[key], field], ... if required else parameter.default)
-    return create_model("AttentionSection", __base__=AttentionSection, **options)
-
-
+    section = create_model("AttentionSection", __base__=AttentionSection, **options)
+    return create_model(architecture.__name__, __base__=architecture, attention=(section, ...))

@@ -63,7 +63,7 @@ class Recorder(pl.Callback):
         self.catch_up(trainer, pl_module)
 
     def catch_up(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Validate if that is due at this step and was not done: by this attempt or an earlier one."""
+        """Validate if that is due at this step and was not done, by this or an earlier attempt."""
         step, every = trainer.global_step, self._stage.task.config.trainer.validate_every
         last = step == self._stage.task.config.trainer.steps
         if not every or not step or (step % every and not last) or self._validated == step:
@@ -74,7 +74,9 @@ class Recorder(pl.Callback):
         precision = self._stage.task.config.trainer.precision
         evaluator = Evaluator(pl_module.device, precision, interruption.check)
         try:
-            metrics = self._stage.task.evaluate(pl_module.model, "validation", evaluator)
+            metrics = self._stage.task.evaluate(
+                pl_module.get_submodule("model"), "validation", evaluator
+            )
         except Interrupted:
             return  # the state is that of a finished step: the Keeper saves it and stops
         self._stage.journal.row(step, metrics)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import torch
 from pytorch_lightning.plugins.io import CheckpointIO
@@ -37,7 +37,7 @@ def save(value: Mapping[str, Any], path: Path, run: str) -> None:
     with new_file(path) as descriptor:
         writer = _Writer(descriptor)
         try:
-            torch.save(dict(value), writer)
+            torch.save(dict(value), cast(IO[bytes], writer))
         except RuntimeError:
             # torch reports a failed write by the position it did not reach.
             if writer.error is not None:
@@ -63,7 +63,7 @@ def verify(path: Path, run: str) -> None:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Return a verified checkpoint, on the CPU; only tensors and plain values are ever unpickled."""
+    """Return a verified checkpoint, on the CPU. Only tensors and plain values are unpickled."""
     value: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     return value
 
@@ -127,5 +127,3 @@ class _Writer:
 
     def fileno(self) -> int:
         return self._descriptor
-
-

@@ -26,7 +26,7 @@ def problem(schema: type[Section], error: Mapping[str, Any]) -> Problem:
 def _locate(
     schema: type[Section], place: tuple[Any, ...]
 ) -> tuple[type[Section], list[str], FieldInfo | None]:
-    """Follow an error's place down the sections; what lies within a value is the value's problem."""
+    """Follow an error's place down the sections; what is wrong within a value is the value's."""
     section, keys, field = schema, [], None
     for key in place:
         keys.append(str(key))

@@ -5,6 +5,7 @@ The sections of `task` and `model` belong to the task and the architecture that 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, cast
 
@@ -13,7 +14,7 @@ from pydantic import Field, ValidationError, create_model
 from sweeper.store.errors import wrong
 from tasks import complaints, registry
 from tasks.architecture import Architecture
-from tasks.schema import Problem, Section, given, number, whole
+from tasks.schema import Problem, Section, given, spelled, whole
 from tasks.task import Task, TaskSection
 
 
@@ -34,7 +35,7 @@ class DataSection(Section):
     root: Annotated[str | None, given("a folder, or null", "~/lm1b")]
     hub: HubSection
     sentences: Annotated[
-        int | None, given("a whole number from 100 to 100000000, or null", 40_000, ge=100, le=10**8)
+        int | None, given("a whole number from 1 to 100000000, or null", 40_000, ge=1, le=10**8)
     ]
     digest: Annotated[str | None, given("what the planner found the text to be, or null", None)]
 
@@ -54,7 +55,7 @@ class DataSection(Section):
 class OptimizerSection(Section):
     """AdamW and its schedule."""
 
-    learning_rate: Annotated[float, number("a number above 0 and at most 100", 0.1, gt=0, le=100)]
+    learning_rate: Annotated[float, given("a number above 0 and at most 100", 0.1, gt=0, le=100)]
     schedule: Annotated[
         Literal["rsqrt", "linear", "constant"], given("one of rsqrt, linear, constant", "rsqrt")
     ]
@@ -63,8 +64,8 @@ class OptimizerSection(Section):
         list[Annotated[float, Field(ge=0, lt=1)]],
         given("two numbers, each at least 0 and below 1", [0.9, 0.997], min_length=2, max_length=2),
     ]
-    epsilon: Annotated[float, number("a number above 0 and at most 1", 1e-9, gt=0, le=1)]
-    weight_decay: Annotated[float, number("a number from 0 to 100", 0.01, ge=0, le=100)]
+    epsilon: Annotated[float, given("a number above 0 and at most 1", 1e-9, gt=0, le=1)]
+    weight_decay: Annotated[float, given("a number from 0 to 100", 0.01, ge=0, le=100)]
     gradient_clip: Annotated[float | None, given("a number above 0, or null", 1.0, gt=0)]
 
 
@@ -88,7 +89,8 @@ class TrainerSection(Section):
         for key in ("devices", "num_nodes"):
             if getattr(self, key) != 1:
                 expected = "1, since a run is trained on one device so far"
-                yield Problem(f"{path}.{key}", getattr(self, key), expected, f"give it as {path}.{key}=1")
+                remedy = f"give it as {path}.{key}=1"
+                yield Problem(f"{path}.{key}", getattr(self, key), expected, remedy)
 
 
 class LoggerSection(Section):
@@ -96,7 +98,8 @@ class LoggerSection(Section):
 
     name: Annotated[Literal["wandb", "none"], given("one of wandb, none", "none")]
     mode: Annotated[
-        Literal["offline", "online", "disabled"], given("one of offline, online, disabled", "offline")
+        Literal["offline", "online", "disabled"],
+        given("one of offline, online, disabled", "offline"),
     ]
     project: Annotated[str, given("a name", "headroom", min_length=1, max_length=128)]
     entity: Annotated[str | None, given("a name, or null", None)]
@@ -155,19 +158,22 @@ def _schema(config: Mapping[str, Any]) -> type[RunConfig]:
     task = cast(type[Task], registry.find("task.name", _name(config, "task"), Task))
     found = registry.find("model.name", _name(config, "model"), Architecture)
     architecture = cast(type[Architecture], found)
-    if _name(config, "model") not in task.architectures:
-        expected = f"one of {', '.join(task.architectures)}, which task.name={_name(config, 'task')} trains"
-        remedy = f"give it as model.name={task.architectures[0]}"
-        raise wrong("model.name", _name(config, "model"), expected, remedy)
-    sections: dict[str, Any] = {
-        "task": (task.Section, ...),
-        "model": (architecture.schema_of(config["model"]), ...),
-    }
+    name = _name(config, "model")
+    if name not in task.architectures:
+        known = ", ".join(task.architectures)
+        expected = f"one of {known}, which task.name={_name(config, 'task')} trains"
+        raise wrong("model.name", name, expected, f"choose it as model={task.architectures[0]}")
+    return _composed(task, architecture.schema_of(config["model"]))
+
+
+@functools.cache
+def _composed(task: type[Task], architecture: type[Architecture]) -> type[RunConfig]:
+    sections: dict[str, Any] = {"task": (task.Section, ...), "model": (architecture, ...)}
     return create_model("RunConfig", __base__=RunConfig, **sections)
 
 
 def _name(config: Mapping[str, Any], section: str) -> Any:
     group = config.get(section)
     if not isinstance(group, Mapping):
-        raise wrong(section, group, "a group of keys", f"choose one of conf/{section}")
+        raise wrong(section, spelled(group), "a group of keys", f"choose one of conf/{section}")
     return group.get("name")

@@ -23,8 +23,8 @@ class NotFinite(Exception):
 
     def __init__(self, name: str, value: float, step: int) -> None:
         super().__init__(
-            f"{name} is {value} at step {step} of training: lower optimizer.learning_rate, lengthen "
-            f"optimizer.warmup_steps or set optimizer.gradient_clip."
+            f"{name} is {value} at step {step} of training; lower optimizer.learning_rate, "
+            "lengthen optimizer.warmup_steps or set optimizer.gradient_clip."
         )
 
 

@@ -15,7 +15,7 @@ from torch import nn
 
 from sweeper.store.attempts import Attempt
 from sweeper.store.errors import wrong
-from sweeper.store.runs import Run
+from sweeper.store.runs import Run, RunStore
 from tasks import checkpoint, machine
 from tasks.callbacks import Keeper, Recorder, Stage
 from tasks.config import RunConfig, parse
@@ -46,7 +46,7 @@ class Fitting:
         self.reading_data = False
 
     def result(self) -> dict[str, Any]:
-        """Train to the last step, evaluate, store the final weights; returns what result.json says."""
+        """Train to the last step, evaluate, store the weights; returns what result.json says."""
         record = self._run.record()
         config = parse(record["config"])
         kind = machine.accelerator(config.trainer)
@@ -92,7 +92,8 @@ class Fitting:
         if task.config.parent is not None:
             task.inherit(model, inherited(self._run, task.config.parent))
         if task.config.trainer.compile:
-            for block in model.blocks:  # one graph serves all blocks, and all runs of their shape
+            # One graph serves all blocks, and through the cache all runs of their shape.
+            for block in model.get_submodule("blocks").children():
                 block.compile()
         return model
 
@@ -127,7 +128,7 @@ def inherited(run: Run, parent: str) -> dict[str, torch.Tensor]:
     Raises:
         UserError: that run is not finished, or its weights are not what it published.
     """
-    source = Run(run.path.with_name(parent))
+    source = RunStore(run.outputs).run(parent)
     result = source.result()
     if result is None:
         raise wrong("parent", parent, "a finished run of this outputs folder", "train it first")
@@ -135,7 +136,8 @@ def inherited(run: Run, parent: str) -> dict[str, torch.Tensor]:
     try:
         checkpoint.verify(path, parent)
     except checkpoint.Damaged as error:
-        raise wrong("parent", parent, f"its final weights, but {error}", "train it again") from error
+        expected = f"a run whose final weights are whole, but {error}"
+        raise wrong("parent", parent, expected, "train it again") from error
     weights = checkpoint.load(path)
     if checkpoint.weights_digest(weights) != result["weights_sha256"]:
         raise wrong("parent", parent, "the weights that it published", "train it again")
@@ -151,7 +153,6 @@ def _trainer(stage: Stage, recorder: Recorder, kind: str) -> pl.Trainer:
         precision=config.trainer.precision,
         max_steps=config.trainer.steps,
         max_epochs=-1,
-        gradient_clip_val=config.optimizer.gradient_clip,
         callbacks=[recorder, Keeper(stage)],
         # Not SLURM's environment: it would requeue by itself and take the signals over.
         plugins=[checkpoint.VerifiedCheckpointIO(stage.run.id), LightningEnvironment()],
@@ -170,5 +171,5 @@ def _trainer(stage: Stage, recorder: Recorder, kind: str) -> pl.Trainer:
 def _quieten() -> None:
     """Keep Lightning's notices about what this program does on purpose out of the log."""
     logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
-    for notice in (".*`srun` command is available.*", ".*Checkpoint directory.*exists.*"):
+    for notice in (".*`srun` command is available.*", ".*LeafSpec.*is deprecated.*"):
         warnings.filterwarnings("ignore", notice)

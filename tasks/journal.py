@@ -9,7 +9,7 @@ from tasks.tracking import Mirror
 
 
 class Journal:
-    """The file is the record; the mirror may fail without anyone noticing but the log."""
+    """The file is the record; the mirror may fail; the log is for whoever watches."""
 
     def __init__(self, writer: MetricsWriter, mirror: Mirror) -> None:
         self._writer = writer
@@ -19,6 +19,8 @@ class Journal:
         """Write what is known after a step."""
         self._writer.write({"step": step, **values})
         self._mirror.log(step, values)
+        words = ", ".join(f"{name} {value:.6g}" for name, value in values.items())
+        print(f"step {step}: {words}", flush=True)
 
     def sync(self) -> None:
         """Make every row durable."""

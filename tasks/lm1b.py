@@ -54,7 +54,7 @@ class LanguageModel(Task):
         assert isinstance(config.task, LanguageModelSection)
         self.section = config.task
         self._text = config.data.model_dump()
-        self._rows_of: dict[str, PackedRows] = {}
+        self.splits: dict[str, PackedRows] = {}
 
     @property
     def rows_per_batch(self) -> int:
@@ -79,23 +79,15 @@ class LanguageModel(Task):
         return corpus.digest(self._text), corpus.describe(self._text)
 
     def data_name(self) -> str:
-        section = self.section
-        settings = TextSettings(
-            section.vocabulary_size, section.sequence_length, section.tokenizer_lines
-        )
-        return folder_name(self._text["digest"] or corpus.digest(self._text), settings)
+        return folder_name(self._text["digest"] or corpus.digest(self._text), self._settings())
 
     def prepare(self, folder: Path) -> None:
-        section = self.section
-        settings = TextSettings(
-            section.vocabulary_size, section.sequence_length, section.tokenizer_lines
-        )
-        prepare(folder, self._text, settings)
+        prepare(folder, self._text, self._settings())
 
     def open(self, folder: Path) -> dict[str, Any]:
-        self._rows_of = {split: PackedRows(folder / split) for split in corpus.SPLITS}
-        about = {split: rows.about for split, rows in self._rows_of.items()}
-        self._order = Shuffled(len(self._rows_of["train"]), self.config.seed)
+        self.splits = {split: PackedRows(folder / split) for split in corpus.SPLITS}
+        about = {split: rows.about for split, rows in self.splits.items()}
+        self._order = Shuffled(len(self.splits["train"]), self.config.seed)
         return {
             **{f"{split}_rows": facts["rows"] for split, facts in about.items()},
             **{f"{split}_tokens": facts["tokens"] for split, facts in about.items()},
@@ -107,8 +99,8 @@ class LanguageModel(Task):
         return self._take("train", self._order.stretch((step - 1) * rows, rows))
 
     def batches(self, split: str) -> Iterator[Batch]:
-        for first in range(0, len(self._rows_of[split]), self.rows_per_batch):
-            last = min(first + self.rows_per_batch, len(self._rows_of[split]))
+        for first in range(0, len(self.splits[split]), self.rows_per_batch):
+            last = min(first + self.rows_per_batch, len(self.splits[split]))
             yield self._take(split, np.arange(first, last))
 
     def loss(self, model: Decoder, batch: Batch) -> Tensor:
@@ -121,7 +113,7 @@ class LanguageModel(Task):
 
     def metrics(self, split: str, totals: Mapping[str, float]) -> dict[str, float]:
         nats, tokens = totals["nats"], totals["tokens"]
-        about = self._rows_of[split].about
+        about = self.splits[split].about
         return {
             f"{split}/loss": nats / tokens,
             f"{split}/perplexity": _exponential(nats / tokens),
@@ -131,8 +123,14 @@ class LanguageModel(Task):
             ),
         }
 
+    def _settings(self) -> TextSettings:
+        section = self.section
+        return TextSettings(
+            section.vocabulary_size, section.sequence_length, section.tokenizer_lines
+        )
+
     def _take(self, split: str, numbers: np.ndarray) -> Batch:
-        arrays = self._rows_of[split].rows(numbers)
+        arrays = self.splits[split].rows(numbers)
         batch = {key: torch.from_numpy(array) for key, array in arrays.items()}
         batch["targets"].masked_fill_(batch["segments"] == 0, IGNORED)
         return batch

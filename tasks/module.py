@@ -37,6 +37,13 @@ class TrainingModule(pl.LightningModule):
         for group in optimizer.param_groups:
             group["lr"] = rate
 
+    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
+        # Lightning's own clipping refuses fused optimizers in mixed precision, where only those
+        # that scale gradients (bf16 does not) would go wrong.
+        largest = self.task.config.optimizer.gradient_clip
+        if largest is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), largest)
+
     def transfer_batch_to_device(
         self, batch: Batch, device: torch.device, dataloader_idx: int
     ) -> Batch:

@@ -1,4 +1,4 @@
-"""Prepares the data of a run, once for all runs that need the same: `python -m tasks.prepare RUN`."""
+"""`python -m tasks.prepare RUN` prepares a run's data, once for all runs that need the same."""
 
 from __future__ import annotations
 

@@ -26,12 +26,15 @@ def find(key: str, name: Any, base: type) -> type:
     """Return the subclass of `base` in `tasks/<name>.py`; a name that is none is a UserError."""
     known = names(base)
     if name not in known:
-        raise wrong(key, spelled(name), f"one of {', '.join(known)}", f"give it as {key}={known[0]}")
+        expected, remedy = f"one of {', '.join(known)}", f"give it as {key}={known[0]}"
+        raise wrong(key, spelled(name), expected, remedy)
     module = importlib.import_module(f"tasks.{name}")
     classes = [
         member
         for member in vars(module).values()
-        if inspect.isclass(member) and issubclass(member, base) and member is not base
+        if inspect.isclass(member)
+        and issubclass(member, base)
+        and member is not base
         and member.__module__ == module.__name__
     ]
     assert len(classes) == 1, f"tasks/{name}.py must define exactly one {base.__name__}"

@@ -37,18 +37,13 @@ def whole(least: int, most: int, example: int) -> Any:
     return Field(ge=least, le=most, description=expected, examples=[example])
 
 
-def number(expected: str, example: float, **limits: float) -> Any:
-    """Return the field of a real number; `limits` are pydantic's gt, ge, lt and le."""
-    return Field(description=expected, examples=[example], **limits)
-
-
 def given(expected: str, example: Any, **limits: Any) -> Any:
-    """Return the field of any other value; the words say what is expected there."""
+    """Return the field of any other value; `limits` are those of pydantic's Field."""
     return Field(description=expected, examples=[example], **limits)
 
 
 def spelled(value: Any) -> str:
-    """Return a value as it is written on the command line; a word that looks like another type quoted."""
+    """Return a value as the command line writes it, quoting words that look like another type."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str) and re.fullmatch(r"[-+.0-9eE_]+|true|false|null|", value):

@@ -3,7 +3,7 @@
 One JSON object a line on stdin and stdout; every request has an "id" and an "op":
 
     {"op": "size", "config"}   -> {"id", "size"} or {"id", "error"}
-    {"op": "data", "config"}   -> {"id", "digest", "describe"} or {"id", "error"}
+    {"op": "data", "config"}   -> {"id", "digest", "describe", "prepared"} or {"id", "error"}
     {"op": "warm"}             -> {"id", "warm": true}; what jobs import is imported
     {"op": "fork", "target": "train" | "prepare", "argument", "environment", "log"}
                                -> {"id", "pid"} at once, {"id", "exited": code} later
@@ -119,9 +119,11 @@ class Server:
 
         def ask() -> int:
             try:
-                task = task_of(parse(request["config"]))
-                digest, describe = task.source()
-                answer = {"digest": digest, "describe": describe}
+                config = request["config"]
+                digest, describe = task_of(parse(config)).source()
+                named = {**config, "data": {**config["data"], "digest": digest}}
+                prepared = task_of(parse(named)).data_name()
+                answer = {"digest": digest, "describe": describe, "prepared": prepared}
             except UserError as error:
                 answer = {"error": str(error)}
             self._answer({"id": request["id"], **answer})

@@ -25,7 +25,7 @@ def size(config: Mapping[str, Any]) -> dict[str, int]:
     run = parse(config)
     task: Task = registry.find("task.name", run.task.name, Task)(run)
     with torch.device("meta"):
-        model = task.build()
+        model: Any = task.build()
         example = task.example()
     model.eval()
     flops = forward_flops(lambda: task.outputs(model, example))

@@ -35,7 +35,8 @@ class Task(ABC):
     """What is learned, made from the config of one run.
 
     Whatever looks random is a function of the run's seed and a counter, never of a state: that is
-    why a run that was killed and continued ends with the same bits.
+    why a run that was killed and continued ends with the same bits. `model` is always what `build`
+    returned, a class that the task knows.
     """
 
     Section: ClassVar[type[TaskSection]]
@@ -49,7 +50,7 @@ class Task(ABC):
 
     @abstractmethod
     def build(self) -> nn.Module:
-        """Return the model with fresh weights, on the default device; the meta device only counts."""
+        """Return the model with fresh weights, on the default device (meta: only to count)."""
 
     @abstractmethod
     def example(self) -> Batch:
@@ -60,10 +61,10 @@ class Task(ABC):
         """Return how many positions a batch has, padding included."""
 
     @abstractmethod
-    def outputs(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Return the model's outputs: a forward pass with every matrix product of a training step."""
+    def outputs(self, model: Any, batch: Batch) -> Tensor:
+        """Return the model's outputs: a forward pass with every matrix product of training."""
 
-    def inherit(self, model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    def inherit(self, model: Any, weights: Mapping[str, Tensor]) -> None:
         """Give a fresh model the final weights of the run that `parent` names."""
         model.load_state_dict(dict(weights))
 
@@ -96,7 +97,7 @@ class Task(ABC):
     # Learning
 
     @abstractmethod
-    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+    def loss(self, model: Any, batch: Batch) -> Tensor:
         """Return the scalar that is minimised."""
 
     def learning_rate(self, step: int) -> float:
@@ -110,7 +111,7 @@ class Task(ABC):
     # Measuring
 
     @abstractmethod
-    def score(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    def score(self, model: Any, batch: Batch) -> dict[str, Tensor]:
         """Return sums over a batch: scalars that may be added over the batches of a split."""
 
     @abstractmethod

@@ -67,7 +67,7 @@ class Mirror:
 
 
 def _started(arguments: dict[str, Any]) -> Any:
-    """Return a W&B run; one that should be online is kept offline where the server is out of reach."""
+    """Return a W&B run; offline where it should be online and the server is out of reach."""
     import wandb  # a second, and absent on some machines: only where it is asked for
 
     settings = wandb.Settings(**_SETTINGS)
@@ -97,9 +97,7 @@ _SETTINGS: dict[str, Any] = {
 }
 
 
-def _arguments(
-    section: LoggerSection, record: Mapping[str, Any], outputs: Path
-) -> dict[str, Any]:
+def _arguments(section: LoggerSection, record: Mapping[str, Any], outputs: Path) -> dict[str, Any]:
     """Return the arguments of wandb.init; all runs share one folder, so `wandb sync` finds them."""
     names = record.get("names") or {}
     return {
@@ -121,4 +119,5 @@ def _line(error: BaseException) -> str:
 
 
 def _warn(what: str, state: str = "off") -> None:
-    print(f"warning: W&B is {state} for this run ({what}); the run is not affected.", file=sys.stderr)
+    text = f"warning: W&B is {state} for this run ({what}); the run is not affected."
+    print(text, file=sys.stderr)

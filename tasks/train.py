@@ -1,4 +1,4 @@
-"""The job entry: `python -m tasks.train outputs/runs/<id>` trains the run that its record describes.
+"""The job entry: `python -m tasks.train outputs/runs/<id>` trains what the record describes.
 
 It claims an attempt, continues from the newest checkpoint that is whole, and publishes the result.
 Exit code 0: the result is there; 75: interrupted, can be continued; 1: failed, exit.json says why.
@@ -32,7 +32,7 @@ def main(argument: str) -> int:
         if run.result() is not None:
             return 0
         return Job(run).work()
-    except UserError as error:
+    except (UserError, OSError) as error:  # nothing could be claimed, so nothing can be recorded
         print(error, file=sys.stderr)
         return 1
 
@@ -42,11 +42,11 @@ class Job:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._resumed = _newest_whole_checkpoint(run)
-        step = int(self._resumed.stem.removeprefix("step-")) if self._resumed else 0
+        resumed, self._notices = _newest_whole_checkpoint(run)
+        step = int(resumed.stem.removeprefix("step-")) if resumed else 0
         self._attempt = run.claim({"resumed_from": step, **machine.facts()})
         self._interruption = Interruption(self._stop_at_once)
-        self._fitting = Fitting(run, self._attempt, self._interruption, self._resumed)
+        self._fitting = Fitting(run, self._attempt, self._interruption, resumed)
         self._over = threading.Event()
 
     def work(self) -> int:
@@ -54,17 +54,24 @@ class Job:
         terminal = _redirected(self._attempt)
         self._interruption.install()
         threading.Thread(target=self._beat, name="beat", daemon=True).start()
+        try:
+            self._begin()
+            result = self._fitting.result()
+            with self._interruption.deferred():  # from here on the run is as good as done
+                self._run.publish_result(self._attempt, result)
+                self._fitting.close(0)
+                self._say(Cause.DONE, "", "")
+                remove_all(self._run)
+        except BaseException as error:  # the edge of the process: whatever it was is recorded
+            with self._interruption.deferred():
+                return self._ended_by(error, terminal)
+        return 0
+
+    def _begin(self) -> None:
+        for notice in self._notices:
+            print(notice)
         for path in leftovers(self._run):
             path.unlink(missing_ok=True)
-        try:
-            result = self._fitting.result()
-            self._run.publish_result(self._attempt, result)
-        except BaseException as error:  # the edge of the process: whatever it was is recorded
-            return self._ended_by(error, terminal)
-        self._fitting.close(0)
-        self._say(Cause.DONE, "", "")
-        remove_all(self._run)
-        return 0
 
     def _ended_by(self, error: BaseException, terminal: int) -> int:
         if self._interruption.requested:  # whatever a library made of the signal
@@ -97,15 +104,17 @@ class Job:
         os._exit(INTERRUPTED)
 
 
-def _newest_whole_checkpoint(run: Run) -> Path | None:
+def _newest_whole_checkpoint(run: Run) -> tuple[Path | None, list[str]]:
+    """Return where to continue from, and what to tell about it."""
+    notices = []
     for path in run.checkpoints():
         try:
             checkpoint.verify(path, run.id)
         except checkpoint.Damaged as error:
-            print(f"{path} is not used: {error}.", file=sys.stderr)
+            notices.append(f"{path} is not used: {error}.")
         else:
-            return path
-    return None
+            return path, [*notices, f"continues from {path}"]
+    return None, [*notices, "starts from the beginning"]
 
 
 def _redirected(attempt: Attempt) -> int:

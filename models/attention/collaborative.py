@@ -1,7 +1,7 @@
-"""Collaborative attention: heads that share their query and key projections (Cordonnier et al. 2020).
+"""Collaborative attention: heads that share query and key projections (Cordonnier et al. 2020).
 
-Symbols as in `multi_head`, and S shared_size, the paper's D~_k: all heads read the same queries and
-keys of size S, and head i weighs their coordinates with a mixing vector m_i of its own:
+Symbols as in `multi_head`, and S shared_size (their D~_k): all heads read the same queries and keys
+of size S, and head i weighs their coordinates with a mixing vector m_i of its own:
 
     logits of head i = X W_Q diag(m_i) (X W_K)^T / sqrt(P)
 
@@ -119,8 +119,8 @@ class CollaborativeAttention(nn.Module):
         made.output.load_state_dict(attention.output.state_dict())
         if made.content_bias is not None:
             bias_q, _, bias_v = attention.qkv.bias.chunk(3)
-            w_k_HPD = weight.chunk(3)[1].unflatten(0, (made.heads, made.head_size))
-            bias_q_HP = bias_q.unflatten(0, (made.heads, made.head_size))
+            w_k_HPD = weight.chunk(3)[1].view(made.heads, made.head_size, -1)
+            bias_q_HP = bias_q.view(made.heads, made.head_size)
             made.content_bias.copy_(torch.einsum("hp,hpd->hd", bias_q_HP, w_k_HPD))
             made.value.bias.copy_(bias_v)
         return made.train(attention.training)

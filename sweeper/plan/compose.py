@@ -116,6 +116,17 @@ class Composer:
                 raise self._explained(problem) from None
         return self._composed[key]
 
+    def check(self, arguments: Iterable[str]) -> None:
+        """Compose what a command line fixes, for the sentence where that fails.
+
+        Hydra composes it too before it hands over, and would tell the same in ten lines.
+
+        Raises:
+            UserError: a malformed override, an unknown key or choice.
+        """
+        fixed = [o for o in self._parsed(arguments) if not o.is_sweep_override()]
+        self.compose([str(override.input_line) for override in fixed])
+
     def base(self, overrides: Iterable[str]) -> RunTemplate:
         """What the runs composed from these overrides have in common."""
         raw = OmegaConf.to_container(self.compose(overrides), resolve=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -62,8 +63,10 @@ class Sizes:
         return [found.get(key) or self._known[key] for key in keys]
 
     def save(self) -> None:
-        """Keep what was learned; called once, at the end of planning."""
-        if self.built:
+        """Keep what was learned, where that can be written; called once, at the end of planning."""
+        if not self.built:
+            return
+        with contextlib.suppress(OSError):  # a dry run works on a store that is read-only
             self._path.parent.mkdir(parents=True, exist_ok=True)
             publish(
                 self._path, json.dumps({"code": self._code, "sizes": self._known}), durable=False

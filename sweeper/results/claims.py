@@ -48,6 +48,5 @@ def lines(verdicts: Sequence[Verdict], width: int = 100) -> list[str]:
     for verdict in verdicts:
         printed.append(f"{verdict.claim}: {verdict.verdict}")
         sentence = shown(verdict.sentence, limit=4000)
-        printed += textwrap.wrap(
-            sentence, width, initial_indent="    ", subsequent_indent="    ")
+        printed += textwrap.wrap(sentence, width, initial_indent="    ", subsequent_indent="    ")
     return printed

@@ -1,16 +1,16 @@
 """Collects what the runs of an experiment left on disk into one tidy table.
 
-A row is one (arm, point, seed) of the newest plan that has the experiment, whether its run is done or
-not; a run that several arms use has a row in each. Columns, in this order:
+A row is one (arm, point, seed) of the newest plan that has the experiment, whether its run is done
+or not; a run that several arms use has a row in each. Columns, in this order:
 
     experiment, arm, point       names; the point in words, for example "heads=8 head_size=32"
     seed                         of initial weights, data order and dropout
-    model.*                      the model as it was built, under its config keys; model.head_size is
-                                 the size itself even where the config says embedding_size / heads
+    model.*                      the model as it was built, under its config keys; model.head_size
+                                 is the size even where the config leaves it to the other keys
     other config keys            that the plan varies, for example task.sequence_length
     params_total, params_embedding, params_non_embedding
                                  numbers of trainable parameters
-    flops_per_token              training FLOPs per position: 3 x those of the forward matrix products
+    flops_per_token              training FLOPs per position, 3 x those of the forward pass
     width                        heads x head_size: keys, and values, one layer has per position
     matched_to                   what the point was given the size of, in words; empty if of nothing
     match_count                  the column in which it was matched
@@ -47,6 +47,7 @@ _SIZES = (
     "flops_per_token",
     "width",
 )
+_RESULT = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
 _COLUMNS_BEFORE = ("experiment", "arm", "point", "seed")
 _COLUMNS_MATCH = ("matched_to", "match_count", "match_error", "steps", "tokens_seen")
 _COLUMNS_AFTER = ("seconds", "tokens_per_second", "device", "code", "state", "reason", "run")
@@ -98,8 +99,8 @@ def _cells(run: Run) -> dict[str, Any]:
         record, result = run.record(), run.result()
         cells |= {f"model.{key}": value for key, value in _leaves(record["config"]["model"])}
         if result is not None:
-            fields = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device", "code")
-            cells |= {field: result.get(field) for field in fields}
+            cells |= {field: result.get(field) for field in _RESULT}
+            cells["code"] = _attempt(run, result["attempt"]).get("code")
             cells |= result["metrics"]
     except UserError as problem:
         cells |= {"state": str(State.FAILED), "reason": str(problem)}
@@ -107,6 +108,11 @@ def _cells(run: Run) -> dict[str, Any]:
         reason = f"a file of the run lacks {shown(problem, 80)}"
         cells |= {"state": str(State.FAILED), "reason": reason}
     return cells
+
+
+def _attempt(run: Run, number: int) -> Mapping[str, Any]:
+    found = [attempt for attempt in run.attempts() if attempt.number == number]
+    return found[0].info() if found else {}
 
 
 def _table(name: str, plan: Mapping[str, Any], runs: _Runs) -> Table:
@@ -127,7 +133,9 @@ def _table(name: str, plan: Mapping[str, Any], runs: _Runs) -> Table:
         for point in points
     ]
     provenance = {key: plan.get(key) for key in ("number", "command", "scale")}
-    return Table(name, plan["experiments"][name], provenance, _columns(rows, swept), rows)
+    settings = {words(point["values"]): point["values"] for point in points}
+    columns = _columns(rows, swept)
+    return Table(name, plan["experiments"][name], provenance, settings, columns, rows)
 
 
 def _size(size: Mapping[str, Any]) -> dict[str, Any]:

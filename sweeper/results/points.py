@@ -18,6 +18,7 @@ class Point:
 
     Attributes:
         arm, name: where it stands; the name is the setting in words.
+        settings: what the plan varies in this arm, and its values here.
         cells: the columns that all seeds share; what differs between seeds is the first one's.
         values: the metric by seed, of finished runs only.
         runs: the run of every planned seed.
@@ -25,6 +26,7 @@ class Point:
 
     arm: str
     name: str
+    settings: Mapping[str, Any]
     cells: dict[str, Any] = field(default_factory=dict)
     values: dict[int, float] = field(default_factory=dict)
     runs: dict[int, str] = field(default_factory=dict)
@@ -45,7 +47,7 @@ def points(table: Table, metric: str, arms: Collection[str] | None = None) -> li
         key = (str(row["arm"]), str(row["point"]))
         if arms is not None and key[0] not in arms:
             continue
-        point = found.setdefault(key, Point(*key))
+        point = found.setdefault(key, Point(*key, table.settings.get(key[1], {})))
         for column, cell in row.items():
             if point.cells.get(column) is None:
                 point.cells[column] = cell
@@ -63,6 +65,11 @@ def seed_spread(given: Collection[Point]) -> Spread | None:
     return pooled(groups.values())
 
 
+def versions(table: Table) -> list[str]:
+    """The versions of the program that the finished runs were trained with, where known."""
+    return sorted({str(row["code"]) for row in table.rows if row.get("code")})
+
+
 def missing(table: Table, metric: str, arms: Collection[str] | None = None) -> tuple[str, int, int]:
     """Why runs lack the metric ("2 failed, 1 running"), how many do, of how many."""
     without: dict[str, str] = {}
@@ -77,13 +84,3 @@ def missing(table: Table, metric: str, arms: Collection[str] | None = None) -> t
     counts = Counter(words.get(state, state) for state in without.values())
     reason = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
     return reason, len(without), len(all_runs)
-
-
-def shared_settings(given: Collection[Point]) -> Mapping[str, Any]:
-    """The model keys on which all points agree, and what they agree on."""
-    cells = [point.cells for point in given]
-    return {
-        key: cell
-        for key, cell in (cells[0] if cells else {}).items()
-        if key.startswith("model.") and all(other.get(key) == cell for other in cells)
-    }

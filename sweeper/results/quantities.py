@@ -56,7 +56,7 @@ def direction(metric: str) -> int:
 
 
 def number(value: Any) -> float | None:
-    """`value` as a finite number; None for anything else, booleans and numbers in words included."""
+    """`value` as a finite number; None for anything else, such as booleans and words."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)

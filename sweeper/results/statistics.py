@@ -1,10 +1,10 @@
 """Means, intervals and comparisons of measurements that were repeated over seeds.
 
-Pure functions of numbers. The usual number of seeds is three, and that decides the method: resampling
-three values gives intervals that call themselves 95 % and hold the truth 76 % of the time, so the
-interval of a mean or a difference is Student's t, with the spread between seeds pooled over all
-settings of an experiment (one-way analysis of variance). A setting whose seeds differ far more than
-the others' keeps its own spread. The bootstrap is for statistics of many settings at once.
+Pure functions of numbers. The usual number of seeds is three, and that decides the method.
+Resampling three values gives intervals that call themselves 95 % and hold the truth three times in
+four; so the interval of a mean or a difference is Student's t, with the spread between seeds pooled
+over all settings of an experiment (one-way analysis of variance). A setting whose seeds differ far
+more than the others' keeps its own spread. The bootstrap is for statistics of many settings.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Floats = npt.NDArray[np.float64]
 
 LEVEL = 0.95
 RESAMPLES = 2000
-# How unlikely a setting's own spread must be under the pooled one before it stands for itself.
-OUTLYING_SPREAD = 0.01
+# How unlikely a setting's own spread must be, if all are equal, before it stands for itself.
+OUTLYING_SPREAD = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def sd(values: Sequence[float]) -> float | None:
 
 
 def pooled(groups: Iterable[Sequence[float]]) -> Spread | None:
-    """The spread within groups, as one-way analysis of variance has it; None if no group has two."""
+    """The spread within groups (one-way analysis of variance); None if no group has two values."""
     squares, df = [], 0
     for values in groups:
         own = sd(values)
@@ -78,12 +78,17 @@ def pooled(groups: Iterable[Sequence[float]]) -> Spread | None:
 
 
 def estimate(values: Sequence[float], spread: Spread | None) -> Estimate:
-    """The mean of `values` with the pooled `spread`, or with their own where it is out of line."""
+    """The mean of `values`, with their own spread where it is out of line, else with `spread`.
+
+    `spread` is pooled over groups of which `values` are one.
+    """
     own = sd(values)
-    if own is not None and spread is not None and own > spread.sd:
+    if own is not None and spread is not None:
         df = len(values) - 1
-        ratio = math.inf if spread.sd == 0 else (own / spread.sd) ** 2
-        if ratio > _f_quantile(1 - OUTLYING_SPREAD, df, spread.df):
+        others = spread.sd**2 * spread.df - own**2 * df
+        rest = spread.df - df
+        # own^2 / (others / rest) follows an F distribution where all spreads are equal.
+        if rest > 0 and own**2 * rest > others * _f_quantile(1 - OUTLYING_SPREAD, df, rest):
             spread = Spread(own, df)
     return Estimate(mean(values), len(values), spread)
 
@@ -96,12 +101,14 @@ def interval(given: Estimate, level: float = LEVEL) -> tuple[float, float] | Non
     return given.mean - reach, given.mean + reach
 
 
-def difference(a: Estimate, b: Estimate, *, comparisons: int = 1, level: float = LEVEL) -> Difference:
+def difference(
+    a: Estimate, b: Estimate, *, comparisons: int = 1, level: float = LEVEL
+) -> Difference:
     """`a - b` of independent means.
 
-    The interval uses the smaller of the two degrees of freedom, which never makes it too narrow, and
-    holds for `comparisons` such differences together (Bonferroni): whoever picks the largest of
-    several differences has to ask all of them for more.
+    The interval uses the smaller of the two degrees of freedom, which never makes it too narrow,
+    and holds for `comparisons` such differences together (Bonferroni): whoever picks the largest
+    of several differences has to ask all of them for more.
     """
     value = a.mean - b.mean
     if a.spread is None or b.spread is None:
@@ -112,7 +119,9 @@ def difference(a: Estimate, b: Estimate, *, comparisons: int = 1, level: float =
     return Difference(value, value - reach, value + reach)
 
 
-def paired(a: Mapping[int, float], b: Mapping[int, float], level: float = LEVEL) -> Difference | None:
+def paired(
+    a: Mapping[int, float], b: Mapping[int, float], level: float = LEVEL
+) -> Difference | None:
     """`a - b` seed by seed, over the seeds both have; None if they share none."""
     differences = [a[seed] - b[seed] for seed in sorted(a.keys() & b.keys())]
     if not differences:

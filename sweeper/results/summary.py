@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sweeper.results.points import missing, points
+from sweeper.results.points import missing, points, versions
 from sweeper.results.quantities import label, number, short
 from sweeper.results.statistics import mean, sd
 from sweeper.results.table import Table
@@ -17,9 +17,13 @@ _LEFT = 2  # columns of words, aligned left; the rest are numbers
 def summarise(table: Table) -> list[str]:
     """The mean of each point and the standard deviation of its seeds, as lines of text."""
     everything = points(table, table.metric)
-    rows = [HEADER]
+    rows: list[Sequence[str]] = [HEADER]
     for point in everything:
-        cells = [shown(point.arm, 24), shown(point.name, 60), f"{len(point.values)}/{len(point.runs)}"]
+        cells = [
+            shown(point.arm, 24),
+            shown(point.name, 60),
+            f"{len(point.values)}/{len(point.runs)}",
+        ]
         if point.values:
             values = list(point.values.values())
             own = sd(values)
@@ -28,10 +32,13 @@ def summarise(table: Table) -> list[str]:
             cells += ["-", ""]
         size, error = point.at("params_total"), number(point.cells.get("match_error"))
         cells += ["-" if size is None else short(size), "" if error is None else f"{error:+.2%}"]
-        rows.append(tuple(cells))
+        rows.append(cells)
     reason, without, of = missing(table, table.metric)
     title = f"{shown(table.name, 80)}: {shown(label(table.metric), 80)}"
     closing = [f"{without} of {of} runs are missing: {reason}"] if without else []
+    codes = versions(table)
+    if len(codes) > 1:
+        closing.append(f"runs of {len(codes)} versions of the program: {shown(', '.join(codes))}")
     return [title, *_aligned(rows), *closing]
 
 

@@ -1,8 +1,8 @@
 """A table: the tidy rows of one experiment, and what it is on disk.
 
-    outputs/tables/<experiment>.csv           the rows; the columns are described in collect.py
-    outputs/tables/<experiment>.json          name, title, metric, arms, claims; the plan they are from
-    outputs/tables/<experiment>.claims.json   the verdicts (claims/)
+outputs/tables/<experiment>.csv           the rows; the columns are described in collect.py
+outputs/tables/<experiment>.json          name, title, metric, arms, claims; the plan they are from
+outputs/tables/<experiment>.claims.json   the verdicts (claims/)
 """
 
 from __future__ import annotations
@@ -17,7 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store.errors import wrong
-from sweeper.store.files import make_directory, publish, publish_json, read_bytes, read_object
+from sweeper.store.files import (
+    FORMAT,
+    make_directory,
+    publish,
+    publish_json,
+    read_bytes,
+    read_object,
+)
 
 Row = Mapping[str, Any]
 
@@ -37,6 +44,7 @@ TEXT = frozenset(
     }
 )
 
+_ABOUT = ("name", "experiment", "provenance", "settings")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 # What a spreadsheet takes for a formula; the apostrophe marks a cell as text, so it is marked too.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
@@ -51,6 +59,7 @@ class Table:
         name: the experiment.
         experiment: what the plan says of it: title, metric, x, figure, claims, arms.
         provenance: the number, command and scale of the plan.
+        settings: by the words in column `point`, the config keys and values they stand for.
         columns: in order; every row has a value (or None) for each.
         rows: one per (arm, point, seed), in the order of the plan.
     """
@@ -58,6 +67,7 @@ class Table:
     name: str
     experiment: Mapping[str, Any]
     provenance: Mapping[str, Any]
+    settings: Mapping[str, Mapping[str, Any]]
     columns: Sequence[str]
     rows: Sequence[Row]
 
@@ -84,8 +94,8 @@ def write_table(outputs: Path, table: Table) -> Path:
     folder = outputs / "tables"
     make_directory(folder)
     path = folder / f"{stem(table.name)}.csv"
-    about = {"name": table.name, "experiment": table.experiment, "provenance": table.provenance}
-    publish_json(path.with_suffix(".json"), {"format": 1, **about})
+    about = {key: getattr(table, key) for key in _ABOUT}
+    publish_json(path.with_suffix(".json"), {"format": FORMAT, **about})
     publish(path, _text(table))
     return path
 
@@ -103,7 +113,7 @@ def read_table(path: Path) -> Table:
         {column: _value(column, cell) for column, cell in zip(columns, line, strict=True)}
         for line in lines
     ]
-    return Table(about["name"], about["experiment"], about["provenance"], columns, rows)
+    return Table(**{key: about[key] for key in _ABOUT}, columns=columns, rows=rows)
 
 
 def _text(table: Table) -> str:

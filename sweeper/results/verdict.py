@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -65,7 +66,7 @@ class Evidence:
         return max(among, key=lambda point: self._direction * self.mean(point))
 
     def advantage(self, of: Point, over: Point, comparisons: int = 1) -> Difference:
-        """How much better `of` is than `over`, in units of the metric; below 0 where it is worse."""
+        """How much better `of` is than `over`, in units of the metric; below 0 if it is worse."""
         a, b = of.estimate(self._spread), over.estimate(self._spread)
         found = difference(a, b, comparisons=comparisons)
         if self._direction > 0 or found.low is None or found.high is None:
@@ -84,7 +85,9 @@ class Evidence:
             return "Every setting has a single seed, so the spread between seeds is unknown."
         return None
 
-    def verdict(self, claim: str, answer: Answer, sentence: str, numbers: dict[str, Any]) -> Verdict:
+    def verdict(
+        self, claim: str, answer: Answer, sentence: str, numbers: dict[str, Any]
+    ) -> Verdict:
         """The verdict, which is undecided where something is missing, whatever the rest says."""
         gap = self.gap()
         if gap is None:
@@ -103,10 +106,12 @@ def decided(found: Difference) -> Answer:
 
 
 def in_words(found: Difference) -> str:
-    """A difference and its interval: `1.31 [0.92, 1.70]`."""
+    """A difference and its interval, as exact as the interval is: `1.31 [0.92, 1.70]`."""
     if found.low is None or found.high is None:
         return f"{found.value:.3g} [no interval]"
-    return f"{found.value:.3g} [{found.low:.3g}, {found.high:.3g}]"
+    reach = (found.high - found.low) / 2
+    digits = min(max(1 - math.floor(math.log10(reach)), 0), 6) if reach > 0 else 3
+    return f"{found.value:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
 
 
 def compared(found: Difference) -> str:

@@ -18,17 +18,13 @@ def merged_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
     if not attempts:
         return []
     *earlier, last = attempts
-    limit = _resumed_from(last)
-    merged = {step: row for step, row in _by_step(last).items() if step > limit}
+    limit = int(last.info().get("resumed_from", 0))
+    merged = _by_step(last)
     for attempt in reversed(earlier):
         for step, row in _by_step(attempt).items():
-            if _resumed_from(attempt) < step <= limit:
+            if step <= limit:
                 merged.setdefault(step, row)
     return [merged[step] for step in sorted(merged)]
-
-
-def _resumed_from(attempt: Attempt) -> int:
-    return int(attempt.info().get("resumed_from", 0))
 
 
 def _by_step(attempt: Attempt) -> dict[int, dict[str, Any]]:

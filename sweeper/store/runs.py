@@ -183,14 +183,19 @@ class RunStore:
 
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """The dotted keys in which two configs differ."""
+    """The dotted keys in which two configs differ; 1 and 1.0 are the same, as they are in ids."""
     first, second = dict(_leaves(one, "")), dict(_leaves(other, ""))
-    return sorted(key for key in first.keys() | second.keys() if first.get(key) != second.get(key))
+    absent = object()
+    return sorted(
+        key
+        for key in first.keys() | second.keys()
+        if first.get(key, absent) != second.get(key, absent)
+    )
 
 
-def _leaves(value: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
+def _leaves(value: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
     for key, inner in value.items():
         if isinstance(inner, Mapping) and inner:
             yield from _leaves(inner, f"{prefix}{key}.")
         else:
-            yield f"{prefix}{key}", canonical(inner)
+            yield f"{prefix}{key}", inner

@@ -1,1 +1,1 @@
-"""Text for language models: where it comes from, how it is cut into pieces, how it is packed into rows."""
+"""Text for language models: where it comes from, cutting it into pieces, packing it into rows."""

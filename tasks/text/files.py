@@ -1,4 +1,4 @@
-"""The text files of a folder: which files are text, which of them are LM1B's shards, what they hash to."""
+"""The text files of a folder: which files are text, which are LM1B's shards, what they hash to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOT_CONTENT = ("changelog", "copying", "license", "licence", "notice", "readme")
 
 @dataclass(frozen=True)
 class TextFiles:
-    """Files in the order they are read, relative to `root`; `test` is empty without a test split."""
+    """Files in reading order, relative to `root`; `test` is empty without a test split."""
 
     root: Path
     train: tuple[str, ...]
@@ -63,7 +63,7 @@ def find_files(root: Path) -> TextFiles:
 
 
 def hash_files(files: TextFiles) -> str:
-    """sha256 over sorted relative names and contents. Raises UserError for a file gone or unreadable."""
+    """sha256 over sorted relative names and contents; UserError for a file gone or unreadable."""
     total = hashlib.sha256()
     for name in files.names:
         try:

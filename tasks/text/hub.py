@@ -1,4 +1,4 @@
-"""Text from the Hugging Face hub: the `text` column of a dataset, through the `datasets` library."""
+"""Text from the Hugging Face hub: the column `text` of a dataset, read with `datasets`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def load_splits(hub: Mapping[str, Any]) -> dict[str, Any]:
     hub: path, name and revision, as `datasets.load_dataset` takes them. Raises UserError for a
     dataset that cannot be loaded or has another shape.
     """
-    import datasets  # 1.2 s: only where the text is on the hub
-
     name = name_of(hub)
+    import datasets  # takes seconds: only where the text is on the hub
+
     try:
         splits = datasets.load_dataset(
             hub["path"], name=hub.get("name"), revision=hub.get("revision")

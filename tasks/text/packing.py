@@ -79,7 +79,7 @@ def pack_split(
     if tokenizer.get_vocab_size() > LARGEST_VOCABULARY:
         raise UserError(
             f"a tokenizer of {tokenizer.get_vocab_size()} pieces: expected at most "
-            f"{LARGEST_VOCABULARY}, as an id takes two bytes; choose a smaller task.vocabulary_size."
+            f"{LARGEST_VOCABULARY}, two bytes each; choose a smaller task.vocabulary_size."
         )
     folder.mkdir(parents=True, exist_ok=True)
     lines, rows = Counts(), RowCounts()

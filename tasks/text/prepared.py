@@ -1,4 +1,4 @@
-"""The prepared data of a language model: a tokenizer and packed rows, made once, shared by its runs."""
+"""The prepared data of a language model: a tokenizer and packed rows, shared by its runs."""
 
 from __future__ import annotations
 

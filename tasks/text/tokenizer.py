@@ -120,7 +120,7 @@ def save_tokenizer(tokenizer: Tokenizer, path: Path) -> str:
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """The stored tokenizer. Raises UserError where the file is absent or is not what was written."""
+    """The stored tokenizer. Raises UserError where it is absent or is not what was written."""
     try:
         content = path.read_bytes()
         expected = _sidecar(path).read_text().strip()

@@ -33,11 +33,6 @@ ENCODER = {
 Row = tuple[Tensor, Tensor, Tensor]
 
 
-@pytest.fixture(autouse=True)
-def _seed() -> None:
-    torch.manual_seed(0)
-
-
 @pytest.fixture
 def decoder() -> Callable[..., Decoder]:
     """Build a Decoder in double precision and evaluation mode; keywords override its sizes."""

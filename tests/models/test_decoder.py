@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from models.attention import variant, variants
 from models.embedding import TokenEmbedding, sinusoids
 from models.transformer import Decoder
 
@@ -42,8 +43,9 @@ def test_a_position_depends_on_the_past_of_its_own_sentence_only(
         assert (gradient_TD[~seen] == 0).all()
 
 
-def test_a_packed_sentence_equals_the_sentence_alone(decoder: Build, pack: Pack) -> None:
-    model, lengths = decoder(), (5, 7, 1, 3)
+@pytest.mark.parametrize("name", variants())
+def test_a_packed_sentence_equals_the_sentence_alone(name: str, decoder: Build, pack: Pack) -> None:
+    model, lengths = decoder(attention=variant(name)), (5, 7, 1, 3)
     row = pack(*lengths, padding=4)
     packed_TD = model(*row)[0, : sum(lengths)]
     for tokens, packed in zip(
@@ -130,6 +132,14 @@ def test_dropout_acts_at_four_places_in_training_and_nowhere_else(
         part.train()
         assert not torch.equal(model(*row), model(*row)), name
         part.eval()
+
+
+def test_dropout_acts_on_all_that_a_block_adds(decoder: Build) -> None:
+    block = decoder(dropout=1.0).blocks[0]
+    x_BTD = torch.randn(2, 7, 13, dtype=torch.float64)
+    assert not torch.equal(block(x_BTD), x_BTD)
+    block.dropout.train()
+    assert torch.equal(block(x_BTD), x_BTD)
 
 
 def test_sinusoids_are_those_of_tensor2tensor() -> None:

@@ -135,6 +135,19 @@ def test_types_and_positions_matter(encoder: Build, batch: Batch) -> None:
     assert not torch.allclose(rolled.roll(-1, 1)[real_BT], hidden_BTD[real_BT])
 
 
+def test_dropout_is_where_bert_has_it(encoder: Build, batch: Batch) -> None:
+    """On embeddings, on what a block adds and on attention weights, not on activations."""
+    model = encoder(dropout=1.0).train()
+    assert (model.embedding(*batch[:2]) == 0).all()
+    block, x_BTD = model.blocks[0], torch.randn(2, 7, 15, dtype=torch.float64)
+    nn.init.normal_(block.attention.output.bias)
+    expected_BTD = block.feed_forward_norm(block.attention_norm(x_BTD))
+    assert torch.equal(block(x_BTD), expected_BTD)
+    assert torch.equal(block.attention(x_BTD), block.attention.output.bias.expand_as(x_BTD))
+    kept_BTD = block.feed_forward(x_BTD)
+    assert torch.equal(kept_BTD, block.feed_forward.eval()(x_BTD))
+
+
 def test_weights_are_drawn_as_berts(encoder: Build) -> None:
     model = PretrainingModel(encoder(embedding_size=101, feedforward_size=211))
     for name, parameter in model.named_parameters():

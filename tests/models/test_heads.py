@@ -77,3 +77,11 @@ def test_heads_say_what_they_are_asked(encoder: Build, batch: Batch) -> None:
     start_BT, end_BT = finder(*batch)
     assert start_BT.shape == end_BT.shape == (5, 11)
     assert not torch.equal(start_BT, end_BT)
+
+
+def test_dropout_acts_on_what_is_classified(encoder: Build, batch: Batch) -> None:
+    classifier = Classifier(encoder(), classes=3, dropout=1.0).double()
+    classifier.encoder.eval()
+    assert torch.equal(classifier(*batch), classifier.classes.bias.expand(5, 3))
+    classifier.eval()
+    assert not torch.equal(classifier(*batch), classifier.classes.bias.expand(5, 3))

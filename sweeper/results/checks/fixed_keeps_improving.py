@@ -1,8 +1,8 @@
 """Does a fixed head size keep improving with the number of heads?
 
-The paper's Figure 1 and section 4.3. Supported if the most heads are better than the fewest and also
-than the middle of the range, so that the gain has not stopped half-way, and if nowhere more heads are
-worse. Not supported if somewhere more heads are worse. Each by more than its interval.
+The paper's Figure 1 and section 4.3. Supported if the most heads are better than the fewest, and
+also than the middle of the range, so that the gain has not stopped half-way, and if nowhere more
+heads are worse. Not supported if somewhere more heads are worse. Each by more than its interval.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def check(table: Table, *, fixed: str = "fixed") -> Verdict:
 def _reversals(evidence: Evidence, ladder: list[Point]) -> list[dict[str, Any]]:
     """The pairs in which more heads are worse by more than the interval, the clearest last."""
     pairs = list(combinations(ladder, 2))
-    found = []
+    found: list[tuple[float, int, str, Point, Point]] = []
     for fewer, more in pairs:
         worse_by = evidence.advantage(fewer, more, comparisons=len(pairs))
         if decided(worse_by) == Answer.SUPPORTED:

@@ -36,7 +36,9 @@ def check(table: Table, *, standard: str = "standard") -> Verdict:
     worse = sum(entry["verdict"] == Answer.SUPPORTED for entry in found)
     sentence = (
         f"{evidence.words.capitalize()} is worse with the most heads than with fewer at {worse} of "
-        f"{len(found)} embedding sizes: " + "; ".join(entry.pop("sentence") for entry in found) + "."
+        f"{len(found)} embedding sizes: "
+        + "; ".join(entry.pop("sentence") for entry in found)
+        + "."
         if found
         else ""
     )

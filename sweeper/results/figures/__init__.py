@@ -6,6 +6,8 @@ what the figures share:
 
     series   which points make a curve, and where they lie (numbers only, no drawing)
     style    sizes, fonts, colours, and text that may hold anything
-    panel    one pair of axes: curves, scales, ticks, labels at the ends of lines
+    ticks    scales and ticks that can be read
+    panel    one pair of axes: curves with their seeds and intervals
+    labels   words beside lines and points
     frame    what stands around the panels: title, legend, notes
 """

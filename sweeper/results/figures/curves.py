@@ -1,18 +1,121 @@
-"""The metric over the experiment's x, a curve for each arm and each setting of what else varies."""
+"""The metric over the experiment's x: a curve for each arm and each setting of what else it varies.
+
+What a grid that was typed by hand is drawn with: the first key that was typed goes across, a curve
+stands for each combination of the others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from sweeper.results.figures.frame import Entry, frame, notes_on
-from sweeper.results.figures.panel import Look, ends_fit, label_ends, prepare, scale
+from sweeper.results.figures.labels import ends_fit, label_ends
+from sweeper.results.figures.panel import Look, categories, prepare, scale
 from sweeper.results.figures.series import Series, marks, split
-from sweeper.results.figures.style import COLUMN, MARKERS, PALETTE, RC, blank, plain, ramp
+from sweeper.results.figures.style import COLUMN, MARKERS, PALETTE, RC, blank, plain, shades
 from sweeper.results.points import Point, points, seed_spread
 from sweeper.results.table import Table
 
-_PANEL_PT, _ROOM = 165.0, (180.0, 130.0)
+_PANEL_PT, _ROOM = 170.0, (180.0, 130.0)
+_LABEL_LETTERS = 16  # longer names go to the legend
 _MOST_ENTRIES = 12
+
+
+def series_of(table: Table, x: str) -> list[Series]:
+    """A series for each arm and each setting of its keys but the one that goes along the curve.
+
+    That is `x` where the arm varies it, else the first key that the arm varies.
+    """
+
+    def rest(point: Point) -> tuple[tuple[str, object], ...]:
+        along = x if x in point.settings else next(iter(point.settings), None)
+        return tuple((key, value) for key, value in point.settings.items() if key != along)
+
+    return split(points(table, table.metric), by=rest)
+
+
+def places(series: Sequence[Series], x: str) -> tuple[Callable[[Point], float | None], list[str]]:
+    """Where a point lies across, and the words for 0, 1, ... where `x` holds words, not numbers."""
+    every = [point for one in series for point in one.points]
+    if all(point.at(x) is not None for point in every):
+        return (lambda point: point.at(x)), []
+    words = list(dict.fromkeys(str(point.cells.get(x)) for point in every))
+    return (lambda point: float(words.index(str(point.cells.get(x))))), words
+
+
+def draw(table: Table) -> Figure:
+    """The figure, from any table."""
+    x = str(table.experiment.get("x") or "params_total")
+    series = series_of(table, x)
+    looks = _looks(series)
+    names = [_name(table, one, several=len({other.arm for other in series}) > 1) for one in series]
+    everything = points(table, table.metric)
+    spread = seed_spread(everything)
+    at, words = places(series, x)
+    curves = [marks(one.points, at, spread) for one in series]
+    with rc_context(RC):
+        figure = blank(COLUMN)
+        axes = figure.add_subplot()
+        prepare(axes, x, table.metric)
+        every = [mark for curve in curves for mark in curve]
+        scale(axes, every, every, room=_ROOM, own=x.startswith("model."))
+        if words:
+            categories(axes, words)
+        for look, curve in zip(looks, curves, strict=True):
+            look.draw(axes, curve)
+        ends = [
+            (name, look.colour, curve[-1])
+            for name, look, curve in zip(names, looks, curves, strict=True)
+            if curve
+        ]
+        short = all(len(name) <= _LABEL_LETTERS for name in names)
+        direct = short and ends_fit(axes, [end for *_, end in ends], _ROOM[1])
+        legend = [] if direct or len(series) < 2 else _legend(names, looks)
+        frame(
+            figure,
+            _PANEL_PT,
+            title=str(table.experiment.get("title") or table.name),
+            legend=legend,
+            notes=notes_on(table, everything, spread),
+        )
+        if direct and len(series) > 1:
+            label_ends(axes, ends)
+    return figure
+
+
+def _looks(series: Sequence[Series]) -> list[Look]:
+    """A colour for each arm, its shades and markers for the curves of that arm."""
+    arms = list(dict.fromkeys(one.arm for one in series))
+    colours = {
+        arm: shades(PALETTE[index % len(PALETTE)], sum(one.arm == arm for one in series))
+        for index, arm in enumerate(arms)
+    }
+    found: list[Look] = []
+    for one in series:
+        index = len([look for look in found if look.colour in colours[one.arm]])
+        found.append(Look(colours[one.arm][index], marker=MARKERS[index % len(MARKERS)]))
+    return found
+
+
+def _name(table: Table, series: Series, *, several: bool) -> str:
+    """The words for a curve: its arm where there are several, and what is special about it."""
+    assert isinstance(series.key, tuple)
+    setting = ", ".join(f"{key.rpartition('.')[2]}={_word(value)}" for key, value in series.key)
+    return plain(": ".join(part for part in (table.label(series.arm) * several, setting) if part))
+
+
+def _word(value: object) -> str:
+    return "null" if value is None else str(value)
+
+
+def _legend(names: Sequence[str], looks: Sequence[Look]) -> list[Entry]:
+    entries = [Entry((look.handle(),), name) for name, look in zip(names, looks, strict=True)]
+    if len(entries) > _MOST_ENTRIES:
+        nothing = Line2D([], [], linestyle="none")
+        hidden = len(entries) - _MOST_ENTRIES + 1
+        entries[_MOST_ENTRIES - 1 :] = [Entry((nothing,), f"and {hidden} more")]
+    return entries

@@ -1,20 +1,22 @@
 """Figure 1: the standard heuristic against heads of a fixed size, over everything size can mean.
 
-Above, as in the paper: (a) over total parameters, (b) over the embedding size. Below, the same points
-over (c) non-embedding parameters, (d) training FLOPs, (e) the width of keys and values.
+Above, as in the paper: (a) over total parameters, (b) over the embedding size. Below, the same
+points over (c) non-embedding parameters, (d) training FLOPs, (e) the width of keys and values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import cycle
+from operator import methodcaller
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sweeper.results.figures.frame import Entry, frame, notes_on
-from sweeper.results.figures.panel import Look, ends_fit, label_ends, prepare, scale
+from sweeper.results.figures.labels import ends_fit, label_ends, label_points
+from sweeper.results.figures.panel import Look, prepare, scale
 from sweeper.results.figures.series import Mark, Series, marks, split
 from sweeper.results.figures.style import DOUBLE_COLUMN, PALETTE, RC, blank, plain, ramp
 from sweeper.results.points import Point, points, seed_spread
@@ -48,7 +50,7 @@ def draw(
     spread = seed_spread(everything)
 
     def over(column: str) -> list[list[Mark]]:
-        return [marks(one.points, column, spread) for one in series]
+        return [marks(one.points, methodcaller("at", column), spread) for one in series]
 
     with rc_context(RC):
         figure = blank(DOUBLE_COLUMN)
@@ -57,16 +59,17 @@ def draw(
             room = _TOP_ROOM if column in TOP else _BOTTOM_ROOM
             prepare(axes, column, table.metric, letter=letter)
             every = [mark for curve in over(column) for mark in curve]
-            scale(axes, every, every, room=room, own=column in ("model.embedding_size", "width"))
+            scale(axes, every, every, room=room, own=column == TOP[1])
             for look, curve in zip(looks, over(column), strict=True):
                 look.draw(axes, curve)
-            if column not in (TOP[0], BOTTOM[0]):
+            if column not in (TOP[0], BOTTOM[0]):  # all panels have the same height axis
                 axes.set_ylabel("")
+                axes.tick_params(labelleft=False)
         first = panels[TOP[0]]
         ends = [
-            (f"{one.key:g} heads", look.colour, curve[-1])
+            (_heads(curve[-1].point), look.colour, curve[-1])
             for one, look, curve in zip(series, looks, over(TOP[0]), strict=True)
-            if one.arm == standard and one.key is not None and curve
+            if one.arm == standard and curve
         ]
         direct = ends_fit(first, [end for *_, end in ends], _TOP_ROOM[1])
         frame(
@@ -78,14 +81,23 @@ def draw(
         )
         if direct:
             label_ends(first, ends)
+        drawn = list(zip(looks, over(TOP[0]), strict=True))
+        for one, (look, curve) in zip(series, drawn, strict=True):
+            if one.arm == fixed and curve:
+                extremes = {mark.x: mark for mark in (curve[0], curve[-1])}.values()
+                named = [(_heads(mark.point), look.colour, mark) for mark in extremes]
+                label_points(first, named, drawn)
     return figure
 
 
 def _panels(figure: Figure) -> dict[str, Axes]:
-    grid = figure.add_gridspec(2, 6, height_ratios=(_TOP_PT, _BOTTOM_PT))
-    panels = {column: figure.add_subplot(grid[0, 3 * i : 3 * i + 3]) for i, column in enumerate(TOP)}
-    for i, column in enumerate(BOTTOM):
-        panels[column] = figure.add_subplot(grid[1, 2 * i : 2 * i + 2])
+    """The panels by the column they are over; each row is laid out on its own."""
+    rows = figure.add_gridspec(2, 1, height_ratios=(_TOP_PT, _BOTTOM_PT))
+    panels = {}
+    for row, columns in enumerate((TOP, BOTTOM)):
+        places = rows[row].subgridspec(1, len(columns))
+        for place, column in enumerate(columns):
+            panels[column] = figure.add_subplot(places[place])
     return panels
 
 
@@ -105,10 +117,15 @@ def _looks(series: Sequence[Series], standard: str, fixed: str, matched: str) ->
     return looks
 
 
+def _heads(point: Point) -> str:
+    heads = point.at("model.heads")
+    return "" if heads is None else f"{heads:.0f} heads"
+
+
 def _legend(
     table: Table, series: Sequence[Series], looks: Sequence[Look], standard: str, direct: bool
 ) -> list[Entry]:
-    """An entry a curve; where the standard curves have their heads beside them, one for them all."""
+    """An entry a curve; one for all standard curves where their heads stand beside them."""
     entries = []
     shades = [look for one, look in zip(series, looks, strict=True) if one.arm == standard]
     if direct and shades:
@@ -119,6 +136,6 @@ def _legend(
         if one.arm != standard:
             entries.append(Entry((look.handle(),), plain(table.label(one.arm))))
         elif not direct:
-            heads = "" if one.key is None else f", {one.key:g} heads"
-            entries.append(Entry((look.handle(),), plain(table.label(one.arm), 32) + heads))
+            name = f"{plain(table.label(one.arm), 32)}, {_heads(one.points[0])}"
+            entries.append(Entry((look.handle(),), name))
     return entries

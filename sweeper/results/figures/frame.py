@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.legend_handler import HandlerTuple
@@ -18,7 +19,7 @@ from sweeper.results.figures.style import (
     text_width,
     wrapped,
 )
-from sweeper.results.points import Point, missing
+from sweeper.results.points import Point, missing, versions
 from sweeper.results.quantities import label, number
 from sweeper.results.statistics import Spread
 from sweeper.results.table import Table
@@ -51,7 +52,7 @@ def frame(
     """
     width = figure.get_figwidth() * 72
     inner = width - 2 * _PAD
-    head = wrapped(plain(title, 120), TEXT_PT, inner)[:2]
+    head = wrapped(plain(title, 200), TEXT_PT, inner, weight="bold", most=2)
     foot = [line for note in notes for line in wrapped(note, SMALL_PT, inner)]
     columns = _columns(legend, inner)
     rows = -(-len(legend) // columns)
@@ -68,8 +69,9 @@ def frame(
         y = (_PAD + index * SMALL_PT * _LINE) / height
         figure.text(left, y, line, va="bottom", fontsize=SMALL_PT, color=FAINT_INK)
     if legend:
+        handles: list[Any] = [entry.handles for entry in legend]
         figure.legend(
-            [entry.handles for entry in legend],
+            handles,
             [entry.words for entry in legend],
             ncols=columns,
             loc="upper left",
@@ -82,8 +84,8 @@ def frame(
 
 
 def notes_on(table: Table, points: Sequence[Point], spread: Spread | None) -> list[str]:
-    """What a reader must know: what the marks are, how well sizes match, how many runs are missing."""
-    return [*_marks(points, spread), *_matches(table), *_missing(table)]
+    """What a reader must know: what the marks are, how well sizes match, what is missing."""
+    return [*_marks(points, spread), *_matches(table), *_versions(table), *_missing(table)]
 
 
 def _marks(points: Sequence[Point], spread: Spread | None) -> list[str]:
@@ -94,8 +96,8 @@ def _marks(points: Sequence[Point], spread: Spread | None) -> list[str]:
     if spread is None:
         return ["One seed per point: the spread between seeds is unknown, so there is no interval."]
     return [
-        f"Mean of {seeds} seeds with its 95 % interval (Student's t, spread between seeds pooled "
-        f"over all points, {spread.df} degrees of freedom); faint: every seed."
+        f"Mean of {seeds} seeds, 95 % interval (Student's t, spread between seeds pooled over all "
+        f"points: {spread.df} degrees of freedom); faint: every seed."
     ]
 
 
@@ -110,6 +112,13 @@ def _matches(table: Table) -> list[str]:
         f"Matched points have the {label(count)} of what they are matched to within {error:.2%}."
         for count, error in sorted(worst.items())
     ]
+
+
+def _versions(table: Table) -> list[str]:
+    codes = versions(table)
+    if len(codes) < 2:
+        return []
+    return [f"Runs of {len(codes)} versions of the program: {plain(', '.join(codes), 120)}."]
 
 
 def _missing(table: Table) -> list[str]:

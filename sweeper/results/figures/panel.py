@@ -10,14 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 
-from sweeper.results.figures.series import Mark, apart
-from sweeper.results.figures.style import FAINT_INK, SMALL_PT, plain
+from sweeper.results.figures.series import Mark
+from sweeper.results.figures.style import FAINT_INK, plain
 from sweeper.results.figures.ticks import set_scale
 from sweeper.results.quantities import label
 
-_LABEL_GAP = SMALL_PT * 1.2
-_LEADER = 8.0  # length of the line from the edge of a panel to a label, in points
-_NEAR_THE_EDGE = 0.9  # of the width of a panel
+_MOST_CATEGORIES = 8
 _SEED_ALPHA = 0.3
 
 
@@ -52,9 +50,7 @@ class Look:
         axes.plot(
             [mark.x for mark in marks], [mark.mean for mark in marks], zorder=order, **self._line()
         )
-        bars = [
-            [(mark.x, mark.ends[0]), (mark.x, mark.ends[1])] for mark in marks if mark.ends
-        ]
+        bars = [[(mark.x, mark.ends[0]), (mark.x, mark.ends[1])] for mark in marks if mark.ends]
         axes.add_collection(
             LineCollection(bars, colors=self.colour, linewidths=0.8, zorder=order - 1),
             autolim=False,
@@ -62,8 +58,17 @@ class Look:
         seeds = [(mark.x, value) for mark in marks if len(mark.seeds) > 1 for value in mark.seeds]
         if seeds:
             xs, ys = zip(*seeds, strict=True)
-            axes.plot(xs, ys, linestyle="none", marker="o", markersize=2.6, zorder=order - 2,
-                      color=self.colour, markeredgewidth=0, alpha=_SEED_ALPHA)
+            axes.plot(
+                xs,
+                ys,
+                linestyle="none",
+                marker="o",
+                markersize=2.6,
+                zorder=order - 2,
+                color=self.colour,
+                markeredgewidth=0,
+                alpha=_SEED_ALPHA,
+            )
 
 
 def prepare(axes: Axes, x: str, y: str, *, letter: str = "") -> None:
@@ -88,64 +93,25 @@ def scale(
     """
     if not across:
         axes.set(xticks=[], yticks=[])
-        middle = {"transform": axes.transAxes, "ha": "center", "va": "center"}
+        middle: dict[str, Any] = {"transform": axes.transAxes, "ha": "center", "va": "center"}
         axes.text(0.5, 0.5, "no finished run", color=FAINT_INK, **middle)
         return
     set_scale(axes.xaxis, [mark.x for mark in across], room[0], own=own)
     set_scale(axes.yaxis, _heights(up), room[1])
 
 
+def categories(axes: Axes, words: Sequence[str]) -> None:
+    """An x-axis for words, at 0, 1, ..."""
+    axes.set_xlim(-0.5, len(words) - 0.5)
+    shown = words if len(words) <= _MOST_CATEGORIES else []
+    axes.set_xticks(range(len(shown)), [plain(word, 60 // len(shown)) for word in shown])
+
+
 def _heights(marks: Sequence[Mark]) -> list[float]:
     """What the y-axis spans: every seed, and intervals as far as they do not flatten the curves."""
     seeds = [value for mark in marks for value in mark.seeds]
     low, high = min(seeds), max(seeds)
-    reach = (high - low) / 2 or abs(high) * 0.05
+    reach = (high - low) * 1.5 or abs(high) * 0.05
     floor = max(low - reach, low / 2) if low > 0 else low - reach
     ends = [end for mark in marks if mark.ends for end in mark.ends]
     return [low, high, *(min(max(end, floor), high + reach) for end in ends)]
-
-
-def ends_fit(axes: Axes, ends: Sequence[Mark], height: float) -> bool:
-    """Whether every line ends near the right edge, and their labels fit in `height` points there.
-
-    To be asked once the scales are set.
-    """
-    to_share = axes.transData + axes.transAxes.inverted()
-    bottom = axes.get_ylim()[0]
-    near = all(to_share.transform((mark.x, bottom))[0] > _NEAR_THE_EDGE for mark in ends)
-    return bool(ends) and near and len(ends) * _LABEL_GAP <= height
-
-
-def label_ends(axes: Axes, ends: Sequence[tuple[str, str, Mark]]) -> None:
-    """Writes (text, colour, end of the line) beside the right edge, each as near as there is room.
-
-    `ends_fit` must hold, and the figure must have its final size.
-    """
-    texts = [
-        axes.annotate(
-            plain(text, 20),
-            (1, 0.5),
-            xycoords="axes fraction",
-            xytext=(_LEADER + 2, 0),
-            textcoords="offset points",
-            fontsize=SMALL_PT,
-            va="center",
-        )
-        for text, _, _ in ends
-    ]
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    figure.draw_without_rendering()  # the layout makes room for the labels; then heights are known
-    box = axes.get_window_extent()
-    width, height = box.width * 72 / figure.dpi, box.height * 72 / figure.dpi
-    to_share = axes.transData + axes.transAxes.inverted()
-    wanted = [float(to_share.transform((mark.x, mark.mean))[1]) * height for _, _, mark in ends]
-    places = apart(wanted, _LABEL_GAP, 0.0, height)
-    assert places is not None, "ends_fit was not asked"
-    for text, (_, colour, _), origin, place in zip(texts, ends, wanted, places, strict=True):
-        text.set_position((_LEADER + 2, place - height / 2))
-        xs = [1.0, 1 + _LEADER / 3 / width, 1 + _LEADER / width]
-        ys = [origin / height, place / height, place / height]
-        leader = Line2D(xs, ys, transform=axes.transAxes, color=colour, linewidth=0.7)
-        leader.set(clip_on=False, marker="none", in_layout=False)
-        axes.add_line(leader)

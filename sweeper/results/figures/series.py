@@ -17,6 +17,7 @@ class Mark:
     mean: float
     ends: tuple[float, float] | None
     seeds: tuple[float, ...]
+    point: Point
 
 
 @dataclass(frozen=True)
@@ -43,15 +44,17 @@ def split(points: Iterable[Point], by: Callable[[Point], Hashable]) -> list[Seri
     return [Series(key, arm, tuple(group)) for (arm, key), group in groups.items()]
 
 
-def marks(points: Iterable[Point], x: str, spread: Spread | None) -> list[Mark]:
-    """Where the points lie over column `x`, in its order; points without a number there are not."""
+def marks(
+    points: Iterable[Point], at: Callable[[Point], float | None], spread: Spread | None
+) -> list[Mark]:
+    """The points that have a place `at` the x-axis, from left to right."""
     found = []
     for point in points:
-        at = point.at(x)
-        if at is not None and point.values:
+        x = at(point)
+        if x is not None and point.values:
             known = point.estimate(spread)
             values = tuple(point.values[seed] for seed in sorted(point.values))
-            found.append(Mark(at, known.mean, interval(known), values))
+            found.append(Mark(x, known.mean, interval(known), values, point))
     return sorted(found, key=lambda mark: (mark.x, mark.mean))
 
 

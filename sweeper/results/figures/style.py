@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from io import BytesIO
 from typing import Any
 
 import matplotlib as mpl
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 
@@ -26,7 +27,7 @@ INK, FAINT_INK, GRID = "#222222", "#666666", "#e6e6e6"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
-RC: dict[str, Any] = {
+RC: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib, so it is the same everywhere
     "font.size": TEXT_PT,
@@ -75,7 +76,17 @@ def ramp(count: int) -> list[str]:
     """`count` colours of one family from light to dark, for an ordered key."""
     colours = mpl.colormaps["YlGnBu"]
     shares = [0.68] if count == 1 else [0.38 + 0.62 * step / (count - 1) for step in range(count)]
-    return [mpl.colors.to_hex(colours(share)) for share in shares]
+    return [to_hex(colours(share)) for share in shares]
+
+
+def shades(colour: str, count: int) -> list[str]:
+    """`count` shades of a colour, from light to itself."""
+    shares = [1.0] if count == 1 else [0.4 + 0.6 * step / (count - 1) for step in range(count)]
+    red, green, blue = to_rgb(colour)
+    return [
+        to_hex((1 - share * (1 - red), 1 - share * (1 - green), 1 - share * (1 - blue)))
+        for share in shares
+    ]
 
 
 def blank(width: float) -> Figure:
@@ -91,29 +102,42 @@ def plain(value: object, limit: int = 48) -> str:
     if len(text) > limit:
         text = text[: limit - 1].rstrip() + "…"
     letters = _letters()
-    return "".join(letter if ord(letter) in letters and letter.isprintable() else "?" for letter in text)
+    return "".join(
+        letter if ord(letter) in letters and letter.isprintable() else "?" for letter in text
+    )
 
 
-def text_width(text: str, size: float) -> float:
+def text_width(text: str, size: float, weight: str = "normal") -> float:
     """How wide `text` is when set in `size` points, in points."""
-    figure = Figure(dpi=72)
-    renderer = FigureCanvasAgg(figure).get_renderer()
-    width, _, _ = renderer.get_text_width_height_descent(text, FontProperties(size=size), False)
+    font = FontProperties(family=RC["font.sans-serif"], size=size, weight=weight)
+    measure = _renderer().get_text_width_height_descent
+    width, _, _ = measure(text, font, False)  # type: ignore[no-untyped-call]
     return float(width)
 
 
-def wrapped(text: str, size: float, width: float) -> list[str]:
-    """`text` broken into lines no wider than `width` points; a longer word is cut."""
+def wrapped(
+    text: str, size: float, width: float, *, weight: str = "normal", most: int = 100
+) -> list[str]:
+    """`text` broken into at most `most` lines no wider than `width` points; what is cut shows …."""
+
+    def fits(line: str) -> bool:
+        return text_width(line, size, weight) <= width
+
     lines: list[str] = []
     for word in text.split():
-        while text_width(word, size) > width:
-            word = word[: len(word) // 2] + "…"
         longer = f"{lines[-1]} {word}" if lines else word
-        if lines and text_width(longer, size) <= width:
+        if lines and (len(lines) == most or fits(longer)):
             lines[-1] = longer
         else:
             lines.append(word)
-    return lines
+    return [_cut(line, fits) for line in lines]
+
+
+def _cut(line: str, fits: Callable[[str], bool]) -> str:
+    if fits(line):
+        return line
+    kept = next(n for n in range(len(line) - 1, -1, -1) if fits(line[:n] + "…"))
+    return line[:kept].rstrip() + "…"
 
 
 def rendered(figure: Figure, kinds: Sequence[str] = ("pdf", "png", "svg")) -> dict[str, bytes]:
@@ -124,11 +148,18 @@ def rendered(figure: Figure, kinds: Sequence[str] = ("pdf", "png", "svg")) -> di
         "svg": {"Date": None},
     }
     files = {}
-    for kind in kinds:
-        buffer = BytesIO()
-        figure.savefig(buffer, format=kind, metadata=metadata[kind])
-        files[kind] = buffer.getvalue()
+    with mpl.rc_context(RC):
+        for kind in kinds:
+            buffer = BytesIO()
+            figure.savefig(buffer, format=kind, metadata=metadata[kind])
+            files[kind] = buffer.getvalue()
     return files
+
+
+@cache
+def _renderer() -> RendererAgg:
+    """What measures text; at 72 dots an inch its dots are points."""
+    return RendererAgg(1, 1, dpi=72)  # type: ignore[no-untyped-call]
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from matplotlib.axis import Axis
+from matplotlib.axis import XAxis, YAxis
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from sweeper.results.figures.style import SMALL_PT, text_width
@@ -23,7 +23,9 @@ _MANTISSAS = (
 )
 
 
-def set_scale(axis: Axis, values: Sequence[float], room: float, *, own: bool = False) -> None:
+def set_scale(
+    axis: XAxis | YAxis, values: Sequence[float], room: float, *, own: bool = False
+) -> None:
     """Gives `axis` the scale, limits and ticks for `values`.
 
     `room` is the length of the axis in points. With `own` the ticks stand at the values themselves
@@ -50,7 +52,8 @@ def set_scale(axis: Axis, values: Sequence[float], room: float, *, own: bool = F
     choices = _logarithmic(*inside) if logarithmic else _linear(*inside)
     if own:
         choices = [_thinned(sorted(set(values)), fits), *choices]
-    ticks = next((ticks for ticks in choices if len(ticks) > 1 and fits(ticks)), [low])
+    enough = 2 if high > low or not own else 1
+    ticks = next((ticks for ticks in choices if len(ticks) >= enough and fits(ticks)), [low])
     axis.axes.set(**{f"{axis.axis_name}scale": "log" if logarithmic else "linear"})
     axis.axes.set(**{f"{axis.axis_name}lim": inside})
     axis.set_major_locator(FixedLocator(ticks))

@@ -31,13 +31,16 @@ def test_a_damaged_json_file_is_named_in_one_sentence(tmp_path: Path, content: b
     assert str(caught.value).isprintable()
 
 
-@pytest.mark.parametrize("kind", ["directory", "pipe", "below_a_file"])
+@pytest.mark.parametrize("kind", ["directory", "pipe", "link", "below_a_file"])
 def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "run.json"
     if kind == "directory":
         path.mkdir()
     elif kind == "pipe":
         os.mkfifo(path)
+    elif kind == "link":
+        (tmp_path / "elsewhere.json").write_text("{}")
+        path.symlink_to(tmp_path / "elsewhere.json")
     else:
         path.write_text("{}")
         path = path / "run.json"

@@ -24,7 +24,7 @@ def test_freezing_again_changes_nothing(store: RunStore, record: dict[str, Any])
     path = store.freeze(record).path / "run.json"
     before = (path.read_bytes(), path.stat().st_ino)
     again = copy.deepcopy(record) | {"names": {"experiment": "fig3", "arm": "x", "label": "y"}}
-    again["config"] = dict(reversed(again["config"].items()))
+    again["config"] = dict(reversed(again["config"].items())) | {"seed": 0.0}
     store.freeze(again)
     assert (path.read_bytes(), path.stat().st_ino) == before
 
@@ -33,7 +33,8 @@ def test_freezing_again_changes_nothing(store: RunStore, record: dict[str, Any])
     ("change", "key"),
     [
         pytest.param({"seed": 1}, "seed", id="value"),
-        pytest.param({"seed": 0.0}, "seed", id="type"),
+        pytest.param({"seed": "0"}, "seed", id="type"),
+        pytest.param({"extra": None}, "extra", id="added_null"),
         pytest.param({"extra": {"key": 1}}, "extra.key", id="added"),
         pytest.param({"model": {"layers": 3}}, "model.heads", id="removed"),
     ],

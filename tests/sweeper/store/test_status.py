@@ -61,6 +61,19 @@ def test_a_result_published_while_the_state_is_read_is_not_missed(
     assert run.status().state is State.DONE
 
 
+def test_a_last_word_said_while_the_state_is_read_is_not_missed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt = run.claim({})
+
+    def fails_just_after(self: Attempt) -> bool:
+        attempt.finish("nan", "loss is nan")
+        return True
+
+    monkeypatch.setattr(Attempt, "alive", fails_just_after)
+    assert run.status().state is State.FAILED
+
+
 @pytest.mark.parametrize("name", ["result.json", "attempts/0001/exit.json"])
 @pytest.mark.parametrize("content", [b"\0" * 101, b'{"format": 1}', b"[]", b"{"], ids=repr)
 def test_a_damaged_file_is_the_reason_and_stops_no_survey(

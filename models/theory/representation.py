@@ -1,0 +1,123 @@
+"""Which contexts a single head can form, and the projections that form them (Theorem 1).
+
+The paper shows that head size n suffices. Two sharper statements are derived here and hold for
+every X of full column rank. Softmax ignores what is added to all logits of a query, so:
+
+- Without a mask, P takes a head of size rank(log P - its first row), at most n - 1: whatever forms
+  P has logits log P + 1 c^T, and taking the first key's row off them adds nothing to their rank.
+- Under a causal mask the logits of later keys are free, so it takes the least rank of a completion
+  of a triangular matrix, which is found row by row. A generic P takes floor(n / 2); the worst, such
+  as a P whose every query has the same logits but for its own position, n - 1.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+_TOLERANCE = 1e-9  # relative; below it a singular value or a residual counts as zero
+
+
+def context(w_q_PD: Tensor, w_k_PD: Tensor, x_DN: Tensor, *, causal: bool = False) -> Tensor:
+    """Return context_NN of one head, softmax over keys of (W_k X)^T (W_q X) / sqrt(d_k) (eq. 3)."""
+    logits_NN = (w_k_PD @ x_DN).T @ (w_q_PD @ x_DN) / math.sqrt(len(w_q_PD))
+    if causal:
+        logits_NN = logits_NN.masked_fill(~_visible(len(logits_NN)), -math.inf)
+    return logits_NN.softmax(dim=0)
+
+
+def theorem_1(
+    x_DN: Tensor, context_NN: Tensor, diagonal_N: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return w_q_DD and w_k_DD that form the context, constructed as in eq. 4 to 7.
+
+    `diagonal_N` is the paper's arbitrary positive D_0, by default all ones. X must have full column
+    rank, so d >= n, and the context must be positive with columns that add up to one.
+    """
+    _check(x_DN, context_NN, causal=False)
+    size, length = x_DN.shape
+    diagonal_N = torch.ones(length).to(x_DN) if diagonal_N is None else diagonal_N
+    kq_NN = math.sqrt(size) * (context_NN * diagonal_N).log()  # eq. 6
+    padding = kq_NN.new_zeros(size - length, length)
+    left_inverse_ND = torch.linalg.pinv(x_DN)
+    w_k_DD = torch.cat((torch.eye(length).to(x_DN), padding)) @ left_inverse_ND
+    w_q_DD = torch.cat((kq_NN, padding)) @ left_inverse_ND
+    return w_q_DD, w_k_DD
+
+
+def impossible_example(embedding_size: int, length: int) -> tuple[Tensor, Tensor]:
+    """Return the x_DN and a context_NN that no projections form (the paper's d < n case).
+
+    X is columns of ones but for the last, which is zero: its query weighs all keys alike, and the
+    context asks for something else. This X has rank one, so the example says nothing of head size:
+    it fails for heads of any size. What a small head cannot form, `smallest_head_size` says.
+    """
+    x_DN = torch.ones(embedding_size, length, dtype=torch.float64)
+    x_DN[:, -1] = 0
+    context_NN = torch.full((length, length), 1 / length, dtype=torch.float64)
+    context_NN[:, -1] = 0.25 / (length - 1)
+    context_NN[0, -1] = 0.75
+    return x_DN, context_NN
+
+
+def smallest_head_size(context_NN: Tensor, *, causal: bool = False) -> int:
+    """Return the least head size that forms the context from every X of full column rank."""
+    return int(torch.linalg.matrix_rank(_simplest_logits(context_NN, causal), rtol=_TOLERANCE))
+
+
+def represent(
+    x_DN: Tensor, context_NN: Tensor, head_size: int, *, causal: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Return w_q_PD and w_k_PD of the given head size that form the context.
+
+    A head size below `smallest_head_size` is a ValueError, as is what `theorem_1` refuses.
+    """
+    _check(x_DN, context_NN, causal=causal)
+    logits_NN = _simplest_logits(context_NN, causal)
+    left_NN, values_N, right_NN = torch.linalg.svd(logits_NN)
+    rank = int((values_N > _TOLERANCE * values_N[0]).sum())
+    if head_size < rank:
+        raise ValueError(f"head size {head_size} cannot form this context, which takes {rank}")
+    roots_N = (math.sqrt(head_size) * values_N[:rank]).sqrt().unsqueeze(1)
+    padding = x_DN.new_zeros(head_size - rank, len(logits_NN))
+    left_inverse_ND = torch.linalg.pinv(x_DN)
+    w_k_PD = torch.cat((roots_N * left_NN.T[:rank], padding)) @ left_inverse_ND
+    w_q_PD = torch.cat((roots_N * right_NN[:rank], padding)) @ left_inverse_ND
+    return w_q_PD, w_k_PD
+
+
+def _visible(length: int) -> Tensor:
+    """Return where key j (row) is not later than query i (column)."""
+    return torch.ones(length, length, dtype=torch.bool).triu()
+
+
+def _simplest_logits(context_NN: Tensor, causal: bool) -> Tensor:
+    """Return logits of least rank among those whose softmax is the context."""
+    if not causal:
+        logarithms_NN = context_NN.log()
+        return logarithms_NN - logarithms_NN[0]
+    visible = _visible(len(context_NN))
+    logarithms_NN = torch.where(visible, context_NN, 1).log()
+    # Every query sees the first key, so its row can be the one that is taken off here too.
+    logits_NN = torch.where(visible, logarithms_NN - logarithms_NN[0], 0)
+    for key in range(2, len(logits_NN)):
+        # Where it sees, a row that the rows above can combine to is so combined where it does not.
+        above, row = logits_NN[1:key], logits_NN[key]
+        weights = torch.linalg.lstsq(above[:, key:].T, row[key:], driver="gelsd").solution
+        combined = weights @ above
+        if (combined - row)[key:].norm() <= _TOLERANCE * row[key:].norm():
+            row[:key] = combined[:key]
+    return logits_NN
+
+
+def _check(x_DN: Tensor, context_NN: Tensor, *, causal: bool) -> None:
+    size, length = x_DN.shape
+    if torch.linalg.matrix_rank(x_DN) < length:
+        raise ValueError(f"X ({size} x {length}) does not have full column rank")
+    if causal and (context_NN[~_visible(length)] != 0).any():
+        raise ValueError("a causal context is zero where the key is later than the query")
+    seen = context_NN[_visible(length)] if causal else context_NN
+    if (seen <= 0).any() or not torch.allclose(context_NN.sum(0), torch.ones(length).to(x_DN)):
+        raise ValueError("a context is positive, with columns that add up to one")

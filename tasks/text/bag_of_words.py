@@ -1,0 +1,116 @@
+"""What can be had from the words of two texts without their order: the baselines beside a model."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.seeds import permutation
+from tasks.text.sentences import split_sentences
+
+WORD = re.compile(r"\w+")
+BUCKETS = 1 << 16  # for the words of each text
+EPOCHS, BATCH, RATE, DECAY = 6, 64, 0.03, 1.0e-5
+
+
+class Bags(NamedTuple):
+    """The words of many pairs of texts: those of one pair after the other, as bucket numbers.
+
+    Bucket 0 is in every pair. starts: where each pair begins, with the total at the end.
+    """
+
+    words: NDArray[np.int64]
+    starts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[str, str]]) -> Bags:
+        bags = [_buckets(*pair) for pair in pairs]
+        starts = np.cumsum([0, *map(len, bags)], dtype=np.int64)
+        return cls(np.array([word for bag in bags for word in bag], np.int64), starts)
+
+    def of_pairs(self, numbers: NDArray[np.integer]) -> Bags:
+        """Return those of some pairs."""
+        parts = [self.words[self.starts[n] : self.starts[n + 1]] for n in numbers]
+        starts = np.cumsum([0, *map(len, parts)], dtype=np.int64)
+        return Bags(np.concatenate(parts), starts)
+
+
+def majority_accuracy(train: Sequence[int], test: Sequence[int]) -> float:
+    """Return the share of test labels that are the commonest training label, the least of equals."""
+    commonest = np.bincount(train).argmax()
+    return float(np.mean(np.asarray(test) == commonest))
+
+
+class BagOfWords:
+    """Multinomial logistic regression on the words of each text, the two told apart.
+
+    Fitted by Adagrad; equal data give equal weights.
+    """
+
+    def __init__(self, bags: Bags, labels: Sequence[int]) -> None:
+        targets = np.asarray(labels)
+        self._weights = np.zeros((2 * BUCKETS + 1, int(targets.max()) + 1))
+        squares = np.full(len(self._weights), 1.0e-8)
+        for epoch in range(EPOCHS):
+            order = permutation(len(targets), 0, "bag of words", epoch)
+            for first in range(0, len(order), BATCH):
+                numbers = order[first : first + BATCH]
+                self._learn(bags.of_pairs(numbers), targets[numbers], squares)
+
+    def accuracy(self, bags: Bags, labels: Sequence[int]) -> float:
+        """Return the share of pairs whose label is the likeliest class."""
+        return float(np.mean(self._scores(bags).argmax(axis=1) == np.asarray(labels)))
+
+    def _scores(self, bags: Bags) -> NDArray[np.float64]:
+        return np.add.reduceat(self._weights[bags.words], bags.starts[:-1], axis=0)
+
+    def _learn(
+        self, bags: Bags, targets: NDArray[np.int64], squares: NDArray[np.float64]
+    ) -> None:
+        scores = self._scores(bags)
+        chances = np.exp(scores - scores.max(axis=1, keepdims=True))
+        chances /= chances.sum(axis=1, keepdims=True)
+        chances[np.arange(len(targets)), targets] -= 1.0
+        words, places = np.unique(bags.words, return_inverse=True)
+        gradient = DECAY * self._weights[words]
+        of_word = np.repeat(chances, np.diff(bags.starts), axis=0)
+        np.add.at(gradient, places, of_word / len(targets))
+        squares[words] += (gradient**2).sum(axis=1)
+        self._weights[words] -= RATE * gradient / np.sqrt(squares[words])[:, None]
+
+
+def guessed_answer(question: str, context: str) -> str:
+    """Return what stands beside the question's words in the sentence that shares most of them.
+
+    A shared word counts for more where fewer sentences have it. The answer is the longest stretch
+    of that sentence without a word of the question; of equals, sentences or stretches, the first.
+    """
+    asked = set(WORD.findall(question.lower()))
+    sentences = split_sentences(context)
+    shared = [asked & set(WORD.findall(sentence.lower())) for sentence in sentences]
+    spread = Counter(word for words in shared for word in words)
+    scores = [sum(1 / spread[word] for word in sorted(words)) for words in shared]
+    sentence = sentences[int(np.argmax(scores))]
+    stretches: list[list[re.Match[str]]] = [[]]
+    for word in WORD.finditer(sentence):
+        if word[0].lower() in asked:
+            stretches.append([])
+        else:
+            stretches[-1].append(word)
+    longest = max(stretches, key=len)
+    return sentence[longest[0].start() : longest[-1].end()] if longest else ""
+
+
+def _buckets(first: str, second: str) -> list[int]:
+    """Return the buckets of two texts' words, repetitions included."""
+    return [0] + [
+        1 + side * BUCKETS + zlib.crc32(word.encode()) % BUCKETS
+        for side, text in enumerate((first, second))
+        for word in WORD.findall(text.lower())
+    ]

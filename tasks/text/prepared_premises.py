@@ -1,0 +1,77 @@
+"""The prepared data of MNLI: pairs as pieces, their labels, and what words alone can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sweeper.store.files import make_directory
+from tasks.text.bag_of_words import BagOfWords, Bags, majority_accuracy
+from tasks.text.lines import batches
+from tasks.text.official import Examples
+from tasks.text.premises import MultiNLI, Pair
+from tasks.text.prepared_examples import SPLITS, ExampleSettings, tokenizer_for
+from tasks.text.sequences import ABOUT, FRAME, Marks, write
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+CHUNK = 1000  # pairs encoded at a time
+
+
+def prepare(folder: Path, data: Mapping[str, Any], settings: ExampleSettings) -> None:
+    """Make whatever `folder` lacks; the caller keeps other processes out of it.
+
+    Raises UserError where the data are missing, unusable, or not what the plan was made from.
+    """
+    if all((folder / split / ABOUT).exists() for split in SPLITS):
+        return
+    make_directory(folder)
+    examples = MultiNLI().load(data, folder / "sample")
+    texts = (pair.texts() for pair in examples.splits["train"])
+    tokenizer = tokenizer_for(folder, texts, settings)
+    marks = Marks.of(tokenizer)
+    about = {**examples.rows, "validation": {}}
+    about["test"] = {**about["test"], "baselines": _baselines(examples)}
+    for split in SPLITS:
+        pairs = examples.splits[split]
+        cut = _encoded(tokenizer, pairs, settings.sequence_length - FRAME)
+        columns = {
+            "seconds": [2 + len(premise) for premise, _ in cut],
+            "labels": [pair.label for pair in pairs],
+        }
+        write(folder / split, [marks.row(*texts) for texts in cut], columns, about[split])
+
+
+def shortened(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:
+    """Take pieces off the end of the longer text, the second of equals, until both have room."""
+    half = room // 2
+    if len(second) <= half:
+        return first[: room - len(second)], second
+    if len(first) <= room - half:
+        return first, second[: room - len(first)]
+    return first[: room - half], second[:half]
+
+
+def _encoded(
+    tokenizer: Tokenizer, pairs: list[Pair], room: int
+) -> list[tuple[list[int], list[int]]]:
+    cut = []
+    for chunk in batches(pairs, CHUNK):
+        premises = tokenizer.encode_batch([p.premise for p in chunk], add_special_tokens=False)
+        hypotheses = tokenizer.encode_batch([p.hypothesis for p in chunk], add_special_tokens=False)
+        cut += [shortened(a.ids, b.ids, room) for a, b in zip(premises, hypotheses, strict=True)]
+    return cut
+
+
+def _baselines(examples: Examples[Pair]) -> dict[str, float]:
+    train, test = examples.splits["train"], examples.splits["test"]
+    labels, expected = [pair.label for pair in train], [pair.label for pair in test]
+    words = BagOfWords(Bags.of([pair.texts() for pair in train]), labels)
+    return {
+        "majority_accuracy": majority_accuracy(labels, expected),
+        "bag_of_words_accuracy": words.accuracy(
+            Bags.of([pair.texts() for pair in test]), expected
+        ),
+    }

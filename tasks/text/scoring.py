@@ -1,0 +1,61 @@
+"""SQuAD v1.1 scoring, to the digit as the official evaluator (evaluate-v1.1.py) does it."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def normalized(answer: str) -> str:
+    """Lower case, without ASCII punctuation, articles and surplus white space."""
+    without_articles = re.sub(r"\b(a|an|the)\b", " ", answer.lower().translate(PUNCTUATION))
+    return " ".join(without_articles.split())
+
+
+def exact_match(prediction: str, answer: str) -> float:
+    """1 if the two are equal once normalised, else 0."""
+    return float(normalized(prediction) == normalized(answer))
+
+
+def f1(prediction: str, answer: str) -> float:
+    """Overlap of the normalised words, counted with repetition.
+
+    It is 0 where no word is shared: also where both sides normalise to nothing.
+    """
+    words, expected = normalized(prediction).split(), normalized(answer).split()
+    shared = (Counter(words) & Counter(expected)).total()
+    if not shared:
+        return 0.0
+    precision, recall = shared / len(words), shared / len(expected)
+    return 2 * precision * recall / (precision + recall)
+
+
+def score(
+    questions: Iterable[tuple[str, Sequence[str]]],
+    predictions: Mapping[str, str],
+    missing: Callable[[str], None] = lambda question: None,
+) -> dict[str, float]:
+    """Return exact_match and f1 in percent over all questions, each against its best gold answer.
+
+    questions: (id, gold answers) of each, an id that comes twice counting twice. `missing` is told
+    the ids without a prediction, which score 0. Raises ValueError where there is no question, or
+    one without a gold answer.
+    """
+    total, matches, overlap = 0, 0.0, 0.0
+    for question, answers in questions:
+        total += 1
+        if question not in predictions:
+            missing(question)
+            continue
+        if not answers:
+            raise ValueError(f"question {question} has no gold answer")
+        prediction = predictions[question]
+        matches += max(exact_match(prediction, answer) for answer in answers)
+        overlap += max(f1(prediction, answer) for answer in answers)
+    if not total:
+        raise ValueError("there is no question")
+    return {"exact_match": 100.0 * matches / total, "f1": 100.0 * overlap / total}

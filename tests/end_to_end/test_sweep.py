@@ -1,0 +1,186 @@
+"""The command a person types, from a grid to its figures, on models that train in a second."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sweeper.store.runs import RunStore, State
+
+ROOT = Path(__file__).resolve().parents[2]
+TINY = [
+    "data.sentences=600",
+    "task.vocabulary_size=400",
+    "task.sequence_length=32",
+    "task.batch_tokens=512",
+    "model.layers=1",
+    "model.embedding_size=8",
+    "model.feedforward_size=16",
+    "logger=none",
+    "trainer.log_every=5",
+    "trainer.checkpoint_every=5",
+]
+GRID = ["-m", "model.heads=1,2,3,4", "model.head_size=4"]
+
+
+def command(outputs, *arguments):
+    return [sys.executable, "sweep.py", *arguments, *TINY, f"paths.outputs={outputs}"]
+
+
+def sweep(outputs, *arguments):
+    return subprocess.run(
+        command(outputs, *arguments), cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+
+
+def numbers(outputs):
+    """What a sweep found: metrics and weights of every run, nothing of when or how fast."""
+    store = RunStore(Path(outputs))
+    results = {run: store.run(run).result() for run in store.ids()}
+    return {
+        run: result and (result["metrics"], result["weights_sha256"])
+        for run, result in results.items()
+    }
+
+
+def attempts(outputs):
+    store = RunStore(Path(outputs))
+    return sum(len(store.run(run).attempts()) for run in store.ids())
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    outputs = tmp_path_factory.mktemp("undisturbed")
+    done = sweep(outputs, *GRID, "trainer.steps=20")
+    assert done.returncode == 0, done.stderr
+    return outputs, done
+
+
+def test_a_grid_becomes_runs_a_table_and_a_figure(undisturbed):
+    outputs, done = undisturbed
+    assert len(numbers(outputs)) == 4
+    assert all(numbers(outputs).values())
+    with (outputs / "tables" / "grid-heads.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["model.heads"], row["model.head_size"], row["state"]) for row in rows] == [
+        (str(heads), "4", "done") for heads in (1, 2, 3, 4)
+    ]
+    for kind in ("pdf", "png", "svg"):
+        assert (outputs / "figures" / f"grid-heads.{kind}").stat().st_size > 1000
+    assert "grid-heads.csv" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_the_same_command_again_trains_nothing(undisturbed):
+    outputs, _ = undisturbed
+    before, tries = numbers(outputs), attempts(outputs)
+    drawn = {p: p.read_bytes() for p in (outputs / "figures").iterdir()}
+    again = sweep(outputs, *GRID, "trainer.steps=20")
+    assert again.returncode == 0
+    assert "4 done" in again.stdout
+    assert (numbers(outputs), attempts(outputs)) == (before, tries)
+    assert {p: p.read_bytes() for p in (outputs / "figures").iterdir()} == drawn
+
+
+def test_a_sweep_killed_half_way_ends_with_the_numbers_of_an_undisturbed_one(undisturbed, tmp_path):
+    """SIGKILL to everything: the sweep, its server and the jobs, once some run is half done."""
+    process = subprocess.Popen(
+        command(tmp_path, *GRID, "trainer.steps=20"), cwd=ROOT, start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    store = RunStore(tmp_path)
+    deadline = time.monotonic() + 200
+    while not any(run and store.run(run).checkpoints() for run in store.ids()):
+        assert time.monotonic() < deadline, "no checkpoint ever appeared"
+        assert process.poll() is None, "the sweep ended before it could be killed"
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    _kill_jobs(store)
+    assert not all(numbers(tmp_path).get(run) for run in store.ids())
+    again = sweep(tmp_path, *GRID, "trainer.steps=20")
+    assert again.returncode == 0, again.stderr
+    assert numbers(tmp_path) == numbers(undisturbed[0])
+
+
+def _kill_jobs(store):
+    for run in store.ids():
+        for attempt in store.run(run).attempts():
+            if attempt.alive():
+                os.kill(attempt.info()["pid"], signal.SIGKILL)
+    while any(store.run(run).status().state is State.RUNNING for run in store.ids()):
+        time.sleep(0.02)
+
+
+def test_a_failing_run_stops_no_other_and_the_exit_code_says_so(tmp_path):
+    """One of three runs diverges to NaN at once; the others finish."""
+    done = sweep(tmp_path, "-m", "optimizer.learning_rate=0.01,0.02,100.0", "trainer.steps=20",
+                 "optimizer.schedule=constant", "optimizer.warmup_steps=0",
+                 "optimizer.betas=[0.0,0.0]", "optimizer.weight_decay=100.0")  # fmt: skip
+    states = [RunStore(tmp_path).run(run).status().state for run in RunStore(tmp_path).ids()]
+    assert sorted(states) == [State.DONE, State.DONE, State.FAILED]
+    assert done.returncode == 1
+    assert "1 of 3 runs are not done" in done.stdout
+    assert "nan" in done.stdout
+    assert "log.txt" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["model.heads=0"], ["model.heads=0", "whole number", "model.heads=8"]),
+        (["model.heads=four"], ["model.heads=four", "whole number", "model.heads=8"]),
+        (["model.head=8"], ["model.head", "model.heads"]),
+        (["model.heads=3"], ["model.heads=3", "model.embedding_size=8"]),
+        (["model.heads=4,3,5"], ["model.heads=3", "1 more"]),
+        (["-m", "model.heads=range(1,10000001)"], ["10,000,000", "max_runs"]),
+        (["data=local", "data.root=/nonexistent/folder"], ["/nonexistent/folder"]),
+        (["data=local"], ["data.root"]),
+        (["trainer.precision=fp8"], ["trainer.precision=fp8", "bf16-mixed"]),
+        (["experiment=fig7"], ["experiment=fig7", "fig1"]),
+        (["hydra/launcher=nowhere"], ["nowhere"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_input_is_one_clear_sentence_and_nothing_starts(tmp_path, arguments, words):
+    done = sweep(tmp_path, *arguments)
+    assert done.returncode not in (0, None)
+    assert "Traceback" not in done.stdout + done.stderr
+    for word in words:
+        assert word in done.stderr, done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_outputs_folder_that_cannot_be_written_is_said_before_anything_starts(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    done = sweep(blocked / "outputs", *GRID)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert str(blocked) in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_dry_run_writes_no_record(tmp_path):
+    done = sweep(tmp_path, *GRID, "hydra.sweeper.dry_run=true")
+    assert done.returncode == 0
+    assert "4 points, 4 runs: 4 new" in done.stdout
+    assert not (tmp_path / "runs").exists()
+    assert not (tmp_path / "plans").exists()
+
+
+def test_what_ran_can_be_asked_for_as_data(undisturbed):
+    outputs, _ = undisturbed
+    told = subprocess.run(
+        [sys.executable, "-m", "sweeper", "status", "--json", "--outputs", outputs],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert [line["state"] for line in json.loads(told.stdout)] == ["done"] * 4

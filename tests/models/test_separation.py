@@ -1,0 +1,183 @@
+"""Theorem 2: whatever a standard layer is, a layer of larger heads differs from it somewhere."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from models.attention.multi_head import MultiHeadAttention
+from models.theory.separation import Heads, witness
+
+# d, h, d_p, n with d_p > d/h
+SIZES = [(3, 3, 2, 2), (5, 5, 3, 7), (7, 7, 5, 3), (6, 3, 5, 11), (10, 2, 7, 5), (13, 13, 13, 2)]
+sizes = pytest.mark.parametrize(("size", "heads", "head_size", "length"), SIZES)
+
+
+def _random(*shape: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+def _fixed(size: int, heads: int, head_size: int, form_DD: Tensor | None = None) -> Heads:
+    """Return a layer as the theorem has it; `form_DD` is V_k^T V_q / sqrt(d_p), of rank d_p."""
+    form_DD = _random(size, head_size) @ _random(head_size, size) if form_DD is None else form_DD
+    left, values, right = torch.linalg.svd(form_DD * head_size**0.5)
+    roots = values[:head_size].sqrt().unsqueeze(1)
+    key_PD, query_PD = roots * left.T[:head_size], roots * right[:head_size]
+    return Heads(
+        query_PD.expand(heads, -1, -1),
+        key_PD.expand(heads, -1, -1),
+        _random(heads, head_size, size),
+        _random(heads, size, head_size),
+    )
+
+
+def _standard(size: int, heads: int) -> Heads:
+    head_size = size // heads
+    projections = (_random(heads, head_size, size) for _ in range(3))
+    return Heads(*projections, _random(heads, size, head_size))
+
+
+def _with_the_sum_of(fixed: Heads, standard: Heads) -> Heads:
+    """Return the standard layer with another W_o, so that W_o W_v adds up to the fixed layer's."""
+    heads, head_size, size = standard.value_HPD.shape
+    output_DD = fixed.moves_HDD().sum(0) @ standard.value_HPD.flatten(0, 1).inverse()
+    return replace(standard, output_HDP=output_DD.view(size, heads, head_size).transpose(0, 1))
+
+
+def _with_the_quadratic_forms_of_a_standard_layer(
+    size: int, heads: int, head_size: int
+) -> tuple[Heads, Heads]:
+    """Return a fixed and a standard layer that differ by a skew-symmetric matrix in every head."""
+    small = size // heads
+    key_PD, query_PD = _random(small, size), _random(small, size)
+    spread_DE = _random(size, head_size - small)
+    skew_EE = _random(head_size - small, head_size - small)
+    skew_DD = spread_DE @ (skew_EE - skew_EE.T) @ spread_DE.T
+    form_DD = key_PD.T @ query_PD / small**0.5 + skew_DD
+    fixed = _fixed(size, heads, head_size, form_DD)
+    same = (weight.expand(heads, -1, -1) for weight in (query_PD, key_PD))
+    standard = Heads(*same, _random(heads, small, size), _random(heads, size, small))
+    return fixed, _with_the_sum_of(fixed, standard)
+
+
+def _assert_differ(fixed: Heads, standard: Heads, x_DN: Tensor) -> None:
+    expected = fixed(x_DN)
+    assert (expected - standard(x_DN)).norm() > 1e-3 * expected.norm()
+
+
+@sizes
+def test_case_1_different_sums(size: int, heads: int, head_size: int, length: int) -> None:
+    fixed, standard = _fixed(size, heads, head_size), _standard(size, heads)
+    found = witness(standard, fixed, length)
+    assert found.case == 1
+    x_DN = found.input_DN
+    assert x_DN.shape == (size, length)
+    assert torch.equal(x_DN, x_DN[:, :1].expand(-1, length))
+    _assert_differ(fixed, standard, x_DN)
+    for layer in (fixed, standard):  # no context matters where all positions are alike
+        torch.testing.assert_close(layer(x_DN), layer.moves_HDD().sum(0) @ x_DN, atol=1e-9, rtol=0)
+
+
+@sizes
+def test_case_2_equal_sums(size: int, heads: int, head_size: int, length: int) -> None:
+    fixed = _fixed(size, heads, head_size)
+    standard = _with_the_sum_of(fixed, _standard(size, heads))
+    found = witness(standard, fixed, length)
+    assert found.case == 2
+    v_D = found.input_DN[:, 0]
+    assert (found.input_DN[:, 1:] == 0).all()
+    _assert_differ(fixed, standard, found.input_DN)
+
+    def first_column(layer: Heads) -> Tensor:
+        """On paper: a head's weight on v is e^a / (e^a + n - 1), a its quadratic form at v."""
+        weights_H = torch.sigmoid(v_D @ layer.forms_HDD() @ v_D - math.log(length - 1))
+        return (weights_H.unsqueeze(1) * (layer.moves_HDD() @ v_D)).sum(0)
+
+    for layer in (fixed, standard):
+        torch.testing.assert_close(
+            layer(found.input_DN)[:, 0], first_column(layer), atol=1e-9, rtol=1e-9
+        )
+
+
+# The difference of two forms has rank d_p - d/h, which for a skew-symmetric matrix is even.
+SKEW = [(3, 3, 3, 2), (5, 5, 3, 7), (7, 7, 5, 3), (6, 3, 4, 11), (10, 2, 7, 5), (13, 13, 13, 2)]
+
+
+@pytest.mark.parametrize(("size", "heads", "head_size", "length"), SKEW)
+def test_case_3_equal_sums_and_quadratic_forms(
+    size: int, heads: int, head_size: int, length: int
+) -> None:
+    fixed, standard = _with_the_quadratic_forms_of_a_standard_layer(size, heads, head_size)
+    found = witness(standard, fixed, length)
+    assert found.case == 3
+    assert (found.input_DN[:, 2:] == 0).all()
+    _assert_differ(fixed, standard, found.input_DN)
+    for x_DN in (_random(size, 1).expand(-1, length), _random(size, 1) * torch.eye(length)[:1]):
+        torch.testing.assert_close(fixed(x_DN), standard(x_DN), atol=1e-8, rtol=1e-8)
+
+
+def test_a_witness_is_found_where_the_values_are_blind_to_the_first_guess() -> None:
+    """One head alone differs in its quadratic form, most at a v that its W_v sends to zero."""
+    fixed, standard = _with_the_quadratic_forms_of_a_standard_layer(5, 5, 3)
+    query_HPD = standard.query_HPD.clone()
+    query_HPD[0] += _random(1, 5)
+    gap_DD = fixed.forms_HDD()[0] - standard.key_HPD[0].T @ query_HPD[0]
+    values, vectors = torch.linalg.eigh((gap_DD + gap_DD.T) / 2)
+    blind_D1 = vectors[:, values.abs().argmax()].unsqueeze(1)
+    value_HPD = standard.value_HPD.clone()
+    value_HPD[0] -= value_HPD[0] @ blind_D1 @ blind_D1.T
+    standard = replace(standard, query_HPD=query_HPD, value_HPD=value_HPD)
+    standard = _with_the_sum_of(fixed, standard)
+    first_guess = blind_D1 * torch.eye(3)[:1]
+    torch.testing.assert_close(standard(first_guess), fixed(first_guess), atol=1e-9, rtol=0)
+    found = witness(standard, fixed, 3)
+    assert found.case == 2
+    _assert_differ(fixed, standard, found.input_DN)
+
+
+@sizes
+def test_larger_heads_can_do_what_standard_heads_do(
+    size: int, heads: int, head_size: int, length: int
+) -> None:
+    standard = _standard(size, heads)
+    widened = standard.widened(head_size)
+    assert widened.query_HPD.shape == (heads, head_size, size)
+    x_DN = _random(size, length)
+    torch.testing.assert_close(widened(x_DN), standard(x_DN), atol=1e-9, rtol=0)
+
+
+def test_these_layers_are_those_that_are_trained() -> None:
+    size, heads, head_size, length = 7, 3, 5, 11
+    layer = Heads(
+        *(_random(heads, head_size, size) for _ in range(3)), _random(heads, size, head_size)
+    )
+    attention = MultiHeadAttention(size, heads, head_size).double()
+    with torch.no_grad():
+        stacked = [w.flatten(0, 1) for w in (layer.query_HPD, layer.key_HPD, layer.value_HPD)]
+        attention.qkv.weight.copy_(torch.cat(stacked))
+        attention.output.weight.copy_(layer.output_HDP.transpose(0, 1).flatten(1))
+    x_DN = _random(size, length)
+    torch.testing.assert_close(attention(x_DN.T[None])[0].T, layer(x_DN), atol=1e-9, rtol=0)
+
+
+def test_what_the_theorem_does_not_speak_of_is_refused() -> None:
+    fixed, standard = _fixed(5, 5, 3), _standard(5, 5)
+    mixed_up = replace(fixed, query_HPD=_random(5, 3, 5))
+    flat = replace(fixed, value_HPD=torch.zeros_like(fixed.value_HPD))
+    low = replace(fixed, query_HPD=fixed.query_HPD * torch.tensor([[1.0], [1.0], [0.0]]))
+    for broken, length, message in [
+        (fixed, 1, "n >= 2"),
+        (_fixed(5, 5, 1), 2, "h > d/d_p"),
+        (_fixed(5, 3, 3), 2, "h heads"),
+        (mixed_up, 2, "same in all heads"),
+        (low, 2, "rank d_p"),
+        (flat, 2, "full rank"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            witness(standard, broken, length)
+    with pytest.raises(ValueError, match="do not fit"):
+        fixed.widened(2)

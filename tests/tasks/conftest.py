@@ -1,0 +1,45 @@
+"""Outputs folders with prepared data."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from tasks.config import parse
+from tasks.prepare import prepare, task_of
+from tests.tasks.jobs import config
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _threads() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _imported() -> None:
+    """What jobs import while they run is imported before they are forked, as the server does."""
+    for name in ("torch._dynamo", "omegaconf"):
+        importlib.import_module(name)
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An outputs folder with the prepared data of the small config and no runs."""
+    outputs = tmp_path_factory.mktemp("prepared")
+    prepare(task_of(parse(config())), outputs)
+    return outputs
+
+
+@pytest.fixture
+def outputs(prepared: Path, tmp_path: Path) -> Path:
+    """An outputs folder of the test's own, with the prepared data."""
+    shutil.copytree(prepared, tmp_path / "outputs")
+    return tmp_path / "outputs"

@@ -1,0 +1,191 @@
+"""A job as small as a job can be, and ways to run it in a process of its own and break it."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from sweeper.store.runs import Run, RunStore
+from tasks import train
+from tasks.job import become_job
+
+# Primes wherever that is possible, so that no size can stand in for another.
+CONFIG: dict[str, Any] = {
+    "seed": 3,
+    "task": {
+        "name": "lm1b",
+        "vocabulary_size": 307,
+        "sequence_length": 31,
+        "batch_tokens": 3 * 31,
+        "tokenizer_lines": 500,
+    },
+    "data": {
+        "source": "sample",
+        "root": None,
+        "hub": {"path": None, "name": None, "revision": None},
+        "sentences": 1009,
+        "digest": None,
+    },
+    "model": {
+        "name": "decoder",
+        "layers": 2,
+        "embedding_size": 17,
+        "heads": 3,
+        "head_size": 5,
+        "feedforward_size": 23,
+        "activation": "relu",
+        "tie_embeddings": True,
+        "dropout": 0.1,
+        "attention": {"name": "multi_head"},
+    },
+    "optimizer": {
+        "learning_rate": 0.02,
+        "schedule": "rsqrt",
+        "warmup_steps": 5,
+        "betas": [0.9, 0.997],
+        "epsilon": 1.0e-9,
+        "weight_decay": 0.01,
+        "gradient_clip": 1.0,
+    },
+    "trainer": {
+        "steps": 19,
+        "precision": "32-true",
+        "compile": False,
+        "accelerator": "cpu",
+        "devices": 1,
+        "num_nodes": 1,
+        "threads": 1,
+        "log_every": 5,
+        "validate_every": 7,
+        "checkpoint_every": 4,
+    },
+    "logger": {"name": "none", "mode": "offline", "project": "headroom", "entity": None},
+    "parent": None,
+}
+
+Changes = Mapping[str, Any]
+"""Dotted keys and what they become; `...` takes a key away."""
+
+
+def config(changes: Changes = {}) -> dict[str, Any]:  # noqa: B006 (never changed)
+    """The small config, with changes."""
+    tree = copy.deepcopy(CONFIG)
+    for key, value in changes.items():
+        *path, last = key.split(".")
+        section = tree
+        for name in path:
+            section = section[name]
+        if value is ...:
+            del section[last]
+        else:
+            section[last] = value
+    return tree
+
+
+def freeze(outputs: Path, changes: Changes = {}, name: str = "small") -> Run:  # noqa: B006
+    """Write the record of a run."""
+    names = {"experiment": "none", "arm": "none", "label": name}
+    record = {"id": name, "config": config(changes), "size": {}, "names": names}
+    return RunStore(outputs).freeze(record)
+
+
+def run_job(run: Run, sabotage: Callable[[], None] = lambda: None) -> int:
+    """Run a job in a forked process after `sabotage`; its exit code, a signal's as negative."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    log = run.outputs / "terminal.txt"
+    pid = os.fork()
+    if pid == 0:
+
+        def work() -> int:
+            # pytest has put its own in their place, which would take what the job prints.
+            sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
+            sabotage()
+            return train.main(str(run.path))
+
+        become_job(work, log=str(log), close=())
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def kill_self() -> None:
+    """End this process as a power cut would."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def terminate_self() -> None:
+    """Ask this process to stop."""
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def science(run: Run) -> dict[str, Any]:
+    """What must be the same, to the bit, however a run was disturbed."""
+    result = run.result()
+    assert result is not None, run.status()
+    rows = [
+        {key: value for key, value in row.items() if key not in ("tokens_per_second", "crc")}
+        for row in run.history()
+    ]
+    kept = ("metrics", "steps", "tokens_seen", "weights_sha256", "data")
+    return {"rows": rows, **{key: result[key] for key in kept}}
+
+
+def at_call(owner: Any, name: str, number: int, action: Callable[[], None]) -> None:
+    """Have `action` done when `owner.name` is called for the `number`th time, before the call."""
+    original = getattr(owner, name)
+    calls = 0
+
+    @functools.wraps(original)
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            action()
+        return original(*args, **kwargs)
+
+    setattr(owner, name, counted)
+
+
+def after_call(owner: Any, name: str, number: int, action: Callable[[], None]) -> None:
+    """Have `action` done when the `number`th call of `owner.name` has returned."""
+    original = getattr(owner, name)
+    calls = 0
+
+    @functools.wraps(original)
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        value = original(*args, **kwargs)
+        if calls == number:
+            action()
+        return value
+
+    setattr(owner, name, counted)
+
+
+def instead_of_call(owner: Any, name: str, number: int, error: BaseException) -> None:
+    """Have the `number`th call of `owner.name` raise `error`."""
+
+    def fail() -> None:
+        raise error
+
+    at_call(owner, name, number, fail)
+
+
+def last_word(run: Run) -> dict[str, Any]:
+    """What the newest attempt said when it ended."""
+    word = run.attempts()[-1].exit()
+    assert word is not None
+    return word
+
+
+def write_corpus(folder: Path, lines: list[str]) -> str:
+    """A folder of text for data.root."""
+    folder.mkdir()
+    (folder / "text.txt").write_text("\n".join(lines) + "\n")
+    return str(folder)

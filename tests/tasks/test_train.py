@@ -1,0 +1,163 @@
+"""What a job leaves behind when it succeeds."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from sweeper.store.runs import Run
+from tasks import checkpoint
+from tasks.config import parse
+from tasks.prepare import prepare, task_of
+from tests.tasks.jobs import (
+    Changes,
+    config,
+    freeze,
+    last_word,
+    run_job,
+    science,
+    write_corpus,
+)
+
+VOCABULARY = 307
+
+
+@pytest.fixture(scope="module")
+def done(prepared: Path) -> Run:
+    run = freeze(prepared, {"trainer.log_every": 1}, name="done")
+    assert run_job(run) == 0
+    return run
+
+
+def test_the_first_batch_is_about_as_surprising_as_a_guess(done: Run) -> None:
+    first = done.history()[0]
+    assert first["step"] == 1
+    # Tied unit-variance embeddings spread the logits: half a nat above a uniform guess.
+    assert first["train/loss"] == pytest.approx(math.log(VOCABULARY), abs=0.7)
+
+
+def test_the_rows_tell_every_step_and_the_rate_it_had(done: Run) -> None:
+    rows = done.history()
+    assert [row["step"] for row in rows] == list(range(1, 20))
+    assert [row["tokens_seen"] for row in rows] == [93 * step for step in range(1, 20)]
+    task = task_of(parse(done.record()["config"]))
+    assert [row["learning_rate"] for row in rows] == [task.learning_rate(s) for s in range(1, 20)]
+    validated = [row["step"] for row in rows if "validation/loss" in row]
+    assert validated == [7, 14, 19]
+
+
+def test_the_result_says_what_the_run_was_worth_and_where_it_came_from(done: Run) -> None:
+    result = done.result()
+    assert result is not None
+    metrics = result["metrics"]
+    assert metrics["test/perplexity"] == pytest.approx(math.exp(metrics["test/loss"]))
+    assert metrics["test/perplexity_per_word"] > metrics["test/perplexity"]
+    assert (result["steps"], result["tokens_seen"], result["attempt"]) == (19, 19 * 93, 1)
+    assert result["seconds"] > 0
+    assert result["tokens_per_second"] == pytest.approx(result["tokens_seen"] / result["seconds"])
+    assert result["data"]["train_rows"] > 0
+    assert done.attempts()[0].info()["versions"]["torch"] == torch.__version__
+    assert last_word(done)["cause"] == "done"
+
+
+def test_the_final_weights_are_those_whose_digest_is_published(done: Run) -> None:
+    result = done.result()
+    assert result is not None
+    path = done.attempts()[0].checkpoint_dir / "weights.ckpt"
+    checkpoint.verify(path, done.id)
+    weights = checkpoint.load(path)
+    assert checkpoint.weights_digest(weights) == result["weights_sha256"]
+    task_of(parse(done.record()["config"])).build().load_state_dict(weights)
+
+
+def test_a_finished_run_is_not_begun_again(done: Run) -> None:
+    assert run_job(done) == 0
+    assert len(done.attempts()) == 1
+
+
+def test_the_same_record_gives_the_same_bits_and_another_seed_does_not(
+    done: Run, prepared: Path
+) -> None:
+    again = freeze(prepared, {"trainer.log_every": 1}, name="again")
+    other = freeze(prepared, {"trainer.log_every": 1, "seed": 4}, name="other")
+    assert run_job(again) == 0
+    assert run_job(other) == 0
+    assert science(again) == science(done)
+    assert science(other)["weights_sha256"] != science(done)["weights_sha256"]
+
+
+def test_how_often_it_looks_at_itself_changes_nothing(done: Run, prepared: Path) -> None:
+    rarely = {"validate_every": 0, "checkpoint_every": 0, "log_every": 19}
+    run = freeze(prepared, {f"trainer.{key}": n for key, n in rarely.items()}, name="rarely")
+    assert run_job(run) == 0
+    assert science(run)["weights_sha256"] == science(done)["weights_sha256"]
+    assert science(run)["metrics"] == science(done)["metrics"]
+    (row,) = run.history()
+    losses = [row["train/loss"] for row in done.history()]
+    assert row["train/loss"] == math.fsum(losses) / len(losses)
+
+
+def test_what_can_be_learned_is_learned(tmp_path: Path) -> None:
+    words = [f"word{number}" for number in range(29)]
+    root = write_corpus(tmp_path / "text", [f"{a} {b} {a} {b}" for a in words for b in words])
+    changes: Changes = {
+        "data": {**config()["data"], "source": "local", "root": root},
+        "trainer.steps": 83,
+        "trainer.log_every": 1,
+        "model.dropout": 0.0,
+        "task.batch_tokens": 7 * 31,
+    }
+    run = freeze(tmp_path / "outputs", changes)
+    assert run_job(run) == 0, last_word(run)
+    losses = [row["train/loss"] for row in run.history() if "train/loss" in row]
+    assert losses[-1] < losses[0] / 2
+
+
+def test_in_mixed_precision_it_learns_the_same_with_other_last_digits(
+    done: Run, prepared: Path
+) -> None:
+    changes: Changes = {"trainer.precision": "bf16-mixed", "trainer.log_every": 1}
+    run = freeze(prepared, changes, name="mixed")
+    assert run_job(run) == 0, last_word(run)
+    mixed, full = run.history(), done.history()
+    assert mixed[-1]["train/loss"] == pytest.approx(full[-1]["train/loss"], rel=0.03)
+    assert mixed[-1]["train/loss"] != full[-1]["train/loss"]
+    assert mixed[-1]["test/loss"] == pytest.approx(full[-1]["test/loss"], rel=0.03)
+
+
+def test_a_run_may_start_from_the_weights_of_another(done: Run, prepared: Path) -> None:
+    changes: Changes = {"parent": done.id, "optimizer.learning_rate": 1e-9, "trainer.log_every": 1}
+    child = freeze(prepared, changes, name="child")
+    assert run_job(child) == 0
+    assert child.history()[0]["train/loss"] < done.history()[0]["train/loss"] - 1
+
+
+@pytest.mark.parametrize("parent", ["unfinished", "../done", "damaged"])
+def test_a_parent_that_is_not_there_whole_is_refused(
+    parent: str, done: Run, prepared: Path
+) -> None:
+    if parent == "unfinished":
+        freeze(prepared, name="unfinished")
+    if parent == "damaged":
+        run = freeze(prepared, {"trainer.steps": 2}, name="damaged")
+        assert run_job(run) == 0
+        path = run.attempts()[0].checkpoint_dir / "weights.ckpt"
+        path.write_bytes(path.read_bytes()[:-1] + b"x")
+    child = freeze(prepared, {"parent": parent}, name=f"child-of-{parent.strip('./')}")
+    assert run_job(child) == 1
+    assert last_word(child)["cause"] == "config"
+    assert parent in last_word(child)["message"]
+
+
+def test_all_runs_of_one_text_share_one_preparation(prepared: Path) -> None:
+    folders = {task_of(parse(config({"seed": n}))).data_name() for n in range(3)}
+    other = task_of(parse(config({"task.sequence_length": 3}))).data_name()
+    assert len(folders) == 1
+    assert other not in folders
+    folder = prepare(task_of(parse(config())), prepared)
+    about = json.loads((folder / "train" / "rows.json").read_text())
+    assert about["sequence_length"] == 31

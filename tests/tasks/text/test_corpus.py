@@ -1,0 +1,262 @@
+"""One reader for three sources: the same splits, the same counts, one sentence for what is wrong."""
+
+import sys
+import types
+
+import pytest
+
+from sweeper.store.errors import UserError
+from tasks.text.corpus import SPLITS, describe, digest, open_corpus
+from tasks.text.lines import Counts
+
+HUB = {"path": "someone/corpus", "name": None, "revision": "abc123"}
+OFFICIAL = "1-billion-word-language-modeling-benchmark-r13output/"
+TRAIN = OFFICIAL + "training-monolingual.tokenized.shuffled/news.en-00001-of-00100"
+TEST = OFFICIAL + "heldout-monolingual.tokenized.shuffled/news.en.heldout-00000-of-00050"
+
+
+def local(root):
+    return {"source": "local", "root": str(root)}
+
+
+def write(root, files):
+    for name, lines in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return root
+
+
+def sentences(count, start=0):
+    return [f"sentence {number} , as it stands ." for number in range(start, start + count)]
+
+
+def read(data, folder):
+    corpus = open_corpus(data, folder)
+    counts = {split: Counts() for split in SPLITS}
+    return {split: list(corpus.lines(split, counts[split])) for split in SPLITS}, counts
+
+
+def test_a_folder_is_divided_without_loss_or_overlap(tmp_path):
+    root = write(tmp_path, {"b.txt": sentences(3000), "a/c.txt": [*sentences(2000, 3000), "", ""]})
+    splits, counts = read(local(root), tmp_path / "unused")
+    assert sorted(sum(splits.values(), [])) == sorted(sentences(5000))
+    assert sum(count.total for count in counts.values()) == 5002
+    assert 0.01 < len(splits["test"]) / 5000 < 0.03
+    assert 0.005 < len(splits["validation"]) / 5000 < 0.015
+    assert splits == read(local(root), tmp_path / "unused")[0]
+
+
+def test_equal_lines_are_in_one_split_wherever_they_stand(tmp_path):
+    lines = sentences(700)
+    root = write(tmp_path, {"a.txt": lines, "b.txt": lines[::-1], "c.txt": lines[::3]})
+    splits, _ = read(local(root), tmp_path / "unused")
+    for split in SPLITS:
+        others = {line for other in SPLITS if other != split for line in splits[other]}
+        assert not others & set(splits[split])
+
+
+@pytest.mark.parametrize("official", [True, False], ids=["official_folders", "flat"])
+def test_lm1b_held_out_shards_are_the_test_split_and_only_they(tmp_path, official):
+    names = (TRAIN, TEST) if official else (TRAIN.rsplit("/")[-1], TEST.rsplit("/")[-1])
+    root = write(
+        tmp_path, {names[0]: sentences(500), names[1]: sentences(7, 500), "notes.txt": ["no"]}
+    )
+    splits, _ = read(local(root), tmp_path / "unused")
+    assert splits["test"] == sentences(7, 500)
+    assert sorted(splits["train"] + splits["validation"]) == sorted(sentences(500))
+
+
+def test_held_out_shards_alone_are_divided_like_any_text(tmp_path):
+    root = write(tmp_path, {TEST.rsplit("/")[-1]: sentences(1000)})
+    splits, _ = read(local(root), tmp_path / "unused")
+    assert sorted(sum(splits.values(), [])) == sorted(sentences(1000))
+
+
+@pytest.mark.parametrize("name", ["test.txt", "test/part.txt"])
+def test_a_folders_own_test_split_is_kept(tmp_path, name):
+    root = write(tmp_path, {"all.txt": sentences(500), name: sentences(5, 500)})
+    splits, _ = read(local(root), tmp_path / "unused")
+    assert splits["test"] == sentences(5, 500)
+
+
+def test_only_text_is_read(tmp_path):
+    write(
+        tmp_path,
+        {
+            "story": sentences(500),
+            "README.md": ["no"],
+            "readme.txt": ["no"],
+            ".hidden/a.txt": ["no"],
+            "data.json": ["no"],
+        },
+    )
+    (tmp_path / "loop").symlink_to(tmp_path, target_is_directory=True)
+    splits, _ = read(local(tmp_path), tmp_path / "unused")
+    assert sorted(sum(splits.values(), [])) == sorted(sentences(500))
+
+
+def test_damaged_files_are_read_to_the_end_and_counted(tmp_path):
+    lines = [line.encode() for line in sentences(997)]
+    for place in range(0, 997, 4):
+        damage = (b"", b"\xff" + lines[place], lines[place] + b"\0", b" ")[place % 16 // 4]
+        lines[place] = damage
+    lines[500] = b"z" * 10_000_000
+    (tmp_path / "damaged.txt").write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(lines) + b"\r\n")
+    splits, counts = read(local(tmp_path), tmp_path / "unused")
+    assert sum(count.total for count in counts.values()) == 997
+    for split, count in counts.items():
+        assert count.kept == len(splits[split])
+        assert count.kept + sum(count.skipped.values()) == count.total
+    assert counts["train"].skipped == {"empty": 125, "too_long": 1}
+    assert sum(sum(count.repaired.values()) for count in counts.values()) == 124
+
+
+def test_the_sample_is_read_by_the_same_reader(tmp_path):
+    data = {"source": "sample", "sentences": 1009}
+    splits, _ = read(data, tmp_path / "sample")
+    assert {split: len(set(lines)) for split, lines in splits.items()} == {
+        split: len(lines) for split, lines in splits.items()
+    }
+    assert sum(map(len, splits.values())) == 1009
+    again, _ = read(local(tmp_path / "sample"), tmp_path / "unused")
+    assert again == splits
+
+
+@pytest.mark.parametrize("has_test", [True, False], ids=["own_test", "no_test"])
+def test_the_hub_gives_lines_of_its_text_column(tmp_path, monkeypatch, has_test):
+    columns = {"train": ["two\nlines", None, "lone \udcff", *sentences(500)]}
+    if has_test:
+        columns["test"] = sentences(3, 500)
+    fake_datasets(monkeypatch, {name: {"text": rows} for name, rows in columns.items()})
+    splits, counts = read({"source": "hub", "hub": HUB}, tmp_path)
+    texts = sum(splits.values(), [])
+    assert {"two", "lines"} < set(texts)
+    assert len(texts) == 503 + 3 * has_test
+    assert sum(count.total for count in counts.values()) == len(texts) + 1
+    assert not has_test or splits["test"] == sentences(3, 500)
+
+
+def fake_datasets(monkeypatch, columns):
+    """Puts a `datasets` in place that serves these columns and records what it is asked for."""
+
+    class Split:
+        def __init__(self, column):
+            self.column_names = list(column)
+            self.column = column
+
+        def iter(self, batch_size):
+            yield self.column
+
+    class DatasetsError(Exception):
+        pass
+
+    def load_dataset(path, name, revision):
+        if columns is None:
+            raise ConnectionError("no way to the hub\nand more")
+        assert (path, name, revision) == (HUB["path"], HUB["name"], HUB["revision"])
+        return {name: Split(column) for name, column in columns.items()}
+
+    module = types.ModuleType("datasets")
+    module.load_dataset = load_dataset
+    module.exceptions = types.SimpleNamespace(DatasetsError=DatasetsError)
+    monkeypatch.setitem(sys.modules, "datasets", module)
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        pytest.param(None, "cannot be loaded (no way to the hub)", id="no_connection"),
+        pytest.param({"test": {"text": []}}, "a split train", id="no_train"),
+        pytest.param({"train": {"words": []}}, "a column text", id="no_text"),
+    ],
+)
+def test_a_dataset_that_does_not_serve_is_refused(tmp_path, monkeypatch, columns, sentence):
+    fake_datasets(monkeypatch, columns)
+    with pytest.raises(UserError) as caught:
+        open_corpus({"source": "hub", "hub": HUB}, tmp_path)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_digest_says_what_the_text_is(tmp_path):
+    def made(name, files):
+        return digest(local(write(tmp_path / name, files)))
+
+    first = made("one", {"a.txt": sentences(11), "b/c.txt": sentences(7)})
+    assert first == made("two", {"a.txt": sentences(11), "b/c.txt": sentences(7)})
+    assert first == made("with_notes", {"a.txt": sentences(11), "b/c.txt": sentences(7), "x.md": []})
+    changed = [
+        made("content", {"a.txt": sentences(11, 1), "b/c.txt": sentences(7)}),
+        made("name", {"d.txt": sentences(11), "b/c.txt": sentences(7)}),
+        made("swapped", {"a.txt": sentences(7), "b/c.txt": sentences(11)}),
+        made("moved_line", {"a.txt": sentences(12), "b/c.txt": sentences(6)}),
+        digest({"source": "sample", "sentences": 1000}),
+        digest({"source": "sample", "sentences": 1001}),
+        digest({"source": "hub", "hub": HUB}),
+        digest({"source": "hub", "hub": HUB | {"revision": "def456"}}),
+    ]
+    assert len({first, *changed}) == len(changed) + 1
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        pytest.param(local("/nowhere"), "data.root=/nowhere: expected a folder", id="no_folder"),
+        pytest.param({"source": "local", "root": None}, "data.root=None", id="no_root"),
+        pytest.param({"source": "ftp"}, "data.source=ftp", id="no_source"),
+        pytest.param({"source": "sample", "sentences": 3}, "data.sentences=3", id="few"),
+        pytest.param({"source": "hub", "hub": {"path": None}}, "data.hub.path=None", id="no_path"),
+    ],
+)
+def test_what_is_missing_is_said_in_one_sentence(tmp_path, data, sentence):
+    for ask in (digest, describe, lambda data: open_corpus(data, tmp_path)):
+        if ask is describe and data["source"] == "sample":
+            continue
+        with pytest.raises(UserError) as caught:
+            ask(data)
+        assert sentence in str(caught.value)
+        assert str(caught.value).endswith(".")
+
+
+@pytest.mark.parametrize("files", [{}, {"a.png": ["x"]}, {"a.txt": []}], ids=str)
+def test_a_folder_without_text_is_refused_before_anything_is_built(tmp_path, files):
+    write(tmp_path, files)
+    with pytest.raises(UserError, match=r"data\.root="):
+        digest(local(tmp_path))
+
+
+def test_an_empty_split_is_named(tmp_path):
+    write(tmp_path, {"a.txt": [*sentences(3), "", ""]})
+    corpus = open_corpus(local(tmp_path), tmp_path / "unused")
+    empty = [split for split in ("validation", "test") if not any(_try(corpus, split))]
+    assert empty
+    with pytest.raises(UserError, match=f"no text in the split {empty[0]}"):
+        list(corpus.lines(empty[0]))
+
+
+def _try(corpus, split):
+    try:
+        return list(corpus.lines(split))
+    except UserError:
+        return []
+
+
+@pytest.mark.parametrize("folder", ["lm1b", "wikipedia"])
+def test_real_text_is_divided_without_loss(shared_data, tmp_path, folder):
+    splits, counts = read(local(shared_data / folder), tmp_path / "unused")
+    for split, count in counts.items():
+        assert count.kept == len(splits[split])
+        assert count.kept + sum(count.skipped.values()) == count.total
+    files = [path for path in (shared_data / folder).iterdir() if path.is_file()]
+    assert sum(count.total for count in counts.values()) == sum(
+        path.read_bytes().count(b"\n") for path in files
+    )
+    test, train = set(splits["test"]), set(splits["train"])
+    assert not test & train
+
+
+def test_describing_tells_a_person_what_is_read(tmp_path):
+    write(tmp_path, {"a.txt": sentences(11)})
+    assert describe(local(tmp_path)) == f"1 text file, 0.0 MB, {tmp_path}"
+    assert describe({"source": "sample", "sentences": 1000}) == "generated sample of 1,000 sentences"
+    assert describe({"source": "hub", "hub": HUB}).startswith("someone/corpus@abc123")
