@@ -106,12 +106,7 @@ def _freeze(plan: Plan, store: RunStore) -> None:
             "experiments": {name: e.described() for name, e in plan.experiments.items()},
             "points": [asdict(point) for point in plan.points],
             "runs": {
-                run.id: {
-                    "size": run.size,
-                    "steps": run.config["trainer"]["steps"],
-                    "batch_tokens": run.config["task"]["batch_tokens"],
-                }
-                for run in plan.runs.values()
+                run.id: {"size": run.size, "parent": run.parent} for run in plan.runs.values()
             },
         },
     )
@@ -147,7 +142,7 @@ def _run(
     """Train the runs that are left; whether all are done."""
     metric = {point.run: plan.experiments[point.experiment].metric for point in plan.points}
     shown = {run: Shown(_label(plan, run), plan.runs[run].flops, metric[run]) for run in left}
-    jobs = [Job(run, plan.runs[run].flops, plan.runs[run].config.get("parent")) for run in left]
+    jobs = [Job(run, plan.runs[run].flops, plan.runs[run].parent) for run in left]
     with LiveTable(console, store, shown) as live:
         schedule = Schedule(store, backend, jobs, live.changed)
         try:

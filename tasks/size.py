@@ -14,7 +14,7 @@ from tasks.task import Task
 
 
 def size(config: Mapping[str, Any]) -> dict[str, int]:
-    """Return parameter counts, training FLOPs per position, the head size and the width.
+    """Return parameter counts, training FLOPs per position, positions trained on, head size, width.
 
     A training step computes the matrix products of a forward pass three times: once forward, once
     for the gradients of what goes in and once for those of the weights. Attention counts in full.
@@ -33,6 +33,7 @@ def size(config: Mapping[str, Any]) -> dict[str, int]:
     return {
         **parameter_counts(model),
         "flops_per_token": 3 * flops // task.positions(example),
+        "tokens": task.tokens_seen(run.trainer.steps),
         "head_size": head_size,
         "width": run.model.heads * head_size,
     }

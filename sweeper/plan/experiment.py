@@ -46,7 +46,12 @@ class Arm:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Arms, the metric they are compared on, and how the result is drawn and judged."""
+    """Arms, the metric they are compared on, and how the result is drawn and judged.
+
+    Attributes:
+        finetune: task -> the metrics shown of it. Each point is then a pre-training that is
+            fine-tuned on every one of these tasks, once per seed.
+    """
 
     name: str
     title: str
@@ -56,6 +61,7 @@ class Experiment:
     figure: str = "curves"
     claims: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (0,)
+    finetune: Mapping[str, list[str]] = field(default_factory=dict)
 
     def described(self) -> dict[str, Any]:
         """What the stages after the plan need to know, as plain data."""
@@ -65,6 +71,7 @@ class Experiment:
             "x": self.x,
             "figure": self.figure,
             "claims": list(self.claims),
+            "finetune": dict(self.finetune),
             "arms": {arm.name: {"label": arm.label} for arm in self.arms.values()},
         }
 

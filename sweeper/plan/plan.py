@@ -39,6 +39,7 @@ class Point:
 
     experiment: str
     arm: str
+    task: str
     seed: int
     values: Mapping[str, Any]
     run: str
@@ -55,9 +56,15 @@ class Run:
     names: Mapping[str, str]
 
     @property
+    def parent(self) -> str | None:
+        """The run whose weights this one starts from."""
+        parent: str | None = self.config.get("parent")
+        return parent
+
+    @property
     def tokens(self) -> int:
         """Positions the run trains on."""
-        return int(self.config["trainer"]["steps"]) * int(self.config["task"]["batch_tokens"])
+        return self.size["tokens"]
 
     @property
     def flops(self) -> int:

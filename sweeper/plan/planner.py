@@ -21,7 +21,7 @@ from sweeper.plan.experiment import Arm, Experiment, grid_by_hand, read_experime
 from sweeper.plan.identity import digest_of, run_id
 from sweeper.plan.match import Solution, solve
 from sweeper.plan.plan import Draft, Matched, Plan, Point, Run
-from sweeper.plan.sizes import Invalid, Sizes
+from sweeper.plan.sizes import Invalid, Size, Sizes
 from sweeper.plan.where import holds
 from sweeper.store.errors import UserError, wrong
 
@@ -33,7 +33,7 @@ class Planner:
         self._composer = composer
         self._process = process
         self._max_runs = max_runs
-        self._digests: dict[str, str] = {}
+        self._data: dict[str, dict[str, str]] = {}
 
     def plan(self, arguments: Iterable[str]) -> Plan:
         """The plan of one command line.
@@ -51,7 +51,7 @@ class Planner:
         runs: dict[str, Run] = {}
         for experiment in experiments.values():
             for draft in self._drafts(experiment, typed):
-                for point, run in self._seeded(experiment, draft):
+                for point, run in self._runs(experiment, draft, typed):
                     points.append(point)
                     runs.setdefault(run.id, run)
         self._sizes.save()
@@ -128,18 +128,27 @@ class Planner:
         return Draft(arm, values, self._with_data(config))
 
     def _with_data(self, config: dict[str, Any]) -> dict[str, Any]:
-        """The config with `data.digest` saying what its text is."""
-        data = config["data"]
+        """The config with `data.digest` saying what its text is.
+
+        A folder of local data may hold one folder per task; then each task reads its own.
+        """
+        data, task = config["data"], config["task"]["name"]
         if data.get("root"):
-            data["root"] = str(Path(data["root"]).expanduser().absolute())
-        key = digest_of([data, config["task"]["name"]])
-        if key not in self._digests:
+            root = Path(data["root"]).expanduser().absolute()
+            data["root"] = str(root / task if (root / task).is_dir() else root)
+        data["digest"] = self._data_of(config)["digest"]
+        return config
+
+    def _data_of(self, config: Mapping[str, Any]) -> dict[str, str]:
+        """`digest`: what the text of a config is; `prepared`: the name of its prepared data."""
+        data = {key: value for key, value in config["data"].items() if key != "digest"}
+        key = digest_of([data, config["task"]])
+        if key not in self._data:
             [answer] = self._process.ask([{"op": "data", "config": config}])
             if "error" in answer:
                 raise UserError(answer["error"])
-            self._digests[key] = answer["digest"]
-        data["digest"] = self._digests[key]
-        return config
+            self._data[key] = answer
+        return self._data[key]
 
     def _sized(self, experiment: Experiment, drafts: list[Draft]) -> list[Draft]:
         sizes = self._sizes.of([draft.config for draft in drafts])
@@ -207,20 +216,43 @@ class Planner:
             config=template.run({match.solve: solution.value}),
         )
 
-    def _seeded(self, experiment: Experiment, draft: Draft) -> Iterator[tuple[Point, Run]]:
-        for seed in experiment.seeds:
-            config = {**draft.config, "seed": seed}
-            label = grid.shown(draft.values)
-            names = {
-                "experiment": experiment.name,
-                "arm": draft.arm.name,
-                "label": f"{label} seed={seed}".strip(),
-            }
-            run = Run(run_id(config), config, draft.size, names)
-            yield (
-                Point(experiment.name, draft.arm.name, seed, draft.values, run.id, draft.matched),
-                run,
-            )
+    def _runs(
+        self, experiment: Experiment, draft: Draft, typed: Typed
+    ) -> Iterator[tuple[Point, Run]]:
+        """The points of a draft with their runs, a parent before its children."""
+        if not experiment.finetune:
+            for seed in experiment.seeds:
+                yield _point(experiment, draft, {**draft.config, "seed": seed}, draft.size)
+            return
+        pretraining = _point(experiment, draft, draft.config, draft.size)
+        yield pretraining
+        for task in experiment.finetune:
+            child = self._child(experiment, draft, task, parent=pretraining[1], typed=typed)
+            for seed in experiment.seeds:
+                yield _point(experiment, child, {**child.config, "seed": seed}, child.size)
+
+    def _child(
+        self, experiment: Experiment, draft: Draft, task: str, *, parent: Run, typed: Typed
+    ) -> Draft:
+        """A draft's pre-training fine-tuned on `task`: its model, its tokenizer, its weights."""
+        template = self._template(typed, {"task": task}, experiment=experiment.name)
+        config = self._with_data({**template.run({}), "model": parent.config["model"]})
+        config["task"]["tokenizer"] = self._data_of(parent.config)["prepared"]
+        config["parent"] = parent.id
+        [child] = self._sized(experiment, [replace(draft, config=config)])
+        return child
+
+
+def _point(
+    experiment: Experiment, draft: Draft, config: Mapping[str, Any], size: Size
+) -> tuple[Point, Run]:
+    seed, task, arm = config["seed"], config["task"]["name"], draft.arm.name
+    setting = grid.shown(draft.values)
+    label = f"{task} {setting}" if experiment.finetune else setting
+    label = f"{label} seed={seed}".strip()
+    names = {"experiment": experiment.name, "arm": arm, "label": label}
+    run = Run(run_id(config), config, size, names)
+    return Point(experiment.name, arm, task, seed, draft.values, run.id, draft.matched), run
 
 
 def _unmatched(

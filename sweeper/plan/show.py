@@ -77,7 +77,7 @@ def _table(points: list[Point], plan: Plan, statuses: Mapping[str, Status]) -> T
     owner: dict[str, str] = {}
     for point in plan.points:
         owner.setdefault(point.run, f"{point.experiment}/{point.arm}")
-    for _, seeds in groupby(points, key=lambda p: (p.arm, shown(p.values))):
+    for _, seeds in groupby(points, key=lambda p: (p.arm, p.task, shown(p.values))):
         same = list(seeds)
         first, size = same[0], plan.runs[same[0].run].size
         matched = first.matched

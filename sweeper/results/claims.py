@@ -46,7 +46,7 @@ def lines(verdicts: Sequence[Verdict], width: int = 100) -> list[str]:
     """The verdicts as lines of text, of at most `width` characters."""
     printed = []
     for verdict in verdicts:
-        printed.append(f"{verdict.claim}: {verdict.verdict}")
+        printed.append(f"{shown(verdict.claim, 80)}: {verdict.verdict}")
         sentence = shown(verdict.sentence, limit=4000)
         printed += textwrap.wrap(sentence, width, initial_indent="    ", subsequent_indent="    ")
     return printed

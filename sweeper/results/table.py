@@ -46,6 +46,7 @@ TEXT = frozenset(
 
 _ABOUT = ("name", "experiment", "provenance", "settings")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_SPECIAL = re.compile(r'[,"\r\n]')
 # What a spreadsheet takes for a formula; the apostrophe marks a cell as text, so it is marked too.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 _WORDS = {"": None, "true": True, "false": False}
@@ -117,12 +118,14 @@ def read_table(path: Path) -> Table:
 
 
 def _text(table: Table) -> str:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([_defused(column) for column in table.columns])
-    for row in table.rows:
-        writer.writerow([_cell(row.get(column)) for column in table.columns])
-    return text.getvalue()
+    lines = [map(_defused, table.columns)]
+    lines += [(_cell(row.get(column)) for column in table.columns) for row in table.rows]
+    return "".join(",".join(map(_quoted, line)) + "\n" for line in lines)
+
+
+def _quoted(cell: str) -> str:
+    # csv.writer leaves a lone carriage return bare, which its own reader takes for a new line.
+    return '"' + cell.replace('"', '""') + '"' if _SPECIAL.search(cell) else cell
 
 
 def _cell(value: Any) -> str:

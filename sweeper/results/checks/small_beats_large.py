@@ -39,11 +39,8 @@ def check(
         return evidence.verdict(CLAIM, Answer.UNDECIDED, "", {})
     largest = standards[-1].at("model.embedding_size") or 0.0
     rival = evidence.best([p for p in standards if p.at("model.embedding_size") == largest])
-    smaller = [
-        point
-        for point in by_size(evidence.of(small), "params_total")
-        if (point.at("model.embedding_size") or largest) < largest
-    ]
+    by_params = by_size(evidence.of(small), "params_total")
+    smaller = [p for p in by_params if (p.at("model.embedding_size") or largest) < largest]
     limit = (rival.at("params_total") or 0.0) * SAME_SIZE
     strict = [point for point in smaller if (point.at("params_total") or 0.0) <= limit]
     numbers: dict[str, Any] = {"rival": _described(evidence, rival)}

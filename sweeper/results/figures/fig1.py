@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sweeper.results.figures.frame import Entry, frame, notes_on
-from sweeper.results.figures.labels import ends_fit, label_ends, label_points
+from sweeper.results.figures.labels import Label, ends_fit, label_ends, label_points
 from sweeper.results.figures.panel import Look, prepare, scale
 from sweeper.results.figures.series import Mark, Series, marks, split
 from sweeper.results.figures.style import DOUBLE_COLUMN, PALETTE, RC, blank, plain, ramp
@@ -48,29 +48,21 @@ def draw(
     looks = _looks(series, standard, fixed, matched)
     everything = points(table, table.metric)
     spread = seed_spread(everything)
-
-    def over(column: str) -> list[list[Mark]]:
-        return [marks(one.points, methodcaller("at", column), spread) for one in series]
-
+    drawn = {
+        column: [
+            (look, marks(one.points, methodcaller("at", column), spread))
+            for one, look in zip(series, looks, strict=True)
+        ]
+        for column in (*TOP, *BOTTOM)
+    }
     with rc_context(RC):
         figure = blank(DOUBLE_COLUMN)
         panels = _panels(figure)
         for (column, axes), letter in zip(panels.items(), "abcde", strict=True):
-            room = _TOP_ROOM if column in TOP else _BOTTOM_ROOM
             prepare(axes, column, table.metric, letter=letter)
-            every = [mark for curve in over(column) for mark in curve]
-            scale(axes, every, every, room=room, own=column == TOP[1])
-            for look, curve in zip(looks, over(column), strict=True):
-                look.draw(axes, curve)
-            if column not in (TOP[0], BOTTOM[0]):  # all panels have the same height axis
-                axes.set_ylabel("")
-                axes.tick_params(labelleft=False)
-        first = panels[TOP[0]]
-        ends = [
-            (_heads(curve[-1].point), look.colour, curve[-1])
-            for one, look, curve in zip(series, looks, over(TOP[0]), strict=True)
-            if one.arm == standard and curve
-        ]
+            _fill(axes, column, drawn[column])
+        first, curves = panels[TOP[0]], drawn[TOP[0]]
+        ends = _ends(series, curves, standard)
         direct = ends_fit(first, [end for *_, end in ends], _TOP_ROOM[1])
         frame(
             figure,
@@ -81,13 +73,42 @@ def draw(
         )
         if direct:
             label_ends(first, ends)
-        drawn = list(zip(looks, over(TOP[0]), strict=True))
-        for one, (look, curve) in zip(series, drawn, strict=True):
-            if one.arm == fixed and curve:
-                extremes = {mark.x: mark for mark in (curve[0], curve[-1])}.values()
-                named = [(_heads(mark.point), look.colour, mark) for mark in extremes]
-                label_points(first, named, drawn)
+        label_points(first, _extremes(series, curves, fixed), curves)
     return figure
+
+
+def _fill(axes: Axes, column: str, curves: Sequence[tuple[Look, list[Mark]]]) -> None:
+    every = [mark for _, curve in curves for mark in curve]
+    room = _TOP_ROOM if column in TOP else _BOTTOM_ROOM
+    scale(axes, every, every, room=room, own=column == TOP[1])
+    for look, curve in curves:
+        look.draw(axes, curve)
+    if column not in (TOP[0], BOTTOM[0]):  # all panels have the same height axis
+        axes.set_ylabel("")
+        axes.tick_params(labelleft=False)
+
+
+def _ends(
+    series: Sequence[Series], curves: Sequence[tuple[Look, list[Mark]]], standard: str
+) -> list[Label]:
+    """The number of heads at the right end of each standard curve."""
+    return [
+        (_heads(curve[-1].point), look.colour, curve[-1])
+        for one, (look, curve) in zip(series, curves, strict=True)
+        if one.arm == standard and curve
+    ]
+
+
+def _extremes(
+    series: Sequence[Series], curves: Sequence[tuple[Look, list[Mark]]], fixed: str
+) -> list[Label]:
+    """The number of heads at both ends of the fixed curve."""
+    return [
+        (_heads(mark.point), look.colour, mark)
+        for one, (look, curve) in zip(series, curves, strict=True)
+        if one.arm == fixed and curve
+        for mark in {mark.x: mark for mark in (curve[0], curve[-1])}.values()
+    ]
 
 
 def _panels(figure: Figure) -> dict[str, Axes]:

@@ -61,26 +61,28 @@ def frame(
     below = 2 * _PAD + len(foot) * SMALL_PT * _LINE
     height = above + keys + panels + below
     figure.set_size_inches(width / 72, height / 72)
-    left = _PAD / width
     for index, line in enumerate(head):
-        y = 1 - (_PAD + index * TEXT_PT * _LINE) / height
-        figure.text(left, y, line, va="top", fontweight="bold")
+        top = height - _PAD - index * TEXT_PT * _LINE
+        figure.text(_PAD / width, top / height, line, va="top", fontweight="bold")
+    faint: dict[str, Any] = {"fontsize": SMALL_PT, "color": FAINT_INK}
     for index, line in enumerate(reversed(foot)):
-        y = (_PAD + index * SMALL_PT * _LINE) / height
-        figure.text(left, y, line, va="bottom", fontsize=SMALL_PT, color=FAINT_INK)
+        bottom = _PAD + index * SMALL_PT * _LINE
+        figure.text(_PAD / width, bottom / height, line, va="bottom", **faint)
     if legend:
-        handles: list[Any] = [entry.handles for entry in legend]
-        figure.legend(
-            handles,
-            [entry.words for entry in legend],
-            ncols=columns,
-            loc="upper left",
-            bbox_to_anchor=(left, 1 - (above + _PAD / 2) / height),
-            handler_map={tuple: HandlerTuple(ndivide=None, pad=0.0)},
-        )
-    bottom, top = below / height, 1 - (above + keys) / height
+        _write(figure, legend, columns, (_PAD / width, 1 - (above + _PAD / 2) / height))
+    inside = (0, below / height, 1, panels / height)
     pads = {"h_pad": _PAD / 72, "w_pad": _PAD / 72}
-    figure.set_layout_engine("constrained", rect=(0, bottom, 1, top - bottom), **pads)
+    figure.set_layout_engine("constrained", rect=inside, **pads)
+
+
+def _write(
+    figure: Figure, legend: Sequence[Entry], columns: int, corner: tuple[float, float]
+) -> None:
+    handles: list[Any] = [entry.handles for entry in legend]
+    side_by_side = {tuple: HandlerTuple(ndivide=None, pad=0.0)}
+    words = [entry.words for entry in legend]
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": corner, "ncols": columns}
+    figure.legend(handles, words, handler_map=side_by_side, **place)
 
 
 def notes_on(table: Table, points: Sequence[Point], spread: Spread | None) -> list[str]:

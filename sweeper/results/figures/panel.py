@@ -15,6 +15,7 @@ from sweeper.results.figures.style import FAINT_INK, plain
 from sweeper.results.figures.ticks import set_scale
 from sweeper.results.quantities import label
 
+_CROWD = 40  # points of one curve, from which on they are small
 _MOST_CATEGORIES = 8
 _SEED_ALPHA = 0.3
 
@@ -47,28 +48,18 @@ class Look:
     def draw(self, axes: Axes, marks: Sequence[Mark]) -> None:
         """Draws the means, their intervals, and every seed as a faint marker."""
         order = 4 if self.above else 3
-        axes.plot(
-            [mark.x for mark in marks], [mark.mean for mark in marks], zorder=order, **self._line()
-        )
-        bars = [[(mark.x, mark.ends[0]), (mark.x, mark.ends[1])] for mark in marks if mark.ends]
-        axes.add_collection(
-            LineCollection(bars, colors=self.colour, linewidths=0.8, zorder=order - 1),
-            autolim=False,
-        )
+        line = self._line()
+        if len(marks) > _CROWD:
+            line |= {"markersize": 2.0, "markeredgewidth": 0.0}
+        axes.plot([mark.x for mark in marks], [mark.mean for mark in marks], zorder=order, **line)
+        bars = [[(mark.x, end) for end in mark.ends] for mark in marks if mark.ends]
+        ends = LineCollection(bars, colors=self.colour, linewidths=0.8, zorder=order - 1)
+        axes.add_collection(ends, autolim=False)
         seeds = [(mark.x, value) for mark in marks if len(mark.seeds) > 1 for value in mark.seeds]
         if seeds:
             xs, ys = zip(*seeds, strict=True)
-            axes.plot(
-                xs,
-                ys,
-                linestyle="none",
-                marker="o",
-                markersize=2.6,
-                zorder=order - 2,
-                color=self.colour,
-                markeredgewidth=0,
-                alpha=_SEED_ALPHA,
-            )
+            faint: dict[str, Any] = {"alpha": _SEED_ALPHA, "markersize": 2.6, "markeredgewidth": 0}
+            axes.plot(xs, ys, "o", color=self.colour, zorder=order - 2, **faint)
 
 
 def prepare(axes: Axes, x: str, y: str, *, letter: str = "") -> None:

@@ -26,7 +26,8 @@ class FakeProcess:
         self.asked.append(question["op"])
         config = question["config"]
         if question["op"] == "data":
-            return {"digest": f"text of {config['data']['source']} {config['data']['root']}"}
+            text = f"text of {config['data']['source']} {config['data']['root']}"
+            return {"digest": text, "prepared": f"{text} for {config['task']['name']}"}
         model, vocabulary = config["model"], config["task"]["vocabulary_size"]
         d, h, ff = model["embedding_size"], model["heads"], model["feedforward_size"]
         if model["head_size"] is None and d % h:
