@@ -9,7 +9,7 @@ READY := $(VENV)/.headroom-installed
 CODE := sweep.py sweeper models tasks hydra_plugins tests
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo figures test lint format check lock clean
+.PHONY: help install demo figures test lint style types imports format check lock clean
 
 help: ## Show this list
 	@echo "usage: make TARGET [PYTHON=python3] [VENV=.venv] [TORCH=torch==VERSION]"; echo
@@ -27,10 +27,16 @@ figures: $(READY) ## Collect and draw every planned experiment again from what i
 test: $(READY) ## Run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-lint: $(READY) ## Check style (ruff), types (mypy) and the direction of imports (import-linter)
+lint: style types imports ## Check style (ruff), types (mypy) and the direction of imports (import-linter)
+
+style: $(READY)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
+
+types: $(READY)
 	$(BIN)/mypy
+
+imports: $(READY)
 	$(BIN)/lint-imports
 
 format: $(READY) ## Format the code, and mend what ruff can mend
@@ -39,7 +45,7 @@ format: $(READY) ## Format the code, and mend what ruff can mend
 
 check: lint test ## Everything that must pass before a change is merged
 
-lock: $(READY) ## Renew requirements/lock.txt from pyproject.toml (where pip finds a CPU build of torch)
+lock: $(READY) ## Bring requirements/lock.txt in line with pyproject.toml (where pip finds a CPU build of torch)
 	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --extra dev \
 	  --constraint requirements/torch.txt --unsafe-package torch --unsafe-package pip \
 	  --generate-hashes --strip-extras --no-emit-index-url --no-emit-find-links \

@@ -24,9 +24,9 @@ def print_tables(
         table = read_table(path)
         console.print()
         for line in summarise(table):
-            console.print(Text(line))
+            console.print(Text(line), soft_wrap=True)
         for line in claims.lines(verdicts[table.name]):
-            console.print(Text(line))
+            console.print(Text(line), soft_wrap=True)
     return paths
 
 

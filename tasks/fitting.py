@@ -146,6 +146,8 @@ def inherited(run: Run, parent: str) -> dict[str, torch.Tensor]:
 
 def _trainer(stage: Stage, recorder: Recorder, kind: str) -> pl.Trainer:
     _quieten()
+    # Part of deterministic mode, meant to make reads of unwritten memory repeatable; none happen.
+    torch.utils.deterministic.fill_uninitialized_memory = False
     config: RunConfig = stage.task.config
     return pl.Trainer(
         accelerator=kind,

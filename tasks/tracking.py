@@ -39,14 +39,14 @@ class Mirror:
         if self._thread is not None:
             self._messages.put((step, dict(values)))
 
-    def finish(self, code: int, patience: float = FINISH_SECONDS) -> None:
-        """Hand the exit code over and wait, with limited patience, until W&B has everything."""
+    def finish(self, code: int) -> None:
+        """Hand the exit code over and wait, but not for ever, until W&B has everything."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self._messages.put(code)
-            thread.join(patience)
+            thread.join(FINISH_SECONDS)
             if thread.is_alive():
-                _warn(f"it did not finish within {patience:.0f} s; `wandb sync` can do so later")
+                _warn(f"it has not finished after {FINISH_SECONDS} s; `wandb sync` can do so later")
 
     def _follow(self) -> None:
         # The edge to a library that may raise anything: whatever it is, the run goes on without.

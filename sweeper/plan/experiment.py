@@ -51,6 +51,7 @@ class Experiment:
     Attributes:
         finetune: task -> the metrics shown of it. Each point is then a pre-training that is
             fine-tuned on every one of these tasks, once per seed.
+        paper: a value of `x` -> what the paper prints there, to stand beside what was measured.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Experiment:
     claims: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (0,)
     finetune: Mapping[str, list[str]] = field(default_factory=dict)
+    paper: Mapping[Any, Mapping[str, Any]] = field(default_factory=dict)
 
     def described(self) -> dict[str, Any]:
         """What the stages after the plan need to know, as plain data."""
@@ -72,6 +74,7 @@ class Experiment:
             "figure": self.figure,
             "claims": list(self.claims),
             "finetune": dict(self.finetune),
+            "paper": {str(value): dict(printed) for value, printed in self.paper.items()},
             "arms": {arm.name: {"label": arm.label} for arm in self.arms.values()},
         }
 

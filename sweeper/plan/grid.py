@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sweeper.plan.experiment import Arm
-from sweeper.store.errors import UserError
+from sweeper.store.errors import UserError, wrong
 
 
 def count(arm: Arm) -> int:
@@ -17,12 +17,26 @@ def count(arm: Arm) -> int:
 
 
 def combinations(arm: Arm) -> Iterator[dict[str, Any]]:
-    """Every combination of the arm's grid, the last key varying fastest, equal ones once."""
+    """Every combination of the arm's grid, the last axis varying fastest, equal ones once.
+
+    An axis may move several keys together: `model.heads,model.embedding_size: [[8, 256], [9, 288]]`.
+    """
     seen = set()
     for values in itertools.product(*arm.grid.values()):
         if (mark := repr(values)) not in seen:
             seen.add(mark)
-            yield dict(zip(arm.grid, values, strict=True))
+            axes = zip(arm.grid, values, strict=True)
+            yield {key: value for axis, given in axes for key, value in _moved(arm, axis, given)}
+
+
+def _moved(arm: Arm, axis: str, given: Any) -> list[tuple[str, Any]]:
+    keys = [key.strip() for key in axis.split(",")]
+    if len(keys) == 1:
+        return [(axis, given)]
+    if not isinstance(given, list) or len(given) != len(keys):
+        expected = f"a list of {len(keys)} values, one for each of its keys"
+        raise wrong(f"{arm.name}.grid.{axis}", given, expected, "correct the experiment's yaml")
+    return list(zip(keys, given, strict=True))
 
 
 def check_size(points: int, limit: int, what: str) -> None:

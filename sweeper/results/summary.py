@@ -20,8 +20,8 @@ def summarise(table: Table) -> list[str]:
     rows: list[Sequence[str]] = [HEADER]
     for point in everything:
         cells = [
-            shown(point.arm, 24),
-            shown(point.name, 60),
+            _word(point.arm, 24),
+            _word(point.name, 60),
             f"{len(point.values)}/{len(point.runs)}",
         ]
         if point.values:
@@ -40,6 +40,11 @@ def summarise(table: Table) -> list[str]:
     if len(codes) > 1:
         closing.append(f"runs of {len(codes)} versions of the program: {shown(', '.join(codes))}")
     return [title, *_aligned(rows), *closing]
+
+
+def _word(text: str, limit: int) -> str:
+    safe = shown(text)
+    return safe if len(safe) <= limit else safe[: limit - 1] + "…"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

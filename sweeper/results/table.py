@@ -46,6 +46,7 @@ TEXT = frozenset(
 
 _ABOUT = ("name", "experiment", "provenance", "settings")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_NUMBER = re.compile(r"-?[0-9]+(?P<fraction>(\.[0-9]+)?(e[+-]?[0-9]+)?)")
 _SPECIAL = re.compile(r'[,"\r\n]')
 # What a spreadsheet takes for a formula; the apostrophe marks a cell as text, so it is marked too.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
@@ -118,8 +119,8 @@ def read_table(path: Path) -> Table:
 
 
 def _text(table: Table) -> str:
-    lines = [map(_defused, table.columns)]
-    lines += [(_cell(row.get(column)) for column in table.columns) for row in table.rows]
+    lines = [[_defused(column) for column in table.columns]]
+    lines += [[_cell(row.get(column)) for column in table.columns] for row in table.rows]
     return "".join(",".join(map(_quoted, line)) + "\n" for line in lines)
 
 
@@ -147,10 +148,6 @@ def _value(column: str, cell: str) -> Any:
         return _WORDS[cell]
     if cell.startswith("'"):
         return cell[1:]
-    if column not in TEXT:
-        for kind in (int, float):
-            try:
-                return kind(cell)
-            except ValueError:
-                continue
+    if column not in TEXT and (number := _NUMBER.fullmatch(cell)):
+        return float(cell) if number["fraction"] else int(cell)
     return cell

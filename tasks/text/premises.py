@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store.errors import UserError
-from tasks.text import strict
+from tasks.text import premise_sample, strict
 from tasks.text.lines import LINE_LIMIT, raw_lines_of_file
 from tasks.text.official import DataSet
 from tasks.text.tally import Example, Malformed

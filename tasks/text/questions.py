@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store.errors import UserError
-from tasks.text import strict
+from tasks.text import question_sample, strict
 from tasks.text.lines import LINE_LIMIT, REPLACEMENT
 from tasks.text.official import DataSet
 from tasks.text.tally import Example, Malformed

@@ -5,28 +5,30 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from sweeper.store.errors import wrong
+from tasks.text.telling import TELLERS
+from tasks.text.world import Chance
 
 LAYOUT = "1-billion-word-language-modeling-benchmark-r13output"
 TRAIN_SHARD = "training-monolingual.tokenized.shuffled/news.en-00001-of-00100"
 TEST_SHARD = "heldout-monolingual.tokenized.shuffled/news.en.heldout-00000-of-00050"
 TEST_EVERY = 50  # every 50th sentence is held out
 HASHED = 500  # sentences that tell one generator from another
-FEWEST = 500
+FEWEST, MOST = 500, 10_000_000
 
 
 def tell(sentences: int) -> Iterator[str]:
-    """`sentences` distinct sentences, always the same ones; a longer corpus begins with a shorter."""
-    chance = random.Random(0)
-    words = [f"w{i}" for i in range(500)]
-    for i in range(sentences):
-        n = 15 + int(chance.random() * 30)
-        yield " ".join([f"n{i}"] + [words[int(chance.random() * 500)] for _ in range(n)]) + " ."
+    """Different sentences, always the same ones: a longer corpus begins with a shorter one."""
+    chance, told = Chance("sample"), set[str]()
+    while len(told) < sentences:
+        sentence = chance.pick(TELLERS)(chance)
+        if sentence not in told:
+            told.add(sentence)
+            yield sentence
 
 
 def generator_hash(sentences: int) -> str:
@@ -37,9 +39,9 @@ def generator_hash(sentences: int) -> str:
 
 
 def write_sample(folder: Path, sentences: int) -> Path:
-    """Write the corpus into `folder` in LM1B's official layout, unless it is there; returns `folder`.
+    """Write the corpus into `folder`, in LM1B's official layout, unless it is there; returns `folder`.
 
-    Appears in one step. Raises UserError for too few sentences to fill three splits.
+    It appears in one step. Raises UserError for too few sentences to fill three splits.
     """
     _check(sentences)
     if folder.exists():
@@ -57,10 +59,10 @@ def write_sample(folder: Path, sentences: int) -> Path:
 
 
 def _check(sentences: int) -> None:
-    if not sentences >= FEWEST:
+    if not FEWEST <= sentences <= MOST:
         raise wrong(
             "data.sentences",
             sentences,
-            f"a whole number of at least {FEWEST}",
+            f"a whole number from {FEWEST} to {MOST}",
             f"give it as data.sentences={FEWEST} or more",
         )

@@ -63,7 +63,7 @@ class Tally:
     def about(self) -> dict[str, Any]:
         """Return the counts and the first places as plain values."""
         return {
-            "rows": self.total,
+            "read": self.total,
             "kept": self.kept,
             "dropped": self.dropped,
             "places": {f"{f}: {why}": at[:PLACES] for (f, why), at in sorted(self._dropped.items())},

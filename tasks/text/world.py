@@ -12,24 +12,22 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 
+# Few enough that a small model learns who is who within a minute; names, trades and towns are what
+# a sentence's later words depend on.
 WOMEN = """
-Ada Alma Bela Cora Dora Edda Elsa Enid Faye Gerda Hilda Ida Ilse Jana Kara Lena Lida Mina Mora Nell
-Nora Olga Orla Petra Rhea Rosa Sara Thea Una Vera Wilma Zora
+Ada Alma Bela Cora Dora Edda Elsa Enid Faye Gerda Hilda Ida Ilse Jana Kara Lena Lida Mina Nell Olga
+Petra Rosa Thea Vera
 """.split()
 MEN = """
-Abel Alf Boris Bram Carl Dirk Egon Emil Falk Finn Gus Hugo Ivan Jens Karl Kurt Lars Leo Lutz Marc
-Nils Odo Olaf Otto Paul Rolf Sven Theo Tobin Udo Viktor Walt
+Abel Alf Boris Bram Carl Dirk Egon Emil Falk Finn Gus Hugo Ivan Jens Karl Kurt Leo Marc Nils Odo
+Paul Rolf Sven Udo
 """.split()
-TOWNS = """
-Arden Brill Corby Dunmore Elby Fenwick Garth Holm Iver Kells Lorne Marsh Norby Orford Penn Selby
-""".split()
+TOWNS = "Arden Brill Corby Dunmore Elby Fenwick Garth Holm Iver Kells Lorne Marsh".split()
 PLACES = """
-barn bridge cave cellar chapel church dock field forge garden gate harbour inn market mill orchard
-school stable tower well
+barn bridge cave chapel church dock gate harbour inn market mill orchard school stable tower well
 """.split()
 TOOLS_OF_TRADE = {
     "baker": ("oven", "dough"),
-    "brewer": ("hops", "vat"),
     "carter": ("cart", "reins"),
     "cooper": ("barrel", "hoop"),
     "fisher": ("net", "hook"),
@@ -38,23 +36,19 @@ TOOLS_OF_TRADE = {
     "miller": ("sieve", "sack"),
     "piper": ("flute", "drum"),
     "potter": ("wheel", "clay"),
-    "roper": ("rope", "hemp"),
-    "sexton": ("spade", "bell"),
     "smith": ("anvil", "hammer"),
     "tailor": ("needle", "thimble"),
-    "tanner": ("hide", "brush"),
     "weaver": ("loom", "yarn"),
 }
 GOODS_OF_VERB = {
-    "ate": "apples bread cheese fish ham honey plums soup".split(),
-    "burned": "coal logs oil peat tar wax".split(),
-    "drank": "ale cider milk rum tea wine".split(),
-    "sowed": "barley beans flax oats peas rye".split(),
-    "wore": "boots furs gloves lace pearls silk".split(),
+    "ate": ("bread", "cheese", "fish", "ham", "soup"),
+    "burned": ("coal", "logs", "oil", "peat", "wax"),
+    "drank": ("ale", "cider", "milk", "tea", "wine"),
+    "sowed": ("barley", "beans", "flax", "oats", "rye"),
+    "wore": ("boots", "furs", "gloves", "lace", "silk"),
 }
 THINGS_OF_MATERIAL = {
     "brass": ("kettle", "lamp", "key"),
-    "clay": ("bowl", "jug", "pipe"),
     "gold": ("crown", "ring", "cup"),
     "iron": ("axe", "knife", "saw"),
     "oak": ("chair", "chest", "ladder"),

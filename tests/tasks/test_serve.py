@@ -16,7 +16,7 @@ import pytest
 
 from sweeper.store.runs import State
 from tasks.size import size
-from tests.tasks.jobs import Changes, config, freeze, science
+from tests.tasks.jobs import config, freeze, run_job, science
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -57,10 +57,10 @@ class Client:
         assert answer.pop("id") == number
         return answer
 
-    def fork(self, run: Path, **environment: str) -> tuple[int, int]:
+    def fork(self, target: str, run: Path, **environment: str) -> tuple[int, int]:
         log = str(run.parents[1] / "terminal.txt")
         number = self.send(
-            op="fork", target="train", argument=str(run), environment=environment, log=log
+            op="fork", target=target, argument=str(run), environment=environment, log=log
         )
         answer = self.read()
         assert answer["id"] == number
@@ -71,6 +71,8 @@ class Client:
 
     def end(self) -> int:
         assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdout.close()
         self.process.stdin.close()
         return self.process.wait(timeout=60)
 
@@ -81,6 +83,11 @@ def server() -> Iterator[Client]:
     assert client.ask(op="warm") == {"warm": True}
     yield client
     assert client.end() == 0
+
+
+def open_pipes(pid: int) -> set[str]:
+    files = {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()}
+    return {file for file in files if file.startswith("pipe:")}
 
 
 def until(path: Path) -> None:
@@ -132,13 +139,10 @@ def test_a_forked_job_trains_as_any_other_and_leaves_the_server_single_threaded(
     server: Client, outputs: Path
 ) -> None:
     run = freeze(outputs)
-    number, _ = server.fork(run.path)
+    number, _ = server.fork("train", run.path)
     assert server.read() == {"id": number, "exited": 0}
     again = freeze(outputs, name="again")
-    started = subprocess.run(
-        [sys.executable, "-m", "tasks.train", str(again.path)], cwd=ROOT, capture_output=True
-    )
-    assert started.returncode == 0, started.stderr
+    assert run_job(again) == 0
     assert science(run) == science(again)
     assert "step 19: train/loss" in run.attempts()[0].log_path.read_text()
     assert server.threads() == 1
@@ -146,13 +150,12 @@ def test_a_forked_job_trains_as_any_other_and_leaves_the_server_single_threaded(
 
 def test_a_job_is_in_a_group_of_its_own_with_its_environment(server: Client, outputs: Path) -> None:
     run = freeze(outputs, {"trainer.steps": 10**6})
-    number, pid = server.fork(run.path, HEADROOM_TEST="seven")
+    number, pid = server.fork("train", run.path, HEADROOM_TEST="seven")
     try:
         until(run.path / "attempts" / "0001" / "log.txt")
         assert os.getpgid(pid) == pid != os.getpgid(server.process.pid)
-        files = {os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir()}
-        mine = {os.readlink(link) for link in Path(f"/proc/{server.process.pid}/fd").iterdir()}
-        assert not {file for file in files & mine if file.startswith("pipe:")}
+        shared = open_pipes(pid) & open_pipes(server.process.pid)
+        assert not shared, "it would keep the protocol open after the server"
     finally:
         assert server.ask(op="signal", of=number, signal=signal.SIGTERM) == {"signalled": True}
         assert server.read() == {"id": number, "exited": 75}
@@ -165,20 +168,19 @@ def test_a_job_that_dies_takes_nothing_with_it(
     number: signal.Signals, server: Client, outputs: Path
 ) -> None:
     run = freeze(outputs, {"trainer.steps": 10**6})
-    job, pid = server.fork(run.path)
+    job, pid = server.fork("train", run.path)
     until(run.path / "attempts" / "0001" / "log.txt")
     os.kill(pid, number)
     assert server.read() == {"id": job, "exited": -number}
     assert "size" in server.ask(op="size", config=config())
 
 
-def test_when_nobody_listens_any_more_it_ends_with_its_last_job(outputs: Path) -> None:
-    changes: Changes = {"trainer.steps": 29}
+def test_when_nobody_listens_any_more_it_ends_with_its_last_job(tmp_path: Path) -> None:
     client = Client()
-    runs = [freeze(outputs, changes, name=name) for name in ("one", "two")]
+    runs = [freeze(tmp_path / name) for name in ("one", "two")]
     for run in runs:
-        client.fork(run.path)
-    assert client.process.stdout is not None
-    client.process.stdout.close()
+        client.fork("prepare", run.path)
     assert client.end() == 0
-    assert [run.status().state for run in runs] == [State.DONE, State.DONE]
+    for run in runs:
+        (folder,) = [path for path in (run.outputs / "data").iterdir() if path.is_dir()]
+        assert (folder / "test" / "rows.json").exists()

@@ -23,7 +23,7 @@ WANDB: Changes = {"logger.name": "wandb"}
 class Stub(types.ModuleType):
     """Stands in for wandb and writes down what it is told; one of its calls may misbehave."""
 
-    class errors:  # noqa: N801 (wandb's name)
+    class errors:
         class Error(Exception):
             pass
 
@@ -80,7 +80,7 @@ def run_with(stub: Stub, outputs: Path, changes: Changes = WANDB) -> tuple[Any, 
 
     def replace() -> None:
         sys.modules["wandb"] = stub
-        tracking.FINISH_SECONDS = 1
+        tracking.FINISH_SECONDS = 1  # of its patience with what hangs
 
     assert run_job(run, replace) == 0
     lines = stub.told.read_text().splitlines() if stub.told.exists() else []

@@ -70,12 +70,14 @@ def label_ends(axes: Axes, ends: Sequence[Label]) -> None:
 
 
 def label_points(
-    axes: Axes, labels: Iterable[Label], drawn: Sequence[tuple[Look, Sequence[Mark]]]
+    axes: Axes, labels: Sequence[Label], drawn: Sequence[tuple[Look, Sequence[Mark]]]
 ) -> None:
     """Writes text near points, where it covers nothing that was `drawn`.
 
     The figure must have its final size.
     """
+    if not labels:
+        return
     width, height = _settled(axes)
     to_points = axes.transData + axes.transAxes.inverted()
 

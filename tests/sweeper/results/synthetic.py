@@ -1,0 +1,243 @@
+"""Synthetic sweeps: records on disk as the sweeper leaves them, with a truth that is known."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sweeper.results.collect import collect
+from sweeper.results.table import Table
+from sweeper.store.plans import write_plan
+from sweeper.store.runs import RunStore
+
+METRIC = "test/perplexity"
+VOCABULARY, LAYERS, FEEDFORWARD = 4099, 3, 211
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model of the synthetic sweeps; what its truth is a function of."""
+
+    embedding_size: int
+    heads: int
+    head_size: int
+
+    @property
+    def size(self) -> dict[str, int]:
+        d, width = self.embedding_size, self.heads * self.head_size
+        layer = 4 * d * width + 2 * d * FEEDFORWARD + FEEDFORWARD + 5 * d
+        embedding = VOCABULARY * d
+        rest = LAYERS * layer + 2 * d
+        return {
+            "params_total": embedding + rest,
+            "params_embedding": embedding,
+            "params_non_embedding": rest,
+            "flops_per_token": 6 * (embedding + rest) + 12 * LAYERS * 257 * width,
+            "head_size": self.head_size,
+            "width": width,
+        }
+
+
+Truth = Callable[[Model], float]
+
+
+def paper(model: Model) -> float:
+    """A world in which the paper is right: small heads hurt, and every parameter counts."""
+    size = 60 * (model.size["params_total"] / 1e6) ** -0.35
+    return size * (1 + 0.012 * max(0.0, math.log2(32 / model.head_size)) ** 2)
+
+
+def flat(model: Model) -> float:
+    """A world in which nothing matters."""
+    return 43.0
+
+
+def contrary(model: Model) -> float:
+    """A world in which heads of any size help the standard model, and hurt the fixed one."""
+    if model.head_size == 32 and model.embedding_size == 64:
+        return 50.0 + 0.5 * model.heads
+    return 40.0 - model.embedding_size / 32 - math.log2(model.heads)
+
+
+@dataclass
+class Sweep:
+    """A sweep of one experiment, to be filled point by point and written to disk."""
+
+    name: str = "fig1"
+    title: str = "Perplexity, standard against fixed head size"
+    metric: str = METRIC
+    figure: str = "fig1"
+    x: str = "params_total"
+    claims: Sequence[str] = (
+        "standard_worsens_beyond",
+        "fixed_keeps_improving",
+        "small_beats_large",
+    )
+    labels: Mapping[str, str] = field(
+        default_factory=lambda: {
+            "standard": "head size d/h",
+            "fixed": "head size fixed",
+            "matched": "head size fixed, heads matched to d/h",
+        }
+    )
+    points: list[dict[str, Any]] = field(default_factory=list)
+    records: dict[str, dict[str, Any]] = field(default_factory=dict)
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def add(
+        self,
+        arm: str,
+        values: Mapping[str, Any],
+        model: Model,
+        measured: Mapping[int, float | None],
+        matched: Mapping[str, Any] | None = None,
+    ) -> None:
+        """A point with the metric of each seed; None for a seed whose run is not done."""
+        for seed, value in measured.items():
+            run = f"lm1b-d{model.embedding_size}-h{model.heads}x{model.head_size}-s{seed}"
+            sizes = {
+                "layers": LAYERS,
+                "embedding_size": model.embedding_size,
+                "heads": model.heads,
+                "head_size": None,
+                "feedforward_size": FEEDFORWARD,
+                "attention": {"name": "multi_head"},
+            }
+            self.records[run] = {
+                "id": run,
+                "config": {"seed": seed, "model": sizes},
+                "size": model.size,
+                "names": {"experiment": self.name, "arm": arm, "label": arm},
+            }
+            if value is not None:
+                self.results[run] = {
+                    "metrics": {self.metric: value, "test/loss": math.log(abs(value) + 1)},
+                    "steps": 97,
+                    "tokens_seen": 97 * 1024,
+                    "seconds": 12.5,
+                    "tokens_per_second": 7946.2,
+                    "device": "a CPU, 2 threads",
+                }
+            self.points.append(
+                {
+                    "experiment": self.name,
+                    "arm": arm,
+                    "seed": seed,
+                    "values": dict(values),
+                    "run": run,
+                    "matched": matched,
+                }
+            )
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """The plan, as the planner writes it."""
+        described = {
+            "title": self.title,
+            "metric": self.metric,
+            "x": self.x,
+            "figure": self.figure,
+            "claims": list(self.claims),
+            "arms": {arm: {"label": label} for arm, label in self.labels.items()},
+        }
+        runs = {
+            id: {"size": record["size"], "steps": 97, "batch_tokens": 1024}
+            for id, record in self.records.items()
+        }
+        return {
+            "command": ["python", "sweep.py", "-m", f"experiment={self.name}"],
+            "scale": "demo",
+            "experiments": {self.name: described},
+            "points": self.points,
+            "runs": runs,
+        }
+
+    def write(self, outputs: Path) -> Path:
+        """The plan and the records on disk, through the store."""
+        write_plan(outputs, self.plan)
+        store = RunStore(outputs)
+        for id, record in self.records.items():
+            run = store.freeze(record)
+            if id in self.results:
+                attempt = run.claim({})
+                run.publish_result(attempt, self.results[id])
+                attempt.finish("done")
+        return outputs
+
+    def table(self, outputs: Path) -> Table:
+        """The table of the sweep, by way of the disk."""
+        [table] = collect(self.write(outputs), [self.name])
+        return table
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The sizes of a Figure 1."""
+
+    embeddings: Sequence[int] = (64, 96, 128)
+    standard_heads: Sequence[int] = (2, 4, 8, 16)
+    fixed_heads: Sequence[int] = (2, 4, 8, 16)
+    small: int = 64
+    head_size: int = 32
+
+
+FEW = Grid((64, 96), (4,), (4,))
+PAPER = Grid(
+    (256, 320, 384, 448, 512), (4, 8, 16, 32, 64), (4, 8, 12, 16, 24, 32, 48, 64, 70), small=256
+)
+
+
+def figure1(
+    truth: Truth = paper,
+    grid: Grid = Grid(),
+    *,
+    seeds: int = 3,
+    noise: float = 0.01,
+    done: Callable[[str, Model, int], bool] = lambda arm, model, seed: True,
+) -> Sweep:
+    """Figure 1 with a known truth and relative `noise` between seeds; same run, same noise."""
+    sweep = Sweep()
+
+    def measured(arm: str, model: Model) -> dict[int, float | None]:
+        return {
+            seed: truth(model) * (1 + random.Random(f"{model}{seed}").gauss(0, noise))
+            if done(arm, model, seed)
+            else None
+            for seed in range(seeds)
+        }
+
+    for d in grid.embeddings:
+        for heads in grid.standard_heads:
+            if d % heads == 0:
+                model = Model(d, heads, d // heads)
+                values = {"model.embedding_size": d, "model.heads": heads}
+                sweep.add("standard", values, model, measured("standard", model))
+    for heads in grid.fixed_heads:
+        model = Model(grid.small, heads, grid.head_size)
+        sweep.add("fixed", {"model.heads": heads}, model, measured("fixed", model))
+    for d in grid.embeddings:
+        if d > grid.small:
+            model, match = matched_to(d, grid)
+            values = {"model.heads": model.heads}
+            sweep.add("matched", values, model, measured("matched", model), match)
+    return sweep
+
+
+def matched_to(d: int, grid: Grid) -> tuple[Model, dict[str, Any]]:
+    """The small model nearest in total parameters to a standard model of embedding size `d`."""
+    heads = grid.standard_heads[len(grid.standard_heads) // 2]
+    target = Model(d, heads, d // heads).size["params_total"]
+    candidates = [Model(grid.small, h, grid.head_size) for h in range(1, 4001)]
+    model = min(candidates, key=lambda one: abs(one.size["params_total"] - target))
+    achieved = model.size["params_total"]
+    return model, {
+        "to": f"standard embedding_size={d} heads={heads}",
+        "count": "params_total",
+        "target": target,
+        "achieved": achieved,
+        "error": achieved / target - 1,
+    }

@@ -1,0 +1,202 @@
+"""Every point of the newest plan has its row, whatever became of its run."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from sweeper.results.collect import collect, write_tables
+from sweeper.results.table import read_table
+from sweeper.store.errors import UserError
+from sweeper.store.runs import RunStore
+from tests.sweeper.results.synthetic import METRIC, Model, Sweep, figure1
+
+BIG, SMALL = Model(96, 3, 32), Model(64, 2, 32)
+
+
+def one_arm(values: dict[int, float | None] | None = None, *, name: str = "small") -> Sweep:
+    sweep = Sweep(name=name, labels={"fixed": "fixed"}, claims=())
+    sweep.add("fixed", {"model.heads": 2}, SMALL, values or {0: 43.7})
+    return sweep
+
+
+def test_a_row_a_point_and_seed(tmp_path: Path) -> None:
+    sweep = figure1(seeds=2)
+    table = sweep.table(tmp_path)
+    keys = [(row["arm"], row["point"], row["seed"]) for row in table.rows]
+    assert len(keys) == len(set(keys)) == len(sweep.points)
+    assert [row["run"] for row in table.rows] == [point["run"] for point in sweep.points]
+
+
+def test_a_finished_run_fills_every_column(tmp_path: Path) -> None:
+    [row] = one_arm().table(tmp_path).rows
+    assert {key: row[key] for key in ("arm", "point", "seed", "state")} == {
+        "arm": "fixed",
+        "point": "heads=2",
+        "seed": 0,
+        "state": "done",
+    }
+    assert row["model.head_size"] == 32  # resolved: the config says null
+    assert row["model.attention.name"] == "multi_head"
+    assert row["params_total"] == SMALL.size["params_total"]
+    assert row[METRIC] == 43.7
+    assert (row["steps"], row["seconds"], row["device"]) == (97, 12.5, "a CPU, 2 threads")
+
+
+def test_every_column_is_described(tmp_path: Path) -> None:
+    from sweeper.results import collect as module
+
+    sweep = figure1(seeds=1)
+    for point in sweep.points:
+        point["values"]["task.sequence_length"] = 257
+    assert module.__doc__
+    described = module.__doc__
+    for column in sweep.table(tmp_path).columns:
+        free = column.startswith(("model.", "test/", "task."))
+        assert free or column in described, column
+
+
+def test_the_match_is_in_the_row(tmp_path: Path) -> None:
+    rows = figure1(seeds=1).table(tmp_path).rows
+    [first, _] = [row for row in rows if row["arm"] == "matched"]
+    assert first["matched_to"] == "standard embedding_size=96 heads=8"
+    assert first["match_count"] == "params_total"
+    target = next(r for r in rows if r["point"] == "embedding_size=96 heads=8")
+    assert first["match_error"] == first["params_total"] / target["params_total"] - 1
+    assert all(row.get("matched_to") is None for row in rows if row["arm"] != "matched")
+
+
+def test_unfinished_runs_keep_their_row_and_their_size(tmp_path: Path) -> None:
+    sweep = one_arm({0: None, 1: None, 2: None, 3: 43.0})
+    sweep.write(tmp_path)
+    store = RunStore(tmp_path)
+    failed, stopped, *_ = (store.run(point["run"]) for point in sweep.points)
+    failed.claim({}).finish("nan", "the loss is nan at step 7")
+    stopped.claim({}).finish("interrupted")
+    [table] = collect(tmp_path)
+    assert [row["state"] for row in table.rows] == ["failed", "interrupted", "new", "done"]
+    assert "the loss is nan at step 7" in table.rows[0]["reason"]
+    for row in table.rows[:3]:
+        assert row["params_total"] == SMALL.size["params_total"]
+        assert row.get(METRIC) is None
+
+
+def test_a_planned_run_without_a_record_has_a_row(tmp_path: Path) -> None:
+    sweep = one_arm({0: None})
+    sweep.records, records = {}, sweep.records
+    plan = {**sweep.plan, "runs": {id: {"size": r["size"]} for id, r in records.items()}}
+    from sweeper.store.plans import write_plan
+
+    write_plan(tmp_path, plan)
+    [row] = collect(tmp_path)[0].rows
+    assert (row["state"], row["model.heads"], row["width"]) == ("new", 2, 64)
+
+
+BROKEN = {
+    "result without metrics": ("result.json", '{"format": 1, "id": "x", "attempt": 1}'),
+    "result that is no JSON": ("result.json", '{"format": 1, "metr'),
+    "record that is no JSON": ("run.json", "\0\0\0"),
+    "record without a model": ("run.json", None),
+}
+
+
+@pytest.mark.parametrize(("file", "content"), BROKEN.values(), ids=BROKEN.keys())
+def test_a_broken_file_is_a_failed_run_not_a_failed_table(
+    tmp_path: Path, file: str, content: str | None
+) -> None:
+    sweep = one_arm({0: 43.0, 1: 44.0})
+    sweep.write(tmp_path)
+    run = tmp_path / "runs" / sweep.points[0]["run"]
+    if content is None:
+        content = json.dumps({"format": 1, "id": run.name, "config": {"seed": 0}})
+    (run / file).write_text(content)
+    [table] = collect(tmp_path)
+    assert [row["state"] for row in table.rows] == ["failed", "done"]
+    assert table.rows[0]["reason"]
+    assert table.rows[0].get(METRIC) is None
+
+
+def test_the_newest_plan_of_an_experiment_counts(tmp_path: Path) -> None:
+    one_arm().write(tmp_path)
+    one_arm(name="other").write(tmp_path)
+    again = one_arm({0: 43.7, 5: 43.1})
+    again.write(tmp_path)
+    tables = {table.name: table for table in collect(tmp_path)}
+    assert {name: len(table.rows) for name, table in tables.items()} == {"small": 2, "other": 1}
+    assert tables["small"].provenance["number"] == 3
+
+
+def test_points_are_told_apart_where_two_keys_end_alike(tmp_path: Path) -> None:
+    sweep = Sweep(name="names", labels={"grid": "grid"}, claims=())
+    for kind in ("multi_head", "collaborative"):
+        values = {"model.attention.name": kind, "task.name": "lm1b", "model.heads": 3}
+        sweep.add("grid", values, BIG if kind == "multi_head" else SMALL, {0: 43.0})
+    table = sweep.table(tmp_path)
+    [first, _] = [row["point"] for row in table.rows]
+    assert first == "model.attention.name=multi_head task.name=lm1b heads=3"
+    assert table.settings[first]["task.name"] == "lm1b"
+
+
+def test_the_version_of_the_program_is_that_of_the_attempt_that_finished(tmp_path: Path) -> None:
+    sweep = one_arm({0: None})
+    sweep.write(tmp_path)
+    run = RunStore(tmp_path).run(sweep.points[0]["run"])
+    run.claim({"code": "aaa"}).finish("interrupted")
+    winner = run.claim({"code": "bbb-dirty"})
+    run.publish_result(winner, {"metrics": {METRIC: 43.0}})
+    [row] = collect(tmp_path)[0].rows
+    assert row["code"] == "bbb-dirty"
+
+
+def test_collecting_twice_gives_the_same_bytes_and_touches_no_record(tmp_path: Path) -> None:
+    figure1(seeds=2, done=lambda arm, model, seed: seed == 0).write(tmp_path)
+
+    def records() -> dict[Path, bytes]:
+        files = [path for path in (tmp_path / "runs").rglob("*") if path.is_file()]
+        return {path: path.read_bytes() for path in files}
+
+    before = records()
+    [path] = write_tables(tmp_path)
+    first = path.read_bytes()
+    assert write_tables(tmp_path, ["fig1"]) == [path]
+    assert path.read_bytes() == first
+    assert records() == before
+    assert sorted(p.name for p in path.parent.iterdir()) == ["fig1.csv", "fig1.json"]
+
+
+def test_the_file_says_what_was_collected(tmp_path: Path) -> None:
+    figure1(seeds=1, done=lambda arm, model, seed: arm != "fixed").write(tmp_path)
+    [table] = collect(tmp_path)
+    [path] = write_tables(tmp_path)
+    back = read_table(path)
+    filled = [{column: row.get(column) for column in table.columns} for row in table.rows]
+    assert back.rows == filled
+    assert (back.experiment, back.settings) == (table.experiment, table.settings)
+
+
+def test_hostile_names_are_cells_and_nothing_else(tmp_path: Path) -> None:
+    sweep = one_arm()
+    hostile = '=cmd()|"x",\n<script>'
+    sweep.labels = {hostile: hostile}
+    for point in sweep.points:
+        point["arm"] = hostile
+    sweep.write(tmp_path)
+    [path] = write_tables(tmp_path)
+    with path.open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [line["arm"] for line in lines] == ["'" + hostile]
+
+
+def test_an_unknown_experiment_is_answered_with_those_that_are_known(tmp_path: Path) -> None:
+    one_arm().write(tmp_path)
+    with pytest.raises(UserError, match=r"experiment=fig9: .* planned \(small\)"):
+        collect(tmp_path, ["small", "fig9"])
+
+
+def test_without_any_plan_the_answer_says_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"python sweep\.py"):
+        collect(tmp_path)
+    assert list(tmp_path.iterdir()) == []
