@@ -40,12 +40,15 @@ def meeting(chance: Chance) -> str:
         met = [f"{person.name} of {person.town}" for person in scene.cast]
     else:
         met = [f"{person.name} the {person.trade}" for person in scene.cast]
-    again = [
-        f"the {person.trade} {person.name}" if by_trade else f"from {person.town} {person.name}"
-        for person in chance.mixed(scene.cast)
-    ]
-    asked = chance.pick(("there were", "they called for", "we saw"))
-    return _sentence(f"{series(met)} met at the {scene.place}", f"{asked} {series(again)}")
+    again = chance.mixed(scene.cast)
+    if by_trade:
+        asked = chance.pick(("there were", "they called for", "we saw"))
+        named = f"{asked} {series([f'the {person.trade} {person.name}' for person in again])}"
+    else:
+        first, *rest = again
+        came = [f"from {person.town} {person.name}" for person in rest]
+        named = series([f"from {first.town} came {first.name}", *came])
+    return _sentence(f"{series(met)} met at the {scene.place}", named)
 
 
 def workshop(chance: Chance) -> str:

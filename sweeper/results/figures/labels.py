@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
 from sweeper.results.figures.panel import Look
@@ -123,9 +124,11 @@ def _filled(low: Places, high: Places) -> Places:
 
 
 def _settled(axes: Axes) -> tuple[float, float]:
-    """The width and height of a panel in points, once the layout has found them."""
+    """The width and height of a panel in points; finds the layout, once, and keeps it."""
     figure = axes.get_figure(root=True)
     assert isinstance(figure, Figure)
-    figure.draw_without_rendering()
+    if isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine):
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
     box = axes.get_window_extent()
     return box.width * 72 / figure.dpi, box.height * 72 / figure.dpi

@@ -1,4 +1,4 @@
-"""Planning: what a command line becomes; a fake model process counts by the closed form."""
+"""Planning: what a command line becomes; the fake model process counts by the closed form."""
 
 from __future__ import annotations
 
@@ -7,56 +7,9 @@ import shutil
 
 import pytest
 
-from sweeper.plan.compose import CONF, Composer
+from sweeper.plan.compose import CONF
 from sweeper.plan.experiment import read_experiment
-from sweeper.plan.planner import Planner
 from sweeper.store.errors import UserError
-
-
-class FakeProcess:
-    """Answers like tasks.serve; sizes by the closed form, data by its config."""
-
-    def __init__(self):
-        self.asked = []
-
-    def ask(self, questions):
-        return [self._answer(question) for question in questions]
-
-    def _answer(self, question):
-        self.asked.append(question["op"])
-        config = question["config"]
-        if question["op"] == "data":
-            text = f"text of {config['data']['source']} {config['data']['root']}"
-            return {"digest": text, "prepared": f"{text} for {config['task']['name']}"}
-        model, vocabulary = config["model"], config["task"]["vocabulary_size"]
-        d, h, ff = model["embedding_size"], model["heads"], model["feedforward_size"]
-        if model["head_size"] is None and d % h:
-            return {"error": f"model.heads={h}: expected a divisor of {d}; choose one."}
-        p = model["head_size"] or d // h
-        total = vocabulary * d + model["layers"] * (4 * d * h * p + 2 * d * ff + ff + 5 * d) + 2 * d
-        return {
-            "size": {
-                "params_total": total,
-                "params_non_embedding": total - vocabulary * d,
-                "flops_per_token": 6 * total,
-                "head_size": p,
-                "width": h * p,
-            }
-        }
-
-
-@pytest.fixture
-def process():
-    return FakeProcess()
-
-
-@pytest.fixture
-def plan(tmp_path, process):
-    def run(*arguments, conf=CONF, max_runs=10_000):
-        planner = Planner(Composer(conf), process, max_runs=max_runs)
-        return planner.plan([*arguments, f"paths.outputs={tmp_path}"])
-
-    return run
 
 
 def test_the_grid_of_the_readme_is_four_runs(plan):

@@ -1,0 +1,92 @@
+"""Every option that conf/ offers, discovered and held to the contract of its group."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from models.attention import variants
+from sweeper.plan.compose import CONF, Composer
+from sweeper.results import checks, figures
+from sweeper.results.named import names
+from tasks.architecture import Architecture
+from tasks.registry import names as registered
+from tasks.task import Task
+
+GROUPS = ("model", "model/attention", "task", "data", "optimizer", "trainer", "logger", "scale")
+
+
+def options(group):
+    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+
+
+EXPERIMENTS = [
+    (path.stem, scale)
+    for path in sorted((CONF / "experiment").glob("*.yaml"))
+    for scale in re.findall(r"^    (\w+):$", path.read_text().split("scales:")[1], re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize(("group", "option"), [(g, o) for g in GROUPS for o in options(g)])
+def test_every_option_composes_and_sets_its_own_section(group, option):
+    config = Composer().base([f"{group}={option}"]).run({})
+    section = group.split("/")[0]
+    if section != "scale":
+        assert config[section]
+
+
+@pytest.mark.parametrize(
+    "path", sorted(CONF.rglob("*.yaml")), ids=lambda p: str(p.relative_to(CONF))
+)
+def test_every_file_begins_with_a_comment_that_says_what_it_is_for(path):
+    lines = [line for line in path.read_text().splitlines() if line != "# @package _global_"]
+    assert lines[0].startswith("# ")
+    assert len(lines[0]) > 20
+
+
+def test_every_attention_variant_has_a_yaml_and_the_other_way_round():
+    assert options("model/attention") == sorted(variants())
+
+
+def test_every_architecture_has_a_yaml_and_the_other_way_round():
+    assert options("model") == registered(Architecture)
+
+
+def test_every_task_has_a_yaml_and_the_other_way_round():
+    assert options("task") == registered(Task)
+
+
+def test_scales_of_tasks_are_scales_and_tasks_that_exist():
+    for name in options("scale/task"):
+        task, _, scale = name.rpartition("_")
+        assert task in options("task")
+        assert scale in options("scale")
+
+
+@pytest.mark.parametrize(("name", "scale"), EXPERIMENTS)
+def test_every_experiment_plans_at_every_scale_it_defines(plan, name, scale):
+    found = plan(f"experiment={name}", f"scale={scale}")
+    experiment = found.experiments[name]
+    assert {point.arm for point in found.points} == set(experiment.arms)
+    assert experiment.figure in names(figures, "draw")
+    assert set(experiment.claims) <= set(names(checks, "check"))
+    for run in found.runs.values():
+        assert run.parent is None or list(found.runs).index(run.parent) < list(found.runs).index(
+            run.id
+        )
+
+
+def test_experiments_that_overlap_share_their_runs(plan):
+    alone = {name: plan(f"experiment={name}").runs for name in ("fig2", "table2a")}
+    together = plan("experiment=fig2,table2a")
+    assert set(alone["table2a"]) < set(alone["fig2"]) == set(together.runs)
+
+
+def test_one_pretraining_serves_every_task_and_every_seed(plan):
+    found = plan("experiment=table1", "seed=0,1,2")
+    children = [run for run in found.runs.values() if run.parent]
+    parents = {run.parent for run in children}
+    assert len(parents) == 3
+    assert len(children) == 3 * 2 * 3
+    assert parents <= set(found.runs)
