@@ -124,7 +124,7 @@ def _prepare(
     for run in left:
         config = plan.runs[run].config
         distinct.setdefault(digest_of([config["data"], config["task"]]), run)
-    backend.warm()
+    backend.warm(plan.runs[left[0]].config["logger"]["name"])
     for run in distinct.values():
         log = plan.outputs / "data" / "prepare.log"
         log.parent.mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,7 @@ from tasks.signals import Interrupted, Interruption
 from tasks.task import Task
 
 KEPT = 2  # checkpoints: the newest, and one in case that is damaged
+HELD = 1000  # losses left on the device at most, however rarely rows are written
 
 
 class Stage(NamedTuple):
@@ -40,8 +41,9 @@ class Recorder(pl.Callback):
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self._earlier: list[float] = []  # losses since the last row that a checkpoint brought back
-        self._losses: list[Tensor] = []
+        self._earlier: list[float] = []  # losses since the last row, in order: those read,
+        self._losses: list[Tensor] = []  # and those still on the device
+        self._timed = 0  # steps since `_since`
         self._validated = 0
         self._since = 0.0
         self.seconds = 0.0
@@ -57,6 +59,9 @@ class Recorder(pl.Callback):
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, *_: Any
     ) -> None:
         self._losses.append(outputs["loss"].detach())
+        self._timed += 1
+        if len(self._losses) == HELD:
+            self._earlier, self._losses = self._read(), []
         step, trained = trainer.global_step, self._stage.task.config.trainer
         if step % trained.log_every == 0 or step == trained.steps:
             self._write_row(step)
@@ -95,11 +100,10 @@ class Recorder(pl.Callback):
     def _write_row(self, step: int) -> None:
         losses, task = self._read(), self._stage.task
         now = time.perf_counter()
-        steps_timed = len(self._losses)
-        self._earlier, self._losses = [], []
-        tokens = task.tokens_seen(step) - task.tokens_seen(step - steps_timed)
+        tokens = task.tokens_seen(step) - task.tokens_seen(step - self._timed)
         elapsed, self._since = now - self._since, now
         self.seconds += elapsed
+        self._earlier, self._losses, self._timed = [], [], 0
         row = {
             "train/loss": math.fsum(losses) / len(losses),
             "learning_rate": task.learning_rate(step),
@@ -145,10 +149,10 @@ class Keeper(pl.Callback):
         self._stage.journal.sync()
         folder = self._stage.attempt.checkpoint_dir
         trainer.save_checkpoint(folder / f"step-{step:08d}.ckpt")
-        own = [path for path in self._stage.run.checkpoints() if path.parent == folder]
-        for path in self._stage.run.checkpoints():
-            # Only what this attempt has replaced by KEPT checkpoints of its own.
-            if len(own) >= KEPT and path.name < own[KEPT - 1].name:
+        everything = self._stage.run.checkpoints()  # highest step first
+        own = [path for path in everything if path.parent == folder]
+        if len(own) >= KEPT:  # only now are those that others left not needed any more
+            for path in everything[everything.index(own[KEPT - 1]) + 1 :]:
                 checkpoint.remove(path)
 
 

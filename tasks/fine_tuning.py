@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 class FineTuningSection(TaskSection):
     """The keys that every fine-tuning task has."""
 
-    tokenizer: Annotated[
-        str | None, given("the name of the parent's prepared data, or null", None)
-    ]
+    tokenizer: Annotated[str | None, given("the name of the parent's prepared data, or null", None)]
     vocabulary_size: Annotated[int, whole(len(BERT_MARKS) + 2, LARGEST_VOCABULARY, 30_522)]
     tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
     sequence_length: Annotated[int, whole(FRAME + 2, 65_536, 128)]
@@ -75,9 +73,9 @@ def inherit(model: nn.Module, weights: Mapping[str, Tensor], parent: str | None)
 
 
 class ExampleRows:
-    """The rows of all splits, as batches of tensors: tokens and types, int64, and real, bool, (B, T).
+    """The rows of all splits as batches: tokens and types, int64, and real, bool, each (B, T).
 
-    `columns` are added to a batch under their own names, each (B,).
+    `columns` are added to a batch under their own names, (B,).
     """
 
     def __init__(self, config: RunConfig, folder: Path, columns: tuple[str, ...]) -> None:

@@ -89,7 +89,7 @@ class Fitting:
     def _model(self, task: Task) -> nn.Module:
         torch.manual_seed(derive(task.config.seed, "weights"))
         model = task.build()
-        if task.config.parent is not None:
+        if task.config.parent is not None and self._resumed is None:
             task.inherit(model, inherited(self._run, task.config.parent))
         if task.config.trainer.compile:
             # One graph serves all blocks, and through the cache all runs of their shape.
@@ -147,7 +147,7 @@ def inherited(run: Run, parent: str) -> dict[str, torch.Tensor]:
 def _trainer(stage: Stage, recorder: Recorder, kind: str) -> pl.Trainer:
     _quieten()
     # Part of deterministic mode, meant to make reads of unwritten memory repeatable; none happen.
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     config: RunConfig = stage.task.config
     return pl.Trainer(
         accelerator=kind,

@@ -35,7 +35,7 @@ def main(argument: str) -> int:
     try:
         run = Run.open(Path(argument))
         prepare(task_of(parse(run.record()["config"])), run.outputs)
-    except UserError as error:
+    except (UserError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -4,7 +4,8 @@ One JSON object a line on stdin and stdout; every request has an "id" and an "op
 
     {"op": "size", "config"}   -> {"id", "size"} or {"id", "error"}
     {"op": "data", "config"}   -> {"id", "digest", "describe", "prepared"} or {"id", "error"}
-    {"op": "warm"}             -> {"id", "warm": true}; what jobs import is imported
+    {"op": "warm", "logger"}   -> {"id", "warm": true}; what jobs import is imported, W&B only
+                                  where "logger" is not "none"
     {"op": "fork", "target": "train" | "prepare", "argument", "environment", "log"}
                                -> {"id", "pid"} at once, {"id", "exited": code} later
     {"op": "signal", "of": id, "signal": number} -> {"id", "signalled": true | false}
@@ -109,9 +110,13 @@ class Server:
         return {"size": size(request["config"])}
 
     def _warm(self, request: Request) -> dict[str, Any]:
+        unused = {"wandb"} if request.get("logger") == "none" else set()
         for name in WARM:
-            if importlib.util.find_spec(name):
+            if name not in unused and importlib.util.find_spec(name):
                 importlib.import_module(name)
+        importlib.import_module(
+            "tasks.machine"
+        ).facts()  # remembered, with the code's state as of now
         return {"warm": True}
 
     def _data(self, request: Request) -> None:

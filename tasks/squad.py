@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from models.cross_entropy import IGNORED
 from models.heads import SpanFinder
@@ -50,7 +50,7 @@ class QuestionsSection(FineTuningSection):
         room = self.sequence_length - FRAME - self.question_length
         if room < 1:
             most = self.sequence_length - FRAME - 1
-            expected = f"at most {most}, so that {path}.sequence_length={self.sequence_length} has room"
+            expected = f"at most {most}, since a row has {path}.sequence_length pieces"
             remedy = f"give it as {path}.question_length={max(most // 2, 1)}"
             yield Problem(f"{path}.question_length", self.question_length, expected, remedy)
 
@@ -58,8 +58,8 @@ class QuestionsSection(FineTuningSection):
 class QuestionAnswering(Task):
     """Finds the first and the last piece of the answer in windows of the paragraph.
 
-    Batches are rows of a question and a window: tokens, types and real, (B, T); start and end, (B,),
-    position 0 where the answer is in another window.
+    Batches are rows of a question and a window: tokens, types and real, (B, T); start and end,
+    (B,), position 0 where the answer is in another window.
     """
 
     Section = QuestionsSection
@@ -128,7 +128,7 @@ class QuestionAnswering(Task):
     def metrics(self, split: str, totals: Mapping[str, float]) -> dict[str, float]:
         return {f"{split}/loss": totals["nats"] / max(totals["windows"], 1)}
 
-    def evaluate(self, model: SpanFinder, split: str, evaluator: Evaluator) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, split: str, evaluator: Evaluator) -> dict[str, float]:
         """Return the official scores of a split, in percent, and keep the predictions."""
         rows = evaluator.run(model, self.batches(split), self._measured)
         totals = {key: float(sum(row[key].double() for row in rows)) for key in ("nats", "windows")}
@@ -146,7 +146,7 @@ class QuestionAnswering(Task):
         """Return the predictions of the last evaluation, as the official evaluator takes them."""
         return {PREDICTIONS: self._predictions}
 
-    def _measured(self, model: SpanFinder, batch: Batch) -> dict[str, Tensor]:
+    def _measured(self, model: Any, batch: Batch) -> dict[str, Tensor]:
         logits_2BT = self.outputs(model, batch)
         kept = {"logits": logits_2BT.cpu(), "real": batch["real"].cpu()}
         return {**_totals(logits_2BT, batch), **kept}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from sweeper.store.errors import wrong
 from tasks import schedule
 from tasks.schema import Section, whole
 
@@ -65,8 +66,17 @@ class Task(ABC):
         """Return the model's outputs: a forward pass with every matrix product of training."""
 
     def inherit(self, model: Any, weights: Mapping[str, Tensor]) -> None:
-        """Give a fresh model the final weights of the run that `parent` names."""
-        model.load_state_dict(dict(weights))
+        """Give a fresh model the final weights of the run that `parent` names.
+
+        Raises:
+            UserError: they do not fit the model.
+        """
+        try:
+            model.load_state_dict(dict(weights))
+        except RuntimeError as error:
+            expected = "a run with the same model and vocabulary"
+            remedy = "give this run its parent's model section"
+            raise wrong("parent", self.config.parent, expected, remedy) from error
 
     # The data
 

@@ -19,7 +19,7 @@ def count(arm: Arm) -> int:
 def combinations(arm: Arm) -> Iterator[dict[str, Any]]:
     """Every combination of the arm's grid, the last axis varying fastest, equal ones once.
 
-    An axis may move several keys together: `model.heads,model.embedding_size: [[8, 256], [9, 288]]`.
+    An axis may move several keys together: `model.heads,model.layers: [[8, 2], [9, 3]]`.
     """
     seen = set()
     for values in itertools.product(*arm.grid.values()):

@@ -1,8 +1,8 @@
 """A table: the tidy rows of one experiment, and what it is on disk.
 
 outputs/tables/<experiment>.csv           the rows; the columns are described in collect.py
-outputs/tables/<experiment>.json          name, title, metric, arms, claims; the plan they are from
-outputs/tables/<experiment>.claims.json   the verdicts (claims/)
+outputs/tables/<experiment>.json          name, title, metric, arms, claims; the plan
+outputs/tables/<experiment>.claims.json   the verdicts (claims.py)
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def stem(name: str) -> str:
     if _PLAIN.fullmatch(name):
         return name
     letters = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:32]
-    return f"{letters or 'experiment'}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{letters or 'experiment'}-{digest[:12]}"
 
 
 def write_table(outputs: Path, table: Table) -> Path:
@@ -140,6 +141,8 @@ def _cell(value: Any) -> str:
 
 
 def _defused(text: str) -> str:
+    # JSON can hold half of a surrogate pair, which no file of text can.
+    text = text.encode("utf-8", "backslashreplace").decode()
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 

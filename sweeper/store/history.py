@@ -23,7 +23,7 @@ def merged_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
     for attempt in reversed(earlier):
         for step, row in _by_step(attempt).items():
             if step <= limit:
-                merged.setdefault(step, row)
+                merged[step] = row | merged.get(step, {})
     return [merged[step] for step in sorted(merged)]
 
 

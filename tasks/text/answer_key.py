@@ -1,7 +1,7 @@
 """What a split of questions is scored with: paragraphs, gold answers, where each piece stands.
 
-Beside the windows of the split lie `questions.json`; `offsets.npy`, (pieces, 2), where each piece of
-each paragraph begins and ends in it; and `paragraphs.npy`, where each paragraph begins among those.
+Beside the windows of the split lie `questions.json`; `offsets.npy`, (pieces, 2), where each piece
+of each paragraph begins and ends in it; `paragraphs.npy`, where each paragraph begins among those.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class AnswerKey:
     def _best(
         self, rows: list[int], scores: list[Scores], length: int, search: Search
     ) -> tuple[int, int] | None:
-        """Return the first and last piece, within the paragraph, of the best span of its windows."""
+        """Return the first and last piece, within the paragraph, of its windows' best span."""
         cut = [Window(*(int(self._windows[k][r]) for k in ("first", "length"))) for r in rows]
         home = homes(cut, length)
         best: Span | None = None

@@ -42,7 +42,7 @@ class Bags(NamedTuple):
 
 
 def majority_accuracy(train: Sequence[int], test: Sequence[int]) -> float:
-    """Return the share of test labels that are the commonest training label, the least of equals."""
+    """Return the share of test labels that are the commonest (of equals the least) of train."""
     commonest = np.bincount(train).argmax()
     return float(np.mean(np.asarray(test) == commonest))
 
@@ -70,9 +70,7 @@ class BagOfWords:
     def _scores(self, bags: Bags) -> NDArray[np.float64]:
         return np.add.reduceat(self._weights[bags.words], bags.starts[:-1], axis=0)
 
-    def _learn(
-        self, bags: Bags, targets: NDArray[np.int64], squares: NDArray[np.float64]
-    ) -> None:
+    def _learn(self, bags: Bags, targets: NDArray[np.int64], squares: NDArray[np.float64]) -> None:
         scores = self._scores(bags)
         chances = np.exp(scores - scores.max(axis=1, keepdims=True))
         chances /= chances.sum(axis=1, keepdims=True)

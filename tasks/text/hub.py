@@ -1,8 +1,8 @@
-"""Text from the Hugging Face hub: the column `text` of a dataset, read with `datasets`."""
+"""Datasets on the Hugging Face hub: their splits, and the lines of the column `text`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sweeper.store.errors import UserError, wrong
@@ -11,8 +11,8 @@ from tasks.text.lines import raw_lines_of_text
 COLUMN = "text"
 
 
-def load_splits(hub: Mapping[str, Any]) -> dict[str, Any]:
-    """The dataset's splits by name; `train` is always among them, each with a column `text`.
+def load_splits(hub: Mapping[str, Any], columns: Sequence[str] = (COLUMN,)) -> dict[str, Any]:
+    """The dataset's splits by name; `train` is always among them, and each has these columns.
 
     hub: path, name and revision, as `datasets.load_dataset` takes them. Raises UserError for a
     dataset that cannot be loaded or has another shape.
@@ -32,8 +32,8 @@ def load_splits(hub: Mapping[str, Any]) -> dict[str, Any]:
     if "train" not in splits:
         raise wrong("data.hub", name, "a dataset with a split train", "choose another")
     for split in splits.values():
-        if COLUMN not in split.column_names:
-            raise wrong("data.hub", name, f"a column {COLUMN}", "choose another dataset")
+        if missing := [column for column in columns if column not in split.column_names]:
+            raise wrong("data.hub", name, f"a column {missing[0]}", "choose another dataset")
     return dict(splits)
 
 

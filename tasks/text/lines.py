@@ -6,8 +6,11 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from sweeper.store.errors import UserError
+
+Item = TypeVar("Item")
 
 LINE_LIMIT = 1_000_000  # bytes; a longer line is no sentence but a file without line ends
 REPLACEMENT = "\ufffd"
@@ -101,8 +104,8 @@ def raw_lines_of_file(path: Path) -> Iterator[bytes | None]:
         raise UserError(f"{path} cannot be read ({error.strerror}); make it readable.") from error
 
 
-def batches(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Lists of `size` lines, the last one shorter, in order."""
-    iterator = iter(lines)
+def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Lists of `size` items, the last one shorter, in order."""
+    iterator = iter(items)
     while batch := list(itertools.islice(iterator, size)):
         yield batch

@@ -30,7 +30,7 @@ def score_files(predictions: Path, dataset: Path) -> dict[str, float]:
         print(f"Evaluation expects v-{VERSION}, but got dataset with v-{version}", file=sys.stderr)
     for question, _ in questions:
         if not isinstance(given.get(question, ""), str):
-            raise UserError(f"{predictions}: the prediction of {shown(question)} is no text; mend it.")
+            raise UserError(f"{predictions}: no text is predicted for {shown(question)}; mend it.")
     try:
         return scoring.score(questions, given, _missing)
     except ValueError as error:
@@ -48,7 +48,7 @@ def _questions(gold: Any, path: Path) -> Iterator[tuple[str, list[str]]]:
                     yield question["id"], answers
     except (KeyError, TypeError) as error:
         why = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise UserError(f"{path} is not in SQuAD v1.1's format ({why}); name another file.") from error
+        raise UserError(f"{path} is no SQuAD v1.1 file ({why}); name another one.") from error
 
 
 def _missing(question: str) -> None:

@@ -36,13 +36,14 @@ def tell(number: int) -> dict[str, Any]:
     if label == "neutral":
         holder = chance.pick(scene.cast)
         held = chance.pick([other for other in THINGS if other != thing])
+    material = MATERIAL_OF_THING[thing]
     return {
         "annotator_labels": [label],
         "genre": "sample",
         "gold_label": label,
         "pairID": f"{number}{label[0]}",
         "promptID": str(number),
-        "sentence1": f"{giver.name} gave the {MATERIAL_OF_THING[thing]} {thing} to {receiver.name}.",
+        "sentence1": f"{giver.name} gave the {material} {thing} to {receiver.name}.",
         "sentence2": f"Now {holder.name} of {holder.town} had the {held}.",
     }
 

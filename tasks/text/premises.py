@@ -135,8 +135,8 @@ def _table_row(header: list[str], line: str) -> Pair | Malformed:
     row = dict(zip(header, cells, strict=False))
     if len(cells) != len(header):
         # One tab too few or too many moves texts and label into each other's columns.
-        absent = header[len(cells) :]
-        short = absent and set(absent) <= set(ANNOTATORS) and "pairID" in row and row.get("promptID")
-        if not short or not row["pairID"].startswith(row["promptID"]):
+        absent, prompt = header[len(cells) :], row.get("promptID")
+        short = absent and set(absent) <= set(ANNOTATORS)
+        if not short or not prompt or not row.get("pairID", "").startswith(prompt):
             return Malformed("wrong number of columns")
     return pair_of(row)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +14,10 @@ from tasks.text.sequences import FORMAT
 from tasks.text.tokenizer import load_tokenizer, save_tokenizer, train_wordpiece
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+    from tokenizers import Encoding, Tokenizer
 
 SPLITS = ("train", "validation", "test")
+CHUNK = 1000  # texts encoded at a time
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,13 @@ def folder_name(kind: str, digest: str, settings: ExampleSettings) -> str:
     """Return the name of the folder that holds these examples in this shape."""
     content = {"format": FORMAT, "digest": digest, **asdict(settings)}
     return f"{kind}-{hashlib.sha256(canonical(content).encode()).hexdigest()[:16]}"
+
+
+def encodings(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[Encoding]:
+    """Yield each text's pieces (`ids`) and where they stand in it (`offsets`), without marks."""
+    for first in range(0, len(texts), CHUNK):
+        chunk = list(texts[first : first + CHUNK])
+        yield from tokenizer.encode_batch(chunk, add_special_tokens=False)
 
 
 def tokenizer_for(

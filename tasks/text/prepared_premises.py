@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from sweeper.store.files import make_directory
 from tasks.text.bag_of_words import BagOfWords, Bags, majority_accuracy
-from tasks.text.lines import batches
 from tasks.text.official import Examples
 from tasks.text.premises import MultiNLI, Pair
-from tasks.text.prepared_examples import SPLITS, ExampleSettings, tokenizer_for
+from tasks.text.prepared_examples import SPLITS, ExampleSettings, encodings, tokenizer_for
 from tasks.text.sequences import ABOUT, FRAME, Marks, write
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-
-CHUNK = 1000  # pairs encoded at a time
 
 
 def prepare(folder: Path, data: Mapping[str, Any], settings: ExampleSettings) -> None:
@@ -58,10 +55,10 @@ def _encoded(
     tokenizer: Tokenizer, pairs: list[Pair], room: int
 ) -> list[tuple[list[int], list[int]]]:
     cut = []
-    for chunk in batches(pairs, CHUNK):
-        premises = tokenizer.encode_batch([p.premise for p in chunk], add_special_tokens=False)
-        hypotheses = tokenizer.encode_batch([p.hypothesis for p in chunk], add_special_tokens=False)
-        cut += [shortened(a.ids, b.ids, room) for a, b in zip(premises, hypotheses, strict=True)]
+    premises = encodings(tokenizer, [pair.premise for pair in pairs])
+    hypotheses = encodings(tokenizer, [pair.hypothesis for pair in pairs])
+    for premise, hypothesis in zip(premises, hypotheses, strict=True):
+        cut.append(shortened(premise.ids, hypothesis.ids, room))
     return cut
 
 
@@ -71,7 +68,5 @@ def _baselines(examples: Examples[Pair]) -> dict[str, float]:
     words = BagOfWords(Bags.of([pair.texts() for pair in train]), labels)
     return {
         "majority_accuracy": majority_accuracy(labels, expected),
-        "bag_of_words_accuracy": words.accuracy(
-            Bags.of([pair.texts() for pair in test]), expected
-        ),
+        "bag_of_words_accuracy": words.accuracy(Bags.of([pair.texts() for pair in test]), expected),
     }

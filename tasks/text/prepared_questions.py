@@ -14,8 +14,7 @@ from sweeper.store.files import make_directory
 from tasks.text import scoring
 from tasks.text.answer_key import write_key
 from tasks.text.bag_of_words import guessed_answer
-from tasks.text.lines import batches
-from tasks.text.prepared_examples import SPLITS, ExampleSettings, tokenizer_for
+from tasks.text.prepared_examples import SPLITS, ExampleSettings, encodings, tokenizer_for
 from tasks.text.questions import Question, SQuAD
 from tasks.text.sequences import ABOUT, FRAME, Marks, write
 from tasks.text.windows import covered, windows
@@ -23,7 +22,6 @@ from tasks.text.windows import covered, windows
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-CHUNK = 1000  # texts encoded at a time
 NOWHERE = -100  # the target of a window of a question whose answer stands nowhere
 OUTSIDE = 0  # the target where the answer is in another window: [CLS], as in BERT
 
@@ -70,13 +68,13 @@ def _write_split(
     make_directory(folder)
     contexts = list(dict.fromkeys(question.context for question in questions))
     paragraphs = dict(zip(contexts, _paragraphs(tokenizer, contexts), strict=True))
-    asked = _ids(tokenizer, [question.question for question in questions])
+    asked = encodings(tokenizer, [question.question for question in questions])
     marks, rows = Marks.of(tokenizer), []
     columns: dict[str, list[int]] = {
         name: [] for name in ("seconds", "question", "first", "length", "start", "end")
     }
-    for number, (question, ids) in enumerate(zip(questions, asked, strict=True)):
-        paragraph, ids = paragraphs[question.context], ids[: settings.question_length]
+    for number, (question, encoding) in enumerate(zip(questions, asked, strict=True)):
+        paragraph, ids = paragraphs[question.context], encoding.ids[: settings.question_length]
         answer = _answer(question, paragraph)
         room, place = settings.sequence_length - FRAME - len(ids), 2 + len(ids)
         for first, length in windows(len(paragraph.pieces), room, settings.stride):
@@ -95,9 +93,7 @@ def _answer(question: Question, paragraph: Paragraph) -> tuple[int, int] | None:
     return covered(paragraph.offsets, question.start, question.start + len(question.text))
 
 
-def _target(
-    answer: tuple[int, int] | None, first: int, length: int, place: int
-) -> tuple[int, int]:
+def _target(answer: tuple[int, int] | None, first: int, length: int, place: int) -> tuple[int, int]:
     """Return the positions of the answer in the row of a window whose text begins at `place`."""
     if answer is None:
         return NOWHERE, NOWHERE
@@ -107,19 +103,10 @@ def _target(
     return place + start - first, place + end - first
 
 
-def _ids(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
-    return [
-        encoding.ids
-        for chunk in batches(texts, CHUNK)
-        for encoding in tokenizer.encode_batch(chunk, add_special_tokens=False)
-    ]
-
-
 def _paragraphs(tokenizer: Tokenizer, contexts: list[str]) -> list[Paragraph]:
     return [
         Paragraph(encoding.ids, np.array(encoding.offsets, np.int64).reshape(-1, 2))
-        for chunk in batches(contexts, CHUNK)
-        for encoding in tokenizer.encode_batch(chunk, add_special_tokens=False)
+        for encoding in encodings(tokenizer, contexts)
     ]
 
 

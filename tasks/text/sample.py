@@ -39,7 +39,7 @@ def generator_hash(sentences: int) -> str:
 
 
 def write_sample(folder: Path, sentences: int) -> Path:
-    """Write the corpus into `folder`, in LM1B's official layout, unless it is there; returns `folder`.
+    """Write the corpus into `folder` in LM1B's layout, unless it is there; returns `folder`.
 
     It appears in one step. Raises UserError for too few sentences to fill three splits.
     """

@@ -39,10 +39,10 @@ class Marks(NamedTuple):
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> Marks:
         """Return [CLS] and [SEP] of a tokenizer; UserError if it has none."""
-        found = [tokenizer.token_to_id(mark) for mark in ("[CLS]", "[SEP]")]
-        if None in found:
-            raise UserError("the tokenizer has no [CLS] or no [SEP]; name a pre-training as parent.")
-        return cls(*found)
+        first, between = (tokenizer.token_to_id(mark) for mark in ("[CLS]", "[SEP]"))
+        if first is None or between is None:
+            raise UserError("the tokenizer has no [CLS] or [SEP]; name a pre-training as parent.")
+        return cls(first, between)
 
     def row(self, first: Sequence[int], second: Sequence[int]) -> list[int]:
         """Return the pieces of a row; it has len(FRAME) more than its texts."""

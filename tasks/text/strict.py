@@ -1,4 +1,4 @@
-"""JSON from untrusted files: what Python's parser lets pass and a data set must not hold is an error."""
+"""JSON from untrusted files: stricter than Python's parser, and one error for all that is wrong."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def load_file(path: Path) -> Any:
 
 
 def decoded(raw: bytes) -> str:
-    """The text of bytes; one that is not UTF-8 becomes half a character, for `printable` to find."""
+    """The text of bytes; what is not UTF-8 becomes half a character, for `printable` to find."""
     return raw.decode(errors="surrogateescape")
 
 

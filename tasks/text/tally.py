@@ -39,7 +39,7 @@ class Tally:
         self._ids: set[str] = set()
 
     def kept_of(self, file: str, rows: Iterable[tuple[str, Kind | Malformed]]) -> Iterator[Kind]:
-        """Yield the good ones of (place in the file, row); of rows with one id the first is kept."""
+        """Yield the good ones of (place in the file, row), of rows with one id the first."""
         for place, row in rows:
             if isinstance(row, Malformed):
                 self._drop(file, place, row.reason)
@@ -66,8 +66,11 @@ class Tally:
             "read": self.total,
             "kept": self.kept,
             "dropped": self.dropped,
-            "places": {f"{f}: {why}": at[:PLACES] for (f, why), at in sorted(self._dropped.items())},
-            "mended": {f"{f}: {why}": count for (f, why), count in sorted(self.mended.items())},
+            "places": {
+                f"{file}: {why}": places[:PLACES]
+                for (file, why), places in sorted(self._dropped.items())
+            },
+            "mended": {f"{file}: {why}": n for (file, why), n in sorted(self.mended.items())},
         }
 
     def warning(self) -> str | None:

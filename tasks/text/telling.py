@@ -30,25 +30,19 @@ SIZES = (3, 3, 3, 4, 4, 4, 5)  # people or things in a sentence
 
 
 def meeting(chance: Chance) -> str:
-    """Who met, then the same people by trade or by town: a fact of the world finds each name."""
+    """Who met, then the same people by trade or town: a fact of the world finds each name."""
     scene = draw_scene(chance, chance.pick(SIZES))
-    by_trade = chance.below(2) == 0
-    told = chance.pick(("name", "name", "other"))
-    if told == "name":
-        met = [person.name for person in scene.cast]
-    elif by_trade:
-        met = [f"{person.name} of {person.town}" for person in scene.cast]
+    ways = chance.mixed((_by_trade, _by_town))
+    if len(scene.cast) == min(SIZES) and chance.below(2) == 0:
+        met, asked = [person.name for person in scene.cast], ways
+    elif chance.below(3):
+        met, asked = [person.name for person in scene.cast], ways[:1]
+    elif ways[0] is _by_trade:
+        met, asked = [f"{person.name} of {person.town}" for person in scene.cast], ways[:1]
     else:
-        met = [f"{person.name} the {person.trade}" for person in scene.cast]
-    again = chance.mixed(scene.cast)
-    if by_trade:
-        asked = chance.pick(("there were", "they called for", "we saw"))
-        named = f"{asked} {series([f'the {person.trade} {person.name}' for person in again])}"
-    else:
-        first, *rest = again
-        came = [f"from {person.town} {person.name}" for person in rest]
-        named = series([f"from {first.town} came {first.name}", *came])
-    return _sentence(f"{series(met)} met at the {scene.place}", named)
+        met, asked = [f"{person.name} the {person.trade}" for person in scene.cast], ways[:1]
+    again = [way(chance, chance.mixed(scene.cast)) for way in asked]
+    return _sentence(f"{series(met)} met at the {scene.place}", *again)
 
 
 def workshop(chance: Chance) -> str:
@@ -145,6 +139,17 @@ TELLERS: tuple[Teller, ...] = (
 )
 
 
+def _by_trade(chance: Chance, people: Sequence[Person]) -> str:
+    asked = chance.pick(("there were", "they called for", "we saw"))
+    return f"{asked} {series([f'the {person.trade} {person.name}' for person in people])}"
+
+
+def _by_town(chance: Chance, people: Sequence[Person]) -> str:
+    first, *rest = people
+    came = [f"from {person.town} {person.name}" for person in rest]
+    return series([f"from {first.town} came {first.name}", *came])
+
+
 def series(parts: Sequence[str]) -> str:
     """`a`, `a and b`, `a , b and c`."""
     *most, last = parts
@@ -157,5 +162,5 @@ def material_with_article(thing: str) -> str:
     return f"{'an' if material[0] in 'aeiou' else 'a'} {material}"
 
 
-def _sentence(stated: str, asked: str) -> str:
-    return f"{stated} ; {asked} ."
+def _sentence(stated: str, *asked: str) -> str:
+    return f"{' ; '.join((stated, *asked))} ."

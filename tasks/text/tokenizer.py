@@ -91,8 +91,8 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     )
     tokenizer.train_from_iterator(texts, trainer)
     tokenizer = _with_added(tokenizer, BERT_MARKS)
-    ends = [(mark, tokenizer.token_to_id(mark)) for mark in ("[SEP]", "[CLS]")]
-    tokenizer.post_processor = BertProcessing(*ends)
+    cls, sep = (BERT_MARKS.index(mark) for mark in ("[CLS]", "[SEP]"))
+    tokenizer.post_processor = BertProcessing(("[SEP]", sep), ("[CLS]", cls))
     return tokenizer
 
 

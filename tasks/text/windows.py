@@ -33,7 +33,8 @@ def windows(length: int, room: int, stride: int) -> list[Window]:
 def homes(cut: Sequence[Window], length: int) -> NDArray[np.int64]:
     """Return, for each piece of the text, (length,), the window where it has the most context.
 
-    That is the first of those in which the shorter side, plus a hundredth of the window, is longest.
+    That is the one with the longest shorter side, plus a hundredth of the window; of equals the
+    first.
     """
     pieces = np.arange(length)
     first = np.array([[window.first] for window in cut])

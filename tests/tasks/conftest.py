@@ -15,23 +15,19 @@ from tasks.prepare import prepare, task_of
 from tests.tasks.jobs import config
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _threads() -> Iterator[None]:
+@pytest.fixture(scope="session")
+def _ready_to_fork() -> Iterator[None]:
+    """One thread, and what jobs import while they run imported before, as the server does it."""
+    for name in ("torch._dynamo", "omegaconf"):
+        importlib.import_module(name)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _imported() -> None:
-    """What jobs import while they run is imported before they are forked, as the server does."""
-    for name in ("torch._dynamo", "omegaconf"):
-        importlib.import_module(name)
-
-
 @pytest.fixture(scope="session")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prepared(_ready_to_fork: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An outputs folder with the prepared data of the small config and no runs."""
     outputs = tmp_path_factory.mktemp("prepared")
     prepare(task_of(parse(config())), outputs)

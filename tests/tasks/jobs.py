@@ -7,6 +7,7 @@ import functools
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,10 @@ def run_job(run: Run, sabotage: Callable[[], None] = lambda: None) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     log = run.outputs / "terminal.txt"
-    pid = os.fork()
+    with warnings.catch_warnings():
+        # Python >= 3.12 warns where threads of other tests' libraries are still about.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
     if pid == 0:
 
         def work() -> int:

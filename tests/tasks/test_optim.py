@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from tasks.config import parse
+from tasks.module import TrainingModule
 from tasks.optim import adamw
 from tasks.prepare import task_of
 from tests.tasks.jobs import Changes, config
@@ -80,3 +81,15 @@ def test_the_first_step_moves_every_weight_by_the_learning_rate() -> None:
     adamw(layer, section).step()
     torch.testing.assert_close(layer.weight, before + section.learning_rate)
     assert math.isclose(section.learning_rate, 0.02)
+
+
+@pytest.mark.parametrize(("largest", "norm"), [(0.5, 0.5), (None, 21.0)], ids=["clipped", "free"])
+def test_gradients_are_clipped_to_their_global_norm(largest: float | None, norm: float) -> None:
+    task = task_of(parse(config({"optimizer.gradient_clip": largest})))
+    model = nn.ParameterList([torch.zeros(9), torch.zeros(4, 3)])
+    for parameter in model:
+        parameter.grad = torch.full_like(parameter, math.sqrt(21))
+    module = TrainingModule(task, model)
+    module.on_before_optimizer_step(torch.optim.SGD(model))
+    found = torch.cat([p.grad.flatten() for p in model if p.grad is not None]).norm()
+    assert float(found) == pytest.approx(norm, rel=1e-4)

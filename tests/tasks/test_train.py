@@ -136,6 +136,12 @@ def test_a_run_may_start_from_the_weights_of_another(done: Run, prepared: Path) 
     assert child.history()[0]["train/loss"] < done.history()[0]["train/loss"] - 1
 
 
+def test_a_parent_of_another_shape_is_refused(done: Run, prepared: Path) -> None:
+    child = freeze(prepared, {"parent": done.id, "model.heads": 2}, name="other-shape")
+    assert run_job(child) == 1
+    assert last_word(child)["message"].startswith("parent=done: expected a run with the same model")
+
+
 @pytest.mark.parametrize("parent", ["unfinished", "../done", "damaged"])
 def test_a_parent_that_is_not_there_whole_is_refused(
     parent: str, done: Run, prepared: Path

@@ -30,9 +30,9 @@ class LocalBackend:
         """How many runs execute at a time."""
         return len(self._environments)
 
-    def warm(self) -> None:
-        """Import what jobs need, once, so that each starts in a moment."""
-        self._process.ask([{"op": "warm"}])
+    def warm(self, logger: str) -> None:
+        """Import what jobs with this logger need, once, so that each starts in a moment."""
+        self._process.ask([{"op": "warm", "logger": logger}])
 
     def start(self, run: Path, slot: int) -> int:
         """Start the job of a frozen record; a handle for it."""

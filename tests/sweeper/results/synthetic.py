@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -172,72 +171,3 @@ class Sweep:
         """The table of the sweep, by way of the disk."""
         [table] = collect(self.write(outputs), [self.name])
         return table
-
-
-@dataclass(frozen=True)
-class Grid:
-    """The sizes of a Figure 1."""
-
-    embeddings: Sequence[int] = (64, 96, 128)
-    standard_heads: Sequence[int] = (2, 4, 8, 16)
-    fixed_heads: Sequence[int] = (2, 4, 8, 16)
-    small: int = 64
-    head_size: int = 32
-
-
-FEW = Grid((64, 96), (4,), (4,))
-PAPER = Grid(
-    (256, 320, 384, 448, 512), (4, 8, 16, 32, 64), (4, 8, 12, 16, 24, 32, 48, 64, 70), small=256
-)
-
-
-def figure1(
-    truth: Truth = paper,
-    grid: Grid = Grid(),
-    *,
-    seeds: int = 3,
-    noise: float = 0.01,
-    done: Callable[[str, Model, int], bool] = lambda arm, model, seed: True,
-) -> Sweep:
-    """Figure 1 with a known truth and relative `noise` between seeds; same run, same noise."""
-    sweep = Sweep()
-
-    def measured(arm: str, model: Model) -> dict[int, float | None]:
-        return {
-            seed: truth(model) * (1 + random.Random(f"{model}{seed}").gauss(0, noise))
-            if done(arm, model, seed)
-            else None
-            for seed in range(seeds)
-        }
-
-    for d in grid.embeddings:
-        for heads in grid.standard_heads:
-            if d % heads == 0:
-                model = Model(d, heads, d // heads)
-                values = {"model.embedding_size": d, "model.heads": heads}
-                sweep.add("standard", values, model, measured("standard", model))
-    for heads in grid.fixed_heads:
-        model = Model(grid.small, heads, grid.head_size)
-        sweep.add("fixed", {"model.heads": heads}, model, measured("fixed", model))
-    for d in grid.embeddings:
-        if d > grid.small:
-            model, match = matched_to(d, grid)
-            values = {"model.heads": model.heads}
-            sweep.add("matched", values, model, measured("matched", model), match)
-    return sweep
-
-
-def matched_to(d: int, grid: Grid) -> tuple[Model, dict[str, Any]]:
-    """The small model nearest in total parameters to a standard model of embedding size `d`."""
-    heads = grid.standard_heads[len(grid.standard_heads) // 2]
-    target = Model(d, heads, d // heads).size["params_total"]
-    candidates = [Model(grid.small, h, grid.head_size) for h in range(1, 4001)]
-    model = min(candidates, key=lambda one: abs(one.size["params_total"] - target))
-    achieved = model.size["params_total"]
-    return model, {
-        "to": f"standard embedding_size={d} heads={heads}",
-        "count": "params_total",
-        "target": target,
-        "achieved": achieved,
-        "error": achieved / target - 1,
-    }

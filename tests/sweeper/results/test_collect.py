@@ -12,7 +12,8 @@ from sweeper.results.collect import collect, write_tables
 from sweeper.results.table import read_table
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
-from tests.sweeper.results.synthetic import METRIC, Model, Sweep, figure1
+from tests.sweeper.results.grids import figure1
+from tests.sweeper.results.synthetic import METRIC, Model, Sweep
 
 BIG, SMALL = Model(96, 3, 32), Model(64, 2, 32)
 

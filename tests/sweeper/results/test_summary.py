@@ -6,7 +6,8 @@ from pathlib import Path
 
 from sweeper.results.quantities import short
 from sweeper.results.summary import summarise
-from tests.sweeper.results.synthetic import FEW, Model, Sweep, figure1
+from tests.sweeper.results.grids import FEW, figure1
+from tests.sweeper.results.synthetic import Model, Sweep
 
 
 def size(heads: int) -> str:

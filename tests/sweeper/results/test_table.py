@@ -48,6 +48,12 @@ def test_words_that_look_like_a_formula_are_marked_as_text(tmp_path: Path, text:
     assert read_table(path).rows == [{"arm": text, "model.name": text}]
 
 
+def test_half_a_letter_does_not_keep_a_table_from_being_written(tmp_path: Path) -> None:
+    assert read_table(write_table(tmp_path, table([{"arm": "\ud800"}]))).rows == [
+        {"arm": "\\ud800"}
+    ]
+
+
 def test_a_negative_number_stays_a_number(tmp_path: Path) -> None:
     path = write_table(tmp_path, table([{"match_error": -0.0017}]))
     assert path.read_text() == "match_error\n-0.0017\n"
@@ -68,7 +74,20 @@ def test_half_a_table_is_an_error_with_a_remedy(tmp_path: Path) -> None:
         read_table(path)
 
 
-NAMES = ["../../x", "/abs", "a/b", "x" * 300, "a\0b", "a\nb", ".hidden", "-rf", "", "b.claims", "é"]
+NAMES = [
+    "../../x",
+    "/abs",
+    "a/b",
+    "x" * 300,
+    "a\0b",
+    "a\nb",
+    ".hidden",
+    "-rf",
+    "",
+    "b.claims",
+    "é",
+    "\ud800",
+]
 
 
 @pytest.mark.parametrize("name", NAMES, ids=repr)

@@ -67,6 +67,20 @@ def test_rows_of_one_step_join(run: Run) -> None:
     assert run.history() == [{"step": 7, "train/loss": 2.0, "validation/loss": 3.0}]
 
 
+def test_a_row_that_a_resumed_attempt_writes_at_the_step_it_resumed_at_joins(run: Run) -> None:
+    """A job stopped in the validation of step 5 resumes from 5 and validates again."""
+    attempt_with(run, 0, range(1, 6), "first")
+    second = run.claim({"resumed_from": 5})
+    with second.metrics() as metrics:
+        metrics.write({"step": 5, "validation/loss": 2.0})
+    assert run.history()[-1] == {
+        "step": 5,
+        "train/loss": 5.0,
+        "by": "first",
+        "validation/loss": 2.0,
+    }
+
+
 def test_a_run_without_attempts_has_no_history(run: Run) -> None:
     assert run.history() == []
     assert run.checkpoints() == []

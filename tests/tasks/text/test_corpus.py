@@ -1,4 +1,4 @@
-"""One reader for three sources: the same splits, the same counts, one sentence for what is wrong."""
+"""One reader for three sources: the same splits and counts, one sentence for what is wrong."""
 
 import sys
 import types
@@ -30,6 +30,10 @@ def sentences(count, start=0):
     return [f"sentence {number} , as it stands ." for number in range(start, start + count)]
 
 
+def everything(splits):
+    return [line for lines in splits.values() for line in lines]
+
+
 def read(data, folder):
     corpus = open_corpus(data, folder)
     counts = {split: Counts() for split in SPLITS}
@@ -39,7 +43,7 @@ def read(data, folder):
 def test_a_folder_is_divided_without_loss_or_overlap(tmp_path):
     root = write(tmp_path, {"b.txt": sentences(3000), "a/c.txt": [*sentences(2000, 3000), "", ""]})
     splits, counts = read(local(root), tmp_path / "unused")
-    assert sorted(sum(splits.values(), [])) == sorted(sentences(5000))
+    assert sorted(everything(splits)) == sorted(sentences(5000))
     assert sum(count.total for count in counts.values()) == 5002
     assert 0.01 < len(splits["test"]) / 5000 < 0.03
     assert 0.005 < len(splits["validation"]) / 5000 < 0.015
@@ -69,7 +73,7 @@ def test_lm1b_held_out_shards_are_the_test_split_and_only_they(tmp_path, officia
 def test_held_out_shards_alone_are_divided_like_any_text(tmp_path):
     root = write(tmp_path, {TEST.rsplit("/")[-1]: sentences(1000)})
     splits, _ = read(local(root), tmp_path / "unused")
-    assert sorted(sum(splits.values(), [])) == sorted(sentences(1000))
+    assert sorted(everything(splits)) == sorted(sentences(1000))
 
 
 @pytest.mark.parametrize("name", ["test.txt", "test/part.txt"])
@@ -92,7 +96,7 @@ def test_only_text_is_read(tmp_path):
     )
     (tmp_path / "loop").symlink_to(tmp_path, target_is_directory=True)
     splits, _ = read(local(tmp_path), tmp_path / "unused")
-    assert sorted(sum(splits.values(), [])) == sorted(sentences(500))
+    assert sorted(everything(splits)) == sorted(sentences(500))
 
 
 def test_damaged_files_are_read_to_the_end_and_counted(tmp_path):
@@ -129,7 +133,7 @@ def test_the_hub_gives_lines_of_its_text_column(tmp_path, monkeypatch, has_test)
         columns["test"] = sentences(3, 500)
     fake_datasets(monkeypatch, {name: {"text": rows} for name, rows in columns.items()})
     splits, counts = read({"source": "hub", "hub": HUB}, tmp_path)
-    texts = sum(splits.values(), [])
+    texts = everything(splits)
     assert {"two", "lines"} < set(texts)
     assert len(texts) == 503 + 3 * has_test
     assert sum(count.total for count in counts.values()) == len(texts) + 1
@@ -182,9 +186,10 @@ def test_the_digest_says_what_the_text_is(tmp_path):
     def made(name, files):
         return digest(local(write(tmp_path / name, files)))
 
-    first = made("one", {"a.txt": sentences(11), "b/c.txt": sentences(7)})
-    assert first == made("two", {"a.txt": sentences(11), "b/c.txt": sentences(7)})
-    assert first == made("with_notes", {"a.txt": sentences(11), "b/c.txt": sentences(7), "x.md": []})
+    text = {"a.txt": sentences(11), "b/c.txt": sentences(7)}
+    first = made("one", text)
+    assert first == made("two", text)
+    assert first == made("with_notes", text | {"x.md": ["no text"]})
     changed = [
         made("content", {"a.txt": sentences(11, 1), "b/c.txt": sentences(7)}),
         made("name", {"d.txt": sentences(11), "b/c.txt": sentences(7)}),
@@ -258,5 +263,6 @@ def test_real_text_is_divided_without_loss(shared_data, tmp_path, folder):
 def test_describing_tells_a_person_what_is_read(tmp_path):
     write(tmp_path, {"a.txt": sentences(11)})
     assert describe(local(tmp_path)) == f"1 text file, 0.0 MB, {tmp_path}"
-    assert describe({"source": "sample", "sentences": 1000}) == "generated sample of 1,000 sentences"
+    sample = {"source": "sample", "sentences": 1000}
+    assert describe(sample) == "generated sample of 1,000 sentences"
     assert describe({"source": "hub", "hub": HUB}).startswith("someone/corpus@abc123")

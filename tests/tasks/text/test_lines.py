@@ -42,8 +42,10 @@ def test_no_damage_raises_or_goes_uncounted(tmp_path, damage):
                 kept.append(line.text)
         assert counts.total == len(BASE) + 1
         assert counts.kept + sum(counts.skipped.values()) == counts.total
-        assert counts.kept == len(kept) == len(BASE) + 1 - (
-            3 if damage in ("empty", "blank", "too_long") else 0
+        assert (
+            counts.kept
+            == len(kept)
+            == len(BASE) + 1 - (3 if damage in ("empty", "blank", "too_long") else 0)
         )
         assert all(text.encode() and "\0" not in text for text in kept)
 

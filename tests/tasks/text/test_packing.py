@@ -58,7 +58,8 @@ def test_packing_loses_and_adds_nothing(lengths):
 @given(st.lists(st.integers(1, 11), min_size=1, max_size=60))
 def test_inputs_and_positions_restart_in_every_segment(lengths):
     rows = expand(pack([a_sentence(n, place) for place, n in enumerate(lengths)], 11))
-    for row in zip(rows["tokens"], rows["targets"], rows["segments"], rows["positions"], strict=True):
+    names = ("tokens", "targets", "segments", "positions")
+    for row in zip(*(rows[name] for name in names), strict=True):
         tokens, targets, segments, positions = row
         for number in range(1, segments.max() + 1):
             inside = segments == number
@@ -92,7 +93,7 @@ def test_a_segment_goes_to_the_first_open_row_that_has_room():
     assert packer.add([51] * 5) is None
     assert packer.add([52] * 7) == [3] * 6
     assert packer.add([53] * 3) is None
-    assert list(packer.rest())[0] == [4] * 6 + [53] * 3
+    assert next(packer.rest()) == [4] * 6 + [53] * 3
 
 
 @pytest.mark.parametrize("length", [23, 251])
