@@ -157,7 +157,9 @@ class Planner:
             more = f" (and {len(faults) - 1} more points like it)" if len(faults) > 1 else ""
             raise UserError(f"{faults[0]}{more}")
         return [
-            replace(d, size=s) for d, s in zip(drafts, sizes, strict=True) if isinstance(s, dict)
+            replace(d, size=s, config=_answered(d.config, s))
+            for d, s in zip(drafts, sizes, strict=True)
+            if isinstance(s, dict)
         ]
 
     def _matched(
@@ -253,6 +255,11 @@ def _point(
     names = {"experiment": experiment.name, "arm": arm, "label": label}
     run = Run(run_id(config), config, size, names)
     return Point(experiment.name, arm, task, seed, draft.values, run.id, draft.matched), run
+
+
+def _answered(config: Mapping[str, Any], size: Size) -> dict[str, Any]:
+    """The config with the head size that `null` stands for: the same model is the same run."""
+    return {**config, "model": {**config["model"], "head_size": size["head_size"]}}
 
 
 def _unmatched(

@@ -32,24 +32,13 @@ def test_equal_points_are_one_run(plan):
     assert len(heads.points) == 2
 
 
-def test_a_run_that_two_experiments_share_is_planned_once(plan):
-    together = plan("experiment=fig1", "model.layers=3")
-    shared = [
-        p
-        for p in together.points
-        if p.arm == "fixed" and p.values["model.heads"] == 2 and p.seed == 0
-    ]
-    twin = [
-        p
-        for p in together.points
-        if p.arm == "standard"
-        and p.seed == 0
-        and p.values == {"model.embedding_size": 32, "model.heads": 2}
-    ]
-    assert len(shared) == len(twin) == 1
-    # The two name the head size differently (16, and null for 32 / 2), so they are two configs.
-    assert shared[0].run != twin[0].run
-    assert len(together.runs) == len({p.run for p in together.points})
+def test_a_model_that_two_arms_share_is_one_run(plan):
+    """Heads of size d/h and heads fixed at that same size are the same model (paper, Figure 3a)."""
+    found = plan("experiment=fig1", "scale=paper", "seed=0")
+    by_point = {(p.arm, *p.values.values()): p.run for p in found.points}
+    assert by_point["standard", 256, 8] == by_point["fixed", 8]
+    assert len(found.runs) == len(found.points) - 1
+    assert found.runs[by_point["fixed", 8]].config["model"]["head_size"] == 32
 
 
 @pytest.mark.parametrize("scale", ["demo", "gpu", "paper"])
