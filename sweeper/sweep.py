@@ -103,7 +103,10 @@ def _freeze(plan: Plan, store: RunStore) -> None:
         {
             "command": sys.argv,
             "scale": plan.scale,
-            "experiments": {name: e.described() for name, e in plan.experiments.items()},
+            "experiments": {
+                name: {**e.described(), "scale": plan.scale, "text": plan.texts[name]}
+                for name, e in plan.experiments.items()
+            },
             "points": [asdict(point) for point in plan.points],
             "runs": {
                 run.id: {"size": run.size, "parent": run.parent} for run in plan.runs.values()

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
+import torch
+from torch import nn
+
 from models.transformer import Encoder
 from tasks.architecture import Architecture
-from tasks.schema import Problem, whole
+from tasks.schema import Problem, number, whole
+
+BERT_RANGE = 0.02  # what models.initialisation.truncated_normal_ draws with
 
 
 class EncoderSection(Architecture):
-    """An encoder's keys: those of every architecture, and how many positions it can tell apart."""
+    """An encoder's keys: those of every architecture, how long its rows are, how it is drawn."""
 
     positions: Annotated[int, whole(1, 65_536, 512)]
+    initializer_range: Annotated[float, number("a number above 0 and at most 1", 0.02, gt=0, le=1)]
 
     def problems(self, path: str) -> Iterator[Problem]:
         yield from super().problems(path)
@@ -23,7 +29,7 @@ class EncoderSection(Architecture):
             yield Problem(key, "false", expected, f"give it as {key}=true")
 
     def build(self, vocabulary_size: int) -> Encoder:
-        return Encoder(
+        encoder = Encoder(
             vocabulary_size=vocabulary_size,
             layers=self.layers,
             embedding_size=self.embedding_size,
@@ -35,3 +41,16 @@ class EncoderSection(Architecture):
             positions=self.positions,
             attention=self.attention.builder(),
         )
+        self.widen(encoder)
+        return encoder
+
+    @torch.no_grad()
+    def widen(self, module: nn.Module) -> None:
+        """Give fresh weights the standard deviation `initializer_range` in place of BERT's.
+
+        BERT's is right for about a thousand embeddings. A layer's outputs grow with the root of
+        their number, so that a tiny encoder's branches would begin far too faint to learn from.
+        """
+        for layer in module.modules():
+            if isinstance(layer, nn.Linear | nn.Embedding):
+                layer.weight.mul_(self.initializer_range / BERT_RANGE)

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from models.cross_entropy import IGNORED
 from models.heads import PretrainingModel
-from models.transformer import Encoder
 from sweeper.store.errors import wrong
 from tasks import schedule
 from tasks.encoder import EncoderSection
@@ -85,9 +84,12 @@ class Pretraining(Task):
         self._text = config.data.model_dump()
 
     def build(self) -> PretrainingModel:
-        encoder = self.config.model.build(self.section.vocabulary_size)
-        assert isinstance(encoder, Encoder)
-        return PretrainingModel(encoder)
+        architecture = self.config.model
+        assert isinstance(architecture, EncoderSection)
+        model = PretrainingModel(architecture.build(self.section.vocabulary_size))
+        for head in (model.pooler, model.masked_tokens, model.next_sentence):
+            architecture.widen(head)
+        return model
 
     def example(self) -> Batch:
         length = self.section.sequence_length

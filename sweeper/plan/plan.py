@@ -74,10 +74,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs of a sweep and the points that use them."""
+    """The runs of a sweep and the points that use them; what text each experiment is about."""
 
     scale: str
     outputs: Path
     experiments: Mapping[str, Experiment]
+    texts: Mapping[str, str]
     points: list[Point]
     runs: Mapping[str, Run]

@@ -48,14 +48,16 @@ class Planner:
         scale = str(template.beside("scale")["name"])
         experiments = self._experiments(typed, template, scale)
         points: list[Point] = []
+        texts: dict[str, str] = {}
         runs: dict[str, Run] = {}
         for experiment in experiments.values():
             for draft in self._drafts(experiment, typed):
+                texts.setdefault(experiment.name, self._data_of(draft.config)["describe"])
                 for point, run in self._runs(experiment, draft, typed):
                     points.append(point)
                     runs.setdefault(run.id, run)
         self._sizes.save()
-        return Plan(scale, self._outputs, experiments, points, runs)
+        return Plan(scale, self._outputs, experiments, texts, points, runs)
 
     def _experiments(
         self, typed: Typed, template: RunTemplate, scale: str
@@ -140,7 +142,7 @@ class Planner:
         return config
 
     def _data_of(self, config: Mapping[str, Any]) -> dict[str, str]:
-        """`digest`: what the text of a config is; `prepared`: the name of its prepared data."""
+        """`digest`: what the text is; `describe`: in words; `prepared`: the name of its arrays."""
         data = {key: value for key, value in config["data"].items() if key != "digest"}
         key = digest_of([data, config["task"]])
         if key not in self._data:

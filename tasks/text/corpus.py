@@ -104,7 +104,8 @@ def describe(data: Mapping[str, Any]) -> str:
         return f"generated sample of {data['sentences']:,} sentences"
     found = _with_content(_local_root(data))
     count = len(found.names)
-    return f"{count} text file{'s' * (count > 1)}, {found.bytes() / 1e6:,.1f} MB, {data['root']}"
+    size = f"{count} text file{'s' * (count > 1)}, {found.bytes() / 1e6:,.1f} MB"
+    return f"{size}, folder {found.root.name}"
 
 
 def _local_root(data: Mapping[str, Any]) -> Path:

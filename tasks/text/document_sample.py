@@ -1,36 +1,34 @@
 """The embedded documents: small stories of the invented world, in BERT's format of documents.
 
-A line is a sentence and a blank line ends a document. In a story people meet, bring things, give
-them away and leave. What a sentence says about them follows from the sentences before it and from
-what is always true of a person or a thing, so that masked words and next sentences can be told.
+A line is a sentence and a blank line ends a document. In a story people meet who have things; they
+give them away, or eat, drink, burn, sow and wear something. Each event is told twice in different
+words, so that whoever relates two sentences can tell a masked word and what comes next. The samples
+that a pre-trained model is fine-tuned on tell the same events in the same sentences.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from sweeper.store.files import make_directory, publish
 from tasks.text.world import (
     GOODS,
     MATERIAL_OF_THING,
     THINGS,
-    TOOLS_OF_TRADE,
     VERB_OF_GOOD,
     Chance,
-    Person,
     Scene,
     draw_scene,
     hand_out,
-    send_off,
 )
 
 FILE = "documents.txt"
 HASHED = 100  # stories that tell one generator from another
 CAST = (2, 3)  # people in a story
-GIFTS = (2, 3, 4)
+EVENTS = (3, 4, 5)
 
 
 def tell(number: int) -> list[str]:
@@ -38,15 +36,13 @@ def tell(number: int) -> list[str]:
     chance = Chance(f"story {number}")
     scene = draw_scene(chance, chance.pick(CAST))
     hand_out(scene, chance, THINGS)
-    send_off(scene, chance)
-    story = [_opening(scene)]
+    *others, last = (person.name for person in scene.cast)
+    story = [f"{', '.join(others)} and {last} met at the {scene.place}."]
     for person in chance.mixed(scene.cast):
         (item,) = scene.holds[person]
-        story.append(f"{person.name} the {person.trade} came from {person.town} {_with(item)}.")
-        story.append(_habit(person, chance))
-    for _ in range(chance.pick(GIFTS)):
-        story += _gift(scene, chance)
-    story += [_ending(scene, person) for person in chance.mixed(scene.cast)]
+        story.append(f"{person.name} of {person.town} had the {MATERIAL_OF_THING[item]} {item}.")
+    for _ in range(chance.pick(EVENTS)):
+        story += _gift(scene, chance) if chance.below(3) else _deed(scene, chance)
     return story
 
 
@@ -70,33 +66,9 @@ def write_sample(folder: Path, sentences: int) -> Path:
     """Write the stories into `folder`, unless they are there; returns `folder`."""
     path = folder / FILE
     if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{FILE}.{os.getpid()}.part")
-        with part.open("w", encoding="utf-8") as file:
-            for story in stories(sentences):
-                file.write("\n".join(story) + "\n\n")
-        part.replace(path)
+        make_directory(folder)
+        publish(path, "".join("\n".join(story) + "\n\n" for story in stories(sentences)))
     return folder
-
-
-def _opening(scene: Scene) -> str:
-    *others, last = (person.name for person in scene.cast)
-    return f"{', '.join(others)} and {last} met at the {scene.place}."
-
-
-def _with(item: str) -> str:
-    article = "an" if item[0] in "aeiou" else "a"
-    return f"with {article} {item} of {MATERIAL_OF_THING[item]}"
-
-
-def _habit(person: Person, chance: Chance) -> str:
-    """Return what somebody did who stays what they are: told by a trade, or by a good."""
-    if chance.below(2):
-        tools = chance.mixed(TOOLS_OF_TRADE[person.trade])
-        left = " and ".join(f"{person.possessive} {tool}" for tool in tools)
-        return f"{person.name} left {left} at home."
-    good = chance.pick(GOODS)
-    return f"{person.name} {VERB_OF_GOOD[good]} {good} there."
 
 
 def _gift(scene: Scene, chance: Chance) -> list[str]:
@@ -105,14 +77,16 @@ def _gift(scene: Scene, chance: Chance) -> list[str]:
     receiver = chance.pick([person for person in scene.cast if person is not giver])
     item = chance.pick(scene.holds[giver])
     scene.give(giver, receiver, item)
-    material = MATERIAL_OF_THING[item]
-    told = [f"{giver.name} gave the {material} {item} to {receiver.name}."]
-    if chance.below(2):
-        told.append(f"Now {receiver.name} of {receiver.town} had the {item}.")
-    return told
+    return [
+        f"{giver.name} gave the {MATERIAL_OF_THING[item]} {item} to {receiver.name}.",
+        f"Now {receiver.name} of {receiver.town} had the {item}.",
+    ]
 
 
-def _ending(scene: Scene, person: Person) -> str:
-    held = [f"the {item}" for item in sorted(scene.holds[person])]
-    taken = " and ".join(held) if held else "nothing"
-    return f"At last {person.name} the {person.trade} took {taken} to {scene.at[person]}."
+def _deed(scene: Scene, chance: Chance) -> list[str]:
+    """Let somebody use up something; returns how that is told."""
+    person, good = chance.pick(scene.cast), chance.pick(GOODS)
+    return [
+        f"{person.name} {VERB_OF_GOOD[good]} {good} there.",
+        f"Then {person.name} of {person.town} spoke of {good}.",
+    ]

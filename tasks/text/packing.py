@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -74,7 +73,8 @@ def pack_split(
     """Encode and pack a split into `folder`; returns what rows.json holds.
 
     Streams: memory does not grow with the corpus. Writes rows.uint16, then rows.json, each under
-    another name first, so that rows.json is there if and only if the rows are complete.
+    another name first, so that rows.json is there if and only if the rows are complete. The caller
+    keeps other processes out of `folder`.
     """
     if tokenizer.get_vocab_size() > LARGEST_VOCABULARY:
         raise UserError(
@@ -140,4 +140,4 @@ def _append(file: BinaryIO, rows: list[list[int]], sequence_length: int) -> int:
 
 
 def _part(path: Path) -> Path:
-    return path.with_name(f"{path.name}.{os.getpid()}.part")
+    return path.with_name(f"{path.name}.part")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,12 +40,13 @@ def generator_hash(sentences: int) -> str:
 def write_sample(folder: Path, sentences: int) -> Path:
     """Write the corpus into `folder` in LM1B's layout, unless it is there; returns `folder`.
 
-    It appears in one step. Raises UserError for too few sentences to fill three splits.
+    It appears in one step; the caller keeps other processes out. Raises UserError for fewer
+    sentences than three splits need, and for more than a disk should take.
     """
     _check(sentences)
     if folder.exists():
         return folder
-    part = folder.with_name(f"{folder.name}.{os.getpid()}.part")
+    part = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     shards = [part / LAYOUT / name for name in (TRAIN_SHARD, TEST_SHARD)]
     for shard in shards:
@@ -64,5 +64,5 @@ def _check(sentences: int) -> None:
             "data.sentences",
             sentences,
             f"a whole number from {FEWEST} to {MOST}",
-            f"give it as data.sentences={FEWEST} or more",
+            "give it as data.sentences=40000",
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -113,7 +112,7 @@ def save_tokenizer(tokenizer: Tokenizer, path: Path) -> str:
     content = tokenizer.to_str().encode()
     sha256 = hashlib.sha256(content).hexdigest()
     for target, value in ((_sidecar(path), f"{sha256}\n".encode()), (path, content)):
-        part = target.with_name(f"{target.name}.{os.getpid()}.part")
+        part = target.with_name(f"{target.name}.part")
         part.write_bytes(value)
         part.replace(target)
     return sha256

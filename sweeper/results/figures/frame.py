@@ -87,7 +87,14 @@ def _write(
 
 def notes_on(table: Table, points: Sequence[Point], spread: Spread | None) -> list[str]:
     """What a reader must know: what the marks are, how well sizes match, what is missing."""
-    return [*_marks(points, spread), *_matches(table), *_versions(table), *_missing(table)]
+    about = [*_marks(points, spread), *_matches(table), *_versions(table), *_missing(table)]
+    return [*_origin(table), *about]
+
+
+def _origin(table: Table) -> list[str]:
+    """A result on some text is a result on that text."""
+    text, scale = table.experiment.get("text"), table.experiment.get("scale")
+    return [f"Text: {plain(str(text), 200)}; {plain(str(scale), 40)} scale."] if text else []
 
 
 def _marks(points: Sequence[Point], spread: Spread | None) -> list[str]:

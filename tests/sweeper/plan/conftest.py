@@ -22,7 +22,11 @@ class FakeProcess:
         config = question["config"]
         if question["op"] == "data":
             text = f"text of {config['data']['source']} {config['data']['root']}"
-            return {"digest": text, "prepared": f"{text} for {config['task']['name']}"}
+            return {
+                "digest": text,
+                "describe": text,
+                "prepared": f"{text} for {config['task']['name']}",
+            }
         model, vocabulary = config["model"], config["task"]["vocabulary_size"]
         d, h, ff = model["embedding_size"], model["heads"], model["feedforward_size"]
         if model["head_size"] is None and d % h:
