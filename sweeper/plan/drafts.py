@@ -1,0 +1,187 @@
+"""Drafts: the points of an experiment before their seeds, each with its config, size and match.
+
+A draft is validated by building its model, so whatever is wrong with a grid is said before anything
+starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sweeper.model_process import ModelProcess
+from sweeper.plan import grid
+from sweeper.plan.compose import Composer, RunTemplate, Typed
+from sweeper.plan.experiment import Arm, Experiment
+from sweeper.plan.identity import digest_of
+from sweeper.plan.match import Solution, solve
+from sweeper.plan.plan import Draft, Matched
+from sweeper.plan.sizes import Invalid, Size, Sizes
+from sweeper.plan.where import holds
+from sweeper.store.errors import UserError
+
+
+class Texts:
+    """What the text of a config is, asked of the model process once for each."""
+
+    def __init__(self, process: ModelProcess) -> None:
+        self._process = process
+        self._known: dict[str, dict[str, str]] = {}
+
+    def of(self, config: Mapping[str, Any]) -> dict[str, str]:
+        """`digest`: what the text is; `describe`: in words; `prepared`: the name of its arrays.
+
+        Raises:
+            UserError: the text is not there.
+        """
+        data = {key: value for key, value in config["data"].items() if key != "digest"}
+        key = digest_of([data, config["task"]])
+        if key not in self._known:
+            [answer] = self._process.ask([{"op": "data", "config": config}])
+            if "error" in answer:
+                raise UserError(answer["error"])
+            self._known[key] = answer
+        return self._known[key]
+
+
+class Drafts:
+    """Makes the drafts of one command line."""
+
+    def __init__(self, composer: Composer, typed: Typed, texts: Texts, sizes: Sizes) -> None:
+        self._composer = composer
+        self._typed = typed
+        self._texts = texts
+        self._sizes = sizes
+
+    def of(self, experiment: Experiment) -> Iterator[Draft]:
+        """Every draft of an experiment, sized; matched arms after the arms they are matched to.
+
+        Raises:
+            UserError: a config that no run can have, a target out of reach, an arm without points.
+        """
+        done: dict[str, list[Draft]] = {}
+        for arm in experiment.arms.values():
+            if not arm.match:
+                drafts = [
+                    draft
+                    for values in grid.combinations(arm)
+                    if holds(arm.where, (draft := self._draft(experiment, arm, values)).config)
+                ]
+                done[arm.name] = self.sized(drafts)
+        for arm in experiment.arms.values():
+            if arm.match:
+                done[arm.name] = self._matched(experiment, arm, done)
+        for arm in experiment.arms.values():
+            if not done[arm.name]:
+                raise UserError(
+                    f"arm {arm.name} of {experiment.name} has no points; "
+                    f"its grid and `where: {arm.where}` leave none."
+                )
+            yield from done[arm.name]
+
+    def template(self, experiment: Experiment, groups: Mapping[str, Any]) -> RunTemplate:
+        """The config that runs of one experiment and choice of yaml files have in common."""
+        named = experiment.name in self._typed.experiments
+        chosen = [f"experiment={experiment.name}"] if named else []
+        own = [text for key, text in self._typed.fixed.items() if key not in groups]
+        return self._composer.base([*chosen, *(f"{k}={v}" for k, v in groups.items()), *own])
+
+    def _draft(self, experiment: Experiment, arm: Arm, values: Mapping[str, Any]) -> Draft:
+        everything = {**arm.set, **values}
+        groups = {k: v for k, v in everything.items() if self._composer.is_group(k)}
+        plain = {k.lstrip("+"): v for k, v in everything.items() if k not in groups}
+        config = self.template(experiment, groups).run(plain)
+        return Draft(arm, values, self.with_data(config))
+
+    def with_data(self, config: dict[str, Any]) -> dict[str, Any]:
+        """The config with `data.digest` saying what its text is.
+
+        A folder of local data may hold one folder per task; then each task reads its own.
+        """
+        data, task = config["data"], config["task"]["name"]
+        if data.get("root"):
+            root = Path(data["root"]).expanduser().absolute()
+            data["root"] = str(root / task if (root / task).is_dir() else root)
+        data["digest"] = self._texts.of(config)["digest"]
+        return config
+
+    def sized(self, drafts: list[Draft]) -> list[Draft]:
+        """The drafts with their sizes; UserError if one of them can have none."""
+        sizes = self._sizes.of([draft.config for draft in drafts])
+        faults = [size for size in sizes if isinstance(size, Invalid)]
+        if faults:
+            more = f" (and {len(faults) - 1} more points like it)" if len(faults) > 1 else ""
+            raise UserError(f"{faults[0]}{more}")
+        return [
+            replace(d, size=s, config=_answered(d.config, s))
+            for d, s in zip(drafts, sizes, strict=True)
+            if isinstance(s, dict)
+        ]
+
+    def _matched(
+        self, experiment: Experiment, arm: Arm, done: Mapping[str, list[Draft]]
+    ) -> list[Draft]:
+        match = arm.match
+        assert match is not None
+        if isinstance(match.to, int):
+            targets = [(f"{match.to:,}", match.to)]
+        else:
+            targets = [
+                (f"{match.to} {grid.shown(d.values)}", d.size[match.count])
+                for d in done[match.to]
+                if holds(match.where, d.config)
+            ]
+        drafts = []
+        for values in grid.combinations(arm):
+            start = self._draft(experiment, arm, values)
+            if holds(arm.where, start.config):
+                drafts += [
+                    self._solved(experiment, start, label, target) for label, target in targets
+                ]
+        return self.sized(drafts)
+
+    def _solved(self, experiment: Experiment, start: Draft, label: str, target: int) -> Draft:
+        match = start.arm.match
+        assert match is not None
+        template = RunTemplate(start.config)
+
+        def count(value: int) -> int | None:
+            [size] = self._sizes.of([template.run({match.solve: value})])
+            return None if isinstance(size, Invalid) else size[match.count]
+
+        step = match.multiple_of
+        if isinstance(step, str):
+            section, _, key = step.partition(".")
+            step = int(start.config[section][key])
+        where = f"{experiment.name}, arm {start.arm.name}"
+        try:
+            solution = solve(count, target, step=step)
+        except UserError as problem:
+            raise UserError(f"{where}: {match.solve} cannot be solved for: {problem}.") from None
+        if abs(solution.error) > match.tolerance:
+            raise _unmatched(where, match.solve, match.count, match.tolerance, label, solution)
+        matched = Matched(label, match.count, target, solution.achieved, solution.error)
+        values = {**start.values, match.solve: solution.value}
+        return replace(
+            start,
+            values=values,
+            matched=matched,
+            config=template.run({match.solve: solution.value}),
+        )
+
+
+def _answered(config: Mapping[str, Any], size: Size) -> dict[str, Any]:
+    """The config with the head size that `null` stands for: the same model is the same run."""
+    return {**config, "model": {**config["model"], "head_size": size["head_size"]}}
+
+
+def _unmatched(
+    where: str, key: str, count: str, tolerance: float, label: str, nearest: Solution
+) -> UserError:
+    return UserError(
+        f"{where}: no {key} brings {count} within {tolerance:.2%} of {nearest.target:,} ({label}); "
+        f"the nearest is {key}={nearest.value} with {nearest.achieved:,} ({nearest.error:+.2%}); "
+        "widen match.tolerance or choose another target."
+    )
