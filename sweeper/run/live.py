@@ -83,7 +83,8 @@ class LiveTable:
             took = "" if seconds is None else f"  {clock(seconds)}"
             line = Text(f"{place} done     {shown.label}{told}{took}", style="green")
         elif entry.phase in (Phase.FAILED, Phase.BLOCKED):
-            line = Text(f"{place} {entry.phase:8} {shown.label}  {entry.reason}", style="red")
+            word, style = ("stopped", "yellow") if schedule.stopping else (entry.phase, "red")
+            line = Text(f"{place} {word:8} {shown.label}  {entry.reason}", style=style)
         elif entry.phase is Phase.WAITING:
             line = Text(f"{place} again    {shown.label}  {entry.reason}", style="yellow")
         elif self._live:
