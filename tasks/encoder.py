@@ -10,7 +10,7 @@ from torch import nn
 
 from models.transformer import Encoder
 from tasks.architecture import Architecture
-from tasks.schema import Problem, number, whole
+from tasks.schema import Problem, given, whole
 
 BERT_RANGE = 0.02  # what models.initialisation.truncated_normal_ draws with
 
@@ -19,7 +19,7 @@ class EncoderSection(Architecture):
     """An encoder's keys: those of every architecture, how long its rows are, how it is drawn."""
 
     positions: Annotated[int, whole(1, 65_536, 512)]
-    initializer_range: Annotated[float, number("a number above 0 and at most 1", 0.02, gt=0, le=1)]
+    initializer_range: Annotated[float, given("a number above 0 and at most 1", 0.02, gt=0, le=1)]
 
     def problems(self, path: str) -> Iterator[Problem]:
         yield from super().problems(path)

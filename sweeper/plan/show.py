@@ -69,6 +69,7 @@ def print_cost(
 def _table(points: list[Point], plan: Plan, statuses: Mapping[str, Status]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("arm", no_wrap=True)
+    table.add_column("task", no_wrap=True)
     table.add_column("point", no_wrap=True)
     for column in ("params", "non-emb.", "FLOPs/token"):
         table.add_column(column, justify="right", no_wrap=True)
@@ -83,6 +84,7 @@ def _table(points: list[Point], plan: Plan, statuses: Mapping[str, Status]) -> T
         matched = first.matched
         table.add_row(
             first.arm,
+            first.task,
             shown(first.values) or "as configured",
             millions(size["params_total"]),
             millions(size["params_non_embedding"]),
@@ -110,7 +112,7 @@ def _state(
 
 
 def millions(number: float) -> str:
-    """4 significant digits and a unit: 29.38M, 812.0k."""
+    """A number with its unit: 29.38M, 812.00k."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if number >= size:
             return f"{number / size:.2f}{unit}"
