@@ -4,12 +4,14 @@ A row is one (arm, point, seed) of the newest plan that has the experiment, whet
 or not; a run that several arms use has a row in each. Columns, in this order:
 
     experiment, arm, point       names; the point in words, for example "heads=8 head_size=32"
+    task                         what the run learns, where the plan or its record says so
     seed                         of initial weights, data order and dropout
     model.*                      the model as it was built, under its config keys; model.head_size
                                  is the size even where the config leaves it to the other keys
     other config keys            that the plan varies, for example task.sequence_length
     params_total, params_embedding, params_non_embedding
-                                 numbers of trainable parameters
+                                 numbers of trainable parameters; of a fine-tuned model those of
+                                 its pre-training, heads included, which are what papers print
     flops_per_token              training FLOPs per position, 3 x those of the forward pass
     width                        heads x head_size: keys, and values, one layer has per position
     matched_to                   what the point was given the size of, in words; empty if of nothing
@@ -34,7 +36,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sweeper.results.printed import is_printed
 from sweeper.results.table import Table, write_table
+from sweeper.results.typeset import write_printed
 from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.files import canonical
 from sweeper.store.plans import plans
@@ -48,7 +52,7 @@ _SIZES = (
     "width",
 )
 _RESULT = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
-_COLUMNS_BEFORE = ("experiment", "arm", "point", "seed")
+_COLUMNS_BEFORE = ("experiment", "arm", "point", "task", "seed")
 _COLUMNS_MATCH = ("matched_to", "match_count", "match_error", "steps", "tokens_seen")
 _COLUMNS_AFTER = ("seconds", "tokens_per_second", "device", "code", "state", "reason", "run")
 
@@ -61,7 +65,11 @@ def write_tables(outputs: Path, experiments: Sequence[str] | None = None) -> lis
     Raises:
         UserError: an experiment was never planned, or a plan cannot be read.
     """
-    return [write_table(outputs, table) for table in collect(outputs, experiments)]
+    tables = collect(outputs, experiments)
+    for table in tables:
+        if is_printed(table):
+            write_printed(outputs, table)
+    return [write_table(outputs, table) for table in tables]
 
 
 def collect(outputs: Path, experiments: Sequence[str] | None = None) -> list[Table]:
@@ -97,6 +105,8 @@ def _cells(run: Run) -> dict[str, Any]:
         return cells
     try:
         record, result = run.record(), run.result()
+        if "task" in record["config"]:
+            cells["task"] = record["config"]["task"]["name"]
         cells |= {f"model.{key}": value for key, value in _leaves(record["config"]["model"])}
         if result is not None:
             cells |= {field: result.get(field) for field in _RESULT}
@@ -121,9 +131,10 @@ def _table(name: str, plan: Mapping[str, Any], runs: _Runs) -> Table:
     words = partial(_in_words, keys=swept)
     rows = [
         {
+            "task": point.get("task"),
             **{key: value for key, value in point["values"].items() if key != "seed"},
             **runs.cells(point["run"]),
-            **_size(plan["runs"].get(point["run"], {}).get("size", {})),
+            **_size(point["run"], plan["runs"]),
             **_match(point.get("matched")),
             "experiment": name,
             "arm": point["arm"],
@@ -138,7 +149,11 @@ def _table(name: str, plan: Mapping[str, Any], runs: _Runs) -> Table:
     return Table(name, plan["experiments"][name], provenance, settings, columns, rows)
 
 
-def _size(size: Mapping[str, Any]) -> dict[str, Any]:
+def _size(id: str, runs: Mapping[str, Any]) -> dict[str, Any]:
+    planned = runs.get(id, {})
+    size = planned.get("size", {})
+    parent = runs.get(planned.get("parent"), {}).get("size", {})
+    size = {**size, **{key: parent[key] for key in parent if key.startswith("params_")}}
     cells = {key: size[key] for key in _SIZES if key in size}
     if "head_size" in size:
         cells["model.head_size"] = size["head_size"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from sweeper.results.quantities import number
 from sweeper.results.statistics import Estimate, Spread, estimate, pooled
-from sweeper.results.table import Table
+from sweeper.results.table import Row, Table
 
 
 @dataclass
@@ -40,10 +40,22 @@ class Point:
         return estimate(list(self.values.values()), spread)
 
 
+def rows_of(table: Table, metric: str) -> list[Row]:
+    """The rows of runs that measure `metric`: all, unless some are fine-tuned from others.
+
+    Then they are those of the tasks that the metric is of, or the pre-training's if of none.
+    """
+    finetune = table.experiment.get("finetune") or {}
+    owners = {task for task, metrics in finetune.items() if metric in metrics}
+    if owners:
+        return [row for row in table.rows if row.get("task") in owners]
+    return [row for row in table.rows if row.get("task") not in finetune]
+
+
 def points(table: Table, metric: str, arms: Collection[str] | None = None) -> list[Point]:
     """The points of `arms` (all if None), in the order of the plan."""
     found: dict[tuple[str, str], Point] = {}
-    for row in table.rows:
+    for row in rows_of(table, metric):
         key = (str(row["arm"]), str(row["point"]))
         if arms is not None and key[0] not in arms:
             continue
@@ -72,13 +84,32 @@ def versions(table: Table) -> list[str]:
 
 def missing(table: Table, metric: str, arms: Collection[str] | None = None) -> tuple[str, int, int]:
     """Why runs lack the metric ("2 failed, 1 running"), how many do, of how many."""
+    rows = [row for row in rows_of(table, metric) if arms is None or row["arm"] in arms]
+    return _lacking((row, number(row.get(metric)) is None) for row in rows)
+
+
+def unfinished(table: Table) -> tuple[str, int, int]:
+    """The same of all that the experiment shows, and of the runs that it is fine-tuned from."""
+    finetune: Mapping[str, list[str]] = table.experiment.get("finetune") or {}
+    if not finetune:
+        return missing(table, table.metric)
+
+    def lacks(row: Row) -> bool:
+        wanted = finetune.get(str(row.get("task")))
+        if wanted is None:
+            return str(row["state"]) != "done"
+        return any(number(row.get(metric)) is None for metric in wanted)
+
+    return _lacking((row, lacks(row)) for row in table.rows)
+
+
+def _lacking(rows: Iterable[tuple[Row, bool]]) -> tuple[str, int, int]:
     without: dict[str, str] = {}
     all_runs = set()
-    for row in table.rows:
-        if arms is None or row["arm"] in arms:
-            all_runs.add(row["run"])
-            if number(row.get(metric)) is None:
-                without[row["run"]] = str(row["state"])
+    for row, lacks in rows:
+        all_runs.add(row["run"])
+        if lacks:
+            without[row["run"]] = str(row["state"])
     # A finished run without the metric trained another task, or measured nan.
     words = {"done": "done without it", "new": "not started"}
     counts = Counter(words.get(state, state) for state in without.values())

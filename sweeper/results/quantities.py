@@ -21,6 +21,9 @@ LABELS = {
     "test/loss": "test loss (nats per subword)",
     "test/perplexity": "test perplexity per subword",
     "test/perplexity_per_word": "test perplexity per word",
+    "test/f1": "F1",
+    "test/exact_match": "exact match",
+    "test/accuracy": "accuracy (%)",
 }
 
 # By the last part of a metric's name: -1 if lower is better, 1 if higher is.
@@ -30,7 +33,7 @@ DIRECTIONS = {
     "perplexity_per_word": -1,
     "accuracy": 1,
     "f1": 1,
-    "em": 1,
+    "exact_match": 1,
 }
 
 _UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -53,6 +56,11 @@ def direction(metric: str) -> int:
         known = ", ".join(DIRECTIONS)
         remedy = "judge the experiment on another metric or add it to DIRECTIONS"
         raise wrong("metric", metric, f"a name that ends in one of {known}", remedy) from None
+
+
+def factor(metric: str) -> int:
+    """What `metric` is multiplied by to be shown: an accuracy is stored as a fraction."""
+    return 100 if metric.endswith("accuracy") else 1
 
 
 def number(value: Any) -> float | None:

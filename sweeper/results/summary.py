@@ -1,13 +1,15 @@
-"""A table in the terminal: one aligned line a point."""
+"""A table in the terminal: one aligned line a point, or as a paper prints it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from sweeper.results.points import missing, points, versions
+from sweeper.results.printed import is_printed, printed
 from sweeper.results.quantities import label, number, short
 from sweeper.results.statistics import mean, sd
 from sweeper.results.table import Table
+from sweeper.results.typeset import as_text
 from sweeper.store.errors import shown
 
 HEADER = ("arm", "point", "seeds", "mean", "sd", "parameters", "match error")
@@ -16,6 +18,9 @@ _LEFT = 2  # columns of words, aligned left; the rest are numbers
 
 def summarise(table: Table) -> list[str]:
     """The mean of each point and the standard deviation of its seeds, as lines of text."""
+    if is_printed(table):
+        head, *lines = as_text(printed(table))
+        return [f"{shown(table.name, 80)}: {head}", *lines]
     everything = points(table, table.metric)
     rows: list[Sequence[str]] = [HEADER]
     for point in everything:

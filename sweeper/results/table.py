@@ -2,6 +2,7 @@
 
 outputs/tables/<experiment>.csv           the rows; the columns are described in collect.py
 outputs/tables/<experiment>.json          name, title, metric, arms, claims; the plan
+outputs/tables/<experiment>.printed.*     .txt, .csv, .tex: as a paper prints it (typeset.py)
 outputs/tables/<experiment>.claims.json   the verdicts (claims.py)
 """
 
@@ -11,7 +12,7 @@ import csv
 import hashlib
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ TEXT = frozenset(
         "experiment",
         "arm",
         "point",
+        "task",
         "matched_to",
         "match_count",
         "device",
@@ -122,7 +124,16 @@ def read_table(path: Path) -> Table:
 def _text(table: Table) -> str:
     lines = [[_defused(column) for column in table.columns]]
     lines += [[_cell(row.get(column)) for column in table.columns] for row in table.rows]
-    return "".join(",".join(map(_quoted, line)) + "\n" for line in lines)
+    return "".join(map(_line, lines))
+
+
+def csv_line(cells: Iterable[Any]) -> str:
+    """Values as a line of a .csv, with no formula among them."""
+    return _line(map(_cell, cells))
+
+
+def _line(cells: Iterable[str]) -> str:
+    return ",".join(map(_quoted, cells)) + "\n"
 
 
 def _quoted(cell: str) -> str:

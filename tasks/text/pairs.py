@@ -103,16 +103,17 @@ class PairSource:
     def _stretch(self, place_B: Whole, wanted_B: Whole) -> tuple[Whole, Whole, Whole]:
         """Return the first sentence, the one after the last, and the document of a stretch.
 
-        It holds the wanted number of pieces, or the whole document.
+        It holds the wanted number of pieces, or the whole document. From a place too near the end
+        of a document it begins earlier and runs to that end.
         """
         sentence_B = np.searchsorted(self._sentences, place_B, "right") - 1
         document_B = np.searchsorted(self._documents, sentence_B, "right") - 1
         begin_B, end_B = self._of_document(document_B)
         latest_B = np.maximum(self._sentences[end_B] - wanted_B, self._sentences[begin_B])
-        place_B = np.minimum(place_B, latest_B)
-        first_B = np.searchsorted(self._sentences, place_B, "right") - 1
+        first_B = np.searchsorted(self._sentences, np.minimum(place_B, latest_B), "right") - 1
         last_B = np.searchsorted(self._sentences, self._sentences[first_B] + wanted_B)
-        return first_B, np.minimum(last_B, end_B), document_B
+        last_B = np.where(place_B > latest_B, end_B, np.minimum(last_B, end_B))
+        return first_B, last_B, document_B
 
     def _of_document(self, document_B: Whole) -> tuple[Whole, Whole]:
         """Return the first sentence of a document and the one after its last."""

@@ -20,7 +20,7 @@ TRAIN, TEST = "train-v1.1.json", "dev-v1.1.json"
 TEST_EVERY = 8  # every 8th paragraph is of the development set
 HASHED = 100  # paragraphs that tell one generator from another
 ASKED = {"ate": "eat", "burned": "burn", "drank": "drink", "sowed": "sow", "wore": "wear"}
-PEOPLE, DEEDS = 3, 2  # in a paragraph, and of each of its people
+PEOPLE, DEEDS = 2, 3  # in a paragraph, and of each of its people
 QUESTIONS = 3  # about a paragraph
 
 

@@ -25,7 +25,11 @@ DATASET = {
                 {
                     "context": "The gold of caf\u00e9s",
                     "qas": [
-                        {"id": "a", "question": "?", "answers": [{"text": "gold"}, {"text": "The"}]},
+                        {
+                            "id": "a",
+                            "question": "?",
+                            "answers": [{"text": "gold"}, {"text": "The"}],
+                        },
                         {"id": "b", "question": "?", "answers": [{"text": "the"}]},
                         {"id": "c", "question": "?", "answers": [{"text": "caf\u00e9s of gold"}]},
                     ],
@@ -48,7 +52,9 @@ def _write(folder: Path, predictions: Any, dataset: Any = DATASET) -> list[str]:
     "predictions",
     [
         pytest.param({"a": "a gold", "b": "An", "c": "caf\u00e9s"}, id="all"),
-        pytest.param({"a": "the", "c": "gold caf\u00e9s", "z": "unasked"}, id="missing_and_unasked"),
+        pytest.param(
+            {"a": "the", "c": "gold caf\u00e9s", "z": "unasked"}, id="missing_and_unasked"
+        ),
         pytest.param({}, id="none"),
     ],
 )
@@ -73,7 +79,9 @@ def test_it_is_a_command(tmp_path: Path) -> None:
 
 
 def test_another_version_is_scored_with_a_note(tmp_path: Path, capsys: Capture) -> None:
-    assert squad.main(_write(tmp_path, {"a": "", "b": "", "c": ""}, {**DATASET, "version": "9"})) == 0
+    assert (
+        squad.main(_write(tmp_path, {"a": "", "b": "", "c": ""}, {**DATASET, "version": "9"})) == 0
+    )
     assert "v-1.1, but got dataset with v-9" in capsys.readouterr().err
 
 
@@ -90,7 +98,7 @@ def _asked(**changes: Any) -> dict[str, Any]:
         pytest.param([], DATASET, "is no JSON object of id and text", id="no_object"),
         pytest.param({"a": None}, DATASET, "no text is predicted for a", id="prediction_no_text"),
         pytest.param({}, '{"data": [', "dataset.json is not JSON", id="truncated_dataset"),
-        pytest.param({}, {"data": []}, "there is no question", id="no_question"),
+        pytest.param({}, {"version": "1.1", "data": []}, "there is no question", id="no_question"),
         pytest.param({}, [], "is no SQuAD v1.1 file", id="no_dataset"),
         pytest.param({}, {"version": "1.1"}, "no 'data'", id="no_data"),
         pytest.param({"a": "x"}, _asked(answers=[]), "no gold answer", id="no_gold_answer"),

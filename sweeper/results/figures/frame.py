@@ -19,7 +19,7 @@ from sweeper.results.figures.style import (
     text_width,
     wrapped,
 )
-from sweeper.results.points import Point, missing, versions
+from sweeper.results.points import Point, unfinished, versions
 from sweeper.results.quantities import label, number
 from sweeper.results.statistics import Spread
 from sweeper.results.table import Table
@@ -85,9 +85,9 @@ def _write(
     figure.legend(handles, words, handler_map=side_by_side, **place)
 
 
-def notes_on(table: Table, points: Sequence[Point], spread: Spread | None) -> list[str]:
+def notes_on(table: Table, points: Sequence[Point], *spreads: Spread | None) -> list[str]:
     """What a reader must know: what the marks are, how well sizes match, what is missing."""
-    about = [*_marks(points, spread), *_matches(table), *_versions(table), *_missing(table)]
+    about = [*_marks(points, spreads), *_matches(table), *_versions(table), *_missing(table)]
     return [*_origin(table), *about]
 
 
@@ -97,17 +97,22 @@ def _origin(table: Table) -> list[str]:
     return [f"Text: {plain(str(text), 200)}; {plain(str(scale), 40)} scale."] if text else []
 
 
-def _marks(points: Sequence[Point], spread: Spread | None) -> list[str]:
+def _marks(points: Sequence[Point], spreads: Sequence[Spread | None]) -> list[str]:
     counts = sorted({len(point.values) for point in points if point.values})
     if not counts:
         return []
-    seeds = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    if spread is None:
+    degrees = sorted({spread.df for spread in spreads if spread})
+    if not degrees:
         return ["One seed per point: the spread between seeds is unknown, so there is no interval."]
     return [
-        f"Mean of {seeds} seeds, 95 % interval (Student's t, spread between seeds pooled over all "
-        f"points: {spread.df} degrees of freedom); faint: every seed."
+        f"Mean of {_range(counts)} seeds, 95 % interval (Student's t, spread between seeds pooled "
+        f"over all points: {_range(degrees)} degrees of freedom); faint: every seed."
     ]
+
+
+def _range(numbers: Sequence[int]) -> str:
+    """Sorted numbers in words: the only one, or the first to the last."""
+    return " to ".join(str(number) for number in dict.fromkeys((numbers[0], numbers[-1])))
 
 
 def _matches(table: Table) -> list[str]:
@@ -131,7 +136,7 @@ def _versions(table: Table) -> list[str]:
 
 
 def _missing(table: Table) -> list[str]:
-    reason, without, of = missing(table, table.metric)
+    reason, without, of = unfinished(table)
     return [f"{without} of {of} runs are missing: {reason}."] if without else []
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from xml.etree import ElementTree
@@ -19,13 +20,14 @@ from matplotlib.text import Text
 
 from sweeper.results import figures
 from sweeper.results.draw import files_of, write_figures
-from sweeper.results.figures import fig1
+from sweeper.results.figures import fig1, fig2
 from sweeper.results.figures.style import COLUMN, DOUBLE_COLUMN
 from sweeper.results.named import named, names
 from sweeper.results.points import points, seed_spread
 from sweeper.results.statistics import estimate, interval
 from sweeper.results.table import Table
 from sweeper.store.errors import UserError
+from tests.sweeper.results.finetuned import MODELS, Finetuned, score
 from tests.sweeper.results.grids import FEW, PAPER, Grid, by_hand, figure1
 from tests.sweeper.results.synthetic import METRIC, Model, Sweep
 
@@ -43,7 +45,7 @@ def hostile() -> Sweep:
     return sweep
 
 
-SWEEPS: dict[str, Callable[[], Sweep]] = {
+SWEEPS: dict[str, Callable[[], Sweep | Finetuned]] = {
     "few": lambda: figure1(grid=FEW, seeds=1),
     "demo": lambda: figure1(seeds=2),
     "paper": lambda: figure1(grid=PAPER),
@@ -56,6 +58,13 @@ SWEEPS: dict[str, Callable[[], Sweep]] = {
     "lines": lambda: by_hand({"model.heads": [2, 3], "model.head_size": [7, 11, None]}),
     "words": lambda: by_hand({"model/attention": ["multi_head", HOSTILE], "model.heads": [2, 3]}),
     "many lines": lambda: by_hand({"model.heads": [2, 3], "model.layers": list(range(31))}),
+    "fine-tuned": lambda: Finetuned("fig2", seeds=3),
+    "fine-tuned, half": lambda: Finetuned("fig2", done=lambda task, heads, seed: seed == 0),
+    "fine-tuned, none": lambda: Finetuned("fig2", done=lambda task, heads, seed: False),
+    "fine-tuned, hostile": lambda: Finetuned(
+        "table2b", about={"title": HOSTILE, "text": HOSTILE, "arms": {"fixed": {"label": HOSTILE}}}
+    ),
+    "fine-tuned, paper": lambda: Finetuned("table3", scale="paper"),
 }
 
 
@@ -75,7 +84,7 @@ def words(figure: Figure) -> str:
 )
 def drawn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Figure]:
     """One sweep, drawn by each figure that can; a warning is an error."""
-    sweep: Sweep = request.param()
+    sweep: Sweep | Finetuned = request.param()
     table = sweep.table(tmp_path_factory.mktemp("outputs"))
     able = [name for name in names(figures, "draw") if name != "fig1" or "standard" in sweep.labels]
     with warnings.catch_warnings():
@@ -87,7 +96,7 @@ def drawn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def test_the_figures_are_found() -> None:
-    assert names(figures, "draw") == ["curves", "fig1"]
+    assert names(figures, "draw") == ["curves", "fig1", "fig2", "table"]
 
 
 def test_no_text_is_clipped_or_covered_by_other_text(drawn: list[Figure]) -> None:
@@ -136,6 +145,30 @@ def test_every_seed_and_every_mean_is_drawn(tmp_path: Path) -> None:
                 assert (x, known.mean) in drawn
                 assert ((x, low), (x, high)) in ends
                 assert {(x, value) for value in values if len(values) > 1} <= drawn
+
+
+def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed(tmp_path: Path) -> None:
+    figure = fig2.draw(Finetuned("fig2", seeds=3).table(tmp_path))
+    shown = (("test/f1", 1), ("test/exact_match", 1), ("test/accuracy", 100))
+    for axes, (metric, times) in zip(figure.axes, shown, strict=True):
+        drawn = np.concatenate([np.column_stack(line.get_data()) for line in axes.get_lines()])
+        for model in MODELS.values():
+            for seed in range(3):
+                wanted = (model.size["params_total"], times * score(metric, model, seed))
+                assert np.isclose(drawn.astype(float), wanted, rtol=1e-12).all(axis=1).any()
+    assert [text.get_text() for text in figure.axes[2].texts] == ["majority class", "bag of words"]
+    assert not figure.axes[0].texts
+
+
+def test_a_baseline_far_below_the_curves_is_told_not_drawn(tmp_path: Path) -> None:
+    table = Finetuned("fig2").table(tmp_path)
+    rows = [
+        {**row, "test/majority_accuracy": 0.01 if row["task"] == "mnli" else None}
+        for row in table.rows
+    ]
+    figure = fig2.draw(replace(table, rows=rows))
+    assert [text.get_text() for text in figure.axes[2].texts] == ["bag of words"]
+    assert "Outside panel (c): majority class 1.0." in words(figure)
 
 
 def test_missing_runs_and_matching_errors_are_in_the_figure(tmp_path: Path) -> None:
@@ -210,5 +243,5 @@ def test_files_are_what_they_are_called_and_hold_no_code(tmp_path: Path) -> None
 def test_an_unknown_figure_is_answered_with_the_known(tmp_path: Path, figure: str) -> None:
     sweep = figure1(grid=FEW, seeds=1)
     sweep.figure = figure
-    with pytest.raises(UserError, match=r"experiment\.figure of fig1=.*curves, fig1"):
+    with pytest.raises(UserError, match=r"experiment\.figure of fig1=.*curves, fig1, fig2, table"):
         files_of(sweep.table(tmp_path))
