@@ -15,6 +15,7 @@ from torch import nn
 
 from sweeper.store.attempts import Attempt
 from sweeper.store.errors import wrong
+from sweeper.store.files import publish_json
 from sweeper.store.runs import Run, RunStore
 from tasks import checkpoint, machine
 from tasks.callbacks import Keeper, Recorder, Stage
@@ -60,6 +61,8 @@ class Fitting:
             model = self._model(task)
             device = self._fit(stage, recorder, model, kind)
             metrics = self._test(stage, model, device)
+        for name, value in task.files().items():
+            publish_json(self._attempt.path / name, value)
         weights = model.state_dict()
         checkpoint.save(weights, self._attempt.checkpoint_dir / WEIGHTS, self._run.id)
         steps = config.trainer.steps
@@ -93,7 +96,7 @@ class Fitting:
             task.inherit(model, inherited(self._run, task.config.parent))
         if task.config.trainer.compile:
             # One graph serves all blocks, and through the cache all runs of their shape.
-            for block in model.get_submodule("blocks").children():
+            for block in _blocks(model):
                 block.compile()
         return model
 
@@ -120,6 +123,12 @@ class Fitting:
             if not math.isfinite(value):
                 raise NotFinite(name, value, trainer.steps)
         return metrics
+
+
+def _blocks(model: nn.Module) -> list[nn.Module]:
+    """The Transformer blocks of a model, wherever it holds them."""
+    lists = [part for name, part in model.named_modules() if name.rpartition(".")[2] == "blocks"]
+    return [block for part in lists for block in part.children()]
 
 
 def inherited(run: Run, parent: str) -> dict[str, torch.Tensor]:

@@ -128,6 +128,10 @@ class Task(ABC):
     def metrics(self, split: str, totals: Mapping[str, float]) -> dict[str, float]:
         """Return the metrics of a split, "<split>/<name>", from the sums over all of it."""
 
+    def files(self) -> dict[str, Any]:
+        """Return what a finished run leaves beside its metrics: plain values by file name."""
+        return {}
+
     def evaluate(self, model: nn.Module, split: str, evaluator: Evaluator) -> dict[str, float]:
         """Return the metrics of a whole split, from exact sums: never a mean of means."""
         rows = evaluator.run(model, self.batches(split), self.score)

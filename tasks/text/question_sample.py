@@ -1,6 +1,6 @@
 """The embedded questions: what people of the invented world did, in SQuAD's official files.
 
-A paragraph says of several people what each ate, drank, wore and so on, in any order. A question
+A paragraph says of a few people what each ate, drank, wore and so on, in any order. A question
 names one of them and one thing to do in another form than the paragraph, so that as many sentences
 share a word with it as its person has.
 """

@@ -1,8 +1,7 @@
-"""Pre-training: the paper's parameter counts, BERT's loss and schedule, and what is measured."""
+"""Pre-training: BERT's batches and loss, what is measured, and that a killed job loses nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,58 +10,17 @@ import torch
 import torch.nn.functional as F
 
 from models.cross_entropy import IGNORED
-from sweeper.store.errors import UserError
 from tasks.config import parse
 from tasks.evaluation import Evaluator
 from tasks.prepare import prepare, task_of
 from tasks.pretraining import Pretraining
 from tasks.seeds import derive
-from tasks.size import size
 from tasks.text.tokenizer import BERT_MARKS, load_tokenizer
-from tests.tasks.jobs import at_call, config, freeze, kill_self, run_job, science
+from tests.tasks.jobs import at_call, freeze, kill_self, run_job, science
+from tests.tasks.pretraining_job import SMALL, small
 
 CPU = Evaluator(torch.device("cpu"), "32-true")
 CLS, SEP, MASK = (BERT_MARKS.index(mark) for mark in ("[CLS]", "[SEP]", "[MASK]"))
-
-SECOND = {"steps": 5, "sequence_length": 67, "batch_tokens": 2 * 67, "warmup_steps": 2}
-SMALL: dict[str, Any] = {
-    "task": {
-        "name": "pretraining",
-        "vocabulary_size": 307,
-        "tokenizer_lines": 500,
-        "documents": "blank_line",
-        "sequence_length": 43,
-        "batch_tokens": 3 * 43,
-        "second_phase": SECOND,
-    },
-    "model": {
-        "name": "encoder",
-        "layers": 2,
-        "embedding_size": 17,
-        "heads": 3,
-        "head_size": 5,
-        "feedforward_size": 23,
-        "activation": "gelu",
-        "tie_embeddings": True,
-        "dropout": 0.1,
-        "positions": 71,
-        "initializer_range": 0.1,
-        "attention": {"name": "multi_head"},
-    },
-    "optimizer": {
-        "learning_rate": 0.01,
-        "schedule": "linear",
-        "warmup_steps": 3,
-        "betas": [0.9, 0.999],
-        "epsilon": 1.0e-6,
-        "weight_decay": 0.01,
-        "gradient_clip": 1.0,
-    },
-}
-
-
-def small(changes: dict[str, Any] = {}) -> dict[str, Any]:  # noqa: B006 (never changed)
-    return config({**SMALL, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -76,58 +34,6 @@ def opened(outputs: Path, changes: dict[str, Any] = {}) -> Pretraining:  # noqa:
     task = Pretraining(parse(small(changes)))
     task.open(outputs / "data" / task.data_name())
     return task
-
-
-# Table, embedding size, heads, head size, feed-forward size, parameters (reproduced to the unit).
-PUBLISHED = [
-    *(("1", 1024, heads, None, 4096, 336_226_108) for heads in (8, 16, 32)),
-    ("2A", 512, 8, 128, 4096, 167_690_044),
-    ("2A", 512, 12, 128, 4096, 192_892_732),
-    ("2A", 512, 16, 128, 4096, 218_095_420),
-    ("2A", 512, 32, 128, 4096, 318_906_172),
-    ("2B", 512, 8, 32, 4096, 129_886_012),
-    ("2B", 512, 8, 64, 4096, 142_487_356),
-    ("2B", 512, 8, 128, 4096, 167_690_044),
-    ("2B", 512, 8, 256, 4096, 218_095_420),
-    ("3", 768, 8, 128, 3072, 214_053_692),
-    ("3", 768, 12, 128, 3072, 251_839_292),
-    ("3", 768, 16, 128, 3072, 289_624_892),
-    ("3", 768, 20, 128, 3072, 327_410_492),
-]
-
-
-@pytest.mark.parametrize(
-    ("table", "embedding_size", "heads", "head_size", "feedforward_size", "parameters"),
-    PUBLISHED,
-    ids=[f"table {t}, d={d} h={h} d_p={p}" for t, d, h, p, *_ in PUBLISHED],
-)
-def test_the_papers_models_have_the_papers_parameters(
-    table: str,
-    embedding_size: int,
-    heads: int,
-    head_size: int,
-    feedforward_size: int,
-    parameters: int,
-) -> None:
-    changes = {
-        "task.vocabulary_size": 30_522,
-        "model.layers": 24,
-        "model.positions": 512,
-        "model.embedding_size": embedding_size,
-        "model.heads": heads,
-        "model.head_size": head_size,
-        "model.feedforward_size": feedforward_size,
-    }
-    found = size(small(changes))
-    assert found["params_total"] == parameters
-    assert found["params_embedding"] == (30_522 + 512 + 2) * embedding_size
-
-
-def test_the_cost_of_a_position_is_three_times_every_product_of_a_forward_pass() -> None:
-    # Two operations a multiplication; D=17, W=15, F=23, V=307, T=43, 7 of them predicted.
-    block = 4 * 17 * 15 + 2 * 17 * 23 + 2 * 43 * 15
-    heads = 7 * (17 * 17 + 17 * 307) + 17 * 17 + 17 * 2
-    assert size(small())["flops_per_token"] == 3 * 2 * (2 * 43 * block + heads) // 43
 
 
 def test_a_batch_is_rows_of_pairs_with_pieces_hidden(outputs: Path) -> None:
@@ -144,7 +50,7 @@ def test_a_batch_is_rows_of_pairs_with_pieces_hidden(outputs: Path) -> None:
         assert (targets[hidden] >= len(BERT_MARKS)).all()
         assert hidden.any(dim=1).all()
         seen = tokens.gather(1, batch["places"])
-        assert set(seen[hidden].tolist()) - {CLS, SEP}
+        assert {CLS, SEP, 0}.isdisjoint(seen[hidden].tolist())
         assert ((batch["next"] == 0) | (batch["next"] == 1)).all()
 
 
@@ -197,7 +103,7 @@ def test_every_run_is_measured_on_the_same_rows_each_once(outputs: Path) -> None
 def test_the_loss_is_the_mean_over_hidden_pieces_plus_the_mean_over_pairs(outputs: Path) -> None:
     task = opened(outputs)
     torch.manual_seed(5)
-    model = task.build().eval()
+    model = task.build().eval().requires_grad_(False)
     batch = task.batch(1)
     hidden_BTD = model(batch["tokens"], batch["types"], batch["real"])
     nats = [
@@ -244,58 +150,12 @@ def test_metrics_are_exact_over_a_split(outputs: Path) -> None:
     )
 
 
-def test_each_phase_warms_up_and_ends_near_zero() -> None:
-    task = Pretraining(parse(small()))
-    rates = [task.learning_rate(step) for step in range(1, 20)]
-    # 14 steps with a warm-up of 3, then 5 with one of 2; a step after the last would be 0.
-    first = [0.01 * s / 3 for s in (1, 2, 3)] + [0.01 * (15 - s) / 12 for s in range(4, 15)]
-    second = [0.01 * s / 2 for s in (1, 2)] + [0.01 * (6 - s) / 4 for s in (3, 4, 5)]
-    assert rates == pytest.approx(first + second)
-
-
 def test_positions_seen_are_those_of_the_batches(outputs: Path) -> None:
     task = opened(outputs)
     seen = 0
     for step in range(1, 20):
         seen += task.positions(task.batch(step))
         assert task.tokens_seen(step) == seen
-
-
-def test_fresh_weights_have_the_deviation_that_was_asked_for() -> None:
-    changes = {"model.embedding_size": 211, "model.feedforward_size": 223}
-    torch.manual_seed(5)
-    wide = Pretraining(parse(small({**changes, "model.initializer_range": 0.1}))).build()
-    torch.manual_seed(5)
-    berts = Pretraining(parse(small({**changes, "model.initializer_range": 0.02}))).build()
-    for (name, one), other in zip(wide.named_parameters(), berts.parameters(), strict=True):
-        if one.ndim >= 2:
-            # Drawn within two deviations, a normal keeps 0.88 of its own.
-            assert other.std() == pytest.approx(0.88 * 0.02, rel=0.1), name
-            assert torch.allclose(one, 5 * other)
-        else:
-            assert torch.equal(one, other), name
-
-
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"task.second_phase.steps": 19}, "task.second_phase.steps=19: expected fewer than"),
-        ({"optimizer.warmup_steps": 14}, "optimizer.warmup_steps=14: expected fewer than"),
-        ({"task.second_phase.warmup_steps": 5}, "task.second_phase.warmup_steps=5: expected"),
-        ({"task.second_phase.batch_tokens": 66}, "task.second_phase.batch_tokens=66: expected"),
-        ({"task.batch_tokens": 44}, "task.batch_tokens=44: expected a multiple of"),
-        ({"model.positions": 66}, "model.positions=66: expected at least the 67"),
-        ({"model.tie_embeddings": False}, "model.tie_embeddings=false: expected true"),
-        ({"model.initializer_range": 0.0}, "model.initializer_range=0.0: expected a number"),
-        ({"task.documents": "page"}, "task.documents=page: expected one of blank_line, file"),
-    ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
-)
-def test_a_config_that_cannot_be_run_is_one_sentence_at_plan_time(
-    changes: dict[str, Any], sentence: str
-) -> None:
-    with pytest.raises(UserError, match="^" + sentence.replace(".", r"\.")):
-        size(small(changes))
 
 
 def test_a_second_phase_of_no_steps_asks_for_nothing(outputs: Path) -> None:
@@ -317,15 +177,15 @@ def test_an_encoder_learns(outputs: Path) -> None:
         optimizer.step()
     after = task.evaluate(model, "test", CPU)
     assert after["test/mlm_loss"] < before["test/mlm_loss"] - 1
-    assert after["test/mlm_accuracy"] > 0.2 > before["test/mlm_accuracy"]
+    assert after["test/mlm_accuracy"] > 0.1 > 5 * before["test/mlm_accuracy"]
 
 
 @pytest.fixture
-def own(outputs: Path, tmp_path: Path) -> Iterator[Path]:
+def own(outputs: Path, tmp_path: Path) -> Path:
     """An outputs folder of the test's own with the prepared data."""
     (tmp_path / "outputs").mkdir()
     (tmp_path / "outputs" / "data").symlink_to(outputs / "data")
-    yield tmp_path / "outputs"
+    return tmp_path / "outputs"
 
 
 @pytest.mark.parametrize("step", [7, 14, 15, 18])

@@ -6,7 +6,6 @@ Every piece of the documents here is its own place plus FIRST, so that a row tel
 from __future__ import annotations
 
 from contextlib import ExitStack
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +23,7 @@ ROOM = LENGTH - 3
 
 @pytest.fixture(scope="module")
 def documents(tmp_path_factory: pytest.TempPathFactory) -> EncodedDocuments:
-    """53 documents: of one sentence, of short ones, of sentences longer than a row, and long ones."""
+    """53 documents: of one sentence, of short ones, of ones longer than a row, and long ones."""
     folder = tmp_path_factory.mktemp("documents")
     generator = np.random.default_rng(0)
     place = FIRST
