@@ -36,7 +36,12 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     paths = print_tables(console, outputs, experiments)
     changed = [path for path in paths if before.get(path) != path.read_bytes()]
     console.print(Text(f"\nruns under {near(outputs / 'runs')}; made from them:"))
-    for path in [*paths, *_drawn(outputs, paths, experiments, anew=bool(changed))]:
+    printed = [file for path in paths for file in path.parent.glob(f"{path.stem}.printed.*")]
+    for path in [
+        *paths,
+        *sorted(printed),
+        *_drawn(outputs, paths, experiments, anew=bool(changed)),
+    ]:
         console.print(Text(f"  {near(path)}"))
 
 
