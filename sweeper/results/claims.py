@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from sweeper.results import checks
 from sweeper.results.collect import write_tables
+from sweeper.results.measures import Measure, measures
 from sweeper.results.named import named
 from sweeper.results.table import Table, read_table
 from sweeper.results.verdict import Verdict
@@ -36,17 +37,27 @@ def judge(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str, 
 
 
 def verdicts_on(table: Table) -> list[Verdict]:
-    """The verdict on each claim that the experiment names."""
+    """The verdict on each claim that the experiment names, by each measure that it shows."""
     key = f"experiment.claims of {table.name}"
     claims = table.experiment.get("claims") or ()
-    return [named(checks, claim, "check", key)(table) for claim in claims]
+    found = [named(checks, claim, "check", key) for claim in claims]
+    return [
+        replace(check(_measured_by(table, measure)), measure=measure.words)
+        for check in found
+        for measure in measures(table)
+    ]
+
+
+def _measured_by(table: Table, measure: Measure) -> Table:
+    return replace(table, experiment={**table.experiment, "metric": measure.metric})
 
 
 def lines(verdicts: Sequence[Verdict], width: int = 100) -> list[str]:
     """The verdicts as lines of text, of at most `width` characters."""
     printed = []
     for verdict in verdicts:
-        printed.append(f"{shown(verdict.claim, 80)}: {verdict.verdict}")
+        claim = f"{verdict.claim}, {verdict.measure}" if verdict.measure else verdict.claim
+        printed.append(f"{shown(claim, 120)}: {verdict.verdict}")
         sentence = shown(verdict.sentence, limit=4000)
         printed += textwrap.wrap(sentence, width, initial_indent="    ", subsequent_indent="    ")
     return printed

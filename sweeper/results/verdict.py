@@ -31,12 +31,14 @@ class Verdict:
         verdict: which way it fell.
         sentence: the answer in words, with its numbers and intervals.
         numbers: the same numbers as plain data.
+        measure: by what it was judged, in words.
     """
 
     claim: str
     verdict: Answer
     sentence: str
     numbers: dict[str, Any]
+    measure: str = ""
 
 
 class Evidence:

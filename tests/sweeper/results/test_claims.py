@@ -14,10 +14,12 @@ from sweeper.results import checks
 from sweeper.results.claims import judge, verdicts_on
 from sweeper.results.named import names
 from sweeper.results.verdict import Answer, Verdict
+from tests.sweeper.results.finetuned import finetuned
 from tests.sweeper.results.grids import FEW, Grid, figure1
 from tests.sweeper.results.synthetic import Model, Sweep, Truth, contrary, flat, paper
 
 WORSENS, IMPROVES, BEATS = "standard_worsens_beyond", "fixed_keeps_improving", "small_beats_large"
+LARGER = "larger_heads_improve"
 
 
 def verdicts(sweep: Sweep, folder: Path) -> dict[str, Verdict]:
@@ -68,7 +70,40 @@ def test_the_verdict_is_the_truth(
 
 
 def test_every_claim_that_exists_is_tested_here() -> None:
-    assert names(checks, "check") == sorted([WORSENS, IMPROVES, BEATS])
+    assert names(checks, "check") == sorted([WORSENS, IMPROVES, BEATS, LARGER])
+
+
+@pytest.mark.parametrize(
+    ("truth", "expected"),
+    [
+        (lambda model: 60.0 - model.head_size, Answer.SUPPORTED),
+        (lambda model: 60.0 + model.head_size, Answer.NOT_SUPPORTED),
+        (lambda model: 60.0 - min(model.head_size, 7), Answer.UNDECIDED),
+        (flat, Answer.UNDECIDED),
+    ],
+    ids=["better", "worse", "no further", "alike"],
+)
+def test_larger_heads_are_judged_by_what_they_do(
+    tmp_path: Path, truth: Truth, expected: Answer
+) -> None:
+    sweep = Sweep(claims=[LARGER], labels={"fixed": "fixed"})
+    for head_size in (3, 7, 13, 29):
+        model = Model(64, 4, head_size)
+        noise = {seed: 0.01 * random.Random(head_size + 97 * seed).gauss() for seed in range(3)}
+        measured = {seed: truth(model) + noise[seed] for seed in noise}
+        sweep.add("fixed", {"model.head_size": head_size}, model, measured)
+    found = verdicts(sweep, tmp_path)[LARGER]
+    assert found.verdict == expected
+    assert "with heads of 3 to" in found.sentence
+    assert found.numbers["head_size"] == [3, 7, 13, 29]
+
+
+def test_a_fine_tuned_experiment_is_judged_by_each_measure_it_shows(tmp_path: Path) -> None:
+    table = finetuned(tmp_path, "table2a", seeds=3, about={"claims": [IMPROVES]})
+    found = verdicts_on(table)
+    assert [v.measure for v in found] == ["SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"]
+    assert {verdict.verdict for verdict in found} == {Answer.SUPPORTED}
+    assert "F1 goes from 72.17 with 8 heads to 78.17 with 32 heads" in found[0].sentence
 
 
 def test_noise_is_not_taken_for_a_finding(tmp_path: Path) -> None:
