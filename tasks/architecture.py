@@ -32,10 +32,12 @@ class AttentionSection(Section):
 
 
 class Architecture(Section, ABC):
-    """The `model` section, with what every architecture has."""
+    """The `model` section, with what every architecture has.
+
+    What `build` of an architecture takes, and returns, the tasks know that train it.
+    """
 
     name: str
-    layers: Annotated[int, whole(1, 1024, 6)]
     embedding_size: Annotated[int, whole(1, 65_536, 256)]
     heads: Annotated[int, whole(1, 65_536, 8)]
     head_size: Annotated[
@@ -47,10 +49,6 @@ class Architecture(Section, ABC):
             le=65_536,
         ),
     ]
-    feedforward_size: Annotated[int, whole(1, 2**22, 1024)]
-    activation: Annotated[Literal["relu", "gelu"], given("one of relu, gelu", "relu")]
-    tie_embeddings: Annotated[bool, given("true or false", True)]
-    dropout: Annotated[float, given("a number at least 0 and below 1", 0.1, ge=0, lt=1)]
     attention: AttentionSection
 
     @classmethod
@@ -83,8 +81,18 @@ class Architecture(Section, ABC):
             )
 
     @abstractmethod
-    def build(self, vocabulary_size: int) -> nn.Module:
+    def build(self, *inputs: Any, **options: Any) -> nn.Module:
         """Return a new model, on the current default device (`torch.device("meta")` counts it)."""
+
+
+class TransformerSection(Section):
+    """What the architectures have besides that are whole Transformers."""
+
+    layers: Annotated[int, whole(1, 1024, 6)]
+    feedforward_size: Annotated[int, whole(1, 2**22, 1024)]
+    activation: Annotated[Literal["relu", "gelu"], given("one of relu, gelu", "relu")]
+    tie_embeddings: Annotated[bool, given("true or false", True)]
+    dropout: Annotated[float, given("a number at least 0 and below 1", 0.1, ge=0, lt=1)]
 
 
 def _with_attention(architecture: type[Architecture], name: Any) -> type[Architecture]:

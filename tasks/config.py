@@ -74,7 +74,8 @@ class TrainerSection(Section):
 
     steps: Annotated[int, whole(1, 10**9, 1000)]
     precision: Annotated[
-        Literal["32-true", "bf16-mixed"], given("one of 32-true, bf16-mixed", "32-true")
+        Literal["32-true", "64-true", "bf16-mixed"],
+        given("one of 32-true, 64-true, bf16-mixed", "32-true"),
     ]
     compile: Annotated[bool, given("true or false", False)]
     accelerator: Annotated[Literal["auto", "cpu", "gpu"], given("one of auto, cpu, gpu", "auto")]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from models.transformer import Decoder
-from tasks.architecture import Architecture
+from tasks.architecture import Architecture, TransformerSection
 
 
-class DecoderSection(Architecture):
-    """The keys of a decoder are those that every architecture has."""
+class DecoderSection(TransformerSection, Architecture):
+    """The keys of a decoder are those that every Transformer has."""
 
     def build(self, vocabulary_size: int) -> Decoder:
         return Decoder(

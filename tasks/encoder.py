@@ -9,14 +9,14 @@ import torch
 from torch import nn
 
 from models.transformer import Encoder
-from tasks.architecture import Architecture
+from tasks.architecture import Architecture, TransformerSection
 from tasks.schema import Problem, given, whole
 
 BERT_RANGE = 0.02  # what models.initialisation.truncated_normal_ draws with
 
 
-class EncoderSection(Architecture):
-    """An encoder's keys: those of every architecture, how long its rows are, how it is drawn."""
+class EncoderSection(TransformerSection, Architecture):
+    """An encoder's keys: those of every Transformer, how long its rows are, how it is drawn."""
 
     positions: Annotated[int, whole(1, 65_536, 512)]
     initializer_range: Annotated[float, given("a number above 0 and at most 1", 0.02, gt=0, le=1)]

@@ -16,7 +16,7 @@ from sweeper.store.errors import wrong
 from tasks.encoder import EncoderSection
 from tasks.schema import Problem, given, whole
 from tasks.seeds import Shuffled
-from tasks.task import Batch, TaskSection
+from tasks.task import Batch, TextSection
 from tasks.text.prepared_examples import SPLITS
 from tasks.text.rows import LARGEST_VOCABULARY
 from tasks.text.sequences import FRAME, Sequences
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tasks.config import RunConfig
 
 
-class FineTuningSection(TaskSection):
+class FineTuningSection(TextSection):
     """The keys that every fine-tuning task has."""
 
     tokenizer: Annotated[str | None, given("the name of the parent's prepared data, or null", None)]

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from models.cross_entropy import IGNORED
 from models.transformer import Decoder
+from tasks.decoder import DecoderSection
 from tasks.schema import Problem, whole
 from tasks.seeds import Shuffled
-from tasks.task import Batch, Task, TaskSection
+from tasks.task import Batch, Task, TextSection
 from tasks.text import corpus
 from tasks.text.prepared import TextSettings, folder_name, prepare
 from tasks.text.rows import LARGEST_VOCABULARY, PackedRows
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from tasks.config import RunConfig
 
 
-class LanguageModelSection(TaskSection):
+class LanguageModelSection(TextSection):
     """The keys of conf/task/lm1b.yaml."""
 
     vocabulary_size: Annotated[int, whole(SMALLEST_BPE, LARGEST_VOCABULARY, 32_768)]
@@ -61,9 +62,8 @@ class LanguageModel(Task):
         return self.section.batch_tokens // self.section.sequence_length
 
     def build(self) -> Decoder:
-        model = self.config.model.build(self.section.vocabulary_size)
-        assert isinstance(model, Decoder)
-        return model
+        assert isinstance(self.config.model, DecoderSection)
+        return self.config.model.build(self.section.vocabulary_size)
 
     def example(self) -> Batch:
         zeros = torch.zeros(1, self.section.sequence_length, dtype=torch.long)

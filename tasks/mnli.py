@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from models.heads import Classifier
+from tasks.encoder import EncoderSection
 from tasks.fine_tuning import ExampleRows, FineTuningSection, encoder_of, inherit
 from tasks.task import Batch, Task
 from tasks.text.premises import LABELS, MultiNLI
@@ -38,6 +39,7 @@ class NaturalLanguageInference(Task):
         self._source = MultiNLI()
 
     def build(self) -> Classifier:
+        assert isinstance(self.config.model, EncoderSection)
         encoder = encoder_of(self.config)
         return Classifier(encoder, classes=len(LABELS), dropout=self.config.model.dropout)
 

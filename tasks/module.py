@@ -24,7 +24,7 @@ class TrainingModule(pl.LightningModule):
         self.model = model
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        torch.manual_seed(derive(self.task.config.seed, "step", self.global_step + 1))
+        _seed(derive(self.task.config.seed, "step", self.global_step + 1))
         return self.task.loss(self.model, batch)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
@@ -51,6 +51,17 @@ class TrainingModule(pl.LightningModule):
 
     def train_dataloader(self) -> Steps:
         return Steps(self)
+
+
+def _seed(seed: int) -> None:
+    """Do what torch.manual_seed does where something is drawn.
+
+    For each device that is not in use yet, it would keep the seed and a formatted stack for later:
+    more work than a small step.
+    """
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)
 
 
 class Steps:

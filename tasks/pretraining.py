@@ -16,7 +16,7 @@ from sweeper.store.errors import wrong
 from tasks import schedule
 from tasks.encoder import EncoderSection
 from tasks.schema import Problem, Section, given, whole
-from tasks.task import Batch, Task, TaskSection
+from tasks.task import Batch, Task, TextSection
 from tasks.text import documents
 from tasks.text.corpus import SPLITS
 from tasks.text.encoded import EncodedDocuments
@@ -49,7 +49,7 @@ class PhaseSection(Section):
             yield Problem(f"{path}.warmup_steps", self.warmup_steps, expected, remedy)
 
 
-class PretrainingSection(TaskSection):
+class PretrainingSection(TextSection):
     """The keys of conf/task/pretraining.yaml."""
 
     vocabulary_size: Annotated[int, whole(len(BERT_MARKS) + 2, LARGEST_VOCABULARY, 30_522)]

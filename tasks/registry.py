@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ FOLDER = Path(__file__).parent
 
 
 def names(base: type) -> list[str]:
-    """Return the files of this folder that define a direct subclass of `base`, in order.
+    """Return the files of this folder that define a subclass whose last base is `base`, in order.
 
     They are told by their source, so that listing them imports none of them.
     """
-    mark = f"({base.__name__}):"
-    return sorted(path.stem for path in FOLDER.glob("*.py") if mark in path.read_text("utf-8"))
+    mark = re.compile(rf"^class \w+\((\w+, )*{base.__name__}\):", re.MULTILINE)
+    files = FOLDER.glob("*.py")
+    return sorted(path.stem for path in files if mark.search(path.read_text("utf-8")))
 
 
 def find(key: str, name: Any, base: type) -> type:

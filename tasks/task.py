@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tasks.config import RunConfig
     from tasks.evaluation import Evaluator
 
+DRAWN = "drawn"  # what stands for a text where there is none
+
 Batch = dict[str, Tensor]
 """Named tensors of one batch, on the CPU until the loop moves them."""
 
@@ -29,6 +31,11 @@ class TaskSection(Section):
     """What every task's section of the config has; a task adds its own keys."""
 
     name: str
+
+
+class TextSection(TaskSection):
+    """What the sections of tasks on text have besides."""
+
     batch_tokens: Annotated[int, whole(1, 2**31, 32_768)]
 
 
@@ -78,23 +85,22 @@ class Task(ABC):
             remedy = "give this run its parent's model section"
             raise wrong("parent", self.config.parent, expected, remedy) from error
 
-    # The data
+    # The data. A task that reads none, but draws its examples, leaves the first four as they are.
 
-    @abstractmethod
     def source(self) -> tuple[str, str]:
         """Return the digest of what the text is, and one line for people; UserError if missing."""
+        return DRAWN, "none, examples are drawn at random"
 
-    @abstractmethod
     def data_name(self) -> str:
         """Return the name of the folder of its prepared data: equal names, equal data."""
+        return DRAWN
 
-    @abstractmethod
-    def prepare(self, folder: Path) -> None:
+    def prepare(self, folder: Path) -> None:  # noqa: B027  (nothing to prepare is an answer)
         """Make what is missing in that folder. The caller keeps other processes out meanwhile."""
 
-    @abstractmethod
     def open(self, folder: Path) -> dict[str, Any]:
         """Open the prepared data and return what a result says about it; UserError if unusable."""
+        return {}
 
     @abstractmethod
     def batch(self, step: int) -> Batch:
@@ -116,6 +122,7 @@ class Task(ABC):
 
     def tokens_seen(self, steps: int) -> int:
         """Return how many positions the first `steps` steps see."""
+        assert isinstance(self.config.task, TextSection)
         return steps * self.config.task.batch_tokens
 
     # Measuring

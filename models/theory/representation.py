@@ -20,12 +20,23 @@ from torch import Tensor
 _TOLERANCE = 1e-9  # relative; below it a singular value or a residual counts as zero
 
 
+def log_context(w_q_PD: Tensor, w_k_PD: Tensor, x_DN: Tensor, *, causal: bool = False) -> Tensor:
+    """Return the logarithm of `context`; axes before the last two are heads of their own."""
+    logits_NN = (w_k_PD @ x_DN).mT @ (w_q_PD @ x_DN) / math.sqrt(w_q_PD.shape[-2])
+    if causal:
+        hidden_NN = ~visible(x_DN.shape[-1], device=x_DN.device)
+        logits_NN = logits_NN.masked_fill(hidden_NN, -math.inf)
+    return logits_NN.log_softmax(dim=-2)
+
+
 def context(w_q_PD: Tensor, w_k_PD: Tensor, x_DN: Tensor, *, causal: bool = False) -> Tensor:
     """Return context_NN of one head, softmax over keys of (W_k X)^T (W_q X) / sqrt(d_k) (eq. 3)."""
-    logits_NN = (w_k_PD @ x_DN).T @ (w_q_PD @ x_DN) / math.sqrt(len(w_q_PD))
-    if causal:
-        logits_NN = logits_NN.masked_fill(~_visible(len(logits_NN)), -math.inf)
-    return logits_NN.softmax(dim=0)
+    return log_context(w_q_PD, w_k_PD, x_DN, causal=causal).exp()
+
+
+def visible(length: int, device: torch.device | None = None) -> Tensor:
+    """Return where key j (row) is not later than query i (column), under a causal mask."""
+    return torch.ones(length, length, dtype=torch.bool, device=device).triu()
 
 
 def theorem_1(
@@ -88,20 +99,15 @@ def represent(
     return w_q_PD, w_k_PD
 
 
-def _visible(length: int) -> Tensor:
-    """Return where key j (row) is not later than query i (column)."""
-    return torch.ones(length, length, dtype=torch.bool).triu()
-
-
 def _simplest_logits(context_NN: Tensor, causal: bool) -> Tensor:
     """Return logits of least rank among those whose softmax is the context."""
     if not causal:
         logarithms_NN = context_NN.log()
         return logarithms_NN - logarithms_NN[0]
-    visible = _visible(len(context_NN))
-    logarithms_NN = torch.where(visible, context_NN, 1).log()
+    seen_NN = visible(len(context_NN))
+    logarithms_NN = torch.where(seen_NN, context_NN, 1).log()
     # Every query sees the first key, so its row can be the one that is taken off here too.
-    logits_NN = torch.where(visible, logarithms_NN - logarithms_NN[0], 0)
+    logits_NN = torch.where(seen_NN, logarithms_NN - logarithms_NN[0], 0)
     for key in range(2, len(logits_NN)):
         # Where it sees, a row that the rows above can combine to is so combined where it does not.
         above, row = logits_NN[1:key], logits_NN[key]
@@ -116,8 +122,8 @@ def _check(x_DN: Tensor, context_NN: Tensor, *, causal: bool) -> None:
     size, length = x_DN.shape
     if torch.linalg.matrix_rank(x_DN) < length:
         raise ValueError(f"X ({size} x {length}) does not have full column rank")
-    if causal and (context_NN[~_visible(length)] != 0).any():
+    if causal and (context_NN[~visible(length)] != 0).any():
         raise ValueError("a causal context is zero where the key is later than the query")
-    seen = context_NN[_visible(length)] if causal else context_NN
+    seen = context_NN[visible(length)] if causal else context_NN
     if (seen <= 0).any() or not torch.allclose(context_NN.sum(0), torch.ones(length).to(x_DN)):
         raise ValueError("a context is positive, with columns that add up to one")

@@ -24,6 +24,7 @@ LABELS = {
     "test/f1": "F1",
     "test/exact_match": "exact match",
     "test/accuracy": "accuracy (%)",
+    "test/context_error": "error of the context",
 }
 
 # By the last part of a metric's name: -1 if lower is better, 1 if higher is.
@@ -34,6 +35,7 @@ DIRECTIONS = {
     "accuracy": 1,
     "f1": 1,
     "exact_match": 1,
+    "context_error": -1,
 }
 
 _UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
