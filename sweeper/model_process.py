@@ -27,6 +27,14 @@ SINGLE_THREADED = {
     "OPENBLAS_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }
+UNKNOWN = -1  # the exit code of a job that nobody saw end
+
+
+Answers = dict[int, "queue.SimpleQueue[dict[str, Any]]"]
+
+
+class Gone(UserError):
+    """The process ended before it had answered."""
 
 
 class ModelProcess:
@@ -35,10 +43,12 @@ class ModelProcess:
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
         self._numbers = itertools.count(1)
-        self._answers: dict[int, queue.SimpleQueue[dict[str, Any]]] = {}
+        self._answers: Answers = {}
+        self._jobs: set[int] = set()
         self._lock = threading.Lock()
         self.exits: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
-        """(request id, exit code) of forked jobs, as they end."""
+        """(request id, exit code) of forked jobs, as they end. When the process itself is gone:
+        (request id, UNKNOWN) of each that it had not told of, although the job may live on."""
 
     def __enter__(self) -> ModelProcess:
         return self
@@ -59,18 +69,20 @@ class ModelProcess:
         self, target: str, argument: Path, *, environment: Mapping[str, str], log: Path
     ) -> tuple[int, int]:
         """Start a job in a fresh process; its (request id, pid). The id comes back in `exits`."""
-        number = self._send(
-            {
-                "op": "fork",
-                "target": target,
-                "argument": str(argument),
-                "environment": dict(environment),
-                "log": str(log),
-            }
-        )
-        answer = self._answer(number)
+        question = {
+            "op": "fork",
+            "target": target,
+            "argument": str(argument),
+            "environment": dict(environment),
+            "log": str(log),
+        }
+        try:
+            answer = self._answer(number := self._send(question))
+        except Gone:  # killed meanwhile, and another is started for this
+            answer = self._answer(number := self._send(question))
         if "error" in answer:
             raise UserError(str(answer["error"]))
+        self._jobs.add(number)
         return number, int(answer["pid"])
 
     def signal(self, job: int, number: int) -> None:
@@ -93,6 +105,7 @@ class ModelProcess:
                 process.stdin.write(json.dumps({"id": number, **question}) + "\n")
                 process.stdin.flush()
             except BrokenPipeError:
+                del self._answers[number]
                 raise self._gone() from None
         return number
 
@@ -104,7 +117,7 @@ class ModelProcess:
         return answer
 
     def _started(self) -> subprocess.Popen[str]:
-        if self._process is None:
+        if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tasks.serve"],
                 cwd=ROOT,
@@ -115,21 +128,28 @@ class ModelProcess:
                 env={**os.environ, **SINGLE_THREADED},
                 start_new_session=True,  # Ctrl-C is this side's to hand on, not the terminal's
             )
-            threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
+            self._answers, self._jobs = {}, set()
+            known = (self._process, self._answers, self._jobs)
+            threading.Thread(target=self._listen, args=known, daemon=True).start()
         return self._process
 
-    def _listen(self, process: subprocess.Popen[str]) -> None:
+    def _listen(self, process: subprocess.Popen[str], answers: Answers, jobs: set[int]) -> None:
+        """Hand on what one process says, until it ends."""
         assert process.stdout is not None
         for line in process.stdout:
             message = json.loads(line)
             if "exited" in message:
+                jobs.discard(message["id"])
                 self.exits.put((message["id"], message["exited"]))
             elif "id" in message:
-                self._answers[message["id"]].put(message)
-        for waiting in list(self._answers.values()):
+                answers[message["id"]].put(message)
+        process.wait()
+        for waiting in list(answers.values()):
             waiting.put({"gone": True})
+        for job in list(jobs):
+            self.exits.put((job, UNKNOWN))
 
-    def _gone(self) -> UserError:
-        return UserError(
+    def _gone(self) -> Gone:
+        return Gone(
             "the model process ended unexpectedly; `python -m tasks.serve` by hand shows why."
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -19,13 +20,14 @@ from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import print_cost, print_plan
 from sweeper.run.backends.local import LocalBackend, slots
+from sweeper.run.failures import Policy
 from sweeper.run.live import LiveTable, Shown
 from sweeper.run.schedule import Job, Phase, Schedule
+from sweeper.run.stop import Stopped, StopSignals
+from sweeper.run.watchdog import Watchdog
 from sweeper.store.errors import UserError, wrong
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore, State, Status
-
-INTERRUPTED = 130  # what a shell reports for a command ended by Ctrl-C
 
 
 def sweep(
@@ -35,17 +37,19 @@ def sweep(
 
     Args:
         arguments: overrides as typed, swept ones included.
-        sweeper: the `hydra.sweeper` section: `dry_run`, `max_runs`.
+        sweeper: the `hydra.sweeper` section: what may be planned, what happens on failures.
         launcher: the `hydra.launcher` section: where runs execute.
 
     Returns:
-        0 only if every run of the plan is done (or, in a dry run, could be planned).
+        0 only if every run of the plan is done (or, in a dry run, could be planned); 1 if not;
+        130 after Ctrl-C and 143 after SIGTERM: what ran was saved.
 
     Raises:
         UserError: nothing was started.
     """
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
-    with ModelProcess() as process:
+    policy, watchdog = Policy.read(sweeper), Watchdog.read(sweeper)
+    with StopSignals() as signals, ModelProcess() as process:
         planner = Planner(Composer(), process, max_runs=int(sweeper["max_runs"]))
         plan = planner.plan(arguments)
         store = RunStore(plan.outputs)
@@ -69,7 +73,11 @@ def sweep(
         if left:
             backend = LocalBackend(process, environments)
             _prepare(console, plan, store, backend, left)
-            done = _run(console, plan, store, backend, left)
+            scheduled = partial(
+                Schedule, store, backend, policy=policy, watchdog=watchdog, heed=signals.check
+            )
+            with signals.held():
+                done = _run(console, plan, store, left, scheduled)
     print_everything(console, plan.outputs, list(plan.experiments))
     return 0 if done else 1
 
@@ -140,25 +148,32 @@ def _prepare(
 
 
 def _run(
-    console: Console, plan: Plan, store: RunStore, backend: LocalBackend, left: Sequence[str]
+    console: Console,
+    plan: Plan,
+    store: RunStore,
+    left: Sequence[str],
+    scheduled: Callable[..., Schedule],
 ) -> bool:
     """Train the runs that are left; whether all are done."""
     metric = {point.run: plan.experiments[point.experiment].metric for point in plan.points}
     shown = {run: Shown(_label(plan, run), plan.runs[run].flops, metric[run]) for run in left}
     jobs = [Job(run, plan.runs[run].flops, plan.runs[run].parent) for run in left]
     with LiveTable(console, store, shown) as live:
-        schedule = Schedule(store, backend, jobs, live.changed)
+        schedule = scheduled(jobs=jobs, changed=live.changed)
         try:
             done = schedule.execute()
-        except KeyboardInterrupt:
-            console.print("Interrupted; what ran was saved. The same command again continues.")
-            raise SystemExit(INTERRUPTED) from None
+        except Stopped as stopped:
+            console.print(f"{stopped}: what ran was saved. The same command again continues.")
+            raise SystemExit(stopped.code) from None
     unfinished = [e for e in schedule.entries.values() if e.phase is not Phase.DONE]
     if unfinished:
         console.print(
             Text(f"{len(unfinished)} of {len(left)} runs are not done:", style="bold red")
         )
-    for entry in unfinished:
+    if schedule.breaker.tripped:
+        waiting = sum(entry.phase is Phase.WAITING for entry in unfinished)
+        console.print(Text(f"  {waiting} were not started: {schedule.breaker.tripped}"))
+    for entry in (entry for entry in unfinished if entry.phase is not Phase.WAITING):
         status: Status = store.run(entry.job.run).status()
         log = store.run(entry.job.run).path / "attempts" / f"{status.attempt:04d}" / "log.txt"
         told = f", log: {near(log)}" if status.attempt else ""

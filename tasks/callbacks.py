@@ -58,6 +58,7 @@ class Recorder(pl.Callback):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, *_: Any
     ) -> None:
+        self._stage.attempt.advance()
         self._losses.append(outputs["loss"].detach())
         self._timed += 1
         if len(self._losses) == HELD:
@@ -74,10 +75,9 @@ class Recorder(pl.Callback):
         if not every or not step or (step % every and not last) or self._validated == step:
             return
         begun = time.perf_counter()
-        interruption = self._stage.interruption
         self._stage.attempt.beat(phase="validate")
         precision = self._stage.task.config.trainer.precision
-        evaluator = Evaluator(pl_module.device, precision, interruption.check)
+        evaluator = Evaluator(pl_module.device, precision, self._between_batches)
         try:
             metrics = self._stage.task.evaluate(
                 pl_module.get_submodule("model"), "validation", evaluator
@@ -96,6 +96,10 @@ class Recorder(pl.Callback):
         self._earlier = list(state_dict["losses"])
         self._validated = state_dict["validated"]
         self.seconds = state_dict["seconds"]
+
+    def _between_batches(self) -> None:
+        self._stage.attempt.advance()
+        self._stage.interruption.check()
 
     def _write_row(self, step: int) -> None:
         losses, task = self._read(), self._stage.task

@@ -116,7 +116,8 @@ class Fitting:
     def _test(self, stage: Stage, model: nn.Module, device: torch.device) -> dict[str, float]:
         self._attempt.beat(phase="test")
         trainer = stage.task.config.trainer
-        metrics = stage.task.evaluate(model, "test", Evaluator(device, trainer.precision))
+        evaluator = Evaluator(device, trainer.precision, stage.attempt.advance)
+        metrics = stage.task.evaluate(model, "test", evaluator)
         stage.journal.row(trainer.steps, metrics)
         stage.journal.sync()
         for name, value in metrics.items():

@@ -6,15 +6,18 @@ Exit code 0: the result is there; 75: interrupted, can be continued; 1: failed, 
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import signal
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 from sweeper.store.attempts import Attempt, Cause
 from sweeper.store.errors import UserError
-from sweeper.store.liveness import BEAT_SECONDS
+from sweeper.store.liveness import BEAT_SECONDS, alive
 from sweeper.store.runs import Run
 from tasks import checkpoint, machine
 from tasks.callbacks import leftovers, remove_all
@@ -32,9 +35,16 @@ def main(argument: str) -> int:
         if run.result() is not None:
             return 0
         return Job(run).work()
+    except Elsewhere as elsewhere:
+        print(elsewhere, file=sys.stderr)
+        return INTERRUPTED
     except (UserError, OSError) as error:  # nothing could be claimed, so nothing can be recorded
         print(error, file=sys.stderr)
         return 1
+
+
+class Elsewhere(Exception):
+    """Another process trains the run already; the message says which attempt."""
 
 
 class Job:
@@ -43,8 +53,14 @@ class Job:
     def __init__(self, run: Run) -> None:
         self._run = run
         resumed, self._notices = _newest_whole_checkpoint(run)
+        _keep_out(run.attempts())
         step = int(resumed.stem.removeprefix("step-")) if resumed else 0
         self._attempt = run.claim({"resumed_from": step, **machine.facts()})
+        try:  # of two that claimed at the same moment the one with the lower number stays
+            _keep_out([one for one in run.attempts() if one.number < self._attempt.number])
+        except Elsewhere as elsewhere:
+            self._attempt.finish(Cause.INTERRUPTED, str(elsewhere))
+            raise
         self._interruption = Interruption(self._stop_at_once)
         self._fitting = Fitting(run, self._attempt, self._interruption, resumed)
         self._over = threading.Event()
@@ -52,6 +68,7 @@ class Job:
     def work(self) -> int:
         """Train, publish and say how it ended."""
         terminal = _redirected(self._attempt)
+        faulthandler.register(signal.SIGUSR1)  # the stack of each thread, for a watchdog that asks
         self._interruption.install()
         threading.Thread(target=self._beat, name="beat", daemon=True).start()
         try:
@@ -102,6 +119,13 @@ class Job:
     def _stop_at_once(self) -> None:
         self._say(Cause.INTERRUPTED, "asked twice to stop", "")
         os._exit(INTERRUPTED)
+
+
+def _keep_out(attempts: Sequence[Attempt]) -> None:
+    """Raise Elsewhere if the process of one of the attempts provably lives."""
+    for attempt in attempts:
+        if attempt.exit() is None and alive(attempt.info()):
+            raise Elsewhere(f"attempt {attempt.number} trains this run already")
 
 
 def _newest_whole_checkpoint(run: Run) -> tuple[Path | None, list[str]]:

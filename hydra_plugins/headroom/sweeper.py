@@ -34,7 +34,7 @@ class HeadroomSweeper(Sweeper):
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)
             code = 2
-        except KeyboardInterrupt:
-            code = 130
+        except KeyboardInterrupt as stopped:
+            code = getattr(stopped, "code", 130)
         if code:
             sys.exit(code)

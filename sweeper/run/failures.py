@@ -1,18 +1,87 @@
-"""What to do when a job has ended without a result."""
+"""What a sweep does when a job has ended without a result: again, later, or never again."""
 
 from __future__ import annotations
 
-from sweeper.store.runs import State, Status
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-# A job that was cut off (killed, preempted) resumes from its checkpoint; one that is cut off this
-# often in one sweep is being killed by something that a further try does not mend.
-TRIES = 3
+from sweeper.store.errors import wrong
+from sweeper.store.runs import Cause, Status
+
+LONGEST_WAIT_S = 600.0
+# What a further start may mend. Anything else would only repeat itself: runs are deterministic.
+TRANSIENT = (Cause.INTERRUPTED, Cause.KILLED, Cause.HANG, Cause.DISK_FULL)
+# What a run's own setting brings about; it says nothing about the next run, however often it comes.
+OWN = (Cause.NAN, Cause.OUT_OF_GPU_MEMORY, Cause.OUT_OF_HOST_MEMORY)
 
 
-def try_again(status: Status, tries: int) -> bool:
-    """Whether a run that ended in `status` after `tries` starts of this sweep is started again.
+@dataclass(frozen=True)
+class Policy:
+    """The keys of `hydra.sweeper` that say what happens after a failure; see conf/."""
 
-    A failure of its own (NaN, out of memory, an exception) would only repeat itself: every run is
-    deterministic.
-    """
-    return status.state is State.INTERRUPTED and tries < TRIES
+    tries: int = 3
+    wait_s: float = 0.0
+    equal_failures: int = 3
+    fail_fast: bool = False
+
+    @classmethod
+    def read(cls, options: Mapping[str, Any]) -> Policy:
+        """The policy in the `hydra.sweeper` section; UserError for a value that cannot be."""
+        tries = at_least(options, "tries", 1)
+        wait_s = at_least(options, "wait_s", 0)
+        equal = at_least(options, "equal_failures", 0)
+        fail_fast = options["fail_fast"]
+        if not isinstance(fail_fast, bool):
+            raise wrong("hydra.sweeper.fail_fast", fail_fast, "true or false", "choose one of them")
+        return cls(int(tries), wait_s, int(equal), fail_fast)
+
+    def again(self, status: Status, tries: int) -> bool:
+        """Whether a run that ended like this after `tries` starts in vain is started once more.
+
+        A full disk is no fault of the run, and nobody is served by giving up on it.
+        """
+        if self.fail_fast or status.cause not in TRANSIENT:
+            return False
+        return status.cause is Cause.DISK_FULL or tries < self.tries
+
+    def wait(self, tries: int) -> float:
+        """Seconds before the next start: doubled with each one in vain."""
+        return float(min(LONGEST_WAIT_S, self.wait_s * 2 ** (min(tries, 32) - 1)))
+
+
+@dataclass
+class Breaker:
+    """Stops a sweep whose runs fail one after the other in the same way."""
+
+    policy: Policy
+    tripped: str = ""
+    """Why nothing more is started; empty while things go on."""
+    _alike: list[str] = field(default_factory=list)
+
+    def done(self) -> None:
+        """A run has finished: what failed before it failed for reasons of its own."""
+        self._alike.clear()
+
+    def failed(self, run: str, status: Status) -> None:
+        """A run has failed for good."""
+        if self.policy.fail_fast:
+            self.tripped = self.tripped or f"{run} failed and hydra.sweeper.fail_fast=true"
+        if status.cause in OWN or not self.policy.equal_failures:
+            return
+        way = re.sub(r"\d+", "#", status.reason)
+        if self._alike and self._alike[-1] != way:
+            self._alike.clear()
+        self._alike.append(way)
+        if len(self._alike) == self.policy.equal_failures and not self.tripped:
+            self.tripped = f"{len(self._alike)} runs in a row failed alike ({status.reason})"
+
+
+def at_least(options: Mapping[str, Any], key: str, least: int) -> float:
+    """A number of the `hydra.sweeper` section that has a lower limit."""
+    value = options[key]
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
+        name = f"hydra.sweeper.{key}"
+        raise wrong(name, value, f"a number of at least {least}", f"give it as {name}={least + 3}")
+    return float(value)

@@ -1,16 +1,23 @@
-"""The order of runs and their slots: parents first, longest first; a failure stops no other run."""
+"""The order of runs and their slots: parents first, longest first; a failure stops no other run.
+
+What happened to a run is read from its record alone: neither an exit code of 0 nor an ended process
+means anything.
+"""
 
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from sweeper.run.failures import try_again
-from sweeper.store.runs import RunStore, State, Status
+from sweeper.run.failures import Breaker, Policy
+from sweeper.run.watchdog import Watchdog
+from sweeper.store.liveness import send
+from sweeper.store.runs import Cause, RunStore, State, Status
 
 POLL_S = 0.5  # how often adopted runs are looked at and the display is redrawn
 
@@ -53,6 +60,9 @@ class Entry:
     slot: int | None = None
     handle: int | None = None
     tries: int = 0
+    """Starts since the last one that got further than those before it."""
+    furthest: int = 0
+    not_before: float = 0.0
     reason: str = ""
 
 
@@ -65,10 +75,17 @@ class Schedule:
     jobs: Sequence[Job]
     changed: Callable[[Schedule, Entry | None], None] = lambda schedule, entry: None
     """Called with the entry whose phase changed, and with None at least every POLL_S seconds."""
+    policy: Policy = field(default_factory=Policy)
+    watchdog: Watchdog | None = None
+    heed: Callable[[], None] = lambda: None
+    """Called where everything is noted; raises KeyboardInterrupt if the sweep is to stop."""
+    clock: Callable[[], float] = time.monotonic
     entries: dict[str, Entry] = field(init=False)
+    breaker: Breaker = field(init=False)
     stopping: bool = False
 
     def __post_init__(self) -> None:
+        self.breaker = Breaker(self.policy)
         ordered = sorted(self.jobs, key=lambda job: -job.cost)
         self.entries = {job.run: Entry(job) for job in ordered}
 
@@ -83,6 +100,8 @@ class Schedule:
         try:
             while self._fill() or self._in(Phase.RUNNING):
                 self._reap(self.backend.ended(POLL_S))
+                self._watch()
+                self.heed()
         except KeyboardInterrupt:
             self._stop()
             raise
@@ -90,16 +109,18 @@ class Schedule:
 
     def _fill(self) -> bool:
         """Start what can be started; whether anything is left to start later."""
+        if self.breaker.tripped:
+            return False
         for entry in self._in(Phase.WAITING):
             parent = self._parent_phase(entry.job.parent)
             if parent in (Phase.FAILED, Phase.BLOCKED):
                 self._now(entry, Phase.BLOCKED, f"its parent {entry.job.parent} {parent}")
-            elif parent is Phase.DONE:
+            elif parent is Phase.DONE and self.clock() >= entry.not_before:
                 status = self.store.run(entry.job.run).status()
                 if status.state is State.DONE:
                     self._now(entry, Phase.DONE, "")
                 elif status.state is State.RUNNING:
-                    self._now(entry, Phase.RUNNING, "adopted: a process of another sweep trains it")
+                    self._adopt(entry)
                 elif (slot := self._free_slot()) is not None:
                     self._start(entry, slot)
         return bool(self._in(Phase.WAITING))
@@ -110,27 +131,71 @@ class Schedule:
         entry.handle = self.backend.start(self.store.run(entry.job.run).path, slot)
         self._now(entry, Phase.RUNNING, "")
 
+    def _adopt(self, entry: Entry) -> None:
+        entry.slot = entry.handle = None
+        self._now(entry, Phase.RUNNING, "adopted: a process of another sweep trains it")
+
     def _reap(self, handles: Sequence[int]) -> None:
         """Move on the runs whose own process, or whose adopted process, has ended."""
         for entry in self._in(Phase.RUNNING):
             if entry.handle in handles:
-                self._settle(entry, self.store.run(entry.job.run).status())
+                self._settle(entry, self._after(entry))
             elif entry.handle is None:
                 status = self.store.run(entry.job.run).status()
                 if status.state is not State.RUNNING:
-                    self._settle(entry, status)
+                    self._settle(entry, self._after(entry))
         self.changed(self, None)
 
+    def _after(self, entry: Entry) -> Status:
+        """The status of a run whose process has ended; one that had to be ended is said to hang."""
+        run = self.store.run(entry.job.run)
+        status = run.status()
+        hung = self.watchdog and self.watchdog.hung(f"{run.id}/{status.attempt}")
+        if not hung or status.state not in (State.INTERRUPTED, State.FAILED):
+            return status
+        run.attempts()[-1].finish(Cause.HANG, hung, overrule=True)
+        return run.status()
+
     def _settle(self, entry: Entry, status: Status) -> None:
-        """Judged by the record alone: an exit code of 0 means nothing."""
+        if status.state is State.RUNNING and entry.handle is not None:
+            self._adopt(entry)  # its own job withdrew before another's, or is out of reach
+            return
+        self._measure(entry, status)
         adopted = entry.handle is None
         entry.slot = entry.handle = None
         if status.state is State.DONE:
+            self.breaker.done()
             self._now(entry, Phase.DONE, "")
-        elif not self.stopping and (adopted or try_again(status, entry.tries)):
+        elif not self.stopping and (adopted or self.policy.again(status, entry.tries)):
+            self._postpone(entry, status)
             self._now(entry, Phase.WAITING, status.reason)
         else:
+            self.breaker.failed(entry.job.run, status)
             self._now(entry, Phase.FAILED, status.reason)
+
+    def _measure(self, entry: Entry, status: Status) -> None:
+        step = (status.beat or {}).get("step", 0)
+        if step > entry.furthest:
+            entry.furthest, entry.tries = step, 1
+
+    def _postpone(self, entry: Entry, status: Status) -> None:
+        """A full disk makes every run wait: each would only add to it."""
+        until = self.clock() + self.policy.wait(max(1, entry.tries))
+        full = status.cause is Cause.DISK_FULL
+        for waiting in self._in(Phase.WAITING) if full else []:
+            waiting.not_before = max(waiting.not_before, until)
+        entry.not_before = until
+
+    def _watch(self) -> None:
+        for entry in self._in(Phase.RUNNING) if self.watchdog else []:
+            run = self.store.run(entry.job.run)
+            status = run.status()
+            if self.watchdog and status.state is State.RUNNING:
+                number = self.watchdog.due(f"{run.id}/{status.attempt}", status.beat)
+                if number and entry.handle is not None:
+                    self.backend.signal(entry.handle, number)
+                elif number:
+                    send(run.attempt(status.attempt).info(), number)
 
     def _stop(self) -> None:
         """Ask own jobs to save and stop, wait for them; a second Ctrl-C kills them."""
@@ -142,6 +207,7 @@ class Schedule:
                     self.backend.signal(entry.handle, number)
                 while self._own():
                     self._reap(self.backend.ended(POLL_S))
+                    self.heed()
                 return
             except KeyboardInterrupt:
                 continue

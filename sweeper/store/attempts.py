@@ -35,7 +35,11 @@ class Cause(StrEnum):
     DISK_FULL = "disk_full"
     CONFIG = "config"
     DATA = "data"
+    HANG = "hang"
     CRASH = "crash"
+    # Never written, only derived: nobody said anything, or said "done" and left no result.
+    KILLED = "killed"
+    NO_RESULT = "no_result"
 
 
 class Attempt:
@@ -48,6 +52,7 @@ class Attempt:
         self._watcher = watcher
         self._fields: dict[str, Any] = {}
         self._beats = 0
+        self._work = 0
         self._lock = threading.Lock()
 
     @property
@@ -69,8 +74,12 @@ class Attempt:
             self._beats += 1
             self._fields |= {name: spelled(value) for name, value in fields.items()}
             with suppress(OSError):
-                value = {"beat": self._beats, **self._fields}
+                value = {"beat": self._beats, "work": self._work, **self._fields}
                 publish_json(self.path / "beat.json", value, durable=False)
+
+    def advance(self) -> None:
+        """Counts a batch trained or evaluated, for the next beat: a beat alone is no progress."""
+        self._work += 1
 
     def last_beat(self) -> dict[str, Any] | None:
         """The newest beat; None if there is none, or none that can be read after a power cut."""
@@ -86,10 +95,15 @@ class Attempt:
     def metrics_path(self) -> Path:
         return self.path / "metrics.jsonl"
 
-    def finish(self, cause: str, message: str = "", traceback: str = "") -> bool:
-        """Says why the attempt ended; False if that was said before: the first word stays."""
+    def finish(
+        self, cause: str, message: str = "", traceback: str = "", *, overrule: bool = False
+    ) -> bool:
+        """Says why the attempt ended; False if that was said before: the first word stays.
+
+        `overrule` is for whoever had to end the attempt, once its process is gone.
+        """
         value = {"cause": Cause(cause).value, "message": message, "traceback": traceback}
-        return publish_json(self.path / "exit.json", value, replace=False)
+        return publish_json(self.path / "exit.json", value, replace=overrule)
 
     def exit(self) -> dict[str, Any] | None:
         """Why the attempt ended: cause, message, traceback; None if nobody said."""

@@ -65,6 +65,10 @@ class Run:
         """All attempts, oldest first."""
         return find_attempts(self.path / "attempts", self._watcher)
 
+    def attempt(self, number: int) -> Attempt:
+        """The attempt with this number."""
+        return Attempt(self.path / "attempts" / f"{number:04d}", self._watcher)
+
     def claim(self, info: Mapping[str, Any]) -> Attempt:
         """A new attempt that belongs to this process; `info` goes into its attempt.json."""
         self.record()
@@ -126,13 +130,15 @@ class Run:
         attempts = self.attempts()
         if not attempts:
             return Status(State.NEW, "no attempt yet", 0)
+        # Any may live, not only the newest: one stopped for longer than its lease may come back.
+        for attempt in reversed(attempts):
+            # In this order: whoever sees the process ended also sees all it wrote before.
+            living = attempt.alive()
+            beat = attempt.last_beat()
+            if living and attempt.exit() is None:
+                return running(attempt.number, beat)
         newest = attempts[-1]
-        # In this order: whoever sees the process ended also sees all it wrote before.
-        living = newest.alive()
-        beat, last_word = newest.last_beat(), newest.exit()
-        if living and last_word is None:
-            return running(newest.number, beat)
-        return self._done() or ended(newest.number, last_word, beat)
+        return self._done() or ended(newest.number, newest.exit(), newest.last_beat())
 
 
 class RunStore:

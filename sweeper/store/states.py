@@ -23,7 +23,8 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Status:
-    """The state of a run, the reason in words, its newest attempt (0: none) and that one's beat.
+    """The state of a run, the reason in words, its newest attempt (0: none), that one's beat and
+    why it ended.
 
     Of a done run: the attempt that finished, and no beat.
     """
@@ -32,6 +33,7 @@ class Status:
     reason: str
     attempt: int
     beat: dict[str, Any] | None = None
+    cause: Cause | None = None
 
 
 def running(number: int, beat: dict[str, Any] | None) -> Status:
@@ -41,16 +43,26 @@ def running(number: int, beat: dict[str, Any] | None) -> Status:
 
 def ended(number: int, last_word: Mapping[str, Any] | None, beat: dict[str, Any] | None) -> Status:
     """The status after attempt `number` ended without a result; `last_word` is its exit."""
+    state, cause = State.FAILED, _cause(last_word)
     if last_word is None:
         state, what = State.INTERRUPTED, f"dead without a word{_progress(beat)}"
-    elif last_word["cause"] == Cause.INTERRUPTED:
+    elif cause is Cause.INTERRUPTED:
         state, what = State.INTERRUPTED, f"interrupted{_progress(beat)}"
-    elif last_word["cause"] == Cause.DONE:
-        state, what = State.FAILED, "no_result: it says that it finished, but published no result"
+    elif cause is Cause.NO_RESULT:
+        what = "no_result: it says that it finished, but published no result"
     else:
         message = str(last_word.get("message") or "no message").strip()
-        state, what = State.FAILED, f"{shown(last_word['cause'])}: {shown(message)}"
-    return Status(state, f"{what} (attempt {number})", number, beat)
+        what = f"{shown(last_word['cause'])}: {shown(message)}"
+    return Status(state, f"{what} (attempt {number})", number, beat, cause)
+
+
+def _cause(last_word: Mapping[str, Any] | None) -> Cause:
+    if last_word is None:
+        return Cause.KILLED
+    if last_word["cause"] == Cause.DONE:
+        return Cause.NO_RESULT
+    known = last_word["cause"] in Cause.__members__.values()
+    return Cause(last_word["cause"]) if known else Cause.CRASH
 
 
 def _progress(beat: Mapping[str, Any] | None) -> str:

@@ -109,7 +109,7 @@ def test_a_killed_worker_is_seen_dead_and_a_stopped_one_alive(
     status = run.status()
     assert (status.state, status.attempt) == (State.RUNNING, 1)
     assert status.reason == "running at step 400 of 1000 (attempt 1)"
-    assert status.beat == {"beat": 1, "step": 400, "steps": 1000}
+    assert status.beat == {"beat": 1, "work": 0, "step": 400, "steps": 1000}
     worker.kill()
     os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)
     assert not attempt.alive()
@@ -149,7 +149,7 @@ def test_a_beat_keeps_what_it_is_not_told_anew(run: Run) -> None:
     attempt.beat(step=3, steps=7, loss=math.nan)
     attempt.beat()
     attempt.beat(step=5)
-    assert attempt.last_beat() == {"beat": 3, "step": 5, "steps": 7, "loss": "nan"}
+    assert attempt.last_beat() == {"beat": 3, "work": 0, "step": 5, "steps": 7, "loss": "nan"}
 
 
 def test_a_beat_that_cannot_be_written_or_read_ends_nothing(
@@ -233,7 +233,10 @@ def test_the_causes_are_those_of_the_format() -> None:
         "disk_full",
         "config",
         "data",
+        "hang",
         "crash",
+        "killed",
+        "no_result",
     ]
 
 
