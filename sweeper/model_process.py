@@ -85,6 +85,13 @@ class ModelProcess:
         self._jobs.add(number)
         return number, int(answer["pid"])
 
+    def finish(self, target: str, argument: Path, *, log: Path) -> int:
+        """Run a job while no other is under way; its exit code."""
+        job, _ = self.fork(target, argument, environment={}, log=log)
+        ended, code = self.exits.get()
+        assert ended == job
+        return code
+
     def signal(self, job: int, number: int) -> None:
         """Send a signal to a forked job by its request id."""
         self.ask([{"op": "signal", "of": job, "signal": number}])

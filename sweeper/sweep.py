@@ -13,32 +13,39 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.model_process import ModelProcess
+from sweeper.named import named
 from sweeper.outcome import near, print_everything
 from sweeper.plan.compose import Composer
 from sweeper.plan.identity import NOT_IN_IDENTITY, digest_of
 from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import print_cost, print_plan
-from sweeper.run.backends.local import LocalBackend, slots
+from sweeper.run import backends
 from sweeper.run.failures import Policy
 from sweeper.run.live import LiveTable, Shown
-from sweeper.run.schedule import Job, Phase, Schedule
+from sweeper.run.schedule import Backend, Job, Phase, Schedule
+from sweeper.run.site import Demand, Options, Site
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.watchdog import Watchdog
-from sweeper.store.errors import UserError, wrong
+from sweeper.store.errors import UserError
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore, State, Status
 
 
 def sweep(
-    arguments: Sequence[str], *, sweeper: Mapping[str, Any], launcher: Mapping[str, Any]
+    arguments: Sequence[str],
+    *,
+    sweeper: Mapping[str, Any],
+    launcher: str,
+    options: Mapping[str, Any],
 ) -> int:
     """Plan the command line and bring everything it needs into being; the exit code.
 
     Args:
         arguments: overrides as typed, swept ones included.
         sweeper: the `hydra.sweeper` section: what may be planned, what happens on failures.
-        launcher: the `hydra.launcher` section: where runs execute.
+        launcher: the name that `hydra/launcher` gives: where runs execute.
+        options: the `hydra.launcher` section, which belongs to it.
 
     Returns:
         0 only if every run of the plan is done (or, in a dry run, could be planned); 1 if not;
@@ -55,14 +62,14 @@ def sweep(
         store = RunStore(plan.outputs)
         statuses = {run: store.run(run).status() for run in plan.runs}
         dry = bool(sweeper.get("dry_run"))
-        environments = _slots(plan, launcher)
+        backend = _backend(plan, launcher, options, process)
         print_plan(console, plan, statuses, every_point=dry or len(plan.points) <= 60)
         print_cost(
             console,
             plan,
             statuses,
-            slots=len(environments),
-            device="gpu" if environments[0] else "cpu",
+            slots=backend.slots,
+            device=backend.device,
             rate=_measured_rate(plan, store),
         )
         if dry:
@@ -71,8 +78,7 @@ def sweep(
         left = [run for run in plan.runs if statuses[run].state is not State.DONE]
         done = True
         if left:
-            backend = LocalBackend(process, environments)
-            _prepare(console, plan, store, backend, left)
+            _prepare(console, plan, store, process, left)
             scheduled = partial(
                 Schedule, store, backend, policy=policy, watchdog=watchdog, heed=signals.check
             )
@@ -82,12 +88,20 @@ def sweep(
     return 0 if done else 1
 
 
-def _slots(plan: Plan, launcher: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The environment of each slot of the backend that `hydra/launcher` names."""
-    if "LocalLauncher" not in str(launcher["_target_"]):
-        raise wrong("hydra/launcher", launcher["_target_"], "local", "leave it out")
-    trainer = next(iter(plan.runs.values())).config["trainer"]
-    return slots(launcher, accelerator=trainer["accelerator"], threads=trainer["threads"])
+def _backend(
+    plan: Plan, launcher: str, options: Mapping[str, Any], process: ModelProcess
+) -> Backend:
+    """The backend that `hydra/launcher` names."""
+    configs = [run.config for run in plan.runs.values()]
+    site = Site(
+        options=Options(launcher, options),
+        demands=frozenset(Demand.of(config) for config in configs),
+        logger=configs[0]["logger"]["name"],
+        outputs=plan.outputs,
+        process=process,
+    )
+    backend: Backend = named(backends, launcher, "backend", "hydra/launcher")(site)
+    return backend
 
 
 def _measured_rate(plan: Plan, store: RunStore) -> float | None:
@@ -124,7 +138,7 @@ def _freeze(plan: Plan, store: RunStore) -> None:
 
 
 def _prepare(
-    console: Console, plan: Plan, store: RunStore, backend: LocalBackend, left: Sequence[str]
+    console: Console, plan: Plan, store: RunStore, process: ModelProcess, left: Sequence[str]
 ) -> None:
     """Build the data of the runs that are left, once for each distinct one.
 
@@ -135,13 +149,12 @@ def _prepare(
     for run in left:
         config = plan.runs[run].config
         distinct.setdefault(digest_of([config["data"], config["task"]]), run)
-    backend.warm(plan.runs[left[0]].config["logger"]["name"])
     for run in distinct.values():
         log = plan.outputs / "data" / "prepare.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("")
         with console.status("preparing data ..."):
-            code = backend.prepare(store.run(run).path, log)
+            code = process.finish("prepare", store.run(run).path, log=log)
         if code != 0:
             last = [line for line in log.read_text().splitlines() if line.strip()][-1:]
             raise UserError(f"the data could not be prepared: {' '.join(last)} (log: {log})")

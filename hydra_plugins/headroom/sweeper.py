@@ -4,11 +4,12 @@
 import sys
 from typing import (
     Any,
+    cast,
 )
 
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 
 class HeadroomSweeper(Sweeper):
@@ -28,9 +29,11 @@ class HeadroomSweeper(Sweeper):
         from sweeper.sweep import sweep
 
         assert self.config is not None
-        launcher = {str(k): v for k, v in self.config.hydra.launcher.items()}
+        # Hydra's own launchers run functions of this process; a backend is only named by the group.
+        launcher = self.config.hydra.runtime.choices["hydra/launcher"]
+        options = cast(dict[str, Any], OmegaConf.to_object(self.config.hydra.launcher))
         try:
-            code = sweep(arguments, sweeper=self.options, launcher=launcher)
+            code = sweep(arguments, sweeper=self.options, launcher=launcher, options=options)
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)
             code = 2

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from sweeper.named import named
 from sweeper.results import checks
 from sweeper.results.collect import write_tables
 from sweeper.results.measures import Measure, measures
-from sweeper.results.named import named
 from sweeper.results.table import Table, read_table
 from sweeper.results.verdict import Verdict
 from sweeper.store.errors import shown

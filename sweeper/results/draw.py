@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from sweeper.named import named
 from sweeper.results.collect import write_tables
-from sweeper.results.named import named
 from sweeper.results.table import Table, read_table, stem
 from sweeper.store.files import make_directory, publish
 

@@ -25,11 +25,29 @@ POLL_S = 0.5  # how often adopted runs are looked at and the display is redrawn
 class Backend(Protocol):
     """Where runs execute. It starts frozen records and says when their processes have ended."""
 
+    queues: bool = False
+    """Whether it takes a run whose parent is under way, and holds it back until that is done."""
+
     @property
-    def slots(self) -> int: ...
-    def start(self, run: Path, slot: int) -> int: ...
-    def ended(self, timeout: float) -> list[int]: ...
-    def signal(self, job: int, number: int) -> None: ...
+    def slots(self) -> int:
+        """How many runs it takes at a time."""
+
+    @property
+    def device(self) -> str:
+        """What a run is trained on: "cpu" or "gpu"."""
+
+    def start(self, run: Path, slot: int, after: int | None = None) -> int:
+        """Start the frozen run in a directory; a handle. `after`: its parent's, while that runs."""
+
+    def ended(self, timeout: float) -> list[int]:
+        """Handles of jobs that have ended; waits up to `timeout` seconds for the first."""
+
+    def signal(self, job: int, number: int) -> None:
+        """Send a signal to a job."""
+
+    def last_word(self, job: int) -> str:
+        """What only the engine knows of an end that a further start would not mend, or nothing."""
+        return ""
 
 
 @dataclass(frozen=True)
@@ -115,7 +133,9 @@ class Schedule:
             parent = self._parent_phase(entry.job.parent)
             if parent in (Phase.FAILED, Phase.BLOCKED):
                 self._now(entry, Phase.BLOCKED, f"its parent {entry.job.parent} {parent}")
-            elif parent is Phase.DONE and self.clock() >= entry.not_before:
+            elif self.clock() >= entry.not_before and (
+                parent is Phase.DONE or self._held_back(entry)
+            ):
                 status = self.store.run(entry.job.run).status()
                 if status.state is State.DONE:
                     self._now(entry, Phase.DONE, "")
@@ -128,7 +148,9 @@ class Schedule:
     def _start(self, entry: Entry, slot: int) -> None:
         entry.tries += 1
         entry.slot = slot
-        entry.handle = self.backend.start(self.store.run(entry.job.run).path, slot)
+        parent = self.entries.get(entry.job.parent or "")
+        after = parent.handle if parent else None
+        entry.handle = self.backend.start(self.store.run(entry.job.run).path, slot, after)
         self._now(entry, Phase.RUNNING, "")
 
     def _adopt(self, entry: Entry) -> None:
@@ -162,10 +184,16 @@ class Schedule:
             return
         self._measure(entry, status)
         adopted = entry.handle is None
+        last_word = "" if entry.handle is None else self.backend.last_word(entry.handle)
         entry.slot = entry.handle = None
         if status.state is State.DONE:
             self.breaker.done()
             self._now(entry, Phase.DONE, "")
+        elif last_word:
+            self._now(entry, Phase.FAILED, last_word)
+        elif self._parent_phase(entry.job.parent) is not Phase.DONE and not self.stopping:
+            entry.tries = 0  # held back in vain: its parent has failed, or is tried again
+            self._now(entry, Phase.WAITING, "its parent has to be done first")
         elif not self.stopping and (adopted or self.policy.again(status, entry.tries)):
             self._postpone(entry, status)
             self._now(entry, Phase.WAITING, status.reason)
@@ -211,6 +239,11 @@ class Schedule:
                 return
             except KeyboardInterrupt:
                 continue
+
+    def _held_back(self, entry: Entry) -> bool:
+        """Whether the backend itself makes a run wait for its parent, which is under way there."""
+        parent = self.entries.get(entry.job.parent or "")
+        return self.backend.queues and parent is not None and parent.handle is not None
 
     def _parent_phase(self, parent: str | None) -> Phase:
         if parent is None:

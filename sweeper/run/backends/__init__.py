@@ -1,1 +1,5 @@
-"""Where runs execute. A backend starts frozen records and says when their processes end."""
+"""Where runs execute: one file each, found by the name that `hydra/launcher` gives.
+
+`backend(site)` of a file returns its `Backend` (see sweeper/run/schedule.py); its options are
+conf/hydra/launcher/<name>.yaml. Engines are imported when they are asked for, not before.
+"""

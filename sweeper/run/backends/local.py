@@ -6,51 +6,70 @@ import os
 import queue
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from sweeper.model_process import ModelProcess
+from sweeper.run.schedule import Backend
+from sweeper.run.site import Demand, Site
+from sweeper.store.errors import wrong
 
 
-class LocalBackend:
-    """Slots on this machine's GPUs, or on its cores where it has none."""
+def backend(site: Site) -> LocalBackend:
+    """Slots on this machine's GPUs, or on its cores where it has none.
 
-    def __init__(self, process: ModelProcess, environments: Sequence[Mapping[str, str]]) -> None:
-        """
-        Args:
-            process: forks the jobs.
-            environments: one per slot, what a job in that slot gets in its environment.
-        """
+    Raises:
+        UserError: an option that cannot be, or more devices a run than there are.
+    """
+    options = site.options
+    wanted = options.whole("slots", 1, example=2)
+    shared = options.whole("jobs_per_device", 1, example=2)
+    memory = options.number("gpu_memory", 0.1, example=20)
+    options.finish()
+    for demand in site.demands:
+        demand.refuse_nodes("local")
+    most = Demand(
+        accelerator="cpu" if all(d.accelerator == "cpu" for d in site.demands) else "auto",
+        devices=max(demand.devices for demand in site.demands),
+        nodes=1,
+        threads=max(demand.threads for demand in site.demands),
+    )
+    slots = _on_gpus(most, shared, memory) or _on_cores(most)
+    if wanted:
+        slots = slots[:wanted] if slots[0] else [{}] * wanted
+    return LocalBackend(site.process, slots, site.logger)
+
+
+class LocalBackend(Backend):
+    """Forks each job from the warm server, into the environment of its slot."""
+
+    def __init__(
+        self, process: ModelProcess, environments: Sequence[Mapping[str, str]], logger: str
+    ) -> None:
         self._process = process
         self._environments = environments
+        self._logger = logger
+        self._warm = False
 
     @property
     def slots(self) -> int:
-        """How many runs execute at a time."""
         return len(self._environments)
 
-    def warm(self, logger: str) -> None:
-        """Import what jobs with this logger need, once, so that each starts in a moment."""
-        self._process.ask([{"op": "warm", "logger": logger}])
+    @property
+    def device(self) -> str:
+        return "gpu" if self._environments[0] else "cpu"
 
-    def start(self, run: Path, slot: int) -> int:
-        """Start the job of a frozen record; a handle for it."""
+    def start(self, run: Path, slot: int, after: int | None = None) -> int:
+        if not self._warm:  # what jobs import is imported once, so that each starts in a moment
+            self._process.ask([{"op": "warm", "logger": self._logger}])
+            self._warm = True
         job, _ = self._process.fork(
             "train", run, environment=self._environments[slot], log=run / "start.log"
         )
         return job
 
-    def prepare(self, run: Path, log: Path) -> int:
-        """Build the data a run needs; the exit code of the process that did."""
-        job, _ = self._process.fork("prepare", run, environment={}, log=log)
-        while True:
-            ended, code = self._process.exits.get()
-            if ended == job:
-                return code
-
     def ended(self, timeout: float) -> list[int]:
-        """Handles of jobs whose process has ended; waits up to `timeout` seconds for the first."""
         handles = []
         try:
             handles.append(self._process.exits.get(timeout=timeout)[0])
@@ -60,20 +79,33 @@ class LocalBackend:
             return handles
 
     def signal(self, job: int, number: int) -> None:
-        """Send a signal to a job."""
         self._process.signal(job, number)
 
 
-def slots(launcher: Mapping[str, Any], *, accelerator: str, threads: int) -> list[dict[str, str]]:
-    """The environment of each slot, from the launcher's options and what this machine has."""
-    wanted = launcher.get("slots")
-    devices = [] if accelerator == "cpu" else visible_gpus()
-    if devices:
-        shared = int(launcher.get("jobs_per_device") or 1)
-        every = [{"CUDA_VISIBLE_DEVICES": gpu} for _ in range(shared) for gpu in devices]
-        return every[: int(wanted)] if wanted else every
+def _on_gpus(demand: Demand, shared: int | None, memory: float | None) -> list[dict[str, str]]:
+    """A slot for every `devices` GPUs, several where runs share them; none without a GPU."""
+    gpus = [] if demand.accelerator == "cpu" else visible_gpus()
+    if not gpus:
+        return []
+    if len(gpus) < demand.devices:
+        expected = f"at most {len(gpus)}, as many GPUs as this machine shows"
+        remedy = f"give it as trainer.devices={len(gpus)}"
+        raise wrong("trainer.devices", demand.devices, expected, remedy)
+    fitting = shared or 1
+    if memory:
+        smallest = min(gpu_memory())
+        if memory > smallest:
+            expected = f"at most {smallest:.0f}, what the smallest GPU here has"
+            raise wrong("hydra.launcher.gpu_memory", memory, expected, "leave it out")
+        fitting = min(int(smallest // memory), shared or sys.maxsize)
+    whole = range(0, len(gpus) - demand.devices + 1, demand.devices)
+    groups = [gpus[first : first + demand.devices] for first in whole]
+    return [{"CUDA_VISIBLE_DEVICES": ",".join(g)} for _ in range(fitting) for g in groups]
+
+
+def _on_cores(demand: Demand) -> list[dict[str, str]]:
     cores = len(os.sched_getaffinity(0))
-    return [{} for _ in range(int(wanted) if wanted else max(1, cores // threads))]
+    return [{} for _ in range(max(1, cores // (demand.threads * demand.devices)))]
 
 
 def visible_gpus() -> list[str]:
@@ -81,7 +113,19 @@ def visible_gpus() -> list[str]:
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
         return [gpu for gpu in chosen.split(",") if gpu.strip() not in ("", "-1")]
+    lines = _nvidia_smi("-L")
+    return [str(i) for i, line in enumerate(lines) if line.startswith("GPU ")]
+
+
+def gpu_memory() -> list[float]:
+    """The memory of each GPU of this machine, in GB."""
+    lines = _nvidia_smi("--query-gpu=memory.total", "--format=csv,noheader,nounits")
+    return [float(line) * 2**20 / 1e9 for line in lines]
+
+
+def _nvidia_smi(*arguments: str) -> list[str]:
     if not shutil.which("nvidia-smi"):
         return []
-    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
-    return [str(i) for i, line in enumerate(listed.stdout.splitlines()) if line.startswith("GPU ")]
+    command = ["nvidia-smi", *arguments]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    return told.stdout.splitlines()

@@ -7,9 +7,9 @@ import re
 import pytest
 
 from models.attention import variants
+from sweeper.named import names
 from sweeper.plan.compose import CONF, Composer
 from sweeper.results import checks, figures
-from sweeper.results.named import names
 from tasks.architecture import Architecture
 from tasks.registry import names as registered
 from tasks.task import Task

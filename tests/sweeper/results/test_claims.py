@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from sweeper.named import names
 from sweeper.results import checks
 from sweeper.results.claims import judge, verdicts_on
-from sweeper.results.named import names
 from sweeper.results.verdict import Answer, Verdict
 from tests.sweeper.results.finetuned import finetuned
 from tests.sweeper.results.grids import FEW, Grid, figure1

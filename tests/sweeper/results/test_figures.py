@@ -18,11 +18,11 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from sweeper.named import named, names
 from sweeper.results import figures
 from sweeper.results.draw import files_of, write_figures
 from sweeper.results.figures import fig1, fig2
 from sweeper.results.figures.style import COLUMN, DOUBLE_COLUMN
-from sweeper.results.named import named, names
 from sweeper.results.points import points, seed_spread
 from sweeper.results.statistics import estimate, interval
 from sweeper.results.table import Table

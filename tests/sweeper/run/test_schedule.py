@@ -14,11 +14,14 @@ from sweeper.store.runs import RunStore
 class FakeBackend:
     """Jobs do what the story says, one at a time, in the order they were started."""
 
+    queues = False
+
     def __init__(self, store, story, slots=2):
+        self.words = {}
         self.store, self.story, self.slots = store, story, slots
         self.started, self.running, self.signals, self.busiest = [], deque(), [], 0
 
-    def start(self, run, slot):
+    def start(self, run, slot, after=None):
         assert slot not in {s for _, _, s in self.running}
         self.started.append(run.name)
         self.running.append((len(self.started), run, slot))
@@ -39,8 +42,13 @@ class FakeBackend:
     def signal(self, job, number):
         self.signals.append((job, number))
 
+    def last_word(self, job):
+        return self.words.get(job, "")
+
 
 def act(run, what):
+    if what == "dropped":
+        return
     attempt = run.claim({})
     if what == "done":
         run.publish_result(attempt, {"metrics": {"test/loss": 1.0}, "steps": 1})
@@ -165,3 +173,54 @@ def test_a_second_ctrl_c_stops_at_once(tell):
     with pytest.raises(KeyboardInterrupt):
         schedule.execute()
     assert [number for _, number in backend.signals] == [signal.SIGTERM] * 2 + [signal.SIGKILL] * 2
+
+
+class Queue(FakeBackend):
+    """Holds runs back until their parent is done; drops them, unstarted, if it fails."""
+
+    queues = True
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.after = {}
+
+    def start(self, run, slot, after=None):
+        handle = super().start(run, slot)
+        self.after[run.name] = after
+        return handle
+
+
+def test_a_queue_is_given_children_while_their_parent_is_under_way(tell, store):
+    jobs = [job("p", 9), job("c", 1, "p")]
+    schedule, _ = tell(jobs, {})
+    schedule.backend = queue = Queue(store, {}, 2)
+    assert schedule.execute()
+    assert queue.started == [jobs[0].run, jobs[1].run]
+    assert queue.after == {jobs[0].run: None, jobs[1].run: 1}
+
+
+def test_what_a_queue_dropped_is_blocked_by_its_parent_or_handed_in_again(tell, store):
+    """ "dropped" leaves no attempt, as a job does that its engine never started."""
+    jobs = [job("p", 1), job("c", 9, "p"), job("q", 1), job("d", 9, "q")]
+    schedule, _ = tell(jobs, {})
+    story = {jobs[0].run: ["nan"], jobs[1].run: ["dropped"], jobs[2].run: ["interrupted", "done"],
+             jobs[3].run: ["dropped", "done"]}  # fmt: skip
+    schedule.backend = queue = Queue(store, story, 4)
+    assert not schedule.execute()
+    assert phases(schedule) == {
+        "p": Phase.FAILED,
+        "c": Phase.BLOCKED,
+        "q": Phase.DONE,
+        "d": Phase.DONE,
+    }
+    assert jobs[0].run in schedule.entries[jobs[1].run].reason
+    assert queue.started.count(jobs[3].run) == 2
+
+
+def test_what_only_the_engine_knows_ends_a_run_that_would_be_tried_again(tell):
+    jobs = [job("a")]
+    schedule, backend = tell(jobs, {jobs[0].run: ["interrupted"]})
+    backend.words = {1: "its job was cancelled"}
+    assert not schedule.execute()
+    assert backend.started == [jobs[0].run]
+    assert schedule.entries[jobs[0].run].reason == "its job was cancelled"

@@ -1,0 +1,243 @@
+"""Runs as Slurm jobs, handed in through submitit: arrays of equal jobs, children after parents.
+
+Everything is in the queue soon after the sweep began, and goes on without it. The same command
+again takes over what is queued: outputs/slurm/<run>.json says which job a run was handed in as.
+Slurm, not the sweep, starts a preempted job again; one that reaches its time limit saves and asks
+for that itself (see slurm_job.py). Only the job queue is asked, so no accounting is needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import itertools
+import os
+import secrets
+import shutil
+import signal
+import stat
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sweeper.model_process import ROOT
+from sweeper.run import slurm_queue
+from sweeper.run.schedule import Backend
+from sweeper.run.site import Demand, Options, Site
+from sweeper.run.slurm_job import Work
+from sweeper.store.errors import UserError, shown, wrong
+from sweeper.store.files import make_directory, publish_json, read_object
+
+# States after which Slurm does nothing more for a job (squeue, JOB STATE CODES).
+OVER = frozenset(
+    "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED TIMEOUT "
+    "REVOKED GONE".split()
+)
+# What a further start would not mend, whatever the run's record says.
+FINAL = {"CANCELLED": "was cancelled", "OUT_OF_MEMORY": "was killed for its use of host memory"}
+
+
+def backend(site: Site) -> SlurmBackend:
+    """The queue of the cluster that this machine can submit to.
+
+    Raises:
+        UserError: an option that cannot be, no Slurm, no submitit, or a folder others may write to.
+    """
+    settings = Settings.read(site.options)
+    try:
+        import submitit  # noqa: F401
+    except ImportError:
+        remedy = "pip install 'headroom[slurm]'"
+        raise wrong("hydra/launcher", "slurm", "submitit to be installed", remedy) from None
+    if not shutil.which("sbatch"):
+        expected = "a machine from which Slurm jobs can be submitted, but there is no sbatch"
+        raise wrong("hydra/launcher", "slurm", expected, "log in to one")
+    return SlurmBackend(site, settings)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of conf/hydra/launcher/slurm.yaml. `sbatch` holds those that sbatch knows."""
+
+    sbatch: Mapping[str, Any]
+    jobs: int
+    time_outs: int
+    gpus: int
+    cpus: int | None
+    poll: float
+
+    @classmethod
+    def read(cls, options: Options) -> Settings:
+        """The settings; UserError for one that cannot be."""
+        memory = options.number("memory", 0.1, example=16)
+        sbatch = {
+            "time": options.whole("time", 1, example=240),
+            "mem": None if memory is None else f"{round(memory * 1024)}MB",
+            **{key: options.word(key, example=key) for key in ("partition", "account", "qos")},
+            "constraint": options.word("constraint", example="a100"),
+            "signal_delay_s": options.whole("notice", 1, example=120),
+            "array_parallelism": options.whole("parallel", 1, example=16),
+            "setup": options.lines("setup", example="'[module load cuda]'"),
+        }
+        gpus = options.whole("gpus", 0, example=1)
+        settings = cls(
+            sbatch={key: value for key, value in sbatch.items() if value is not None},
+            jobs=options.whole("jobs", 1, example=500) or 1,
+            time_outs=options.whole("time_outs", 0, example=20) or 0,
+            gpus=0 if gpus is None else gpus,
+            cpus=options.whole("cpus", 1, example=4),
+            poll=options.number("poll", 0.1, example=10) or 10,
+        )
+        options.finish()
+        return settings
+
+    def resources(self, demand: Demand) -> dict[str, Any]:
+        """What sbatch is asked for a run: one task per node, which starts a process per device."""
+        gpus = 0 if demand.accelerator == "cpu" else self.gpus * demand.devices
+        return {
+            "nodes": demand.nodes,
+            "ntasks_per_node": 1,
+            "cpus_per_task": (self.cpus or demand.threads) * demand.devices,
+            **({"gpus_per_node": gpus} if gpus else {}),
+        }
+
+
+@dataclass
+class _Job:
+    run: Path
+    demand: Demand
+    after: int | None
+    id: str = ""  # Slurm's, once it is handed in
+    state: str = "PENDING"
+
+
+class SlurmBackend(Backend):
+    """Hands runs in, a whole batch at a time, and watches the queue."""
+
+    queues = True
+
+    def __init__(self, site: Site, settings: Settings) -> None:
+        self._settings = settings
+        self._outputs = site.outputs.resolve()
+        self._folder = self._outputs / "slurm"
+        self._demands = site.demands
+        self._jobs: dict[int, _Job] = {}
+        self._told: set[int] = set()  # those whose end was reported
+        self._numbers = itertools.count(1)
+        self._next_look = 0.0
+
+    @property
+    def slots(self) -> int:
+        return self._settings.jobs
+
+    @property
+    def device(self) -> str:
+        gpus = [self._settings.resources(demand).get("gpus_per_node") for demand in self._demands]
+        return "gpu" if any(gpus) else "cpu"
+
+    def start(self, run: Path, slot: int, after: int | None = None) -> int:
+        """Take over the job that a run has in the queue, or keep the run for the next batch."""
+        number = next(self._numbers)
+        self._jobs[number] = _Job(run.resolve(), Demand.of_record(run), after, self._queued(run))
+        return number
+
+    def ended(self, timeout: float) -> list[int]:
+        self._hand_in()
+        time.sleep(timeout)
+        if time.monotonic() < self._next_look:
+            return []
+        self._next_look = time.monotonic() + self._settings.poll
+        states = slurm_queue.states()
+        if states is None:  # the controller does not answer; the jobs go on all the same
+            return []
+        over = []
+        for number, job in self._jobs.items():
+            job.state = states.get(job.id, "GONE")
+            if job.state in OVER and number not in self._told:
+                self._told.add(number)
+                over.append(number)
+        return over
+
+    def signal(self, job: int, number: int) -> None:
+        """Cancel what waits and signal what runs."""
+        if self._jobs[job].id:
+            slurm_queue.cancel(self._jobs[job].id, signal.Signals(number))
+        else:
+            self._jobs[job].id = "never handed in"
+
+    def last_word(self, job: int) -> str:
+        ended = self._jobs[job]
+        parent = self._jobs.get(ended.after or 0)
+        dropped = parent and parent.state in OVER and parent.state != "COMPLETED"
+        if ended.state not in FINAL or (dropped and ended.state == "CANCELLED"):
+            return ""
+        return f"its Slurm job {ended.id} {FINAL[ended.state]}"
+
+    def _queued(self, run: Path) -> str:
+        """The id of the job that an earlier sweep handed this run in as, if it is still there."""
+        said = read_object(self._folder / f"{run.name}.json", keys=("job", "name"))
+        if said is None or any(job.run == run.resolve() for job in self._jobs.values()):
+            return ""
+        return str(said["job"]) if self._earlier.get(said["job"]) == said["name"] else ""
+
+    @functools.cached_property
+    def _earlier(self) -> dict[str, str]:
+        """What is in the queue when this sweep first asks."""
+        return slurm_queue.names()
+
+    def _hand_in(self) -> None:
+        """Submit what was started since the last time: equal runs with one parent are one array."""
+        batches: dict[tuple[Demand, int | None], list[_Job]] = {}
+        for job in self._jobs.values():
+            if not job.id:
+                batches.setdefault((job.demand, job.after), []).append(job)
+        for (demand, after), jobs in batches.items():
+            self._submit(jobs, demand, self._jobs[after].id if after else None)
+
+    def _submit(self, jobs: list[_Job], demand: Demand, parent: str | None) -> None:
+        import submitit
+
+        self._check_folder()
+        # New for each batch: a cluster that was set up again counts its jobs from 1 again, and
+        # submitit would take what an old job of that number left for its own.
+        name = secrets.token_hex(6)
+        executor = submitit.SlurmExecutor(self._folder / name, self._settings.time_outs)
+        executor.update_parameters(
+            **self._settings.sbatch,
+            **self._settings.resources(demand),
+            job_name=name,
+            wckey=None,
+            stderr_to_stdout=True,
+            srun_args=["--kill-on-bad-exit=1"],
+            additional_parameters=_further(parent),
+        )
+        said = io.StringIO()  # submitit copies there what sbatch says
+        try:
+            with contextlib.redirect_stderr(said), executor.batch():
+                handed = [executor.submit(Work(str(job.run), str(ROOT))) for job in jobs]
+        except submitit.core.utils.FailedJobError:
+            words = [line.removeprefix("sbatch: error: ") for line in said.getvalue().splitlines()]
+            sentence = f"hydra/launcher=slurm: sbatch refused the job: {shown('; '.join(words))}"
+            raise UserError(sentence) from None
+        for job, submitted in zip(jobs, handed, strict=True):
+            job.id = submitted.job_id
+            place = self._folder / f"{job.run.name}.json"
+            publish_json(place, {"job": job.id, "name": name})
+
+    def _check_folder(self) -> None:
+        """Who can write what a job unpickles runs code as its owner."""
+        make_directory(self._folder)
+        self._folder.chmod(0o700)
+        for folder in (self._outputs, self._folder):
+            status = folder.stat()
+            if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                expected = "a folder that only you may write to, since Slurm jobs run code from it"
+                raise wrong("outputs", folder, expected, f"say `chmod go-w {folder}`")
+
+
+def _further(parent: str | None) -> dict[str, Any]:
+    after = {"dependency": f"afterok:{parent}", "kill-on-invalid-dep": "yes"} if parent else {}
+    return {"chdir": str(ROOT), "requeue": True, **after}

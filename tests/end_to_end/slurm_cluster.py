@@ -1,0 +1,130 @@
+"""A real Slurm of one node for the tests, with its daemons below one folder and its own ports.
+
+It asks for Debian's packages slurm-wlm and munge, and for root, whose daemons these are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "scancel")
+# cred_expire: Slurm starts a requeued job no earlier than its old credential has expired.
+# No cgroups and no accounting: a container may lack the one, and nothing here asks the other.
+CONFIG = """\
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=cred_expire=5
+CredType=cred/munge
+MpiDefault=none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SchedulerParameters=batch_sched_delay=0,bf_interval=2,sched_interval=2
+SlurmdParameters=config_overrides
+ReturnToService=2
+JobRequeue=1
+KillWait=20
+MinJobAge=300
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+SlurmctldPidFile={root}/slurmctld.pid
+SlurmdPidFile={root}/slurmd.pid
+StateSaveLocation={root}/state
+SlurmdSpoolDir={root}/spool
+SlurmctldLogFile={root}/slurmctld.log
+SlurmdLogFile={root}/slurmd.log
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=64000 State=UNKNOWN
+PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+@contextlib.contextmanager
+def cluster(root: Path) -> Iterator[None]:
+    """Start the daemons, point SLURM_CONF at them, stop them; skips by name where that cannot be.
+
+    The node has more CPUs than the machine: what the tests are about is who waits for whom.
+    """
+    missing = [name for name in PROGRAMS if not shutil.which(name)]
+    if missing:
+        pytest.skip(f"real Slurm: {', '.join(missing)} not installed (slurm-wlm, munge)")
+    if os.getuid() != 0:
+        pytest.skip("real Slurm: its daemons need root")
+    root.chmod(0o755)
+    for name in ("state", "spool"):
+        (root / name).mkdir()
+    config = root / "slurm.conf"
+    host = socket.gethostname().split(".")[0]
+    config.write_text(CONFIG.format(root=root, host=host, ports=_free_ports(2), cpus=4))
+    with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        _start_munge(root, stack, patch)
+        patch.setenv("SLURM_CONF", str(config))
+        for name in (["slurmctld", "-D", "-i"], ["slurmd", "-D"]):
+            _start(name, root, stack)
+        _until(lambda: "idle" in _told("sinfo", "--noheader", "--format=%T"), "an idle node", root)
+        yield
+
+
+def _start_munge(root: Path, stack: contextlib.ExitStack, patch: pytest.MonkeyPatch) -> None:
+    key, sock = root / "munge.key", root / "munge.socket"
+    key.write_bytes(os.urandom(1024))
+    key.chmod(0o600)
+    files = {"key": key, "pid": root / "munged.pid", "log": root / "munged.log"}
+    options = [f"--{name}-file={path}" for name, path in files.items()]
+    seed = f"--seed-file={root / 'munged.seed'}"
+    _start(["munged", "--foreground", "--force", seed, f"--socket={sock}", *options], root, stack)
+    config = root / "slurm.conf"
+    config.write_text(config.read_text().replace("cred_expire", f"socket={sock},cred_expire"))
+    _until(sock.exists, "munge's socket", root)
+
+
+def _start(command: list[str], root: Path, stack: contextlib.ExitStack) -> None:
+    log = stack.enter_context((root / f"{command[0]}.out").open("w"))
+    process = subprocess.Popen(command, stdout=log, stderr=log, cwd=root)
+    stack.callback(_stop, process)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _until(condition, what: str, root: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        if time.monotonic() > deadline:
+            logs = "\n".join(path.read_text()[-2000:] for path in root.glob("*.log"))
+            raise AssertionError(f"Slurm has not brought {what}:\n{logs}")
+        time.sleep(0.1)
+
+
+def _told(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
