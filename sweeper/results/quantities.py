@@ -18,6 +18,7 @@ LABELS = {
     "model.heads": "heads",
     "model.head_size": "head size",
     "model.feedforward_size": "feed-forward size",
+    "model.attention.shared_size": "shared key/query size",
     "test/loss": "test loss (nats per subword)",
     "test/perplexity": "test perplexity per subword",
     "test/perplexity_per_word": "test perplexity per word",

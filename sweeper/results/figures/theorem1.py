@@ -34,6 +34,7 @@ from sweeper.results.statistics import interval
 from sweeper.results.table import Table
 
 _PANEL_PT, _ROOM = 180.0, (190.0, 140.0)
+_TICKS = (0, 0.25, 0.5, 0.75, 1)
 _GUIDES = {1.0: "n", 0.5: "n / 2"}
 _RING: dict[str, Any] = {
     "marker": "o",
@@ -69,6 +70,7 @@ def draw(table: Table) -> Figure:
             prepare(axes, "head size / n", table.metric, letter=letter)
             axes.set_title(plain(table.label(arm)), pad=12)
             scale(axes, everything, everything, room=_ROOM)
+            axes.set(xscale="linear", xlim=(0, 1.06), xticks=_TICKS)
             own = [one for one in found if one.arm == arm]
             for one in own:
                 looks[one.length].draw(axes, marks[arm, one.length])
@@ -92,7 +94,7 @@ def marks_of(ladder: Ladder) -> list[Mark]:
     """The points of a ladder over head size / n, as errors; intervals are of the logarithms."""
     found = []
     for size, point in ladder.points.items():
-        known = point.estimate(ladder.spread)
+        known = ladder.estimate(size)
         ends = interval(known)
         found.append(
             Mark(
