@@ -15,12 +15,12 @@ from sweeper.model_process import ModelProcess
 from sweeper.plan import grid
 from sweeper.plan.compose import Composer, RunTemplate, Typed
 from sweeper.plan.experiment import Arm, Experiment
-from sweeper.plan.identity import digest_of
 from sweeper.plan.match import Solution, solve
 from sweeper.plan.plan import Draft, Matched
 from sweeper.plan.sizes import Invalid, Size, Sizes
 from sweeper.plan.where import holds
 from sweeper.store.errors import UserError
+from sweeper.store.identity import digest_of
 
 
 class Texts:

@@ -18,10 +18,10 @@ from sweeper.plan import grid
 from sweeper.plan.compose import Composer, RunTemplate, Typed
 from sweeper.plan.drafts import Drafts, Texts
 from sweeper.plan.experiment import Experiment, grid_by_hand, read_experiment, with_typed
-from sweeper.plan.identity import run_id
 from sweeper.plan.plan import Draft, Plan, Point, Run
 from sweeper.plan.sizes import Size, Sizes
 from sweeper.store.errors import wrong
+from sweeper.store.identity import run_id
 
 
 class Planner:

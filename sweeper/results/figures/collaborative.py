@@ -54,12 +54,14 @@ def draw(table: Table) -> Figure:
         for axes, letter, (arm, parent) in zip(panels, "abcdef", arms.items(), strict=False):
             measure = Measure("", metric_of(table, arm))
             prepare(axes, X, "", letter=letter)
-            axes.set_title(plain(table.label(parent)), pad=4)
+            axes.set_title(plain(table.label(parent), 16), pad=14)
             axes.set_ylabel(plain(measure.words))
             before = marks(_points(table, parent), lambda _: 0.0, spreads[arm])
             curve = marks(_points(table, arm), lambda point: point.at(X), spreads[arm])
             _fill(axes, curve, before, _WIDTH_PT / len(arms))
             notes += _baselines(table, arm, table.label(parent))
+        if not arms:
+            scale(panels[0], [], [], room=(_WIDTH_PT, _HEIGHT_PT))
         frame(
             figure,
             _PANEL_PT,

@@ -68,9 +68,10 @@ def draw(table: Table) -> Figure:
         everything = [mark for curve in marks.values() for mark in curve]
         for letter, axes, arm in zip("abcdef", panels, arms, strict=False):
             prepare(axes, "head size / n", table.metric, letter=letter)
-            axes.set_title(plain(table.label(arm)), pad=12)
+            axes.set_title(plain(table.label(arm), 24), pad=14)
             scale(axes, everything, everything, room=_ROOM)
-            axes.set(xscale="linear", xlim=(0, 1.06), xticks=_TICKS)
+            if everything:
+                axes.set(xscale="linear", xlim=(0, 1.06), xticks=_TICKS)
             own = [one for one in found if one.arm == arm]
             for one in own:
                 looks[one.length].draw(axes, marks[arm, one.length])
