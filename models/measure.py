@@ -15,17 +15,23 @@ class Measurable(Protocol):
 
     def parameters(self) -> Iterator[nn.Parameter]: ...
 
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]: ...
+
     def embedding_parameters(self) -> list[nn.Parameter]: ...
 
 
 def parameter_counts(model: Measurable) -> dict[str, int]:
-    """Return params_total, params_embedding and params_non_embedding; a shared one counts once."""
+    """Return params_total, params_embedding, _non_embedding and _attention; shared ones count once.
+
+    Those of attention are the parameters below a part of that name, biases included.
+    """
     total = _numbers(model.parameters())
     embedding = _numbers(model.embedding_parameters())
     return {
         "params_total": total,
         "params_embedding": embedding,
         "params_non_embedding": total - embedding,
+        "params_attention": _numbers(p for n, p in model.named_parameters() if ".attention." in n),
     }
 
 

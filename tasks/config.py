@@ -72,7 +72,7 @@ class OptimizerSection(Section):
 class TrainerSection(Section):
     """How long and how a run is trained, and how it is executed."""
 
-    steps: Annotated[int, whole(1, 10**9, 1000)]
+    steps: Annotated[int, whole(0, 10**9, 1000)]
     precision: Annotated[
         Literal["32-true", "64-true", "bf16-mixed"],
         given("one of 32-true, 64-true, bf16-mixed", "32-true"),
@@ -124,7 +124,7 @@ class RunConfig(Section):
             if isinstance(section, Section):
                 yield from section.problems(key)
         steps, warmup = self.trainer.steps, self.optimizer.warmup_steps
-        if self.optimizer.schedule == "linear" and warmup >= steps:
+        if self.optimizer.schedule == "linear" and warmup >= steps > 0:
             yield Problem(
                 "optimizer.warmup_steps",
                 warmup,

@@ -14,7 +14,6 @@ from pytorch_lightning.plugins.environments import LightningEnvironment
 from torch import nn
 
 from sweeper.store.attempts import Attempt
-from sweeper.store.errors import wrong
 from sweeper.store.files import publish_json
 from sweeper.store.runs import Run, RunStore
 from tasks import checkpoint, machine
@@ -22,6 +21,7 @@ from tasks.callbacks import Keeper, Recorder, Stage
 from tasks.config import RunConfig, parse
 from tasks.evaluation import Evaluator
 from tasks.failures import NotFinite
+from tasks.inheritance import WEIGHTS, adapted, inherited
 from tasks.journal import Journal
 from tasks.module import TrainingModule
 from tasks.prepare import prepare, task_of
@@ -29,8 +29,6 @@ from tasks.seeds import derive
 from tasks.signals import Interruption
 from tasks.task import Task
 from tasks.tracking import Mirror
-
-WEIGHTS = "weights.ckpt"
 
 
 class Fitting:
@@ -65,13 +63,13 @@ class Fitting:
             publish_json(self._attempt.path / name, value)
         weights = model.state_dict()
         checkpoint.save(weights, self._attempt.checkpoint_dir / WEIGHTS, self._run.id)
-        steps = config.trainer.steps
+        steps, seconds = config.trainer.steps, recorder.seconds
         return {
             "metrics": metrics,
             "steps": steps,
             "tokens_seen": task.tokens_seen(steps),
-            "seconds": recorder.seconds,
-            "tokens_per_second": task.tokens_seen(steps) / recorder.seconds,
+            "seconds": seconds,
+            "tokens_per_second": task.tokens_seen(steps) / seconds if steps else None,
             "device": machine.device_name(kind),
             "weights_sha256": checkpoint.weights_digest(weights),
             "data": facts,
@@ -93,7 +91,9 @@ class Fitting:
         torch.manual_seed(derive(task.config.seed, "weights"))
         model = task.build()
         if task.config.parent is not None and self._resumed is None:
-            task.inherit(model, inherited(self._run, task.config.parent))
+            parent = RunStore(self._run.outputs).run(task.config.parent)
+            heads = parent.record()["config"]["model"]["heads"]
+            task.inherit(model, adapted(model, inherited(parent), heads))
         if task.config.trainer.compile:
             # One graph serves all blocks, and through the cache all runs of their shape.
             for block in _blocks(model):
@@ -130,28 +130,6 @@ def _blocks(model: nn.Module) -> list[nn.Module]:
     """The Transformer blocks of a model, wherever it holds them."""
     lists = [part for name, part in model.named_modules() if name.rpartition(".")[2] == "blocks"]
     return [block for part in lists for block in part.children()]
-
-
-def inherited(run: Run, parent: str) -> dict[str, torch.Tensor]:
-    """Return the final weights of a finished run of the same store, verified.
-
-    Raises:
-        UserError: that run is not finished, or its weights are not what it published.
-    """
-    source = RunStore(run.outputs).run(parent)
-    result = source.result()
-    if result is None:
-        raise wrong("parent", parent, "a finished run of this outputs folder", "train it first")
-    path = source.path / "attempts" / f"{result['attempt']:04d}" / "checkpoints" / WEIGHTS
-    try:
-        checkpoint.verify(path, parent)
-    except checkpoint.Damaged as error:
-        expected = f"a run whose final weights are whole, but {error}"
-        raise wrong("parent", parent, expected, "train it again") from error
-    weights = checkpoint.load(path)
-    if checkpoint.weights_digest(weights) != result["weights_sha256"]:
-        raise wrong("parent", parent, "the weights that it published", "train it again")
-    return weights
 
 
 def _trainer(stage: Stage, recorder: Recorder, kind: str) -> pl.Trainer:

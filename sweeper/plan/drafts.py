@@ -15,12 +15,12 @@ from sweeper.model_process import ModelProcess
 from sweeper.plan import grid
 from sweeper.plan.compose import Composer, RunTemplate, Typed
 from sweeper.plan.experiment import Arm, Experiment
-from sweeper.plan.identity import digest_of
 from sweeper.plan.match import Solution, solve
 from sweeper.plan.plan import Draft, Matched
 from sweeper.plan.sizes import Invalid, Size, Sizes
 from sweeper.plan.where import holds
 from sweeper.store.errors import UserError
+from sweeper.store.identity import digest_of
 
 
 class Texts:
@@ -62,18 +62,12 @@ class Drafts:
             UserError: a config that no run can have, a target out of reach, an arm without points.
         """
         done: dict[str, list[Draft]] = {}
-        for arm in experiment.arms.values():
-            if not arm.match:
-                drafts = [
-                    draft
-                    for values in grid.combinations(arm)
-                    if holds(arm.where, (draft := self._draft(experiment, arm, values)).config)
-                ]
-                done[arm.name] = self.sized(drafts)
-        for arm in experiment.arms.values():
-            if arm.match:
-                done[arm.name] = self._matched(experiment, arm, done)
-        for arm in experiment.arms.values():
+        arms = experiment.arms.values()
+        # What an arm is matched to, or starts from, comes before it.
+        for arm in sorted(arms, key=lambda arm: 2 if arm.parent else 1 if arm.match else 0):
+            make = self._matched if arm.match else self._heirs if arm.parent else self._own
+            done[arm.name] = make(experiment, arm, done)
+        for arm in arms:
             if not done[arm.name]:
                 raise UserError(
                     f"arm {arm.name} of {experiment.name} has no points; "
@@ -88,12 +82,35 @@ class Drafts:
         own = [text for key, text in self._typed.fixed.items() if key not in groups]
         return self._composer.base([*chosen, *(f"{k}={v}" for k, v in groups.items()), *own])
 
+    def heir(
+        self, experiment: Experiment, settings: Mapping[str, Any], parent: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The config of a run that starts from the run of another: its model, its tokenizer.
+
+        On the parent's own task it is the parent's config but for the settings.
+        """
+        groups, plain = self._sorted(settings)
+        task = parent["task"]["name"]
+        composed = self.template(experiment, {"task": task, **groups}).run({})
+        other_task = composed["task"]["name"] != task
+        model = dict(parent["model"])
+        if "model/attention" in groups:
+            model["attention"] = composed["model"]["attention"]
+        whole = {**(composed if other_task else parent), "model": model}
+        config = RunTemplate(whole).run(plain)
+        if other_task and "tokenizer" in config["task"]:
+            config["task"]["tokenizer"] = self._texts.of(parent)["prepared"]
+        return self.with_data(config)
+
     def _draft(self, experiment: Experiment, arm: Arm, values: Mapping[str, Any]) -> Draft:
-        everything = {**arm.set, **values}
-        groups = {k: v for k, v in everything.items() if self._composer.is_group(k)}
-        plain = {k.lstrip("+"): v for k, v in everything.items() if k not in groups}
+        groups, plain = self._sorted({**arm.set, **values})
         config = self.template(experiment, groups).run(plain)
         return Draft(arm, values, self.with_data(config))
+
+    def _sorted(self, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What chooses a yaml file, and what sets a key."""
+        groups = {k: v for k, v in settings.items() if self._composer.is_group(k)}
+        return groups, {k.lstrip("+"): v for k, v in settings.items() if k not in groups}
 
     def with_data(self, config: dict[str, Any]) -> dict[str, Any]:
         """The config with `data.digest` saying what its text is.
@@ -119,6 +136,24 @@ class Drafts:
             for d, s in zip(drafts, sizes, strict=True)
             if isinstance(s, dict)
         ]
+
+    def _own(
+        self, experiment: Experiment, arm: Arm, done: Mapping[str, list[Draft]]
+    ) -> list[Draft]:
+        drafts = (self._draft(experiment, arm, values) for values in grid.combinations(arm))
+        return self.sized([draft for draft in drafts if holds(arm.where, draft.config)])
+
+    def _heirs(
+        self, experiment: Experiment, arm: Arm, done: Mapping[str, list[Draft]]
+    ) -> list[Draft]:
+        """The drafts that start from those of another arm, each with every combination."""
+        assert arm.parent is not None
+        drafts = []
+        for parent in done[arm.parent]:
+            for values in grid.combinations(arm):
+                config = self.heir(experiment, {**arm.set, **values}, parent.config)
+                drafts.append(Draft(arm, {**parent.values, **values}, config, parent=parent))
+        return self.sized([draft for draft in drafts if holds(arm.where, draft.config)])
 
     def _matched(
         self, experiment: Experiment, arm: Arm, done: Mapping[str, list[Draft]]

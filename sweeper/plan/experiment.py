@@ -34,7 +34,14 @@ class Match:
 
 @dataclass(frozen=True)
 class Arm:
-    """One curve: what is fixed (`set`), what is swept (`grid`), which points count (`where`)."""
+    """One curve: what is fixed (`set`), what is swept (`grid`), which points count (`where`).
+
+    Attributes:
+        metric: what it is measured by, where that is not the experiment's metric.
+        parent: the arm whose runs its own start from, each from that of the same seed. A point is
+            then one of that arm's with what this arm sets and sweeps besides; its model is the
+            parent's but for the keys that this arm names.
+    """
 
     name: str
     label: str
@@ -42,6 +49,8 @@ class Arm:
     grid: Mapping[str, list[Any]] = field(default_factory=dict)
     where: str | None = None
     match: Match | None = None
+    metric: str | None = None
+    parent: str | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +84,11 @@ class Experiment:
             "claims": list(self.claims),
             "finetune": dict(self.finetune),
             "paper": {str(value): dict(printed) for value, printed in self.paper.items()},
-            "arms": {arm.name: {"label": arm.label} for arm in self.arms.values()},
+            "arms": {
+                arm.name: {"label": arm.label, "metric": arm.metric or self.metric}
+                | ({"parent": arm.parent} if arm.parent else {})
+                for arm in self.arms.values()
+            },
         }
 
 
@@ -175,6 +188,13 @@ def _check_targets(name: str, arms: Mapping[str, Arm]) -> None:
                 "an arm of the same experiment that is not matched itself, or a number",
                 f"choose among {', '.join(a for a in arms if a != arm.name)}",
             )
+    before: list[str] = []
+    for arm in arms.values():
+        if arm.parent and (arm.parent not in before or arm.match):
+            expected = "an arm that stands before it" if not arm.match else "none, it is matched"
+            remedy = f"choose among {', '.join(before) or 'none'}"
+            raise wrong(f"{name}.arms.{arm.name}.parent", arm.parent, expected, remedy)
+        before.append(arm.name)
 
 
 def _check_keys(

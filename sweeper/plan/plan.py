@@ -24,13 +24,14 @@ class Matched:
 
 @dataclass(frozen=True)
 class Draft:
-    """A point before its seed: its values, its config, its model's size."""
+    """A point before its seed: its values, its config, its model's size, what it starts from."""
 
     arm: Arm
     values: Mapping[str, Any]
     config: Mapping[str, Any]
     size: Size = field(default_factory=dict)
     matched: Matched | None = None
+    parent: Draft | None = None
 
 
 @dataclass(frozen=True)

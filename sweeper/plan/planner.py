@@ -18,10 +18,10 @@ from sweeper.plan import grid
 from sweeper.plan.compose import Composer, RunTemplate, Typed
 from sweeper.plan.drafts import Drafts, Texts
 from sweeper.plan.experiment import Experiment, grid_by_hand, read_experiment, with_typed
-from sweeper.plan.identity import run_id
 from sweeper.plan.plan import Draft, Plan, Point, Run
 from sweeper.plan.sizes import Size, Sizes
 from sweeper.store.errors import wrong
+from sweeper.store.identity import run_id
 
 
 class Planner:
@@ -92,7 +92,7 @@ class Planner:
         """The points of a draft with their runs, a parent before its children."""
         if not experiment.finetune:
             for seed in experiment.seeds:
-                yield _point(experiment, draft, {**draft.config, "seed": seed}, draft.size)
+                yield _point(experiment, draft, _seeded(draft, seed), draft.size)
             return
         pretraining = _point(experiment, draft, draft.config, draft.size)
         yield pretraining
@@ -105,9 +105,7 @@ class Planner:
         self, experiment: Experiment, draft: Draft, task: str, parent: Run, drafts: Drafts
     ) -> Draft:
         """A draft's pre-training fine-tuned on `task`: its model, its tokenizer, its weights."""
-        template = drafts.template(experiment, {"task": task})
-        config = drafts.with_data({**template.run({}), "model": parent.config["model"]})
-        config["task"]["tokenizer"] = self._texts.of(parent.config)["prepared"]
+        config = drafts.heir(experiment, {"task": task}, parent.config)
         config["parent"] = parent.id
         [child] = drafts.sized([replace(draft, config=config)])
         return child
@@ -118,6 +116,12 @@ def _seeds(given: Iterable[Any]) -> tuple[int, ...]:
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise wrong("seed", seed, "whole numbers of at least 0", "for example seed=0,1,2")
     return tuple(dict.fromkeys(given))
+
+
+def _seeded(draft: Draft, seed: int) -> dict[str, Any]:
+    """The config of one run of a draft, which starts from its parent's run of the same seed."""
+    config = {**draft.config, "seed": seed}
+    return config | ({"parent": run_id(_seeded(draft.parent, seed))} if draft.parent else {})
 
 
 def _point(

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.model_process import ROOT, ModelProcess
-from sweeper.plan.identity import digest_of, identity
 from sweeper.store.errors import UserError
 from sweeper.store.files import publish
+from sweeper.store.identity import digest_of, identity
 
 Size = dict[str, int]
 

@@ -9,9 +9,11 @@ or not; a run that several arms use has a row in each. Columns, in this order:
     model.*                      the model as it was built, under its config keys; model.head_size
                                  is the size even where the config leaves it to the other keys
     other config keys            that the plan varies, for example task.sequence_length
-    params_total, params_embedding, params_non_embedding
+    params_total, params_embedding, params_non_embedding, params_attention
                                  numbers of trainable parameters; of a fine-tuned model those of
                                  its pre-training, heads included, which are what papers print
+    params_attention_saved       of a model that starts from another on the same task, the share of
+                                 that one's attention parameters that it does without
     flops_per_token              training FLOPs per position, 3 x those of the forward pass
     width                        heads x head_size: keys, and values, one layer has per position
     matched_to                   what the point was given the size of, in words; empty if of nothing
@@ -48,6 +50,8 @@ _SIZES = (
     "params_total",
     "params_embedding",
     "params_non_embedding",
+    "params_attention",
+    "params_attention_saved",
     "flops_per_token",
     "width",
 )
@@ -128,13 +132,14 @@ def _attempt(run: Run, number: int) -> Mapping[str, Any]:
 def _table(name: str, plan: Mapping[str, Any], runs: _Runs) -> Table:
     points = [point for point in plan["points"] if point["experiment"] == name]
     swept = {key for point in points for key in point["values"]}
+    tasks = {point["run"]: point.get("task") for point in plan["points"]}
     words = partial(_in_words, keys=swept)
     rows = [
         {
             "task": point.get("task"),
             **{key: value for key, value in point["values"].items() if key != "seed"},
             **runs.cells(point["run"]),
-            **_size(point["run"], plan["runs"]),
+            **_size(point["run"], plan["runs"], tasks),
             **_match(point.get("matched")),
             "experiment": name,
             "arm": point["arm"],
@@ -149,11 +154,15 @@ def _table(name: str, plan: Mapping[str, Any], runs: _Runs) -> Table:
     return Table(name, plan["experiments"][name], provenance, settings, columns, rows)
 
 
-def _size(id: str, runs: Mapping[str, Any]) -> dict[str, Any]:
+def _size(id: str, runs: Mapping[str, Any], tasks: Mapping[str, Any]) -> dict[str, Any]:
     planned = runs.get(id, {})
-    size = planned.get("size", {})
-    parent = runs.get(planned.get("parent"), {}).get("size", {})
-    size = {**size, **{key: parent[key] for key in parent if key.startswith("params_")}}
+    size, parent = dict(planned.get("size", {})), planned.get("parent")
+    before = runs.get(parent, {}).get("size", {})
+    if tasks.get(parent) != tasks.get(id):  # fine-tuned
+        size |= {key: before[key] for key in before if key.startswith("params_")}
+    elif before.get("params_attention"):
+        share = size["params_attention"] / before["params_attention"]
+        size["params_attention_saved"] = 1 - share
     cells = {key: size[key] for key in _SIZES if key in size}
     if "head_size" in size:
         cells["model.head_size"] = size["head_size"]

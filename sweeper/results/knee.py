@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sweeper.results.points import Point, seed_spread
-from sweeper.results.statistics import Difference, Spread, difference
+from sweeper.results.statistics import Difference, Estimate, Spread, difference, mean
 from sweeper.results.table import Table
 from sweeper.results.verdict import Answer, Evidence, Verdict, as_data, in_words
 
@@ -28,6 +28,11 @@ class Ladder:
     points: dict[int, Point]
     spread: Spread | None
 
+    def estimate(self, size: int) -> Estimate:
+        """The mean at a head size; its spread is that of all points, in orders of magnitude."""
+        values = list(self.points[size].values.values())
+        return Estimate(mean(values), len(values), self.spread)
+
     def falls(self) -> dict[int, Difference]:
         """By how many orders of magnitude the error falls at a head size from the one before it.
 
@@ -35,11 +40,7 @@ class Ladder:
         """
         pairs = [(size - 1, size) for size in self.points if size - 1 in self.points]
         return {
-            size: difference(
-                self.points[before].estimate(self.spread),
-                self.points[size].estimate(self.spread),
-                comparisons=len(pairs),
-            )
+            size: difference(self.estimate(before), self.estimate(size), comparisons=len(pairs))
             for before, size in pairs
         }
 

@@ -52,6 +52,11 @@ def rows_of(table: Table, metric: str) -> list[Row]:
     return [row for row in table.rows if row.get("task") not in finetune]
 
 
+def metric_of(table: Table, arm: str) -> str:
+    """What an arm is measured by: its own metric, or that of the experiment."""
+    return str(table.experiment["arms"].get(arm, {}).get("metric") or table.metric)
+
+
 def points(table: Table, metric: str, arms: Collection[str] | None = None) -> list[Point]:
     """The points of `arms` (all if None), in the order of the plan."""
     found: dict[tuple[str, str], Point] = {}
@@ -91,10 +96,10 @@ def missing(table: Table, metric: str, arms: Collection[str] | None = None) -> t
 def unfinished(table: Table) -> tuple[str, int, int]:
     """The same of all that the experiment shows, and of the runs that it is fine-tuned from."""
     finetune: Mapping[str, list[str]] = table.experiment.get("finetune") or {}
-    if not finetune:
-        return missing(table, table.metric)
 
     def lacks(row: Row) -> bool:
+        if not finetune:
+            return number(row.get(metric_of(table, str(row["arm"])))) is None
         wanted = finetune.get(str(row.get("task")))
         if wanted is None:
             return str(row["state"]) != "done"

@@ -18,6 +18,7 @@ LABELS = {
     "model.heads": "heads",
     "model.head_size": "head size",
     "model.feedforward_size": "feed-forward size",
+    "model.attention.shared_size": "shared key/query size",
     "test/loss": "test loss (nats per subword)",
     "test/perplexity": "test perplexity per subword",
     "test/perplexity_per_word": "test perplexity per word",
@@ -25,6 +26,7 @@ LABELS = {
     "test/exact_match": "exact match",
     "test/accuracy": "accuracy (%)",
     "test/context_error": "error of the context",
+    "test/relative_error": "relative squared error",
 }
 
 # By the last part of a metric's name: -1 if lower is better, 1 if higher is.
@@ -36,6 +38,7 @@ DIRECTIONS = {
     "f1": 1,
     "exact_match": 1,
     "context_error": -1,
+    "relative_error": -1,
 }
 
 _UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))

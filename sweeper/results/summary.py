@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sweeper.results.points import missing, points, versions
+from sweeper.results.points import metric_of, points, unfinished, versions
 from sweeper.results.printed import is_printed, printed
 from sweeper.results.quantities import label, number, short
 from sweeper.results.statistics import mean, sd
@@ -21,7 +21,8 @@ def summarise(table: Table) -> list[str]:
     if is_printed(table):
         head, *lines = as_text(printed(table))
         return [f"{shown(table.name, 80)}: {head}", *lines]
-    everything = points(table, table.metric)
+    metrics = {arm: metric_of(table, arm) for arm in table.experiment["arms"]}
+    everything = [p for arm, metric in metrics.items() for p in points(table, metric, [arm])]
     rows: list[Sequence[str]] = [HEADER]
     for point in everything:
         cells = [
@@ -38,8 +39,9 @@ def summarise(table: Table) -> list[str]:
         size, error = point.at("params_total"), number(point.cells.get("match_error"))
         cells += ["-" if size is None else short(size), "" if error is None else f"{error:+.2%}"]
         rows.append(cells)
-    reason, without, of = missing(table, table.metric)
-    title = f"{shown(table.name, 80)}: {shown(label(table.metric), 80)}"
+    reason, without, of = unfinished(table)
+    words = ", ".join(dict.fromkeys(map(label, metrics.values())))
+    title = f"{shown(table.name, 80)}: {shown(words, 160)}"
     closing = [f"{without} of {of} runs are missing: {reason}"] if without else []
     codes = versions(table)
     if len(codes) > 1:

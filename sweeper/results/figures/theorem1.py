@@ -34,6 +34,7 @@ from sweeper.results.statistics import interval
 from sweeper.results.table import Table
 
 _PANEL_PT, _ROOM = 180.0, (190.0, 140.0)
+_TICKS = (0, 0.25, 0.5, 0.75, 1)
 _GUIDES = {1.0: "n", 0.5: "n / 2"}
 _RING: dict[str, Any] = {
     "marker": "o",
@@ -67,8 +68,10 @@ def draw(table: Table) -> Figure:
         everything = [mark for curve in marks.values() for mark in curve]
         for letter, axes, arm in zip("abcdef", panels, arms, strict=False):
             prepare(axes, "head size / n", table.metric, letter=letter)
-            axes.set_title(plain(table.label(arm)), pad=12)
+            axes.set_title(plain(table.label(arm), 24), pad=14)
             scale(axes, everything, everything, room=_ROOM)
+            if everything:
+                axes.set(xscale="linear", xlim=(0, 1.06), xticks=_TICKS)
             own = [one for one in found if one.arm == arm]
             for one in own:
                 looks[one.length].draw(axes, marks[arm, one.length])
@@ -92,7 +95,7 @@ def marks_of(ladder: Ladder) -> list[Mark]:
     """The points of a ladder over head size / n, as errors; intervals are of the logarithms."""
     found = []
     for size, point in ladder.points.items():
-        known = point.estimate(ladder.spread)
+        known = ladder.estimate(size)
         ends = interval(known)
         found.append(
             Mark(

@@ -27,12 +27,16 @@ class FakeProcess:
                 "describe": text,
                 "prepared": f"{text} for {config['task']['name']}",
             }
-        model, vocabulary = config["model"], config["task"]["vocabulary_size"]
-        d, h, ff = model["embedding_size"], model["heads"], model["feedforward_size"]
+        model, vocabulary = config["model"], config["task"].get("vocabulary_size", 0)
+        d, h, ff = model["embedding_size"], model["heads"], model.get("feedforward_size", 0)
         if model["head_size"] is None and d % h:
             return {"error": f"model.heads={h}: expected a divisor of {d}; choose one."}
         p = model["head_size"] or d // h
-        total = vocabulary * d + model["layers"] * (4 * d * h * p + 2 * d * ff + ff + 5 * d) + 2 * d
+        total = (
+            vocabulary * d
+            + model.get("layers", 1) * (4 * d * h * p + 2 * d * ff + ff + 5 * d)
+            + 2 * d
+        )
         return {
             "size": {
                 "params_total": total,

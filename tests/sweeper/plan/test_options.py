@@ -24,7 +24,11 @@ def options(group):
 EXPERIMENTS = [
     (path.stem, scale)
     for path in sorted((CONF / "experiment").glob("*.yaml"))
-    for scale in re.findall(r"^    (\w+):$", path.read_text().split("scales:")[1], re.MULTILINE)
+    # One without scales is the same at all of them.
+    for scale in re.findall(
+        r"^    (\w+):$", path.read_text().partition("  scales:")[2], re.MULTILINE
+    )
+    or ["demo", "paper"]
 ]
 
 

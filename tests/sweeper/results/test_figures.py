@@ -96,7 +96,14 @@ def drawn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def test_the_figures_are_found() -> None:
-    assert names(figures, "draw") == ["curves", "fig1", "fig2", "table"]
+    assert names(figures, "draw") == [
+        "collaborative",
+        "curves",
+        "fig1",
+        "fig2",
+        "table",
+        "theorem1",
+    ]
 
 
 def test_no_text_is_clipped_or_covered_by_other_text(drawn: list[Figure]) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.plan.compose import Composer
-from sweeper.plan.identity import NOT_IN_IDENTITY, digest_of, run_id
+from sweeper.store.identity import NOT_IN_IDENTITY, digest_of, run_id
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,65 @@
+"""Shared factors of all heads' query-key products: a CP decomposition (Cordonnier et al. 2020).
+
+Shapes: H heads, P head_size, D embedding_size, S shared_size; W heads * head_size.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+_SWEEPS, _TOLERANCE = 300, 1e-8  # of alternating least squares, at most; or until it stands still
+
+
+def factorise(query_HPD: Tensor, key_HPD: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return query_DS, mixing_HS and key_DS with query diag(mixing_i) key^T near W_Q^i W_K^iT.
+
+    From S = W on they are exact. Below, alternating least squares starts from the S largest
+    singular directions of the single heads, which nothing random decides. All in double precision.
+
+    Raises ImportError where tensorly is not installed.
+    """
+    query_DS, mixing_HS, key_DS = _directions(query_HPD.double(), key_HPD.double(), size)
+    if size < mixing_HS.shape[0] * query_HPD.shape[1]:
+        products_DHD = torch.einsum("hpd,hpe->dhe", query_HPD.double(), key_HPD.double())
+        query_DS, mixing_HS, key_DS = _fitted(products_DHD, [query_DS, mixing_HS, key_DS])
+    return _balanced(query_DS, mixing_HS, key_DS)
+
+
+def _directions(query_HPD: Tensor, key_HPD: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the largest singular directions over all heads, each mixed by its own head alone."""
+    heads, head_size, _ = query_HPD.shape
+    left, values, right = torch.linalg.svd(query_HPD.mT @ key_HPD, full_matrices=False)
+    values_W = values[:, :head_size].flatten()
+    kept = values_W.argsort(descending=True, stable=True)[:size]
+    own_HW = torch.eye(heads).to(left).repeat_interleave(head_size, dim=1)
+    query_DW = left[..., :head_size].transpose(0, 1).flatten(1)
+    key_DW = right[:, :head_size].flatten(0, 1).T
+    factors = (query_DW * values_W, own_HW, key_DW)
+    missing = max(0, size - len(values_W))
+    query_DS, mixing_HS, key_DS = (F.pad(factor[:, kept], (0, missing)) for factor in factors)
+    return query_DS, mixing_HS, key_DS
+
+
+def _fitted(products_DHD: Tensor, start: list[Tensor]) -> list[Tensor]:
+    """Return factors of the products by alternating least squares."""
+    from tensorly.cp_tensor import CPTensor
+    from tensorly.decomposition import parafac
+
+    begun = CPTensor((None, [factor.numpy() for factor in start]))
+    _, factors = parafac(
+        products_DHD.numpy(),
+        rank=start[0].shape[1],
+        init=begun,
+        n_iter_max=_SWEEPS,
+        tol=_TOLERANCE,
+    )
+    return [torch.from_numpy(factor) for factor in factors]
+
+
+def _balanced(query_DS: Tensor, mixing_HS: Tensor, key_DS: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the factors with query and key of one norm a coordinate, and mixing of norm 1."""
+    norms = [factor.norm(dim=0).clamp_min(1e-300) for factor in (query_DS, mixing_HS, key_DS)]
+    roots_S = (norms[0] * norms[1] * norms[2]).sqrt()
+    return query_DS / norms[0] * roots_S, mixing_HS / norms[1], key_DS / norms[2] * roots_S

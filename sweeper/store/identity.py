@@ -1,0 +1,75 @@
+"""What a run is called: a hash of everything in its config that can change its result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+# Sections and keys that decide how a run is executed or shown, never what it computes.
+# (Thread count and device move the last bits of a float; the attempt records them.)
+NOT_IN_IDENTITY = frozenset(
+    {
+        "logger",
+        "data.root",  # data.digest says what the text is, wherever it lies
+        "trainer.accelerator",
+        "trainer.devices",
+        "trainer.num_nodes",
+        "trainer.threads",
+        "trainer.log_every",
+        "trainer.validate_every",
+        "trainer.checkpoint_every",
+    }
+)
+
+
+def identity(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a run's config that names it."""
+    return _without(config, prefix="")
+
+
+def digest_of(value: Any) -> str:
+    """sha256 of a plain value, blind to key order and to 1 against 1.0, as hex."""
+    text = json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def run_id(config: Mapping[str, Any]) -> str:
+    """`<task>-d<embedding>-h<heads>[x<head size>]-s<seed>-<12 hex digits>`.
+
+    The words before the hash are for people (viewers list runs by id); the hash alone decides.
+    """
+    model = config.get("model") or {}
+    words = [_word(config["task"]["name"])]
+    if "embedding_size" in model:
+        words.append(f"d{_word(model['embedding_size'])}")
+    if "heads" in model:
+        head_size = model.get("head_size")
+        words.append(f"h{_word(model['heads'])}" + (f"x{_word(head_size)}" if head_size else ""))
+    words.append(f"s{_word(config['seed'])}")
+    return "-".join([*words, digest_of(identity(config))[:12]])
+
+
+def _word(value: Any) -> str:
+    return "".join(c for c in str(value) if c.isascii() and c.isalnum())[:16] or "x"
+
+
+def _without(tree: Mapping[str, Any], *, prefix: str) -> dict[str, Any]:
+    kept = {}
+    for key, value in tree.items():
+        name = f"{prefix}{key}"
+        if name not in NOT_IN_IDENTITY:
+            nested = isinstance(value, Mapping)
+            kept[key] = _without(value, prefix=f"{name}.") if nested else value
+    return kept
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _canonical(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_canonical(entry) for entry in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)  # 1e3 and 1000 are one value; -0.0 and 0 too
+    return value
