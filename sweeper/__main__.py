@@ -1,4 +1,4 @@
-"""`python -m sweeper status | collect | draw [experiment ...]`: states; tables; figures."""
+"""What a sweep is doing and what came of it: states, tables and verdicts, figures, one page."""
 
 from __future__ import annotations
 
@@ -58,6 +58,13 @@ def _draw(console: Console, options: argparse.Namespace) -> int:
     return 0
 
 
+def _report(console: Console, options: argparse.Namespace) -> int:
+    from sweeper.results.report.page import write_report
+
+    console.print(Text(str(write_report(options.outputs, options.experiments or None))))
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m sweeper", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="command")
@@ -65,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         ("status", _status, "what is running, done, failed and why"),
         ("collect", _collect, "write the table of each experiment and judge its claims"),
         ("draw", _draw, "draw the figures of each experiment from its records"),
+        ("report", _report, "write one HTML page of all that is known, to read or to share"),
     ):
         sub = commands.add_parser(name, help=told, description=told)
         sub.add_argument(

@@ -17,7 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store.errors import UserError
-from sweeper.store.files import make_directory, publish_json, read_object, sync_directory
+from sweeper.store.files import (
+    make_directory,
+    publish_json,
+    read_end,
+    read_object,
+    sync_directory,
+)
 from sweeper.store.liveness import Watcher, alive, identity
 from sweeper.store.metrics import MetricsWriter, spelled
 
@@ -94,6 +100,13 @@ class Attempt:
     @property
     def metrics_path(self) -> Path:
         return self.path / "metrics.jsonl"
+
+    def log_end(self, most: int) -> str:
+        """The last lines of log.txt, `most` bytes together or less; empty if there is none."""
+        data = read_end(self.log_path, most + 1) or b""
+        if len(data) > most:
+            data = data.partition(b"\n")[2] or data[1:]  # without the line that it begins in
+        return data.decode("utf-8", "replace")
 
     def finish(
         self, cause: str, message: str = "", traceback: str = "", *, overrule: bool = False

@@ -131,6 +131,11 @@ def canonical(value: Any) -> str:
 
 def read_bytes(path: Path) -> bytes | None:
     """The content of a regular file that is no symbolic link; None if absent; else OSError."""
+    return read_end(path, None)
+
+
+def read_end(path: Path, most: int | None) -> bytes | None:
+    """The last `most` bytes (all if None) of a regular file, as `read_bytes` reads it."""
     try:
         descriptor = os.open(path, _READ)
     except FileNotFoundError:
@@ -139,6 +144,8 @@ def read_bytes(path: Path) -> bytes | None:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        if most is not None and status.st_size > most:
+            os.lseek(descriptor, status.st_size - most, os.SEEK_SET)
         parts = []
         while part := os.read(descriptor, status.st_size + 1):
             parts.append(part)

@@ -5,7 +5,8 @@ A figure is a module with `draw(table) -> matplotlib.figure.Figure`. To add one,
 what the figures share:
 
     series   which points make a curve, and where they lie (numbers only, no drawing)
-    style    sizes, fonts, colours, and text that may hold anything
+    palette  the colours of the arms, which the report shares
+    style    sizes, fonts, and text that may hold anything
     ticks    scales and ticks that can be read
     panel    one pair of axes: curves with their seeds and intervals
     labels   words beside lines and points

@@ -13,6 +13,8 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 
+from sweeper.results.figures.palette import PALETTE as PALETTE
+
 # ICML: the width of a column and of both with the gap between them, in inches.
 COLUMN = 3.25
 DOUBLE_COLUMN = 6.75
@@ -22,9 +24,6 @@ SMALL_PT = 6.5
 LEGEND_PT = 7.0
 INK, FAINT_INK, GRID = "#222222", "#666666", "#e6e6e6"
 
-# Okabe and Ito: eight colours that people with any colour vision tell apart (yellow left out, which
-# white swallows).
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 RC: dict[Any, Any] = {

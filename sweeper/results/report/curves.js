@@ -1,0 +1,126 @@
+// Training curves: a line a run, of any selection of runs.
+
+const LINE_REACH = 14;
+
+function curvesOf(ids, name) {
+  return ids.flatMap((id) => {
+    const found = data.runs[id].curves?.[name];
+    return found ? [{ id, steps: found[0], values: found[1] }] : [];
+  });
+}
+
+function namesOfCurves(ids) {
+  return [...new Set(ids.flatMap((id) => Object.keys(data.runs[id].curves ?? {})))].sort();
+}
+
+// `lines` hold id, steps, values (null where it was no number) and a colour.
+function drawCurves(width, lines, name, click) {
+  const height = Math.round(Math.min(360, Math.max(230, width * 0.5)));
+  const numbers = lines.flatMap((line) => line.values.filter((value) => value !== null));
+  if (!numbers.length)
+    return element("p", { class: "empty" }, `No run of this selection has written ${name}.`);
+  const steps = lines.flatMap((line) => [line.steps[0], line.steps.at(-1)]);
+  const box = plot(width, height, [0, ...steps], numbers, {
+    x: "step",
+    y: `${name} (nats)`,
+    pad: 0.01,
+  });
+  const spots = [];
+  for (const line of lines) {
+    const path = shape("path", {
+      class: "curve",
+      "data-run": line.id,
+      style: { color: line.colour },
+      d: pathOf(line, box),
+    });
+    box.svg.append(path);
+    line.steps.forEach((step, place) => {
+      if (line.values[place] === null) return;
+      const words = [
+        line.id,
+        `step ${step.toLocaleString("en")}: ${short(line.values[place], 5)}`,
+        line.told ?? "",
+      ];
+      spots.push({
+        x: box.across(step),
+        y: box.upward(line.values[place]),
+        run: line.id,
+        dot: path,
+        lines: words.filter(Boolean),
+      });
+    });
+  }
+  if (click) pickable(box.svg, spots);
+  else tellable(box.svg, spots);
+  return box.svg;
+}
+
+function pathOf(line, box) {
+  let pen = "M";
+  return line.steps
+    .map((step, place) => {
+      if (line.values[place] === null) {
+        pen = "M";
+        return "";
+      }
+      const part = `${pen}${box.across(step).toFixed(1)} ${box.upward(line.values[place]).toFixed(1)}`;
+      pen = "L";
+      return part;
+    })
+    .join("");
+}
+
+// The value at the pointer, of a single curve.
+function tellable(svg, spots) {
+  svg.addEventListener("pointermove", (event) => {
+    const x = event.clientX - svg.getBoundingClientRect().left;
+    const nearest = spots.reduce((best, spot) =>
+      Math.abs(spot.x - x) < Math.abs(best.x - x) ? spot : best,
+    );
+    showTip(nearest.lines.slice(1), event);
+  });
+  svg.addEventListener("pointerleave", hideTip);
+}
+
+// The curves of a selection; `show(ids, words)` changes it.
+function curvesView(arms, armOf) {
+  let ids = [],
+    name = "",
+    told = "";
+  const place = element("div", { class: "chart" });
+  const caption = element("figcaption");
+  const redraw = fitted(place, (width) =>
+    drawCurves(
+      width,
+      curvesOf(ids, name).map((line) => ({
+        ...line,
+        colour: hue(arms, armOf.get(line.id)),
+        told: arms.find((arm) => arm.name === armOf.get(line.id))?.label,
+      })),
+      name,
+      true,
+    ),
+  );
+  const show = (chosen, words) => {
+    [ids, told] = [chosen, words];
+    const names = namesOfCurves(ids);
+    if (!names.includes(name))
+      name = names.includes("train/loss") ? "train/loss" : (names[0] ?? "train/loss");
+    caption.replaceChildren(
+      element("strong", null, "Training curves"),
+      element("span", { class: "faint" }, told),
+      names.length > 1
+        ? choice(
+            "of",
+            [name, ...names.filter((other) => other !== name)].map((key) => ({ key, words: key })),
+            (chosenName) => {
+              name = chosenName;
+              redraw();
+            },
+          )
+        : "",
+    );
+    redraw();
+  };
+  return { node: element("figure", { class: "curves" }, caption, place), show };
+}

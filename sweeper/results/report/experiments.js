@@ -1,0 +1,105 @@
+// An experiment: verdicts, figures, the table as a paper prints it, its runs and their curves.
+
+function experimentView(about, place) {
+  const armOf = new Map();
+  const keys = about.columns.map(({ key }) => key);
+  for (const cells of about.rows)
+    if (!armOf.has(cells[keys.indexOf("run")]))
+      armOf.set(cells[keys.indexOf("run")], cells[keys.indexOf("arm")]);
+  const curves = curvesView(about.arms, armOf);
+  const rows = rowsView(about, curves.show);
+  const setting = [about.scale && `${about.scale} scale`, about.text && `text: ${about.text}`]
+    .filter(Boolean)
+    .join("; ");
+  return element(
+    "section",
+    { id: `experiment-${place}`, class: "experiment" },
+    element("p", { class: "name" }, about.name),
+    element("h2", null, about.title),
+    setting ? element("p", { class: "faint" }, setting) : null,
+    element(
+      "div",
+      { class: about.figures.length > 1 ? "figures" : null },
+      about.figures.map((figure) => figureView(figure, about.arms)),
+    ),
+    verdictsView(about.verdicts),
+    about.printed ? printedView(about.printed) : null,
+    element("h3", null, "Runs"),
+    rows,
+    curves.node,
+  );
+}
+
+// Each question once, below it the answer by each measure.
+function verdictsView(verdicts) {
+  const questions = Map.groupBy(verdicts, (verdict) => verdict.question);
+  return element(
+    "div",
+    { class: "verdicts" },
+    [...questions].map(([question, answers]) =>
+      element(
+        "article",
+        { class: "verdict" },
+        element("h3", null, question),
+        answers.map(({ answer, measure, sentence }) =>
+          element(
+            "p",
+            null,
+            answerWord(answer),
+            measure ? element("span", { class: "faint" }, ` by ${measure}. `) : " ",
+            sentence,
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+function answerWord(answer) {
+  return element(
+    "strong",
+    { class: `answer ${answer.replaceAll(" ", "-")}` },
+    answer.charAt(0).toUpperCase() + answer.slice(1),
+  );
+}
+
+function printedView(printed) {
+  return element(
+    "details",
+    { class: "printed", open: true },
+    element("summary", null, "As a table"),
+    printed.blocks.map((block) =>
+      element(
+        "div",
+        { class: "scroll" },
+        element(
+          "table",
+          null,
+          element("caption", null, block.title),
+          element(
+            "thead",
+            null,
+            element(
+              "tr",
+              null,
+              block.head.map((cell) => element("th", { scope: "col" }, cell)),
+            ),
+          ),
+          element(
+            "tbody",
+            null,
+            block.lines.map(([head, ...cells]) =>
+              element(
+                "tr",
+                null,
+                element("th", { scope: "row" }, head),
+                cells.map((cell) => element("td", { class: "number" }, cell)),
+              ),
+            ),
+          ),
+        ),
+      ),
+    ),
+    printed.notes.map((note) => element("p", { class: "faint" }, note)),
+  );
+}

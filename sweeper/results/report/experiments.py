@@ -1,0 +1,133 @@
+"""What the page shows of an experiment: its verdicts, the points to draw, its rows."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sweeper.results import checks
+from sweeper.results.measures import Measure, measures
+from sweeper.results.named import named
+from sweeper.results.points import Point, missing, seed_spread
+from sweeper.results.printed import is_printed, printed
+from sweeper.results.quantities import DIRECTIONS, LABELS, factor, label, number
+from sweeper.results.statistics import Spread, interval
+from sweeper.results.table import Table
+from sweeper.results.verdict import Verdict
+from sweeper.store.files import canonical
+
+# What the points can be drawn over, where it varies, beside what the plan varies.
+ACROSS = (
+    "params_total",
+    "params_non_embedding",
+    "flops_per_token",
+    "width",
+    "model.embedding_size",
+    "model.heads",
+    "model.head_size",
+)
+_FIRST = ("state", "arm", "point", "seed")
+_LAST = ("device", "code", "reason", "run")
+_LEFT_OUT = ("experiment", "match_count")
+
+
+def experiment(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """An experiment as plain data."""
+    about = table.experiment
+    return {
+        "name": table.name,
+        "title": about.get("title") or table.name,
+        "text": about.get("text"),
+        "scale": about.get("scale") or table.provenance.get("scale"),
+        "arms": [{"name": arm, "label": table.label(arm)} for arm in about["arms"]],
+        "verdicts": [_judged(verdict, table) for verdict in verdicts],
+        "figures": [_figure(table, measure) for measure in measures(table)],
+        "printed": asdict(printed(table)) if is_printed(table) else None,
+        **_rows(table),
+    }
+
+
+def _judged(verdict: Verdict, table: Table) -> dict[str, Any]:
+    """A verdict with the question it answers, which the check's own first line asks."""
+    check = named(checks, verdict.claim, "check", f"experiment.claims of {table.name}")
+    told = inspect.getdoc(inspect.getmodule(check)) or verdict.claim
+    return {
+        "question": told.splitlines()[0],
+        "claim": verdict.claim,
+        "answer": verdict.verdict,
+        "sentence": verdict.sentence,
+        "measure": verdict.measure,
+    }
+
+
+def _figure(table: Table, measure: Measure) -> dict[str, Any]:
+    every = measure.points(table)
+    spread = seed_spread(every)
+    drawn = [point for point in every if point.values]
+    first = str(table.experiment.get("x") or ACROSS[0])
+    keys = dict.fromkeys([first, *ACROSS, *(key for point in every for key in point.settings)])
+    across = [key for key in keys if len({_cell(point, key) for point in drawn} - {None}) > 1]
+    across = across or [first]
+    reason, without, of = missing(table, measure.metric)
+    return {
+        "words": measure.words,
+        "better": {-1: "lower", 1: "higher"}.get(
+            DIRECTIONS.get(measure.metric.rpartition("/")[2], 0)
+        ),
+        "across": [{"key": key, "words": label(key)} for key in across],
+        "points": [_point(point, across, spread) for point in drawn],
+        "baselines": measure.baselines(table),
+        "missing": f"{without} of {of} runs are missing: {reason}." if without else "",
+    }
+
+
+def _point(point: Point, across: Sequence[str], spread: Spread | None) -> dict[str, Any]:
+    known = point.estimate(spread)
+    return {
+        "arm": point.arm,
+        "name": point.name,
+        "settings": {key: _word(value) for key, value in point.settings.items()},
+        "x": {key: _cell(point, key) for key in across},
+        "mean": known.mean,
+        "ends": interval(known),
+        "seeds": [[seed, point.values[seed], point.runs[seed]] for seed in sorted(point.values)],
+        "matched": point.cells.get("matched_to") is not None,
+    }
+
+
+def _cell(point: Point, key: str) -> float | str | None:
+    """Where a point lies: a number, or a word where the column holds words."""
+    cell = point.cells.get(key, point.settings.get(key))
+    found = number(cell)
+    return _word(cell) if found is None and cell is not None else found
+
+
+def _word(value: Any) -> str:
+    return "null" if value is None else value if isinstance(value, str) else canonical(value)
+
+
+def _rows(table: Table) -> dict[str, Any]:
+    """The rows, less what is alike in all of them, which is told once."""
+    metrics = [measure.metric for measure in measures(table)]
+    named = [*_FIRST, "task", *metrics, *_LAST]
+    rest = [key for key in table.columns if key not in (*named, *_LEFT_OUT)]
+    order = [*_FIRST, "task", *metrics, *rest, *_LAST]
+    varied, alike = [], []
+    for key in order:
+        values = {canonical(row.get(key)) for row in table.rows}
+        if key in (*_FIRST, *metrics, "run") or len(values) > 1:
+            varied.append(key)
+        elif values != {"null"}:
+            alike.append([label(key), _shown(table.rows[0], key)])
+    return {
+        "columns": [{"key": key, "words": label(key)} for key in varied],
+        "rows": [[_shown(row, key) for key in varied] for row in table.rows],
+        "alike": alike,
+    }
+
+
+def _shown(row: Mapping[str, Any], key: str) -> Any:
+    value = number(row.get(key))
+    return row.get(key) if value is None or key not in LABELS else factor(key) * value

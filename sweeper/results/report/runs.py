@@ -1,0 +1,134 @@
+"""What the page shows of a run: settings, result, attempts, training curves, the end of its log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sweeper.results.quantities import number
+from sweeper.results.table import Row
+from sweeper.store.attempts import Attempt
+from sweeper.store.errors import UserError, shown
+from sweeper.store.files import canonical
+from sweeper.store.runs import Run
+
+CURVES = ("train/loss", "validation/loss")
+LOG_LINES = 40
+
+_SETTINGS_APART = ("logger.", "paths.")  # where a run goes, not what it is
+_RESULT = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
+_POINTS, _LETTERS = 100_000, 2_000_000  # of all curves of one kind, of all logs
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How many points of a curve and letters of a log each run may bring to the page."""
+
+    points: int
+    letters: int
+
+
+def shares(runs: int) -> Shares:
+    """What each of so many runs may bring: up to 500 runs, 200 points and 4,000 letters."""
+    return Shares(
+        min(max(_POINTS // max(runs, 1), 25), 200), min(max(_LETTERS // max(runs, 1), 500), 4000)
+    )
+
+
+def described(run: Run, row: Row, share: Shares) -> dict[str, Any]:
+    """A run as plain data; what cannot be read is left out, and `problem` says so."""
+    about: dict[str, Any] = {key: row.get(key) for key in ("task", "seed", "state", "reason")}
+    about |= {"settings": {}, "sizes": {}, "metrics": {}, "result": {}, "attempts": []}
+    try:
+        about |= _record(run)
+        attempts = run.attempts()
+        about["attempts"] = [_attempt(attempt) for attempt in attempts]
+        about["curves"] = curves(run.history(), share.points)
+        about["log"] = log_end(attempts, share.letters)
+    except (UserError, OSError) as problem:
+        about["problem"] = str(problem)
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        about["problem"] = f"a file of the run does not hold what it should: {shown(problem, 80)}"
+    return about
+
+
+def shared_settings(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Takes out of each run the settings that all runs have alike; returns them."""
+    with_settings = [run["settings"] for run in runs if run["settings"]]
+    if len(with_settings) < 2:
+        return {}
+    first, *others = with_settings
+    alike = {
+        key: value
+        for key, value in first.items()
+        if all(key in other and other[key] == value for other in others)
+    }
+    for settings in with_settings:
+        for key in alike:
+            del settings[key]
+    return alike
+
+
+def curves(rows: Sequence[Mapping[str, Any]], most: int) -> dict[str, list[list[Any]]]:
+    """By name, the steps and the values of each curve, thinned to `most` points.
+
+    A value that is no finite number is None.
+    """
+    found = {}
+    for name in CURVES:
+        points = _thinned([(row["step"], row[name]) for row in rows if name in row], most)
+        if points:
+            found[name] = [[step for step, _ in points], [number(value) for _, value in points]]
+    return found
+
+
+def log_end(attempts: Sequence[Attempt], letters: int) -> list[str]:
+    """The last lines of the newest attempt that wrote any."""
+    for attempt in reversed(attempts):
+        lines = [line.rstrip() for line in attempt.log_end(letters).expandtabs(4).splitlines()]
+        if lines:
+            return lines[-LOG_LINES:]
+    return []
+
+
+def _record(run: Run) -> dict[str, Any]:
+    if not (run.path / "run.json").exists():
+        return {}
+    record, result = run.record(), run.result() or {}
+    settings = {
+        key: value
+        for key, value in _leaves(record["config"])
+        if not key.startswith(_SETTINGS_APART)
+    }
+    return {
+        "parent": record["config"].get("parent"),
+        "settings": settings,
+        "sizes": record.get("size", {}),
+        "metrics": result.get("metrics", {}),
+        "result": {key: result[key] for key in _RESULT if key in result},
+        "finished": result.get("attempt"),
+    }
+
+
+def _attempt(attempt: Attempt) -> dict[str, Any]:
+    info, last_word = attempt.info(), attempt.exit() or {}
+    told = {key: info.get(key) for key in ("started", "resumed_from", "code")}
+    about = {"hardware": info.get("hardware", {}), "versions": info.get("versions", {})}
+    return {"number": attempt.number, "cause": last_word.get("cause"), **told, **about}
+
+
+def _thinned(points: Sequence[Any], most: int) -> list[Any]:
+    """At most `most` of the points, evenly spread, the first and the last among them."""
+    if len(points) <= most:
+        return list(points)
+    return [points[round(place * (len(points) - 1) / (most - 1))] for place in range(most)]
+
+
+def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in config.items():
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            plain = value is None or isinstance(value, str | int | float)
+            yield f"{prefix}{key}", value if plain else canonical(value)
