@@ -14,9 +14,9 @@ from pathlib import Path
 
 from sweeper.store.attempts import Attempt, Cause
 from sweeper.store.errors import UserError
-from sweeper.store.liveness import BEAT_SECONDS
+from sweeper.store.liveness import BEAT_SECONDS, Watcher
 from sweeper.store.runs import Run
-from tasks import checkpoint, machine
+from tasks import checkpoint, group, machine, ranks
 from tasks.callbacks import leftovers, remove_all
 from tasks.failures import cause_of, message_of
 from tasks.fitting import Fitting
@@ -31,6 +31,12 @@ def main(argument: str) -> int:
         run = Run.open(Path(argument))
         if run.result() is not None:
             return 0
+        trainer = run.record()["config"]["trainer"]
+        if trainer["devices"] * trainer["num_nodes"] == 1:
+            return Job(run).work()
+        if not group.is_rank():
+            return group.supervise(run, trainer["devices"], trainer["num_nodes"])
+        group.join(trainer)
         return Job(run).work()
     except (UserError, OSError) as error:  # nothing could be claimed, so nothing can be recorded
         print(error, file=sys.stderr)
@@ -38,16 +44,32 @@ def main(argument: str) -> int:
 
 
 class Job:
-    """One attempt at a run, from the claim to the exit code."""
+    """One attempt at a run, from the claim to the exit code; of several ranks, one of them."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        resumed, self._notices = _newest_whole_checkpoint(run)
-        step = int(resumed.stem.removeprefix("step-")) if resumed else 0
-        self._attempt = run.claim({"resumed_from": step, **machine.facts()})
-        self._interruption = Interruption(self._stop_at_once)
+        self._notices: list[str] = []
+        resumed = self._claim() if ranks.rank() == 0 else None
+        if ranks.world() > 1:
+            resumed = self._share(resumed)
+        kind = group.Agreed if ranks.world() > 1 else Interruption
+        self._interruption = kind(self._stop_at_once)
         self._fitting = Fitting(run, self._attempt, self._interruption, resumed)
         self._over = threading.Event()
+
+    def _claim(self) -> Path | None:
+        resumed, self._notices = _newest_whole_checkpoint(self._run)
+        step = int(resumed.stem.removeprefix("step-")) if resumed else 0
+        self._attempt = self._run.claim({"resumed_from": step, **machine.facts()})
+        return resumed
+
+    def _share(self, resumed: Path | None) -> Path | None:
+        """Have every rank in the attempt of the first, and continue from the same checkpoint."""
+        path, resumed = ranks.told((self._attempt.path if ranks.rank() == 0 else None, resumed))
+        if ranks.rank():
+            assert path is not None
+            self._attempt = group.Onlooker(path, Watcher())
+        return resumed
 
     def work(self) -> int:
         """Train, publish and say how it ended."""
@@ -57,6 +79,8 @@ class Job:
         try:
             self._begin()
             result = self._fitting.result()
+            if result is None:
+                return 0  # the first rank publishes
             with self._interruption.deferred():  # from here on the run is as good as done
                 self._run.publish_result(self._attempt, result)
                 self._fitting.close(0)

@@ -159,7 +159,7 @@ def test_another_sweep_takes_over_what_is_in_the_queue(tmp_path):
 def test_what_sbatch_refuses_is_said_in_a_sentence(tmp_path):
     refused = open_backend(tmp_path, partition="nowhere")
     refused.start(freeze(tmp_path).path, 0)
-    with pytest.raises(UserError, match="sbatch refused the job: .*invalid partition"):
+    with pytest.raises(UserError, match=r"sbatch refused the job: .*invalid partition"):
         refused.ended(0)
 
 
