@@ -86,13 +86,6 @@ class TrainerSection(Section):
     validate_every: Annotated[int, whole(0, 10**9, 1000)]
     checkpoint_every: Annotated[int, whole(0, 10**9, 1000)]
 
-    def problems(self, path: str) -> Iterator[Problem]:
-        for key in ("devices", "num_nodes"):
-            if getattr(self, key) != 1:
-                expected = "1, since a run is trained on one device so far"
-                remedy = f"give it as {path}.{key}=1"
-                yield Problem(f"{path}.{key}", getattr(self, key), expected, remedy)
-
 
 class LoggerSection(Section):
     """Where metrics are mirrored to."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +18,13 @@ from torch import nn
 from sweeper.store.attempts import Attempt
 from sweeper.store.files import publish_json
 from sweeper.store.runs import Run, RunStore
-from tasks import checkpoint, machine
+from tasks import checkpoint, group, machine, ranks
 from tasks.callbacks import Keeper, Recorder, Stage
 from tasks.config import RunConfig, parse
 from tasks.evaluation import Evaluator
 from tasks.failures import NotFinite
 from tasks.inheritance import WEIGHTS, adapted, inherited
-from tasks.journal import Journal
+from tasks.journal import Journal, Silence
 from tasks.module import TrainingModule
 from tasks.prepare import prepare, task_of
 from tasks.seeds import derive
@@ -44,20 +46,23 @@ class Fitting:
         self._mirror: Mirror | None = None
         self.reading_data = False
 
-    def result(self) -> dict[str, Any]:
-        """Train to the last step, evaluate, store the weights; returns what result.json says."""
+    def result(self) -> dict[str, Any] | None:
+        """Train to the last step, evaluate, store the weights; returns what result.json says.
+
+        Of several ranks only the first evaluates and returns anything.
+        """
         record = self._run.record()
         config = parse(record["config"])
         kind = machine.accelerator(config.trainer)
         task = task_of(config)
         facts = self._data(task)
-        self._mirror = Mirror(config.logger, record, self._run.outputs)
-        with self._attempt.metrics() as writer:
-            journal = Journal(writer, self._mirror)
+        with self._journal(config, record) as journal:
             stage = Stage(task, self._run, self._attempt, journal, self._interruption)
             recorder = Recorder(stage)
             model = self._model(task)
             device = self._fit(stage, recorder, model, kind)
+            if ranks.rank():
+                return None
             metrics = self._test(stage, model, device)
         for name, value in task.files().items():
             publish_json(self._attempt.path / name, value)
@@ -70,7 +75,7 @@ class Fitting:
             "tokens_seen": task.tokens_seen(steps),
             "seconds": seconds,
             "tokens_per_second": task.tokens_seen(steps) / seconds if steps else None,
-            "device": machine.device_name(kind),
+            "device": machine.device_name(kind, ranks.world()),
             "weights_sha256": checkpoint.weights_digest(weights),
             "data": facts,
         }
@@ -79,6 +84,15 @@ class Fitting:
         """Let the mirror end with the job's exit code."""
         if self._mirror is not None:
             self._mirror.finish(code)
+
+    @contextmanager
+    def _journal(self, config: RunConfig, record: Mapping[str, Any]) -> Iterator[Journal]:
+        if ranks.rank():
+            yield Silence()
+            return
+        self._mirror = Mirror(config.logger, record, self._run.outputs)
+        with self._attempt.metrics() as writer:
+            yield Journal(writer, self._mirror)
 
     def _data(self, task: Task) -> dict[str, Any]:
         self._attempt.beat(phase="prepare")
@@ -137,14 +151,19 @@ def _trainer(stage: Stage, recorder: Recorder, kind: str) -> pl.Trainer:
     # Part of deterministic mode, meant to make reads of unwritten memory repeatable; none happen.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     config: RunConfig = stage.task.config
+    asked = stage.interruption
+    together = [group.Agreement(asked)] if isinstance(asked, group.Agreed) else []
     return pl.Trainer(
         accelerator=kind,
-        devices=1,
+        devices=config.trainer.devices,
+        num_nodes=config.trainer.num_nodes,
+        strategy="ddp" if together else "auto",
         precision=config.trainer.precision,
         max_steps=config.trainer.steps,
         max_epochs=-1,
-        callbacks=[recorder, Keeper(stage)],
-        # Not SLURM's environment: it would requeue by itself and take the signals over.
+        callbacks=[*together, recorder, Keeper(stage)],
+        # Not SLURM's environment: it would requeue by itself and take the signals over. This one
+        # finds that the ranks are started already.
         plugins=[checkpoint.VerifiedCheckpointIO(stage.run.id), LightningEnvironment()],
         deterministic="warn",
         use_distributed_sampler=False,

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from models.cross_entropy import IGNORED
 from models.transformer import Decoder
+from tasks import ranks
 from tasks.decoder import DecoderSection
 from tasks.schema import Problem, whole
 from tasks.seeds import Shuffled
@@ -105,7 +106,7 @@ class LanguageModel(Task):
 
     def loss(self, model: Decoder, batch: Batch) -> Tensor:
         nats, count = model.loss(_hidden(model, batch), batch["targets"])
-        return nats / count
+        return ranks.weighted(nats / count, count)
 
     def score(self, model: Decoder, batch: Batch) -> dict[str, Tensor]:
         nats, count = model.loss(_hidden(model, batch), batch["targets"])

@@ -29,9 +29,10 @@ def accelerator(section: TrainerSection) -> str:
     return "cuda" if present and section.accelerator != "cpu" else "cpu"
 
 
-def device_name(kind: str) -> str:
-    """Return what a table calls the device."""
-    return torch.cuda.get_device_name() if kind == "cuda" else cpu_name()
+def device_name(kind: str, count: int = 1) -> str:
+    """Return what a table calls the device, or several of it."""
+    name = torch.cuda.get_device_name() if kind == "cuda" else cpu_name()
+    return name if count == 1 else f"{count} x {name}"
 
 
 def facts() -> dict[str, Any]:

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from models.heads import Classifier
+from tasks import ranks
 from tasks.encoder import EncoderSection
 from tasks.fine_tuning import ExampleRows, FineTuningSection, encoder_of, inherit
 from tasks.task import Batch, Task
@@ -80,7 +81,8 @@ class NaturalLanguageInference(Task):
         return self._rows.batches(split)
 
     def loss(self, model: Classifier, batch: Batch) -> Tensor:
-        return F.cross_entropy(self.outputs(model, batch), batch["labels"])
+        mean = F.cross_entropy(self.outputs(model, batch), batch["labels"])
+        return ranks.weighted(mean, len(batch["labels"]))
 
     def score(self, model: Classifier, batch: Batch) -> dict[str, Tensor]:
         logits_BC, labels_B = self.outputs(model, batch), batch["labels"]

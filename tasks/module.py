@@ -9,6 +9,7 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 
+from tasks import ranks
 from tasks.evaluation import moved
 from tasks.optim import adamw
 from tasks.seeds import derive
@@ -24,8 +25,10 @@ class TrainingModule(pl.LightningModule):
         self.model = model
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        _seed(derive(self.task.config.seed, "step", self.global_step + 1))
-        return self.task.loss(self.model, batch)
+        # Each rank draws its own dropout; the first draws that of a run on one device.
+        rank = [ranks.rank()] if ranks.rank() else []
+        _seed(derive(self.task.config.seed, "step", self.global_step + 1, *rank))
+        return ranks.with_value_of_all(self.task.loss(self.model, batch))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return adamw(self.model, self.task.config.optimizer)
@@ -77,4 +80,4 @@ class Steps:
         step = self._module.global_step
         while True:
             step += 1
-            yield self._module.task.batch(step)
+            yield ranks.part(self._module.task.batch(step))

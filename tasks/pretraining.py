@@ -13,7 +13,7 @@ from torch import Tensor
 from models.cross_entropy import IGNORED
 from models.heads import PretrainingModel
 from sweeper.store.errors import wrong
-from tasks import schedule
+from tasks import ranks, schedule
 from tasks.encoder import EncoderSection
 from tasks.schema import Problem, Section, given, whole
 from tasks.task import Batch, Task, TextSection
@@ -153,7 +153,8 @@ class Pretraining(Task):
         hidden_BTD = _hidden(model, batch)
         nats, count = model.token_loss(hidden_BTD, batch["places"], batch["targets"])
         next_B2 = model.next_logits(hidden_BTD).float()
-        return nats / count + F.cross_entropy(next_B2, batch["next"])
+        following = F.cross_entropy(next_B2, batch["next"])
+        return ranks.weighted(nats / count, count) + ranks.weighted(following, len(next_B2))
 
     def learning_rate(self, step: int) -> float:
         """Return the rate of a step; each phase runs through a whole schedule of its own."""

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from models.cross_entropy import IGNORED
 from models.heads import SpanFinder
 from sweeper.store.errors import UserError
+from tasks import ranks
 from tasks.fine_tuning import ExampleRows, FineTuningSection, encoder_of, inherit
 from tasks.schema import Problem, whole
 from tasks.task import Batch, Task
@@ -120,7 +121,8 @@ class QuestionAnswering(Task):
 
     def loss(self, model: SpanFinder, batch: Batch) -> Tensor:
         totals = _totals(self.outputs(model, batch), batch)
-        return totals["nats"] / totals["windows"].clamp(min=1)
+        mean = totals["nats"] / totals["windows"].clamp(min=1)
+        return ranks.weighted(mean, totals["windows"])
 
     def score(self, model: SpanFinder, batch: Batch) -> dict[str, Tensor]:
         return _totals(self.outputs(model, batch), batch)

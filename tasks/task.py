@@ -114,7 +114,8 @@ class Task(ABC):
 
     @abstractmethod
     def loss(self, model: Any, batch: Batch) -> Tensor:
-        """Return the scalar that is minimised."""
+        """Return the scalar that is minimised: means over the batch, each `ranks.weighted`, since
+        the batch may be this rank's part of a larger one."""
 
     def learning_rate(self, step: int) -> float:
         """Return the learning rate of a step (from 1)."""

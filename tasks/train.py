@@ -17,9 +17,9 @@ from pathlib import Path
 
 from sweeper.store.attempts import Attempt, Cause
 from sweeper.store.errors import UserError
-from sweeper.store.liveness import BEAT_SECONDS, alive
+from sweeper.store.liveness import BEAT_SECONDS, Watcher, alive
 from sweeper.store.runs import Run
-from tasks import checkpoint, machine
+from tasks import checkpoint, group, machine, ranks
 from tasks.callbacks import leftovers, remove_all
 from tasks.failures import cause_of, message_of
 from tasks.fitting import Fitting
@@ -34,6 +34,12 @@ def main(argument: str) -> int:
         run = Run.open(Path(argument))
         if run.result() is not None:
             return 0
+        trainer = run.record()["config"]["trainer"]
+        if trainer["devices"] * trainer["num_nodes"] == 1:
+            return Job(run).work()
+        if not group.is_rank():
+            return group.supervise(run, trainer["devices"], trainer["num_nodes"])
+        group.join(trainer)
         return Job(run).work()
     except Elsewhere as elsewhere:
         print(elsewhere, file=sys.stderr)
@@ -48,22 +54,38 @@ class Elsewhere(Exception):
 
 
 class Job:
-    """One attempt at a run, from the claim to the exit code."""
+    """One attempt at a run, from the claim to the exit code; of several ranks, one of them."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        resumed, self._notices = _newest_whole_checkpoint(run)
-        _keep_out(run.attempts())
+        self._notices: list[str] = []
+        resumed = self._claim() if ranks.rank() == 0 else None
+        if ranks.world() > 1:
+            resumed = self._share(resumed)
+        kind = group.Agreed if ranks.world() > 1 else Interruption
+        self._interruption = kind(self._stop_at_once)
+        self._fitting = Fitting(run, self._attempt, self._interruption, resumed)
+        self._over = threading.Event()
+
+    def _claim(self) -> Path | None:
+        resumed, self._notices = _newest_whole_checkpoint(self._run)
+        _keep_out(self._run.attempts())
         step = int(resumed.stem.removeprefix("step-")) if resumed else 0
-        self._attempt = run.claim({"resumed_from": step, **machine.facts()})
+        self._attempt = self._run.claim({"resumed_from": step, **machine.facts()})
         try:  # of two that claimed at the same moment the one with the lower number stays
-            _keep_out([one for one in run.attempts() if one.number < self._attempt.number])
+            _keep_out([one for one in self._run.attempts() if one.number < self._attempt.number])
         except Elsewhere as elsewhere:
             self._attempt.finish(Cause.INTERRUPTED, str(elsewhere))
             raise
-        self._interruption = Interruption(self._stop_at_once)
-        self._fitting = Fitting(run, self._attempt, self._interruption, resumed)
-        self._over = threading.Event()
+        return resumed
+
+    def _share(self, resumed: Path | None) -> Path | None:
+        """Have every rank in the attempt of the first, and continue from the same checkpoint."""
+        path, resumed = ranks.told((self._attempt.path if ranks.rank() == 0 else None, resumed))
+        if ranks.rank():
+            assert path is not None
+            self._attempt = group.Onlooker(path, Watcher())
+        return resumed
 
     def work(self) -> int:
         """Train, publish and say how it ended."""
@@ -74,6 +96,8 @@ class Job:
         try:
             self._begin()
             result = self._fitting.result()
+            if result is None:
+                return 0  # the first rank publishes
             with self._interruption.deferred():  # from here on the run is as good as done
                 self._run.publish_result(self._attempt, result)
                 self._fitting.close(0)

@@ -65,7 +65,7 @@ SENTENCES: dict[str, tuple[Changes, str]] = {
         {"optimizer.schedule": "linear", "optimizer.warmup_steps": 19},
         "optimizer.warmup_steps=19: expected fewer than trainer.steps=19",
     ),
-    "two devices": ({"trainer.devices": 2}, "trainer.devices=2: expected 1"),
+    "no device": ({"trainer.devices": 0}, "trainer.devices=0: expected"),
     "number as a truth": ({"trainer.compile": 1}, "trainer.compile=1: expected true or false"),
     "folder not named": ({"data.source": "local"}, "data.root=null: expected the folder"),
     "dataset not named": ({"data.source": "hub"}, "data.hub.path=null: expected the id"),

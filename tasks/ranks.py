@@ -1,0 +1,71 @@
+"""What one of several processes (ranks) that train a run does with its part of a batch.
+
+A process that trains alone is rank 0 of 1, and nothing here changes a bit of what it computes.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from sweeper.store.errors import wrong
+
+Value = TypeVar("Value")
+
+
+def rank() -> int:
+    """The number of this process among those that train the run; 0 where it is the only one."""
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+def world() -> int:
+    """How many processes train the run."""
+    return dist.get_world_size() if dist.is_initialized() else 1
+
+
+def told(value: Value) -> Value:
+    """What rank 0 gave for `value`, on every rank."""
+    if world() == 1:
+        return value
+    box = [value]
+    dist.broadcast_object_list(box, src=0, device=torch.device("cpu"))
+    return box[0]
+
+
+def part(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The rows of a batch that are this rank's.
+
+    Raises:
+        UserError: the batch has fewer rows than there are ranks.
+    """
+    if world() == 1:
+        return batch
+    rows = len(next(iter(batch.values())))
+    if rows < world():
+        expected = f"at most {rows} devices in all, as many as a batch has rows"
+        raise wrong("trainer.devices", world(), expected, "raise task.batch_tokens")
+    first, last = (rows * place // world() for place in (rank(), rank() + 1))
+    return {name: tensor[first:last] for name, tensor in batch.items()}
+
+
+def weighted(mean: Tensor, count: Tensor | int) -> Tensor:
+    """A mean over `count` things of this rank's rows, scaled so that the mean of what all ranks
+    have is the mean over the things of the whole batch, and so is that of its gradients."""
+    if world() == 1:
+        return mean
+    own = torch.as_tensor(count, device=mean.device).double()
+    every = own.clone()
+    dist.all_reduce(every)
+    return mean * (own * world() / every).to(mean.dtype)
+
+
+def with_value_of_all(loss: Tensor) -> Tensor:
+    """The loss with its own gradient, and as its value the mean over the ranks."""
+    if world() == 1:
+        return loss
+    mean = loss.detach().clone()
+    dist.all_reduce(mean)
+    return loss + (mean / world() - loss.detach())

@@ -1,0 +1,173 @@
+"""A real Slurm of one node: equal tables, requeues that resume, parents that hold children back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from sweeper.model_process import ModelProcess
+from sweeper.run.backends.slurm import backend
+from sweeper.run.schedule import Job, Phase, Schedule
+from sweeper.run.site import Demand, Options, Site
+from sweeper.store.errors import UserError
+from sweeper.store.runs import RunStore
+from tests.end_to_end.slurm_cluster import cluster
+from tests.end_to_end.test_sweep import numbers, sweep
+from tests.tasks.jobs import config, freeze, science
+
+pytestmark = pytest.mark.slow
+OPTIONS = {
+    "time": 240,
+    "notice": 55,
+    "memory": 1,
+    "gpus": 0,
+    "jobs": 9,
+    "time_outs": 9,
+    "poll": 0.5,
+}
+LONG = {"trainer.steps": 10**6, "trainer.validate_every": 0, "trainer.checkpoint_every": 50}
+MEDIUM = {"trainer.steps": 600, "trainer.validate_every": 0, "trainer.checkpoint_every": 2}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _slurm(tmp_path_factory):
+    pytest.importorskip("submitit", reason="real Slurm: submitit not installed")
+    with cluster(tmp_path_factory.mktemp("slurm")):
+        yield
+
+
+def open_backend(outputs, **options):
+    demands = {Demand.of(config())}
+    return backend(
+        Site(Options("slurm", {**OPTIONS, **options}), demands, "none", outputs, ModelProcess())
+    )
+
+
+class Story:
+    """One sweep of six runs, disturbed as each of them gets under way."""
+
+    def __init__(self, outputs):
+        self.store = RunStore(outputs)
+        self.runs = {
+            "parent": freeze(outputs, LONG, "parent"),
+            "child": freeze(outputs, MEDIUM, "child"),
+            "grandchild": freeze(outputs, MEDIUM, "grandchild"),
+            "timed": freeze(outputs, LONG, "timed"),
+            "requeued": freeze(outputs, MEDIUM, "requeued"),
+            "undisturbed": freeze(outputs, MEDIUM, "undisturbed"),
+        }
+        parents = {"child": "parent", "grandchild": "child"}
+        # The parent has the highest cost, so that its children are handed in right behind it.
+        jobs = [Job(name, 9.0 - place, parents.get(name)) for place, name in enumerate(self.runs)]
+        self.schedule = Schedule(self.store, open_backend(outputs), jobs, self.disturb)
+        self.queued = {}
+        self._left = {
+            "parent": (1, ["scancel"]),
+            "timed": (1, ["scontrol", "update", "TimeLimit=1", "JobId="]),
+            "requeued": (1, ["scontrol", "requeue"]),
+            "timed again": (2, ["scancel"]),
+        }
+
+    def disturb(self, schedule, entry):
+        for name, (attempt, command) in list(self._left.items()):
+            run = self.runs[name.split()[0]]
+            attempts = run.attempts()
+            if len(attempts) >= attempt and list(attempts[attempt - 1].checkpoint_dir.glob("*")):
+                del self._left[name]
+                self.queued |= dict(waiting())
+                told = json.loads((run.outputs / "slurm" / f"{run.id}.json").read_text())
+                last = command[-1] + told["job"] if command[-1].endswith("=") else told["job"]
+                head = command[:-1] if command[-1].endswith("=") else command
+                subprocess.run([*head, last], check=True, capture_output=True)
+
+
+def waiting():
+    """Why each job that waits does so, by id."""
+    command = ["squeue", "--noheader", "--array", "--states=PENDING", "--format=%i|%r"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [line.split("|") for line in told.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory):
+    told = Story(tmp_path_factory.mktemp("story"))
+    assert not told.schedule.execute()
+    return told
+
+
+def test_cancelling_a_parent_blocks_its_children_by_name(story):
+    entries = story.schedule.entries
+    assert entries["parent"].phase is Phase.FAILED
+    assert "was cancelled" in entries["parent"].reason
+    assert [entries[name].phase for name in ("child", "grandchild")] == [Phase.BLOCKED] * 2
+    assert "parent" in entries["child"].reason
+    assert "child" in entries["grandchild"].reason
+    assert not story.runs["child"].attempts()
+    # Slurm itself held them back: they would have waited without the sweep too.
+    assert list(story.queued.values()).count("Dependency") == 2
+
+
+def test_a_run_at_its_time_limit_saves_and_goes_on_in_the_same_job(story):
+    first, second = story.runs["timed"].attempts()[:2]
+    assert first.exit()["cause"] == "interrupted"
+    saved = [int(path.stem[5:]) for path in first.checkpoint_dir.glob("step-*.ckpt")]
+    assert second.info()["resumed_from"] > 0
+    assert not saved or max(saved) == second.info()["resumed_from"]
+    assert story.schedule.entries["timed"].tries == 1
+
+
+def test_a_requeued_run_ends_with_the_bits_of_an_undisturbed_one(story):
+    assert len(story.runs["requeued"].attempts()) == 2
+    assert story.schedule.entries["requeued"].tries == 1
+    assert science(story.runs["requeued"]) == science(story.runs["undisturbed"])
+
+
+def test_the_same_grid_gives_the_same_numbers_as_on_this_machine(tmp_path):
+    grid = ["-m", "model.heads=1,2", "model.head_size=4", "trainer.steps=20"]
+    here, there = tmp_path / "here", tmp_path / "there"
+    slurm = ["hydra/launcher=slurm", "hydra.launcher.poll=0.5", "trainer.accelerator=cpu"]
+    for outputs, further in ((here, []), (there, slurm)):
+        done = sweep(outputs, *grid, *further)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert len(numbers(here)) == 2
+    assert numbers(there) == numbers(here)
+
+
+def test_another_sweep_takes_over_what_is_in_the_queue(tmp_path):
+    """The first is gone before its job has started; the second hands nothing in."""
+    run = freeze(tmp_path, LONG)
+    subprocess.run(["scontrol", "update", "PartitionName=test", "State=DOWN"], check=True)
+    first = open_backend(tmp_path)
+    first.start(run.path, 0)
+    first.ended(0)
+    place = tmp_path / "slurm" / f"{run.id}.json"
+    handed_in = place.read_text()
+    second = open_backend(tmp_path)
+    job = second.start(run.path, 0)
+    assert second.ended(0) == []
+    assert place.read_text() == handed_in
+    second.signal(job, 15)  # as at Ctrl-C: what waits is taken out of the queue
+    while not (over := second.ended(0.1)):
+        pass
+    assert over == [job]
+    assert "was cancelled" in second.last_word(job)
+    subprocess.run(["scontrol", "update", "PartitionName=test", "State=UP"], check=True)
+
+
+def test_what_sbatch_refuses_is_said_in_a_sentence(tmp_path):
+    refused = open_backend(tmp_path, partition="nowhere")
+    refused.start(freeze(tmp_path).path, 0)
+    with pytest.raises(UserError, match=r"sbatch refused the job: .*invalid partition"):
+        refused.ended(0)
+
+
+def test_a_store_that_others_may_write_to_is_refused(tmp_path):
+    shared = tmp_path / "outputs"
+    run = freeze(shared)
+    shared.chmod(0o777)
+    refused = open_backend(shared)
+    refused.start(run.path, 0)
+    with pytest.raises(UserError, match="chmod go-w"):
+        refused.ended(0)
