@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 from pathlib import Path
@@ -13,13 +14,15 @@ from tasks.schema import spelled
 FOLDER = Path(__file__).parent
 
 
-def names(base: type) -> list[str]:
+@functools.cache  # asked of every config of a sweep; files do not come and go meanwhile
+def names(base: type) -> tuple[str, ...]:
     """Return the files of this folder that define a direct subclass of `base`, in order.
 
     They are told by their source, so that listing them imports none of them.
     """
     mark = f"({base.__name__}):"
-    return sorted(path.stem for path in FOLDER.glob("*.py") if mark in path.read_text("utf-8"))
+    found = (path.stem for path in FOLDER.glob("*.py") if mark in path.read_text("utf-8"))
+    return tuple(sorted(found))
 
 
 def find(key: str, name: Any, base: type) -> type:
