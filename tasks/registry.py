@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import re
@@ -14,14 +15,15 @@ from tasks.schema import spelled
 FOLDER = Path(__file__).parent
 
 
-def names(base: type) -> list[str]:
+@functools.cache  # asked of every config of a sweep; files do not come and go meanwhile
+def names(base: type) -> tuple[str, ...]:
     """Return the files of this folder that define a subclass whose last base is `base`, in order.
 
     They are told by their source, so that listing them imports none of them.
     """
     mark = re.compile(rf"^class \w+\((\w+, )*{base.__name__}\):", re.MULTILINE)
     files = FOLDER.glob("*.py")
-    return sorted(path.stem for path in files if mark.search(path.read_text("utf-8")))
+    return tuple(sorted(path.stem for path in files if mark.search(path.read_text("utf-8"))))
 
 
 def find(key: str, name: Any, base: type) -> type:

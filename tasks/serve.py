@@ -35,9 +35,10 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 from sweeper.store.errors import UserError  # noqa: E402
 from tasks.config import parse  # noqa: E402
+from tasks.curves import Curves  # noqa: E402
 from tasks.job import become_job  # noqa: E402
 from tasks.prepare import task_of  # noqa: E402
-from tasks.size import size  # noqa: E402
+from tasks.size import counts, size  # noqa: E402
 
 TARGETS = {"train": "tasks.train", "prepare": "tasks.prepare"}
 # What a job imports before its first step: by the server once, instead of by every job.
@@ -53,6 +54,7 @@ class Server:
         # What libraries print goes to stderr; the real stdout carries the protocol alone.
         self._answers = os.dup(1)
         os.dup2(2, 1)
+        self._curves = Curves(counts)
         self._children: dict[int, Request] = {}  # by pid, what was asked for
         self._selector = selectors.DefaultSelector()
         self._wake, wake = os.pipe()
@@ -107,7 +109,7 @@ class Server:
             os.write(self._answers, json.dumps(value).encode() + b"\n")
 
     def _size(self, request: Request) -> dict[str, Any]:
-        return {"size": size(request["config"])}
+        return {"size": size(request["config"], self._curves.counts)}
 
     def _warm(self, request: Request) -> dict[str, Any]:
         unused = {"wandb"} if request.get("logger") == "none" else set()

@@ -2,38 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
 from models.measure import forward_flops, parameter_counts
 from tasks import registry
-from tasks.config import parse
+from tasks.config import RunConfig, parse
 from tasks.task import Task
 
 
-def size(config: Mapping[str, Any]) -> dict[str, int]:
+def size(
+    config: Mapping[str, Any], counted: Callable[[RunConfig], dict[str, int]] | None = None
+) -> dict[str, int]:
     """Return parameter counts, training FLOPs per position, positions trained on, head size, width.
 
     A training step computes the matrix products of a forward pass three times: once forward, once
     for the gradients of what goes in and once for those of the weights. Attention counts in full.
 
+    Args:
+        config: of a run.
+        counted: what gives the counts of a config; `counts` if it is not given.
+
     Raises:
         UserError: the config is wrong anywhere, one sentence.
     """
     run = parse(config)
-    task: Task = registry.find("task.name", run.task.name, Task)(run)
+    found = dict((counted or counts)(run))
+    flops, positions = found.pop("forward_flops"), found.pop("positions")
+    head_size = run.model.resolved_head_size
+    return {
+        **found,
+        "flops_per_token": 3 * flops // positions,
+        "tokens": _task(run).tokens_seen(run.trainer.steps),
+        "head_size": head_size,
+        "width": run.model.heads * head_size,
+    }
+
+
+def counts(run: RunConfig) -> dict[str, int]:
+    """Return the parameter counts, and the FLOPs of a forward pass over so many positions."""
+    task = _task(run)
     with torch.device("meta"):
         model: Any = task.build()
         example = task.example()
     model.eval()
-    flops = forward_flops(lambda: task.outputs(model, example))
-    head_size = run.model.resolved_head_size
     return {
         **parameter_counts(model),
-        "flops_per_token": 3 * flops // task.positions(example),
-        "tokens": task.tokens_seen(run.trainer.steps),
-        "head_size": head_size,
-        "width": run.model.heads * head_size,
+        "forward_flops": forward_flops(lambda: task.outputs(model, example)),
+        "positions": task.positions(example),
     }
+
+
+def _task(run: RunConfig) -> Task:
+    return registry.find("task.name", run.task.name, Task)(run)

@@ -58,6 +58,7 @@ class Composer:
             else ConfigLoaderImpl(create_config_search_path(str(conf)))
         )
         self._composed: dict[tuple[str, ...], DictConfig] = {}
+        self._templates: dict[tuple[str, ...], RunTemplate] = {}
 
     def is_group(self, key: str) -> bool:
         """Whether `key` chooses a yaml file (`task`, `model/attention`) rather than a value."""
@@ -129,9 +130,13 @@ class Composer:
 
     def base(self, overrides: Iterable[str]) -> RunTemplate:
         """What the runs composed from these overrides have in common."""
-        raw = OmegaConf.to_container(self.compose(overrides), resolve=False)
-        assert isinstance(raw, dict)
-        return RunTemplate({str(key): value for key, value in raw.items() if key != "hydra"})
+        key = tuple(overrides)
+        if key not in self._templates:
+            raw = OmegaConf.to_container(self.compose(key), resolve=False)
+            assert isinstance(raw, dict)
+            whole = {str(name): value for name, value in raw.items() if name != "hydra"}
+            self._templates[key] = RunTemplate(whole)
+        return self._templates[key]
 
     def _parsed(self, arguments: Iterable[str]) -> Iterable[Override]:
         parser = OverridesParser.create(self.loader)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -172,11 +172,23 @@ class Schedule:
         """The status of a run whose process has ended; one that had to be ended is said to hang."""
         run = self.store.run(entry.job.run)
         status = run.status()
+        if status.cause in (Cause.KILLED, None) and status.state is not State.DONE:
+            status = self._explained(status)
         hung = self.watchdog and self.watchdog.hung(f"{run.id}/{status.attempt}")
         if not hung or status.state not in (State.INTERRUPTED, State.FAILED):
             return status
         run.attempts()[-1].finish(Cause.HANG, hung, overrule=True)
         return run.status()
+
+    def _explained(self, status: Status) -> Status:
+        """An attempt that could say nothing, or could not even be claimed: for want of space?"""
+        if self.store.full():
+            reason = "disk_full: there was no room even for the word"
+            return replace(status, cause=Cause.DISK_FULL, reason=reason)
+        if status.state is State.NEW:
+            reason = "no_result: ended before it had begun; start.log beside its record says why"
+            return replace(status, cause=Cause.NO_RESULT, reason=reason)
+        return status
 
     def _settle(self, entry: Entry, status: Status) -> None:
         if status.state is State.RUNNING and entry.handle is not None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.files import make_directory, publish
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
 _REASONS = {
     errno.ENOTDIR: ("a folder, but {} is a file", "remove the file"),
     errno.EEXIST: ("a folder, but {} is a file", "remove the file"),

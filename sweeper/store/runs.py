@@ -21,7 +21,7 @@ from sweeper.store.files import (
 )
 from sweeper.store.history import merged_rows
 from sweeper.store.liveness import Watcher
-from sweeper.store.probe import probe
+from sweeper.store.probe import FULL, probe
 from sweeper.store.states import State, Status, ended, running
 
 __all__ = ["Attempt", "Cause", "Run", "RunStore", "State", "Status"]
@@ -152,6 +152,14 @@ class RunStore:
     def check_writable(self) -> None:
         """UserError unless everything the store does can be done in the outputs folder."""
         probe(self.outputs)
+
+    def full(self) -> bool:
+        """Whether nothing can be written for want of space."""
+        try:
+            probe(self.outputs)
+        except UserError as error:
+            return isinstance(error.__cause__, OSError) and error.__cause__.errno in FULL
+        return False
 
     def run(self, run_id: str) -> Run:
         """The run with this id, there or not; UserError if the id is no plain name."""

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from sweeper.named import named
 from sweeper.results import checks
 from sweeper.results.measures import Measure, measures
-from sweeper.results.named import named
 from sweeper.results.points import Point, missing, seed_spread
 from sweeper.results.printed import is_printed, printed
 from sweeper.results.quantities import DIRECTIONS, LABELS, factor, label, number

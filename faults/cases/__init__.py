@@ -1,0 +1,1 @@
+"""The cases, by what is broken: processes, files, jobs, whole commands."""
