@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from sweeper.store.errors import UserError
 from sweeper.store.files import canonical
+from tasks.architecture import TransformerSection
 from tasks.config import RunConfig
 
 Counts = dict[str, int]
@@ -40,6 +41,8 @@ class Curves:
 
     def counts(self, run: RunConfig) -> Counts:
         """What `build(run)` returns, or would."""
+        if not isinstance(run.model, TransformerSection):
+            return self._build(run)
         model = run.model.model_dump()
         rest = {key: value for key, value in model.items() if key not in NODES}
         name = canonical([rest, run.task.model_dump()])
