@@ -14,12 +14,12 @@ from typing import Any
 from sweeper.model_process import ModelProcess
 from sweeper.plan import grid
 from sweeper.plan.compose import Composer, RunTemplate, Typed
-from sweeper.plan.experiment import Arm, Experiment
+from sweeper.plan.experiment import Arm, Experiment, Match
 from sweeper.plan.match import Solution, solve
 from sweeper.plan.plan import Draft, Matched
 from sweeper.plan.sizes import Invalid, Size, Sizes
-from sweeper.plan.where import holds
-from sweeper.store.errors import UserError
+from sweeper.plan.where import holds, lookup
+from sweeper.store.errors import UserError, wrong
 from sweeper.store.identity import digest_of
 
 
@@ -87,13 +87,16 @@ class Drafts:
     ) -> dict[str, Any]:
         """The config of a run that starts from the run of another: its model, its tokenizer.
 
-        On the parent's own task it is the parent's config but for the settings.
+        On the parent's own task it is the parent's config but for the settings; on another task
+        dropout, which is no part of the weights, is that task's own.
         """
         groups, plain = self._sorted(settings)
         task = parent["task"]["name"]
         composed = self.template(experiment, {"task": task, **groups}).run({})
         other_task = composed["task"]["name"] != task
         model = dict(parent["model"])
+        if other_task:
+            model["dropout"] = composed["model"]["dropout"]
         if "model/attention" in groups:
             model["attention"] = composed["model"]["attention"]
         whole = {**(composed if other_task else parent), "model": model}
@@ -161,20 +164,19 @@ class Drafts:
         match = arm.match
         assert match is not None
         if isinstance(match.to, int):
-            targets = [(f"{match.to:,}", match.to)]
+            targets: list[tuple[str, int, Mapping[str, Any]]] = [(f"{match.to:,}", match.to, {})]
         else:
             targets = [
-                (f"{match.to} {grid.shown(d.values)}", d.size[match.count])
+                (f"{match.to} {grid.shown(d.values)}", d.size[match.count], _same(match, d.config))
                 for d in done[match.to]
                 if holds(match.where, d.config)
             ]
         drafts = []
         for values in grid.combinations(arm):
-            start = self._draft(experiment, arm, values)
-            if holds(arm.where, start.config):
-                drafts += [
-                    self._solved(experiment, start, label, target) for label, target in targets
-                ]
+            for label, target, same in targets:
+                start = self._draft(experiment, arm, {**values, **same})
+                if holds(arm.where, start.config):
+                    drafts.append(self._solved(experiment, start, label, target))
         return self.sized(drafts)
 
     def _solved(self, experiment: Experiment, start: Draft, label: str, target: int) -> Draft:
@@ -188,8 +190,7 @@ class Drafts:
 
         step = match.multiple_of
         if isinstance(step, str):
-            section, _, key = step.partition(".")
-            step = int(start.config[section][key])
+            step = int(lookup(step, start.config))
         where = f"{experiment.name}, arm {start.arm.name}"
         try:
             solution = solve(count, target, step=step)
@@ -205,6 +206,15 @@ class Drafts:
             matched=matched,
             config=template.run({match.solve: solution.value}),
         )
+
+
+def _same(match: Match, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys that a matched point shares with the point it is matched to, with their values."""
+    try:
+        return {key: lookup(key, config) for key in match.same}
+    except KeyError as unknown:
+        expected, remedy = "keys of the config", "correct it in the experiment's yaml"
+        raise wrong("match.same", list(match.same), expected, f"{remedy} ({unknown})") from None
 
 
 def _answered(config: Mapping[str, Any], size: Size) -> dict[str, Any]:

@@ -22,6 +22,7 @@ class Match:
         tolerance: largest accepted |achieved / target - 1|.
         where: which points of the arm `to` are matched, an expression over config keys.
         multiple_of: the solution is a multiple of this number, or of that under this config key.
+        same: config keys that have the value of the point that is matched.
     """
 
     to: str | int
@@ -30,6 +31,7 @@ class Match:
     count: str = "params_total"
     where: str | None = None
     multiple_of: str | int = 1
+    same: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ def _read_arm(where: str, name: str, entry: Mapping[str, Any]) -> Arm:
     match = entry.pop("match", None)
     if match is not None:
         _check_keys(f"{where}.match", match, Match)
-        entry["match"] = Match(**match)
+        entry["match"] = Match(**{**match, "same": tuple(match.get("same") or ())})
         if entry["match"].count not in COUNTS:
             raise wrong(
                 f"{where}.match.count",

@@ -40,7 +40,9 @@ class Planner:
             UserError: anything that keeps a single run of it from being trained.
         """
         typed = self._composer.read(arguments, max_points=self._max_runs)
-        template = self._composer.base(typed.fixed.values())
+        # Keys of one experiment's task may be typed, so it is composed with that experiment.
+        chosen = [f"experiment={name}" for name in typed.experiments[:1]]
+        template = self._composer.base([*chosen, *typed.fixed.values()])
         outputs = Path(template.beside("paths")["outputs"]).expanduser().absolute()
         scale = str(template.beside("scale")["name"])
         experiments = self._experiments(typed, template, scale)

@@ -50,7 +50,7 @@ def _value(node: ast.expr, config: Mapping[str, Any]) -> Any:
         case ast.Constant(value=int() | float() | str() | bool() | None):
             return node.value
         case ast.Name() | ast.Attribute():
-            return _lookup(node, config)
+            return lookup(ast.unparse(node), config)
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
             return [_value(element, config) for element in elements]
         case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
@@ -76,8 +76,8 @@ def _compare(node: ast.Compare, config: Mapping[str, Any]) -> bool:
     return True
 
 
-def _lookup(node: ast.expr, config: Mapping[str, Any]) -> Any:
-    key = ast.unparse(node)
+def lookup(key: str, config: Mapping[str, Any]) -> Any:
+    """The value under a dotted key; KeyError if there is none."""
     value: Any = config
     for part in key.split("."):
         if not isinstance(value, Mapping) or part not in value:

@@ -74,6 +74,28 @@ def test_figure_1_at_paper_scale_has_the_published_counts(plan):
     assert [key[1] for key in totals if key[0] == "matched"] == [27, 47, 69, 91]
 
 
+def test_figure_3_widens_the_layers_of_a_model_with_the_same_heads(plan):
+    """The paper's rule is 64 h + 512; biases and whole numbers leave a hair."""
+    found = plan("experiment=fig3", "scale=paper", "seed=0")
+    standard = [point for point in found.points if point.arm == "standard"]
+    assert [point.values["model.heads"] for point in standard] == [4, 8, 16, 32, 64]
+    for point in standard:
+        model = found.runs[point.run].config["model"]
+        assert model["heads"] == point.values["model.heads"]
+        assert model["feedforward_size"] == pytest.approx(64 * model["heads"] + 512, rel=0.002)
+        assert abs(point.matched.error) < 0.001
+
+
+def test_a_fine_tuning_has_the_dropout_of_its_own_task_and_the_rest_of_its_parent(plan):
+    found = plan("experiment=fig2", "scale=cpu", "model.initializer_range=0.03", "seed=0")
+    runs = found.runs.values()
+    for run in (run for run in runs if run.parent):
+        own, parents = run.config["model"], found.runs[run.parent].config["model"]
+        assert own["dropout"] == {"mnli": 0.1, "squad": 0.0}[run.config["task"]["name"]]
+        assert {**own, "dropout": 0.0} == parents
+    assert {run.config["task"]["name"] for run in runs} == {"pretraining", "squad", "mnli"}
+
+
 def test_planning_does_not_depend_on_the_order_or_layout_of_yaml(plan, tmp_path, process):
     rearranged = tmp_path / "conf"
     shutil.copytree(CONF, rearranged)
