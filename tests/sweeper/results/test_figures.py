@@ -27,6 +27,7 @@ from sweeper.results.points import points, seed_spread
 from sweeper.results.statistics import estimate, interval
 from sweeper.results.table import Table
 from sweeper.store.errors import UserError
+from tests.sweeper.results.contexts import theorem1
 from tests.sweeper.results.finetuned import MODELS, Finetuned, score
 from tests.sweeper.results.grids import FEW, PAPER, Grid, by_hand, figure1
 from tests.sweeper.results.synthetic import METRIC, Model, Sweep
@@ -58,6 +59,9 @@ SWEEPS: dict[str, Callable[[], Sweep | Finetuned]] = {
     "lines": lambda: by_hand({"model.heads": [2, 3], "model.head_size": [7, 11, None]}),
     "words": lambda: by_hand({"model/attention": ["multi_head", HOSTILE], "model.heads": [2, 3]}),
     "many lines": lambda: by_hand({"model.heads": [2, 3], "model.layers": list(range(31))}),
+    "contexts": theorem1,
+    "contexts, one seed": lambda: theorem1(seeds=1),
+    "contexts without a knee": lambda: theorem1(lambda n: 99, lambda n: 1),
     "fine-tuned": lambda: Finetuned("fig2", seeds=3),
     "fine-tuned, half": lambda: Finetuned("fig2", done=lambda task, heads, seed: seed == 0),
     "fine-tuned, none": lambda: Finetuned("fig2", done=lambda task, heads, seed: False),
@@ -252,3 +256,34 @@ def test_an_unknown_figure_is_answered_with_the_known(tmp_path: Path, figure: st
     sweep.figure = figure
     with pytest.raises(UserError, match=r"experiment\.figure of fig1=.*curves, fig1, fig2, table"):
         files_of(sweep.table(tmp_path))
+
+
+def test_every_knee_is_marked_with_its_head_size(tmp_path: Path) -> None:
+    figure = named(figures, "theorem1", "draw", "figure")(theorem1().table(tmp_path))
+    for axes, knees in zip(figure.axes, ({5: 4, 7: 6}, {5: 2, 7: 3}), strict=True):
+        rings = {line.get_xdata()[0] for line in axes.get_lines() if line.get_markersize() == 9.0}
+        assert rings == {head_size / n for n, head_size in knees.items()}
+        guides = [text.get_text() for text in axes.texts]
+        assert {"n", "n / 2"} <= set(guides)
+
+
+def test_a_reparametrised_run_stands_beside_the_one_it_was(tmp_path: Path) -> None:
+    sweep = Sweep(name="shared", figure="collaborative", metric="test/accuracy", claims=())
+    sweep.labels = {"trained": "MNLI", "shared": "shared"}
+    sweep.add("trained", {}, Model(64, 4, 16), {0: 0.5, 1: 0.6})
+    for size in (8, 16, 32):
+        values = {"model.attention.shared_size": size}
+        sweep.add("shared", values, Model(64, 4, size), {0: size / 100, 1: size / 90})
+    table = sweep.table(tmp_path)
+    arms = {"trained": {"label": "MNLI"}, "shared": {"label": "shared", "parent": "trained"}}
+    saved = [{**row, "params_attention_saved": 0.25} for row in table.rows]
+    about = {**table.experiment, "arms": arms}
+    draw = named(figures, "collaborative", "draw", "figure")
+    figure = draw(replace(table, experiment=about, rows=saved))
+    axes, *_ = figure.axes
+    levels = [line.get_ydata()[0] for line in axes.get_lines() if len(set(line.get_ydata())) == 1]
+    assert pytest.approx(55.0) in levels
+    curve = axes.get_lines()[0]
+    assert list(curve.get_xdata()) == [8, 16, 32]
+    assert curve.get_ydata()[2] == pytest.approx(100 * (0.32 + 32 / 90) / 2)
+    assert "25%" in words(figure)
