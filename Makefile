@@ -17,8 +17,8 @@ help: ## Show this list
 
 install: $(READY) ## Make the environment (VENV) and install the locked versions into it
 
-demo: $(READY) ## Train Figure 1 at demo scale on the embedded data and draw it (minutes, CPU only)
-	$(BIN)/python sweep.py -m experiment=fig1
+demo: $(READY) ## Measure Theorem 1, train Figure 1 at demo scale on the embedded data, draw both (minutes, CPU only)
+	$(BIN)/python sweep.py -m experiment=theorem1,fig1
 
 figures: $(READY) ## Collect and draw every planned experiment again from what its runs left
 	$(BIN)/python -m sweeper collect

@@ -1,9 +1,9 @@
 """Where an error collapses: the head size from which on a context can be formed (Theorem 1).
 
-While heads are too small the error falls by a factor of a few from one size to the next; a head that
-is large enough leaves what gradient descent has not come to yet, orders of magnitude below. So all
-here is about logarithms, and the knee is the first head size at which the error is less than a tenth
-of that before it. (Where it falls by most says less: at the knee descent is slowest.)
+While heads are too small the error falls by a factor of a few from one size to the next. A head
+that is large enough leaves what gradient descent has not come to yet, orders of magnitude below.
+So all is about logarithms here, and the knee is the first head size at which the error is below a
+tenth of that before it. (Where it falls by most says less: at the knee descent is slowest.)
 """
 
 from __future__ import annotations
