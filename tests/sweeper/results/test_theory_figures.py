@@ -36,7 +36,7 @@ def test_a_reparametrised_run_stands_beside_the_one_it_was(tmp_path: Path) -> No
     sweep.add("trained", {}, Model(64, 4, 16), {0: 0.5, 1: 0.6})
     for size in (8, 16, 32):
         values = {"model.attention.shared_size": size}
-        sweep.add("shared", values, Model(64, 4, size), {0: size / 100, 1: size / 90})
+        sweep.add("shared", values, Model(64, 7, size), {0: size / 100, 1: size / 90})
     table = sweep.table(tmp_path)
     arms = {"trained": {"label": "MNLI"}, "shared": {"label": "shared", "parent": "trained"}}
     saved = [{**row, "params_attention_saved": 0.25} for row in table.rows]
