@@ -27,11 +27,12 @@ def parameter_counts(model: Measurable) -> dict[str, int]:
     """
     total = _numbers(model.parameters())
     embedding = _numbers(model.embedding_parameters())
+    attention = (p for name, p in model.named_parameters() if ".attention." in f".{name}")
     return {
         "params_total": total,
         "params_embedding": embedding,
         "params_non_embedding": total - embedding,
-        "params_attention": _numbers(p for n, p in model.named_parameters() if ".attention." in n),
+        "params_attention": _numbers(attention),
     }
 
 

@@ -7,7 +7,7 @@ input, heads of a lower rank need many.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +17,9 @@ from tasks.layer import LayerSection
 from tasks.schema import given, whole
 from tasks.seeds import derive
 from tasks.task import Batch, Task, TaskSection
+
+if TYPE_CHECKING:
+    from tasks.config import RunConfig
 
 TEST_ROWS, AT_ONCE = 4096, 512
 
@@ -40,7 +43,7 @@ class NearestNeighbour(Task):
     Section = NearestNeighbourSection
     architectures = ("layer",)
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: RunConfig) -> None:
         super().__init__(config)
         assert isinstance(config.task, NearestNeighbourSection)
         self._section = config.task
@@ -82,9 +85,8 @@ class NearestNeighbour(Task):
         return {f"{split}/relative_error": totals["wrong"] / totals["whole"]}
 
     def _target(self, x_BTD: Tensor) -> Tensor:
-        others_TT = ~torch.eye(x_BTD.shape[1], dtype=torch.bool, device=x_BTD.device)
         logits_BTT = self._section.sharpness * x_BTD @ x_BTD.mT
-        return logits_BTT.masked_fill(~others_TT, -torch.inf).softmax(-1) @ x_BTD
+        return logits_BTT.masked_fill(_itself(x_BTD), -torch.inf).softmax(-1) @ x_BTD
 
     def _drawn(self, rows: int, *purpose: str | int) -> Batch:
         # Every run is measured on the same rows, whatever its seed.
@@ -103,10 +105,15 @@ class Layer(nn.Module):
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         """Return what each position makes of the others, (B, T, D)."""
-        others_TT = ~torch.eye(x_BTD.shape[1], dtype=torch.bool, device=x_BTD.device)
-        output_BTD: Tensor = self.attention(x_BTD, others_TT.expand(len(x_BTD), 1, -1, -1))
+        others_B1TT = ~_itself(x_BTD).expand(len(x_BTD), 1, -1, -1)
+        output_BTD: Tensor = self.attention(x_BTD, others_B1TT)
         return output_BTD
 
     def embedding_parameters(self) -> list[nn.Parameter]:
         """Return nothing: inputs are vectors already."""
         return []
+
+
+def _itself(x_BTD: Tensor) -> Tensor:
+    """Return where a position (row) stands for itself (column), (T, T)."""
+    return torch.eye(x_BTD.shape[1], dtype=torch.bool, device=x_BTD.device)

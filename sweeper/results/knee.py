@@ -1,7 +1,9 @@
 """Where an error collapses: the head size from which on a context can be formed (Theorem 1).
 
-Errors of neighbouring head sizes lie orders of magnitude apart, so everything here is about their
-logarithms, and the knee is where the error falls by most: no threshold is chosen.
+While heads are too small the error falls by a factor of a few from one size to the next. A head
+that is large enough leaves what gradient descent has not come to yet, orders of magnitude below.
+So all is about logarithms here, and the knee is the first head size at which the error is below a
+tenth of that before it. (Where it falls by most says less: at the knee descent is slowest.)
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from sweeper.results.statistics import Difference, Estimate, Spread, difference,
 from sweeper.results.table import Table
 from sweeper.results.verdict import Answer, Evidence, Verdict, as_data, in_words
 
+COLLAPSE = 1.0  # orders of magnitude
 LENGTH, HEAD_SIZE = "task.sequence_length", "model.head_size"
 
 
@@ -46,9 +49,8 @@ class Ladder:
 
     @property
     def knee(self) -> int | None:
-        """The head size at which the error falls by most; None where no two are neighbours."""
-        falls = self.falls()
-        return max(falls, key=lambda size: falls[size].value) if falls else None
+        """The first head size at which the error falls by a whole order; None if it never does."""
+        return next((size for size, fall in self.falls().items() if fall.value > COLLAPSE), None)
 
 
 def ladders(points: Iterable[Point]) -> list[Ladder]:
@@ -75,8 +77,7 @@ def judged(
 ) -> Verdict:
     """The verdict on whether the knees of an arm are where they are `expected`, a length given.
 
-    Supported if the error falls by most at each of them, not supported if at some length it falls
-    by most elsewhere; each by more than its interval.
+    Supported if all are, not supported if one is elsewhere; each fall by more than its interval.
     """
     evidence = Evidence(table, [arm])
     found = [_judged(ladder, expected(ladder.length)) for ladder in ladders(evidence.of([arm]))]
@@ -86,18 +87,21 @@ def judged(
     else:
         answer = Answer.SUPPORTED if set(answers) == {Answer.SUPPORTED} else Answer.UNDECIDED
     told = "; ".join(entry.pop("sentence") for entry in found)
-    sentence = f"The error falls by most at a head size of {words} if the claim is right: {told}."
+    sentence = f"The error collapses at a head size of {words} if the claim is right: {told}."
     return evidence.verdict(claim, answer, sentence if found else "", {"lengths": found})
 
 
 def _judged(ladder: Ladder, expected: int) -> dict[str, Any]:
     falls, knee = ladder.falls(), ladder.knee
     entry = {"length": ladder.length, "expected": expected, "knee": knee}
-    if knee is None or expected not in falls:
+    if expected not in falls:
         sentence = f"for n = {ladder.length}, head sizes around {expected} were not measured"
         return entry | {"verdict": Answer.UNDECIDED, "sentence": sentence}
+    if knee is None:
+        sentence = f"for n = {ladder.length} it does nowhere ({expected} expected)"
+        return entry | {"verdict": Answer.UNDECIDED, "sentence": sentence}
     fall = falls[knee]
-    clear = fall.low is not None and fall.low > 0
+    clear = fall.low is not None and fall.low > COLLAPSE
     answer = Answer.SUPPORTED if knee == expected else Answer.NOT_SUPPORTED
     sentence = (
         f"for n = {ladder.length} it does at {knee}, by {in_words(fall)} orders of magnitude "

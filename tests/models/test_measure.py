@@ -51,6 +51,7 @@ def test_counts_equal_the_closed_form(
         "params_total": embedding + blocks,
         "params_embedding": embedding,
         "params_non_embedding": blocks,
+        "params_attention": layers * 4 * d * heads * head_size,
     }
 
 

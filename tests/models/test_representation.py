@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from models.attention.multi_head import MultiHeadAttention
+from models.theory.heads import ContextHeads
 from models.theory.representation import (
     context,
     impossible_example,
@@ -188,3 +189,16 @@ def test_what_the_theorem_does_not_speak_of_is_refused(
 def test_a_context_that_sees_later_keys_is_not_causal() -> None:
     with pytest.raises(ValueError, match="later than the query"):
         represent(torch.eye(3).double(), _context(3), 3, causal=True)
+
+
+@masks
+def test_heads_of_many_problems_form_what_each_forms_alone(causal: bool) -> None:
+    problems, size, length, head_size = 3, 13, 7, 5
+    heads = ContextHeads(problems, size, head_size).double()
+    x_KDN = _random(problems, size, length)
+    contexts_KNN = heads(x_KDN, causal=causal).exp()
+    for x_DN, query_PD, key_PD, formed_NN in zip(
+        x_KDN, heads.query, heads.key, contexts_KNN, strict=True
+    ):
+        alone_NN = context(query_PD, key_PD, x_DN, causal=causal)
+        torch.testing.assert_close(formed_NN, alone_NN, **EXACT)

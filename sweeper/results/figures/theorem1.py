@@ -136,7 +136,7 @@ def _knee(ladder: Ladder) -> Mark | None:
 def _knees(own: Sequence[Ladder], looks: dict[int, Look]) -> list[tuple[str, str, Mark]]:
     """The head size of each measured knee, in words."""
     return [
-        (f"{ladder.knee} of {ladder.length}", looks[ladder.length].colour, mark)
+        (str(ladder.knee), looks[ladder.length].colour, mark)
         for ladder in own
         if (mark := _knee(ladder)) is not None
     ]
@@ -148,4 +148,4 @@ def _legend(looks: dict[int, Look]) -> list[Entry]:
     entries = [Entry((look.handle(),), f"n = {length}") for length, look in looks.items()]
     ring = Line2D([], [], color=INK, linestyle="none", **_RING)
     triangle = Line2D([], [], color=FAINT_INK, **_ABOVE)
-    return [*entries, Entry((ring,), "measured knee"), Entry((triangle,), "n - 1")]
+    return [*entries, Entry((ring,), "measured knee, its head size"), Entry((triangle,), "n - 1")]

@@ -14,12 +14,14 @@ from sweeper.named import names
 from sweeper.results import checks
 from sweeper.results.claims import judge, verdicts_on
 from sweeper.results.verdict import Answer, Verdict
+from tests.sweeper.results.contexts import Knee, theorem1
 from tests.sweeper.results.finetuned import finetuned
 from tests.sweeper.results.grids import FEW, Grid, figure1
 from tests.sweeper.results.synthetic import Model, Sweep, Truth, contrary, flat, paper
 
 WORSENS, IMPROVES, BEATS = "standard_worsens_beyond", "fixed_keeps_improving", "small_beats_large"
 LARGER = "larger_heads_improve"
+N_MINUS_1, HALF = "bidirectional_takes_n_minus_1", "causal_takes_half"
 
 
 def verdicts(sweep: Sweep, folder: Path) -> dict[str, Verdict]:
@@ -70,7 +72,8 @@ def test_the_verdict_is_the_truth(
 
 
 def test_every_claim_that_exists_is_tested_here() -> None:
-    assert names(checks, "check") == sorted([WORSENS, IMPROVES, BEATS, LARGER])
+    every = [WORSENS, IMPROVES, BEATS, LARGER, N_MINUS_1, HALF]
+    assert names(checks, "check") == sorted(every)
 
 
 @pytest.mark.parametrize(
@@ -283,3 +286,28 @@ def test_verdicts_are_kept_beside_the_table(tmp_path: Path) -> None:
     before = (tmp_path / "tables" / "fig1.claims.json").read_bytes()
     judge(tmp_path)
     assert (tmp_path / "tables" / "fig1.claims.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("knees", "expected"),
+    [
+        ((lambda n: n - 1, lambda n: n // 2), (Answer.SUPPORTED, Answer.SUPPORTED)),
+        ((lambda n: n, lambda n: n // 2), (Answer.NOT_SUPPORTED, Answer.SUPPORTED)),
+        ((lambda n: n - 1, lambda n: n - 1), (Answer.SUPPORTED, Answer.NOT_SUPPORTED)),
+        ((lambda n: 99, lambda n: 99), (Answer.UNDECIDED, Answer.UNDECIDED)),
+    ],
+    ids=["as derived", "as in the theorem", "a mask changes nothing", "no head suffices"],
+)
+def test_the_knee_is_where_the_error_collapses(
+    tmp_path: Path, knees: tuple[Knee, Knee], expected: tuple[Answer, Answer]
+) -> None:
+    found = verdicts(theorem1(*knees), tmp_path)
+    assert (found[N_MINUS_1].verdict, found[HALF].verdict) == expected
+    measured = [entry["knee"] for entry in found[N_MINUS_1].numbers["lengths"]]
+    assert measured == [knees[0](n) if knees[0](n) <= n else None for n in (5, 7)]
+
+
+def test_a_knee_with_one_seed_is_undecided(tmp_path: Path) -> None:
+    for verdict in verdicts(theorem1(seeds=1), tmp_path).values():
+        assert verdict.verdict == Answer.UNDECIDED
+        assert "single seed" in verdict.sentence

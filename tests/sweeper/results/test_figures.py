@@ -27,6 +27,7 @@ from sweeper.results.points import points, seed_spread
 from sweeper.results.statistics import estimate, interval
 from sweeper.results.table import Table
 from sweeper.store.errors import UserError
+from tests.sweeper.results.contexts import theorem1
 from tests.sweeper.results.finetuned import MODELS, Finetuned, score
 from tests.sweeper.results.grids import FEW, PAPER, Grid, by_hand, figure1
 from tests.sweeper.results.synthetic import METRIC, Model, Sweep
@@ -58,6 +59,9 @@ SWEEPS: dict[str, Callable[[], Sweep | Finetuned]] = {
     "lines": lambda: by_hand({"model.heads": [2, 3], "model.head_size": [7, 11, None]}),
     "words": lambda: by_hand({"model/attention": ["multi_head", HOSTILE], "model.heads": [2, 3]}),
     "many lines": lambda: by_hand({"model.heads": [2, 3], "model.layers": list(range(31))}),
+    "contexts": theorem1,
+    "contexts, one seed": lambda: theorem1(seeds=1),
+    "contexts without a knee": lambda: theorem1(lambda n: 99, lambda n: 1),
     "fine-tuned": lambda: Finetuned("fig2", seeds=3),
     "fine-tuned, half": lambda: Finetuned("fig2", done=lambda task, heads, seed: seed == 0),
     "fine-tuned, none": lambda: Finetuned("fig2", done=lambda task, heads, seed: False),
