@@ -38,11 +38,13 @@ def supervise(run: Run, devices: int, nodes: int) -> int:
     """Start the ranks of this machine and wait for them; the exit code of the first that failed."""
     with tempfile.TemporaryDirectory(prefix="headroom-") as folder:
         meeting = _at_address(nodes) if nodes > 1 else _in_folder(folder)
-        return _first_failure(_started(run, devices, meeting))
+        node = int(os.environ.get("NODE_RANK", "0")) if nodes > 1 else 0
+        return _first_failure(_started(run, devices, node, meeting))
 
 
-def _started(run: Run, devices: int, meeting: Mapping[str, str]) -> list[subprocess.Popen[bytes]]:
-    node = int(os.environ.get("NODE_RANK", "0"))
+def _started(
+    run: Run, devices: int, node: int, meeting: Mapping[str, str]
+) -> list[subprocess.Popen[bytes]]:
     common = {**os.environ, **meeting, "NODE_RANK": str(node)}
     processes = []
     for local in range(devices):

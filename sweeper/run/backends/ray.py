@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -166,8 +167,7 @@ def _connected(address: str | None) -> ModuleType:
         arguments = {"address": "local", "_node_ip_address": "127.0.0.1"}
         arguments["include_dashboard"] = False
     try:
-        import ray
-
+        ray = import_module("ray")
         ray.init(**arguments, logging_level=logging.ERROR, log_to_driver=False)
     except ImportError:
         remedy = "pip install 'headroom[ray]'"
