@@ -54,9 +54,13 @@ def _started(
         started = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE)
         processes.append(started)
 
+    asked = False
+
     def hand_on(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
         for process in processes:
-            process.send_signal(number)
+            process.send_signal(signal.SIGKILL if asked else signal.SIGTERM)
+        asked = True
 
     for number in STOPS:
         signal.signal(number, hand_on)
@@ -124,7 +128,11 @@ class Onlooker(Attempt):
 
 
 class Agreed(Interruption):
-    """Stops all ranks after the same step: that at which the first of them was asked to."""
+    """Stops all ranks after the same step: that at which the first of them was asked to.
+
+    A cluster signals every process of a job and the job hands it on, so a rank may be asked twice
+    though a person asked once. Stopping at once is the job's to do.
+    """
 
     asked = False
 
@@ -135,10 +143,8 @@ class Agreed(Interruption):
         self.requested = bool(flag)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
-            self._at_once()
-        self.asked = True
-        if not self._deferred:
+        before, self.asked = self.asked, True
+        if not before and not self._deferred:
             self.requested = True
             raise Interrupted
 

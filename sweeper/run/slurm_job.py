@@ -36,6 +36,7 @@ class Work:
         self._pid = process.pid
         # Not process.wait(): it would hold a lock that `checkpoint`, a signal handler, needs.
         _, status = os.waitpid(process.pid, 0)
+        self._pid = 0
         code = os.waitstatus_to_exitcode(status)
         process.returncode = code
         if code != 0:
