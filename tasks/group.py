@@ -62,8 +62,13 @@ def _started(
             process.send_signal(signal.SIGKILL if asked else signal.SIGTERM)
         asked = True
 
+    def ask_for_stacks(number: int, frame: FrameType | None) -> None:
+        for process in processes:
+            process.send_signal(number)
+
     for number in STOPS:
         signal.signal(number, hand_on)
+    signal.signal(signal.SIGUSR1, ask_for_stacks)
     return processes
 
 

@@ -27,6 +27,7 @@ class Work:
         Raises:
             SystemExit: with the code of a run that was not finished, so that Slurm knows it too.
         """
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # a question to the run, which hears it too
         process = subprocess.Popen(
             [sys.executable, "-m", "tasks.train", self._run],
             cwd=self._root,

@@ -146,8 +146,8 @@ class Place:
         return self._process.wait()
 
     def signal(self, number: int) -> None:
-        """Signal the run; one that has not begun does not begin."""
-        self._asked_to_stop = True
+        """Signal the run; one that has not begun and is to end does not begin."""
+        self._asked_to_stop |= number in (signal.SIGTERM, signal.SIGKILL)
         if self._process is None or self._process.poll() is not None:
             return
         if number == signal.SIGKILL:
