@@ -2,17 +2,17 @@
 
 The job starts the ranks of its machine as fresh processes of the same command and ends when they
 have ended. Rank 0 claims the attempt and writes the record; of a failure the first word stays,
-whoever says it. On several machines each starts its own; NODE_RANK, MASTER_ADDR and MASTER_PORT
-tell them apart and where to meet.
+whoever says it. On one machine they meet by a file. On several each starts its own, and NODE_RANK,
+MASTER_ADDR and MASTER_PORT tell which it is and where they meet.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -30,13 +30,22 @@ from tasks.machine import ROOT
 from tasks.signals import STOPS, Interrupted, Interruption
 
 MARK = "HEADROOM_RANK"  # tells a rank from the job that starts the ranks
+MEETING = "HEADROOM_MEETING"  # where the ranks find each other, as torch.distributed spells it
 GRACE_S = 30.0  # for the other ranks to say why they end, once one has ended
 
 
 def supervise(run: Run, devices: int, nodes: int) -> int:
     """Start the ranks of this machine and wait for them; the exit code of the first that failed."""
-    node = int(os.environ.get("NODE_RANK", "0"))
-    common = {**os.environ, **_meeting_point(nodes), "NODE_RANK": str(node)}
+    with tempfile.TemporaryDirectory(prefix="headroom-") as folder:
+        meeting = _at_address(nodes) if nodes > 1 else _in_folder(folder)
+        node = int(os.environ.get("NODE_RANK", "0")) if nodes > 1 else 0
+        return _first_failure(_started(run, devices, node, meeting))
+
+
+def _started(
+    run: Run, devices: int, node: int, meeting: Mapping[str, str]
+) -> list[subprocess.Popen[bytes]]:
+    common = {**os.environ, **meeting, "NODE_RANK": str(node)}
     processes = []
     for local in range(devices):
         environment = {**common, MARK: str(node * devices + local), "LOCAL_RANK": str(local)}
@@ -45,13 +54,22 @@ def supervise(run: Run, devices: int, nodes: int) -> int:
         started = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE)
         processes.append(started)
 
+    asked = False
+
     def hand_on(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        for process in processes:
+            process.send_signal(signal.SIGKILL if asked else signal.SIGTERM)
+        asked = True
+
+    def ask_for_stacks(number: int, frame: FrameType | None) -> None:
         for process in processes:
             process.send_signal(number)
 
     for number in STOPS:
         signal.signal(number, hand_on)
-    return _first_failure(processes)
+    signal.signal(signal.SIGUSR1, ask_for_stacks)
+    return processes
 
 
 def _first_failure(processes: list[subprocess.Popen[bytes]]) -> int:
@@ -69,18 +87,18 @@ def _first_failure(processes: list[subprocess.Popen[bytes]]) -> int:
     return code if code >= 0 else 1
 
 
-def _meeting_point(nodes: int) -> dict[str, str]:
-    if nodes > 1:
-        missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
-        if missing:
-            expected = f"1, since {missing[0]} does not say where the machines meet"
-            raise wrong("trainer.num_nodes", nodes, expected, "choose hydra/launcher=slurm")
-        return {}
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+def _in_folder(folder: str) -> dict[str, str]:
+    """On one machine: nothing that another could connect to."""
     loopback = {"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {}
-    return {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **loopback}
+    return {MEETING: f"file://{folder}/meeting", **loopback}
+
+
+def _at_address(nodes: int) -> dict[str, str]:
+    address, port = (os.environ.get(name) for name in ("MASTER_ADDR", "MASTER_PORT"))
+    if not address or not port:
+        expected = "1, since MASTER_ADDR and MASTER_PORT do not say where the machines meet"
+        raise wrong("trainer.num_nodes", nodes, expected, "choose hydra/launcher=slurm")
+    return {MEETING: f"tcp://{address}:{port}"}
 
 
 def is_rank() -> bool:
@@ -96,6 +114,7 @@ def join(trainer: Mapping[str, Any]) -> None:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if cuda else "gloo",
+        init_method=os.environ[MEETING],
         rank=int(os.environ[MARK]),
         world_size=trainer["devices"] * trainer["num_nodes"],
     )
@@ -114,7 +133,11 @@ class Onlooker(Attempt):
 
 
 class Agreed(Interruption):
-    """Stops all ranks after the same step: that at which the first of them was asked to."""
+    """Stops all ranks after the same step: that at which the first of them was asked to.
+
+    A cluster signals every process of a job and the job hands it on, so a rank may be asked twice
+    though a person asked once. Stopping at once is the job's to do.
+    """
 
     asked = False
 
@@ -125,10 +148,8 @@ class Agreed(Interruption):
         self.requested = bool(flag)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
-            self._at_once()
-        self.asked = True
-        if not self._deferred:
+        before, self.asked = self.asked, True
+        if not before and not self._deferred:
             self.requested = True
             raise Interrupted
 

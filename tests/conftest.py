@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TEST_DATA = Path(os.environ.get("HEADROOM_TEST_DATA", ROOT.parent / "shared" / "data"))
 
 # A key, a project, a log-in or a cluster allocation of whoever runs the tests must not reach them.
-FOREIGN = ("WANDB_", "HYDRA_", "HF_", "SLURM_", "PL_", "TORCHELASTIC_")
+FOREIGN = ("WANDB_", "HYDRA_", "HF_", "SLURM_", "RAY_", "PL_", "TORCHELASTIC_")
 for name in [name for name in os.environ if name.startswith(FOREIGN)]:
     del os.environ[name]
 for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"):

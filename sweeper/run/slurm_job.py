@@ -27,6 +27,7 @@ class Work:
         Raises:
             SystemExit: with the code of a run that was not finished, so that Slurm knows it too.
         """
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # a question to the run, which hears it too
         process = subprocess.Popen(
             [sys.executable, "-m", "tasks.train", self._run],
             cwd=self._root,
@@ -36,6 +37,7 @@ class Work:
         self._pid = process.pid
         # Not process.wait(): it would hold a lock that `checkpoint`, a signal handler, needs.
         _, status = os.waitpid(process.pid, 0)
+        self._pid = 0
         code = os.waitstatus_to_exitcode(status)
         process.returncode = code
         if code != 0:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 
+ENDS = (signal.SIGTERM, signal.SIGKILL)
+
 
 def states() -> dict[str, str] | None:
     """The state of each job of this user by id, ended ones included for the minutes they are kept.
@@ -22,10 +24,13 @@ def names() -> dict[str, str]:
     return {row[0]: row[1] for row in rows or [] if row[2] in active}
 
 
-def cancel(job: str, number: signal.Signals) -> None:
-    """Signal the processes of a job that runs; a job that waits is taken out of the queue."""
+def send(job: str, number: signal.Signals) -> None:
+    """Signal the processes of a job that runs; one that waits leaves the queue if it is to end."""
     name = number.name.removeprefix("SIG")
-    for choice in (["--state=PENDING"], [f"--signal={name}", "--state=RUNNING"]):
+    choices = [[f"--signal={name}", "--state=RUNNING"]]
+    if number in ENDS:
+        choices.insert(0, ["--state=PENDING"])
+    for choice in choices:
         subprocess.run(["scancel", *choice, job], capture_output=True, check=False)
 
 

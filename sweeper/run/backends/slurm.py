@@ -164,7 +164,7 @@ class SlurmBackend(Backend):
     def signal(self, job: int, number: int) -> None:
         """Cancel what waits and signal what runs."""
         if self._jobs[job].id:
-            slurm_queue.cancel(self._jobs[job].id, signal.Signals(number))
+            slurm_queue.send(self._jobs[job].id, signal.Signals(number))
         else:
             self._jobs[job].id = "never handed in"
 

@@ -1,0 +1,178 @@
+"""Runs on a Ray cluster, or on a Ray of this machine that lives as long as the sweep.
+
+Ray finds a place for each run; nothing else is left to it: it retries nothing, restarts nothing and
+carries no results. An actor per run starts the command that executes a frozen record anywhere.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from sweeper.model_process import ROOT
+from sweeper.run.schedule import Backend
+from sweeper.run.site import Demand, Options, Site
+from sweeper.store.errors import UserError, shown, wrong
+
+
+def backend(site: Site) -> RayBackend:
+    """The cluster at `hydra.launcher.address`, or a new one on this machine.
+
+    Raises:
+        UserError: an option that cannot be, no ray, or no such cluster.
+    """
+    settings = Settings.read(site.options)
+    for demand in site.demands:
+        demand.refuse_nodes("ray")
+        settings.resources(demand)
+    return RayBackend(_connected(settings.address), site, settings)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of conf/hydra/launcher/ray.yaml."""
+
+    address: str | None
+    cpus: float | None
+    gpus: float
+    slots: int | None
+
+    @classmethod
+    def read(cls, options: Options) -> Settings:
+        """The settings; UserError for one that cannot be."""
+        settings = cls(
+            address=options.word("address", example="10.0.0.1:6379"),
+            cpus=options.number("cpus", 0, example=2),
+            gpus=options.number("gpus", 0, example=0.5) or 0,
+            slots=options.whole("slots", 1, example=4),
+        )
+        options.finish()
+        return settings
+
+    def resources(self, demand: Demand) -> dict[str, float]:
+        """What Ray is asked for a run; UserError where it cannot be divided so."""
+        gpus = 0 if demand.accelerator == "cpu" else self.gpus * demand.devices
+        if gpus > 1 and gpus != int(gpus):
+            expected = f"a whole number, since a run takes trainer.devices={demand.devices} of them"
+            raise wrong(
+                "hydra.launcher.gpus", self.gpus, expected, "give it as hydra.launcher.gpus=1"
+            )
+        cpus = demand.threads if self.cpus is None else self.cpus
+        return {"num_cpus": cpus * demand.devices, "num_gpus": gpus}
+
+
+class RayBackend(Backend):
+    """An actor per run."""
+
+    def __init__(self, ray: ModuleType, site: Site, settings: Settings) -> None:
+        self._ray = ray
+        self._settings = settings
+        self._demands = site.demands
+        self._actors: dict[int, Any] = {}
+        self._running: dict[Any, int] = {}  # by what stands for the end of the run
+        self._numbers = itertools.count(1)
+
+    @property
+    def slots(self) -> int:
+        if self._settings.slots:
+            return self._settings.slots
+        there = self._ray.cluster_resources()
+        fitting = []
+        for demand in self._demands:
+            asked = self._settings.resources(demand)
+            for name, amount in (("CPU", asked["num_cpus"]), ("GPU", asked["num_gpus"])):
+                if amount:
+                    fitting.append(int(there.get(name, 0) / amount))
+        return max(1, min(fitting, default=1))
+
+    @property
+    def device(self) -> str:
+        asked = [self._settings.resources(demand)["num_gpus"] for demand in self._demands]
+        return "gpu" if any(asked) else "cpu"
+
+    def start(self, run: Path, slot: int, after: int | None = None) -> int:
+        number = next(self._numbers)
+        # Two calls at a time: one waits for the run, the other may signal it.
+        actor = self._ray.remote(max_concurrency=2, max_restarts=0, max_task_retries=0)(Place)
+        resources = self._settings.resources(Demand.of_record(run))
+        self._actors[number] = actor.options(**resources).remote(str(run.resolve()), str(ROOT))
+        self._running[self._actors[number].work.remote()] = number
+        return number
+
+    def ended(self, timeout: float) -> list[int]:
+        if not self._running:
+            time.sleep(timeout)
+            return []
+        ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=timeout)
+        numbers = [self._running.pop(reference) for reference in ready]
+        for number in numbers:
+            self._ray.kill(self._actors.pop(number))  # gives its place back
+        return numbers
+
+    def signal(self, job: int, number: int) -> None:
+        if job in self._actors:
+            self._actors[job].signal.remote(int(number))
+
+
+class Place:
+    """What Ray starts: the command of one run, and whatever signals it is sent."""
+
+    def __init__(self, run: str, root: str) -> None:
+        self._command = [sys.executable, "-m", "tasks.train", run]
+        self._root = root
+        self._process: subprocess.Popen[bytes] | None = None
+        self._asked_to_stop = False
+
+    def work(self) -> int:
+        """Train; the exit code."""
+        if self._asked_to_stop:
+            return 1
+        # The run is no part of the cluster, and is not given its token.
+        own = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        self._process = subprocess.Popen(
+            self._command, cwd=self._root, env=own, start_new_session=True
+        )
+        return self._process.wait()
+
+    def signal(self, number: int) -> None:
+        """Signal the run; one that has not begun and is to end does not begin."""
+        self._asked_to_stop |= number in (signal.SIGTERM, signal.SIGKILL)
+        if self._process is None or self._process.poll() is not None:
+            return
+        if number == signal.SIGKILL:
+            os.killpg(self._process.pid, number)  # with what it has started itself
+        else:
+            self._process.send_signal(number)
+
+
+def _connected(address: str | None) -> ModuleType:
+    """Ray, connected. One that is started here obeys only those who know its token."""
+    # Ray reads these when it is imported.
+    os.environ.setdefault("RAY_AUTH_MODE", "token")
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    arguments: dict[str, Any] = {"address": address}
+    if address is None:
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+        arguments = {"address": "local", "_node_ip_address": "127.0.0.1"}
+        arguments["include_dashboard"] = False
+    try:
+        ray = import_module("ray")
+        ray.init(**arguments, logging_level=logging.ERROR, log_to_driver=False)
+    except ImportError:
+        remedy = "pip install 'headroom[ray]'"
+        raise wrong("hydra/launcher", "ray", "ray to be installed", remedy) from None
+    except Exception as error:  # Ray raises what it likes; whatever it is, there is no cluster
+        what = f"hydra.launcher.address={shown(address)}: no Ray cluster"
+        raise UserError(f"{what} ({shown(error, 160)}).") from error
+    return ray

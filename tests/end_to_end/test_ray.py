@@ -1,0 +1,61 @@
+"""A real Ray on this machine: equal tables, and runs that stop when asked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.end_to_end.test_sweep import ROOT, numbers, sweep
+from tests.tasks.jobs import freeze
+
+pytestmark = pytest.mark.slow
+SIGNALLED = """
+import json, signal, sys
+from pathlib import Path
+from sweeper.model_process import ModelProcess
+from sweeper.run.backends.ray import backend
+from sweeper.run.site import Demand, Options, Site
+from tests.tasks.jobs import config
+run = Path(sys.argv[1])
+site = Site(Options("ray", {}), {Demand.of(config())}, "none", run.parent.parent, ModelProcess())
+ray = backend(site)
+job = ray.start(run, 0)
+while not list(run.glob("attempts/0001/checkpoints/step-*.ckpt")):
+    assert ray.ended(0.05) == [], "it ended before its first checkpoint"
+pid = json.loads((run / "attempts/0001/attempt.json").read_text())["pid"]
+assert b"RAY_" not in Path(f"/proc/{pid}/environ").read_bytes(), "the run knows Ray's token"
+ray.signal(job, signal.SIGTERM)
+while not (ended := ray.ended(0.05)):
+    pass
+assert ended == [job]
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ray():
+    if subprocess.run([sys.executable, "-c", "import ray"], capture_output=True).returncode:
+        pytest.skip("real Ray: ray not installed")
+
+
+def test_the_same_grid_gives_the_same_numbers_as_on_this_machine(tmp_path):
+    grid = ["-m", "model.heads=1,2", "model.head_size=4", "trainer.steps=20"]
+    here, there = tmp_path / "here", tmp_path / "there"
+    for outputs, further in ((here, []), (there, ["hydra/launcher=ray"])):
+        done = sweep(outputs, *grid, "trainer.accelerator=cpu", *further)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert len(numbers(here)) == 2
+    assert numbers(there) == numbers(here)
+
+
+def test_a_run_that_is_signalled_saves_and_the_token_stays_with_ray(tmp_path):
+    run = freeze(tmp_path, {"trainer.steps": 10**6, "trainer.validate_every": 0})
+    command = [sys.executable, "-c", SIGNALLED, str(run.path)]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": "."}
+    )
+    assert done.returncode == 0, done.stderr
+    assert run.attempts()[0].exit()["cause"] == "interrupted"
+    assert run.checkpoints()

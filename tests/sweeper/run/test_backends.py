@@ -1,0 +1,109 @@
+"""Every backend: a file and a yaml that find each other, options that are read or refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sweeper.named import names
+from sweeper.run import backends
+from sweeper.run.backends import local, ray, slurm
+from sweeper.run.site import Demand, Options, Site
+from sweeper.store.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[3]
+CPU = Demand("cpu", devices=1, nodes=1, threads=1)
+GPU = Demand("auto", devices=1, nodes=1, threads=1)
+
+
+def on(demand, **options):
+    site = Site(Options("local", options), {demand}, "none", Path("outputs"), None)
+    return local.backend(site)
+
+
+@pytest.fixture
+def gpus(tmp_path, monkeypatch):
+    """A machine whose nvidia-smi tells of GPUs with these MiB."""
+
+    def fake(*sizes):
+        rows = "\\n".join(str(size) for size in sizes)
+        listed = "\\n".join(f"GPU {number}: one" for number in range(len(sizes)))
+        script = f'#!/bin/sh\ncase "$1" in -L) printf "{listed}";; *) printf "{rows}";; esac\n'
+        (tmp_path / "nvidia-smi").write_text(script)
+        (tmp_path / "nvidia-smi").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    return fake
+
+
+def test_each_backend_has_a_file_and_a_yaml():
+    found = {path.stem for path in (ROOT / "conf" / "hydra" / "launcher").glob("*.yaml")}
+    assert set(names(backends, "backend")) == found
+    assert found >= {"local", "slurm", "ray"}
+
+
+def test_a_slot_for_every_core_that_a_run_does_not_share(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(13)))
+    assert on(CPU).slots == 13
+    assert on(Demand("cpu", devices=3, nodes=1, threads=2)).slots == 2
+    assert on(Demand("cpu", devices=7, nodes=1, threads=5)).slots == 1
+    assert (on(CPU, slots=3).slots, on(CPU).device) == (3, "cpu")
+
+
+def test_gpus_are_shared_as_often_as_asked_or_as_memory_lets(gpus):
+    gpus(81_920, 40_960, 81_920)  # the smallest decides: 42.9 GB
+    assert (on(GPU).slots, on(GPU).device) == (3, "gpu")
+    assert on(GPU, jobs_per_device=2).slots == 6
+    assert on(GPU, gpu_memory=10).slots == 12
+    assert on(GPU, gpu_memory=10, jobs_per_device=3).slots == 9
+    assert on(CPU).device == "cpu"
+
+
+def test_a_run_on_several_gpus_has_them_to_itself(gpus):
+    gpus(*[81_920] * 5)
+    two = on(Demand("gpu", devices=2, nodes=1, threads=1))
+    shown = [slot["CUDA_VISIBLE_DEVICES"] for slot in two._environments]
+    assert shown == ["0,1", "2,3"]
+
+
+@pytest.mark.parametrize(
+    ("demand", "options", "words"),
+    [
+        (CPU, {"slots": 0}, "hydra.launcher.slots=0: expected a whole number of at least 1"),
+        (CPU, {"slots": "two"}, "give it as hydra.launcher.slots=2"),
+        (CPU, {"slotz": 2}, "conf/hydra/launcher/local.yaml lists them"),
+        (GPU, {"gpu_memory": 43}, "at most 43, what the smallest GPU here has"),
+        (Demand("gpu", 3, 1, 1), {}, "trainer.devices=3: expected at most 2"),
+        (Demand("cpu", 1, 2, 1), {}, "trainer.num_nodes=2: expected 1"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(gpus, demand, options, words):
+    gpus(40_960, 40_960)
+    with pytest.raises(UserError, match=words.replace(".", r"\.")):
+        on(demand, **options)
+
+
+def test_slurm_is_asked_for_what_a_run_takes():
+    options = {"time": 7, "gpus": 1, "memory": 1.5, "partition": "p", "jobs": 5, "poll": 1}
+    settings = slurm.Settings.read(Options("slurm", options))
+    assert settings.sbatch == {"time": 7, "mem": "1536MB", "partition": "p", "setup": []}
+    node = settings.resources(Demand("auto", devices=3, nodes=2, threads=5))
+    assert node == {"nodes": 2, "ntasks_per_node": 1, "cpus_per_task": 15, "gpus_per_node": 3}
+    assert "gpus_per_node" not in settings.resources(CPU)
+
+
+@pytest.mark.parametrize("value", ["a b", "", "a\nb"])
+def test_a_word_of_slurm_cannot_become_two_lines_of_its_script(value):
+    with pytest.raises(UserError, match=r"hydra\.launcher\.partition"):
+        slurm.Settings.read(Options("slurm", {"partition": value}))
+
+
+def test_ray_is_asked_for_parts_of_a_gpu_or_for_whole_ones():
+    half = ray.Settings.read(Options("ray", {"gpus": 0.5}))
+    assert half.resources(GPU) == {"num_cpus": 1, "num_gpus": 0.5}
+    assert half.resources(CPU)["num_gpus"] == 0
+    with pytest.raises(UserError, match=r"gpus=0\.5: expected a whole number"):
+        half.resources(Demand("gpu", devices=3, nodes=1, threads=1))
