@@ -72,6 +72,10 @@ def test_planning_and_watching_load_no_drawing_library() -> None:
     assert not loaded_by([*rooms, "sweeper.status", "sweeper.__main__"]) & (HEAVY | DRAWING)
 
 
+def test_a_page_is_written_without_a_drawing_library() -> None:
+    assert not loaded_by(["sweeper.results.report.page"]) & (HEAVY | {"matplotlib", "pandas"})
+
+
 def test_the_store_needs_the_standard_library_alone() -> None:
     loaded = loaded_by(modules_of("sweeper.store"))
     assert not loaded & (HEAVY | DRAWING | CONFIGURATION | {"pydantic", "numpy", "rich"})

@@ -113,7 +113,7 @@ def read_table(path: Path) -> Table:
         expected = "a table with its .csv and .json side by side"
         raise wrong("table", path, expected, "run python -m sweeper collect")
     lines = csv.reader(io.StringIO(data.decode(), newline=""))
-    columns = next(lines)
+    columns = [_undefused(column) for column in next(lines)]
     rows = [
         {column: _value(column, cell) for column, cell in zip(columns, line, strict=True)}
         for line in lines
@@ -157,11 +157,15 @@ def _defused(text: str) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
+def _undefused(text: str) -> str:
+    return text.removeprefix("'")
+
+
 def _value(column: str, cell: str) -> Any:
     if cell in _WORDS and (column not in TEXT or not cell):
         return _WORDS[cell]
     if cell.startswith("'"):
-        return cell[1:]
+        return _undefused(cell)
     if column not in TEXT and (number := _NUMBER.fullmatch(cell)):
         return float(cell) if number["fraction"] else int(cell)
     return cell

@@ -67,7 +67,7 @@ function drawPoints(width, figure, series, across) {
           y: box.upward(value),
           run,
           dot,
-          lines: [...tipLines(figure, one, point, seed, value), run],
+          tell: () => [...tipLines(figure, one, point, seed, value), run],
         });
       }
       group.append(
@@ -76,7 +76,7 @@ function drawPoints(width, figure, series, across) {
     }
     box.svg.append(group);
   }
-  pickable(box.svg, spots);
+  pickable(box.svg, () => spots);
   return box.svg;
 }
 
@@ -102,17 +102,17 @@ function tipLines(figure, one, point, seed, value) {
     one.name,
     `${point.name || "one setting"}, seed ${seed}`,
     others,
-  ].filter(Boolean);
+  ];
 }
 
-// A pointer near a spot tells of its run; a click opens it.
+// A pointer near one of the spots, which `spots` gives, tells of its run; a click opens it.
 function pickable(svg, spots) {
   let chosen = null;
   const nearest = (event) => {
     const box = svg.getBoundingClientRect();
     const far = ({ x, y }) =>
       Math.hypot(x - (event.clientX - box.left), y - (event.clientY - box.top));
-    const [best] = spots.reduce(
+    const [best] = spots().reduce(
       ([spot, least], other) => (far(other) < least ? [other, far(other)] : [spot, least]),
       [null, NEAR],
     );
@@ -126,7 +126,7 @@ function pickable(svg, spots) {
   };
   svg.addEventListener("pointermove", (event) => {
     choose(nearest(event));
-    if (chosen) showTip(chosen.lines, event);
+    if (chosen) showTip(chosen.tell(), event);
     else hideTip();
   });
   svg.addEventListener("pointerleave", () => {

@@ -1,7 +1,5 @@
 // Training curves: a line a run, of any selection of runs.
 
-const LINE_REACH = 14;
-
 function curvesOf(ids, name) {
   return ids.flatMap((id) => {
     const found = data.runs[id].curves?.[name];
@@ -25,34 +23,34 @@ function drawCurves(width, lines, name, click) {
     y: `${name} (nats)`,
     pad: 0.01,
   });
-  const spots = [];
   for (const line of lines) {
-    const path = shape("path", {
+    line.path = shape("path", {
       class: "curve",
       "data-run": line.id,
       style: { color: line.colour },
       d: pathOf(line, box),
     });
-    box.svg.append(path);
-    line.steps.forEach((step, place) => {
-      if (line.values[place] === null) return;
-      const words = [
-        line.id,
-        `step ${step.toLocaleString("en")}: ${short(line.values[place], 5)}`,
-        line.told ?? "",
-      ];
-      spots.push({
-        x: box.across(step),
-        y: box.upward(line.values[place]),
-        run: line.id,
-        dot: path,
-        lines: words.filter(Boolean),
-      });
-    });
+    box.svg.append(line.path);
   }
+  // Most selections are never pointed at, and the spots are many: they are found when they are.
+  const spots = once(() => lines.flatMap((line) => spotsOf(line, box)));
   if (click) pickable(box.svg, spots);
   else tellable(box.svg, spots);
   return box.svg;
+}
+
+function spotsOf(line, box) {
+  return line.steps.flatMap((step, place) => {
+    const value = line.values[place];
+    if (value === null) return [];
+    const tell = () => [
+      line.id,
+      `step ${step.toLocaleString("en")}: ${short(value, 5)}`,
+      line.told,
+    ];
+    const at = { x: box.across(step), y: box.upward(value) };
+    return [{ ...at, run: line.id, dot: line.path, tell }];
+  });
 }
 
 function pathOf(line, box) {
@@ -74,10 +72,10 @@ function pathOf(line, box) {
 function tellable(svg, spots) {
   svg.addEventListener("pointermove", (event) => {
     const x = event.clientX - svg.getBoundingClientRect().left;
-    const nearest = spots.reduce((best, spot) =>
+    const nearest = spots().reduce((best, spot) =>
       Math.abs(spot.x - x) < Math.abs(best.x - x) ? spot : best,
     );
-    showTip(nearest.lines.slice(1), event);
+    showTip(nearest.tell().slice(1, 2), event);
   });
   svg.addEventListener("pointerleave", hideTip);
 }

@@ -71,10 +71,18 @@ function fitted(node, draw) {
   return redraw;
 }
 
+// What `make` gives, made when it is first asked for.
+function once(make) {
+  let made = null;
+  return () => (made ??= make());
+}
+
 const tip = document.getElementById("tip");
 
 function showTip(lines, event) {
-  tip.replaceChildren(...lines.map((line, place) => element(place ? "div" : "strong", null, line)));
+  tip.replaceChildren(
+    ...lines.filter(Boolean).map((line, place) => element(place ? "div" : "strong", null, line)),
+  );
   tip.hidden = false;
   const { width, height } = tip.getBoundingClientRect();
   const left = Math.min(event.clientX + 14, document.documentElement.clientWidth - width - 8);

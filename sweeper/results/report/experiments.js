@@ -7,7 +7,7 @@ function experimentView(about, place) {
     if (!armOf.has(cells[keys.indexOf("run")]))
       armOf.set(cells[keys.indexOf("run")], cells[keys.indexOf("arm")]);
   const curves = curvesView(about.arms, armOf);
-  const rows = rowsView(about, curves.show);
+  const rows = new Rows(about, curves.show).view();
   const setting = [about.scale && `${about.scale} scale`, about.text && `text: ${about.text}`]
     .filter(Boolean)
     .join("; ");

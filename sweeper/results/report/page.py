@@ -28,18 +28,7 @@ from sweeper.store.errors import shown
 from sweeper.store.files import publish
 from sweeper.store.runs import RunStore
 
-SCRIPTS = (
-    "elements",
-    "numbers",
-    "axes",
-    "series",
-    "charts",
-    "curves",
-    "run",
-    "rows",
-    "experiments",
-    "page",
-)
+SCRIPTS = "elements numbers axes series charts curves run rows experiments page".split()
 
 _MOST_LETTERS = 2000  # of one text
 _LIFT = "25%"

@@ -1,0 +1,126 @@
+"""Synthetic sweeps as a page shows them: with training curves, logs, and runs that went wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from sweeper.results.report.page import write_report
+from sweeper.store.runs import RunStore
+from tests.sweeper.results.finetuned import Finetuned
+from tests.sweeper.results.grids import FEW, figure1
+from tests.sweeper.results.synthetic import Model, Sweep
+
+# Foreign text that has run as script, markup, style or spreadsheet formula somewhere.
+PAYLOADS = (
+    "<script>pwned=1</script>",
+    "</script><script>pwned=1</script>",
+    "</SCRIPT ><img src=x onerror=pwned=1>",
+    "<!--<script>",
+    "--><script>pwned=1</script>",
+    "<img src=x onerror=pwned=1>",
+    "<svg onload=pwned=1>",
+    "<svg><script>pwned=1</script></svg>",
+    "<iframe src=javascript:parent.pwned=1></iframe>",
+    "<a href=javascript:pwned=1>click</a>",
+    "javascript:pwned=1",
+    '"><img src=x onerror=pwned=1>',
+    "' onmouseover='pwned=1",
+    '" onfocus="pwned=1" autofocus="',
+    "`onload=pwned=1`",
+    "</style><script>pwned=1</script>",
+    "<style>*{display:none}</style>",
+    "</title><script>pwned=1</script>",
+    "<base href=//evil.example/>",
+    "<meta http-equiv=refresh content=0;url=//evil.example>",
+    "<link rel=stylesheet href=//evil.example/x.css>",
+    "<form action=//evil.example><input autofocus onfocus=pwned=1>",
+    "${pwned=1}$data{{pwned}}",
+    "__proto__",
+    "constructor",
+    "&lt;script&gt;pwned=1&lt;/script&gt;",
+    "\\u003cscript>pwned=1\\u003c/script>",
+    "\u202e<script>pwned=1</script>\u2066",
+    "line\u2028end\r\n\x00\x1b[31m<b>",
+    "=HYPERLINK(//evil.example)",
+)
+
+
+def write_sweep(outputs: Path, sweep: Sweep, *, steps: int = 41, lines: int = 3) -> None:
+    """Writes the sweep, each attempt with so many rows of metrics and lines of log."""
+    sweep.write(outputs)
+    for id in sweep.records:
+        for attempt in RunStore(outputs).run(id).attempts():
+            with attempt.metrics() as rows:
+                for step in range(1, steps + 1):
+                    rows.write({"step": step, "train/loss": 1 + 7 / step, "learning_rate": 0.1})
+            said = (
+                f"step {line} of {id}: train/loss {7 / line:.3f}" for line in range(1, lines + 1)
+            )
+            attempt.log_path.write_text("".join(f"{line}\n" for line in said))
+
+
+def small_sweep(outputs: Path) -> Path:
+    """The page of a small Figure 1 with a failed run, a run that was never started, and curves."""
+
+    def done(arm: str, model: Model, seed: int) -> bool:
+        return model.embedding_size != 96
+
+    sweep = figure1(grid=FEW, seeds=2, done=done)
+    write_sweep(outputs, sweep)
+    failed = next(id for id in sweep.records if id not in sweep.results)
+    RunStore(outputs).run(failed).claim({}).finish("nan", "the loss is nan at step 7")
+    return write_report(outputs)
+
+
+def large_sweep(outputs: Path, runs: int = 500) -> Path:
+    """The page of so many runs, each with as long a curve and log as it may bring."""
+    sweep = Sweep(claims=(), labels={"fixed": "fixed", "other": "other"})
+    for place in range(runs // 2):
+        model = Model(64, 2 + place, 32)
+        arm = "fixed" if place % 2 else "other"
+        sweep.add(arm, {"model.heads": 2 + place}, model, {0: 43.0 - place / 97, 1: 43.3})
+    write_sweep(outputs, sweep, steps=211, lines=101)
+    return write_report(outputs)
+
+
+def fine_tuned(outputs: Path) -> Path:
+    """The page of models fine-tuned on two tasks, one run of them missing."""
+    sweep = Finetuned("fig2", done=lambda task, heads, seed: (task, heads, seed) != ("mnli", 8, 1))
+    sweep.table(outputs)
+    return write_report(outputs)
+
+
+def foreign(outputs: Path, words: tuple[str, ...]) -> Path:
+    """The page of an experiment for each of the words, which stand wherever a person may write."""
+    for place, word in enumerate(words):
+        sweep = Sweep(
+            name=word, title=word, metric=f"{word}/{word}", x=word, claims=(), labels={word: word}
+        )
+        for heads in (2, 3):
+            model = Model(64, 2 * place + heads, 32)
+            values = {word: f"{word}{heads}", f"{word}.{word}": heads}
+            sweep.add(word, values, model, {0: 40.0 + heads, 1: None})
+        for record in sweep.records.values():
+            record["config"] |= {"task": {"name": word}, word: word}
+        for result in sweep.results.values():
+            result["device"] = word
+        write_sweep(outputs, sweep)
+        for id in sweep.records:
+            run = RunStore(outputs).run(id)
+            if id not in sweep.results:
+                run.claim({"code": word, "versions": {word: word}}).finish("crash", word, word)
+            log = f"{word}\n".encode("utf-8", "replace")
+            run.attempts()[-1].log_path.write_bytes(log)
+    return write_report(outputs)
+
+
+def content_of(page: Path) -> dict[str, Any]:
+    """What the page holds as data."""
+    text = page.read_text("utf-8")
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
+    assert found
+    content: dict[str, Any] = json.loads(found[1])
+    return content
