@@ -33,7 +33,7 @@ def kills(source: Path, reference: dict[str, str | None], *, seed: int, count: i
         tally.injected += sweep.kill(victim)
 
     while tally.injected < count and not tally.hung:
-        with TemporaryDirectory() as folder:
+        with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             _until_done(tally, source, Path(folder) / "outputs", reference, disturb)
     return tally
 
@@ -55,7 +55,7 @@ def zombies(source: Path, reference: dict[str, str | None], *, seed: int, count:
         sweep.kill(victim, signal.SIGCONT)
 
     while tally.injected < count and not tally.hung:
-        with TemporaryDirectory() as folder:
+        with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             _until_done(tally, source, Path(folder) / "outputs", reference, disturb)
     return tally
 
@@ -66,7 +66,7 @@ def together(
     """Several orchestrators that set off at once, nothing else wrong."""
     tally = Count(f"{orchestrators} orchestrators at once", seed)
     for _ in range(count):
-        with TemporaryDirectory() as folder:
+        with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             tally.injected += 1
             outputs = Path(folder) / "outputs"
             _until_done(
@@ -89,7 +89,7 @@ def terminations(source: Path, reference: dict[str, str | None], *, seed: int, c
             tally.injected += sweep.kill(victim, signal.SIGTERM)
 
     while tally.injected < count and not tally.hung:
-        with TemporaryDirectory() as folder:
+        with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             _until_done(tally, source, Path(folder) / "outputs", reference, disturb)
     return tally
 
