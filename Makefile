@@ -6,10 +6,10 @@ TORCH ?= -r requirements/torch.txt
 
 BIN := $(VENV)/bin
 READY := $(VENV)/.headroom-installed
-CODE := sweep.py sweeper models tasks hydra_plugins tests
+CODE := sweep.py sweeper models tasks hydra_plugins tests faults benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo figures test lint style types imports format check lock clean
+.PHONY: help install demo figures test faults lint style types imports format check lock clean
 
 help: ## Show this list
 	@echo "usage: make TARGET [PYTHON=python3] [VENV=.venv] [TORCH=torch==VERSION]"; echo
@@ -26,6 +26,9 @@ figures: $(READY) ## Collect and draw every planned experiment again from what i
 
 test: $(READY) ## Run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+faults: $(READY) ## Kill, fill, flip and hang sweeps on purpose, and count what is lost (a quarter of an hour)
+	OMP_NUM_THREADS=1 $(BIN)/python -m faults
 
 lint: style types imports ## Check style (ruff), types (mypy) and the direction of imports (import-linter)
 

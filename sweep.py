@@ -13,6 +13,7 @@ import sys
 import hydra
 
 from sweeper.plan.compose import Composer
+from sweeper.plan.refused import refuse_flags
 from sweeper.store.errors import UserError
 
 
@@ -24,6 +25,7 @@ def main(_: object) -> None:
 
 def checked(arguments: list[str]) -> list[str]:
     """The command line for Hydra, its overrides looked at; a single run is a sweep of one."""
+    refuse_flags(arguments)
     flags = {argument for argument in arguments if argument.startswith("-")}
     if flags <= {"-m", "--multirun"}:  # Hydra's other flags (--cfg, --help, ...) are its own affair
         Composer().check(argument for argument in arguments if argument not in flags)

@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     warnings.simplefilter("ignore")
     lost = 0
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         source = small.prepared(Path(folder) / "source")
         reference = quiet(source, Path(folder) / "quiet")
         for name, case in cases(source, reference, options.seed, quick=options.quick):

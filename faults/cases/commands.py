@@ -109,7 +109,7 @@ def tables(outputs: Path) -> dict[str, bytes]:
 def kills(*, seed: int, count: int, arguments: Sequence[str], name: str) -> Count:
     """SIGKILL of the sweep, of its server and of its jobs, at random points of both stages."""
     tally, rng = Count(f"sweep.py killed: {name}", seed), random.Random(seed)
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         expected = undisturbed(Path(folder) / "quiet" / "outputs", arguments)
         science = reference(Path(folder) / "quiet" / "outputs")
         while tally.injected < count and not tally.hung:
@@ -136,7 +136,7 @@ def kills(*, seed: int, count: int, arguments: Sequence[str], name: str) -> Coun
 def two_at_once(*, seed: int, count: int) -> Count:
     """The same command typed twice at the same moment."""
     tally = Count("sweep.py typed twice at once", seed)
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         quiet = Path(folder) / "quiet" / "outputs"
         expected = undisturbed(quiet, GRID)
         science = reference(quiet)
@@ -155,7 +155,7 @@ def two_at_once(*, seed: int, count: int) -> Count:
 def stops(*, seed: int) -> Count:
     """SIGINT and SIGTERM to the sweep, once and twice, then the command again."""
     tally = Count("Ctrl-C and SIGTERM to sweep.py", seed)
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         quiet = Path(folder) / "quiet" / "outputs"
         expected = undisturbed(quiet, GRID)
         science = reference(quiet)

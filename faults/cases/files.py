@@ -135,7 +135,7 @@ def _checkpoint(source: Path, outputs: Path) -> Path:
 
 @contextmanager
 def small_disk(size: str = "6m") -> Iterator[Path]:
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "headroom-faults", folder]
         subprocess.run(mount, check=True)
         try:

@@ -85,7 +85,7 @@ def _sabotaged(
         if started == 0:
             _at_step(STEP, action)
 
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         outputs = Path(folder) / "outputs"
         ids = freeze(source, outputs, len(reference))
         tally.injected += 1

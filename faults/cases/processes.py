@@ -13,16 +13,19 @@ from tempfile import TemporaryDirectory
 from faults import orchestrator as sweep
 from faults.count import Count
 from faults.small import compare, freeze
+from sweeper.store.runs import RunStore
 
 PATIENCE_S = 300.0
 
 
 def kills(source: Path, reference: dict[str, str | None], *, seed: int, count: int) -> Count:
-    """SIGKILL of orchestrators and workers at random moments, sweep after sweep."""
+    """SIGKILL of orchestrators and workers, a few random steps after each other, in sweep after
+    sweep."""
     tally, rng = Count("SIGKILL of orchestrators and workers", seed), random.Random(seed)
 
     def disturb(outputs: Path, orchestrators: list[int]) -> None:
-        time.sleep(rng.uniform(0.05, 0.6))
+        _let_work(outputs, rng.randint(0, 12))
+        time.sleep(rng.uniform(0.0, 0.05))
         if tally.injected >= count:
             return
         jobs = sweep.living(outputs)
@@ -30,7 +33,7 @@ def kills(source: Path, reference: dict[str, str | None], *, seed: int, count: i
         tally.injected += sweep.kill(victim)
 
     while tally.injected < count and not tally.hung:
-        with TemporaryDirectory() as folder:
+        with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             _until_done(tally, source, Path(folder) / "outputs", reference, disturb)
     return tally
 
@@ -52,7 +55,7 @@ def zombies(source: Path, reference: dict[str, str | None], *, seed: int, count:
         sweep.kill(victim, signal.SIGCONT)
 
     while tally.injected < count and not tally.hung:
-        with TemporaryDirectory() as folder:
+        with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             _until_done(tally, source, Path(folder) / "outputs", reference, disturb)
     return tally
 
@@ -63,7 +66,7 @@ def together(
     """Several orchestrators that set off at once, nothing else wrong."""
     tally = Count(f"{orchestrators} orchestrators at once", seed)
     for _ in range(count):
-        with TemporaryDirectory() as folder:
+        with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             tally.injected += 1
             outputs = Path(folder) / "outputs"
             _until_done(
@@ -86,7 +89,7 @@ def terminations(source: Path, reference: dict[str, str | None], *, seed: int, c
             tally.injected += sweep.kill(victim, signal.SIGTERM)
 
     while tally.injected < count and not tally.hung:
-        with TemporaryDirectory() as folder:
+        with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             _until_done(tally, source, Path(folder) / "outputs", reference, disturb)
     return tally
 
@@ -121,6 +124,19 @@ def _until_done(
         time.sleep(0.05)
     tally.overwritten += _changed(outputs, ids, published)
     compare(tally, outputs, reference)
+
+
+def _let_work(outputs: Path, batches: int) -> None:
+    """Wait until so many more batches were done, or a while: kills are to hit work, not starts."""
+    before, patience = _work(outputs), time.monotonic() + 3.0
+    while _work(outputs) < before + batches and time.monotonic() < patience:
+        time.sleep(0.01)
+
+
+def _work(outputs: Path) -> int:
+    store = RunStore(outputs)
+    attempts = [a for name in store.ids() for a in store.run(name).attempts()]
+    return sum((attempt.last_beat() or {}).get("work", 0) for attempt in attempts)
 
 
 def _all_done(outputs: Path, ids: list[str]) -> bool:

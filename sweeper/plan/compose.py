@@ -30,6 +30,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from sweeper.plan.refused import refuse_hydra, refuse_key, refuse_tree
 from sweeper.store.errors import UserError, wrong
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
@@ -94,6 +95,7 @@ class Composer:
                 "one scale",
                 "sweep one scale at a time",
             )
+        refuse_tree(swept)
         names = swept.pop("experiment", None)
         if names is None and "experiment" in fixed:
             names = [by_key["experiment"].value()]
@@ -126,7 +128,15 @@ class Composer:
             UserError: a malformed override, an unknown key or choice.
         """
         fixed = [o for o in self._parsed(arguments) if not o.is_sweep_override()]
-        self.compose([str(override.input_line) for override in fixed])
+        lines = [str(override.input_line) for override in fixed]
+        refuse_hydra(self._hydra(lines), self._hydra(()))
+        self.base(lines)
+
+    def _hydra(self, overrides: Iterable[str]) -> dict[str, Any]:
+        section = self.compose(overrides)._get_node("hydra")
+        plain = OmegaConf.to_container(section, resolve=False)
+        assert isinstance(plain, dict)
+        return {str(key): value for key, value in plain.items()}
 
     def base(self, overrides: Iterable[str]) -> RunTemplate:
         """What the runs composed from these overrides have in common."""
@@ -135,6 +145,7 @@ class Composer:
             raw = OmegaConf.to_container(self.compose(key), resolve=False)
             assert isinstance(raw, dict)
             whole = {str(name): value for name, value in raw.items() if name != "hydra"}
+            refuse_tree(whole)
             self._templates[key] = RunTemplate(whole)
         return self._templates[key]
 
@@ -142,12 +153,16 @@ class Composer:
         parser = OverridesParser.create(self.loader)
         for argument in arguments:
             try:
-                yield parser.parse_override(argument)
+                override = parser.parse_override(argument)
             except HydraException:
                 raise UserError(
                     f"{argument!r} cannot be read as an override; write key=value, or "
                     "key=a,b,c for several values."
                 ) from None
+            refuse_key(override.key_or_group)
+            if not override.is_sweep_override():
+                refuse_tree({override.key_or_group: _plain(override.value())})
+            yield override
 
     def _count(self, override: Override) -> int:
         value = override.value()

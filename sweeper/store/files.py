@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from typing import Any, NoReturn
 from sweeper.store.errors import UserError, shown, wrong
 
 FORMAT = 1
+SEAL = "sha256"  # the key under which a sealed file says the digest of all others
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -124,6 +126,11 @@ def publish_json(path: Path, value: Any, *, replace: bool = True, durable: bool 
     return publish(path, text, replace=replace, durable=durable)
 
 
+def publish_sealed(path: Path, value: dict[str, Any]) -> bool:
+    """`publish_json` of an object with its own digest, once; False if the path exists."""
+    return publish_json(path, {**value, SEAL: _digest(value)}, replace=False)
+
+
 def canonical(value: Any) -> str:
     """The one JSON text of `value`, whatever the order of its keys."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -174,11 +181,19 @@ def read_object(path: Path, *, keys: Collection[str] = ()) -> dict[str, Any] | N
 
 
 def read_versioned(path: Path, *, keys: Collection[str] = ()) -> dict[str, Any] | None:
-    """`read_object` of a file that must also be of the format written here."""
+    """`read_object` of a file that must also be of the format written here, and, where it says
+    its digest, be what was written."""
     value = read_object(path, keys=("format", *keys))
     if value is not None and value["format"] != FORMAT:
         raise _unreadable(path, f"it is of format {shown(value['format'])}, not {FORMAT}")
+    if value is not None and value.pop(SEAL, None) not in (None, _digest(value)):
+        raise _unreadable(path, "it was changed after it was written")
     return value
+
+
+def _digest(value: dict[str, Any]) -> str:
+    content = {name: entry for name, entry in value.items() if name != SEAL}
+    return hashlib.sha256(canonical(content).encode()).hexdigest()
 
 
 def _refuse(token: str) -> NoReturn:

@@ -16,7 +16,7 @@ from sweeper.store.files import (
     canonical,
     child,
     make_directory,
-    publish_json,
+    publish_sealed,
     read_versioned,
 )
 from sweeper.store.history import merged_rows
@@ -82,12 +82,12 @@ class Run:
         metrics = canonical(result["metrics"])
         fixed = {"format": FORMAT, "id": self.id, "attempt": attempt.number}
         value = {**fixed, **result, **fixed}
-        if publish_json(self.path / "result.json", value, replace=False):
+        if publish_sealed(self.path / "result.json", value):
             return True
         first = self.result()
         assert first is not None
         if canonical(first["metrics"]) != metrics:
-            publish_json(self.path / f"differs-{attempt.number:04d}.json", value, replace=False)
+            publish_sealed(self.path / f"differs-{attempt.number:04d}.json", value)
         return False
 
     def status(self) -> Status:
@@ -184,7 +184,7 @@ class RunStore:
         path = run.path / "run.json"
         if not path.exists():
             make_directory(run.path)
-            if publish_json(path, {"format": FORMAT, **record}, replace=False):
+            if publish_sealed(path, {"format": FORMAT, **record}):
                 return run
         there, given = run.record()["config"], json.loads(canonical(record["config"]))
         for key in _differing(there, given):

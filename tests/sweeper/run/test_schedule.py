@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections import deque
 
 import pytest
 
+from sweeper.run.failures import Breaker, Policy
 from sweeper.run.schedule import Job, Phase, Schedule, counts
+from sweeper.run.stop import Stopped, StopSignals
+from sweeper.run.watchdog import DUMP, Watchdog
 from sweeper.store.runs import RunStore
 
 
@@ -52,7 +56,7 @@ def act(run, what):
     attempt = run.claim({})
     if what == "done":
         run.publish_result(attempt, {"metrics": {"test/loss": 1.0}, "steps": 1})
-    attempt.finish(what if what in ("done", "nan", "crash", "interrupted") else "crash", what)
+    attempt.finish(what, what)
 
 
 @pytest.fixture
@@ -66,7 +70,7 @@ def tell(store):
         for job in jobs:
             store.freeze({"id": job.run, "config": {"seed": job.run}, "size": {}, "names": {}})
         backend = FakeBackend(store, story, slots)
-        return Schedule(store, backend, jobs), backend
+        return Schedule(store, backend, jobs), backend  # no waits, three tries
 
     return story
 
@@ -224,3 +228,91 @@ def test_what_only_the_engine_knows_ends_a_run_that_would_be_tried_again(tell):
     assert not schedule.execute()
     assert backend.started == [jobs[0].run]
     assert schedule.entries[jobs[0].run].reason == "its job was cancelled"
+
+
+def test_a_full_disk_makes_every_run_wait_and_none_fail(tell, store):
+    jobs = [job("a", 2), job("b", 1)]
+    schedule, backend = tell(jobs, {jobs[0].run: ["disk_full"] * 5 + ["done"]}, slots=1)
+    now = [0.0]
+
+    def tick():
+        now[0] += 1.0
+        return now[0]
+
+    schedule.policy, schedule.clock = Policy(wait_s=4.0), tick
+    assert schedule.execute()
+    assert backend.started.count(jobs[0].run) == 6
+    assert schedule.entries[jobs[1].run].not_before > 0
+
+
+def test_alike_failures_stop_the_sweep_and_what_waits_is_not_started(tell):
+    jobs = [job(name, cost) for cost, name in enumerate("edcba")]
+    schedule, backend = tell(jobs, {one.run: ["crash"] for one in jobs}, slots=1)
+    schedule.policy = Policy(equal_failures=2)
+    schedule.breaker = Breaker(schedule.policy)
+    assert not schedule.execute()
+    assert len(backend.started) == 2
+    assert counts(schedule.entries)[Phase.WAITING] == 3
+    assert "2 runs in a row" in schedule.breaker.tripped
+
+
+def test_a_job_whose_server_is_gone_but_which_lives_is_adopted(tell, store):
+    """The backend says that it ended; the record says that it trains."""
+    jobs = [job("a")]
+    schedule, backend = tell(jobs, {})
+    attempts = []
+    backend.ended = lambda timeout: [1]
+
+    def changed(schedule, entry):
+        if entry is not None and entry.handle is not None:
+            attempts.append(store.run(jobs[0].run).claim({}))
+        elif entry is None and schedule.entries[jobs[0].run].handle is None:
+            store.run(jobs[0].run).publish_result(attempts[0], {"metrics": {}, "steps": 1})
+            attempts[0].finish("done")
+
+    schedule.changed = changed
+    assert schedule.execute()
+    assert len(backend.started) == len(attempts) == 1
+
+
+def test_a_hanging_run_is_signalled_said_to_hang_and_started_again(tell, store):
+    jobs = [job("a")]
+    schedule, backend = tell(jobs, {})
+    run, now, claimed = store.run(jobs[0].run), [0.0], []
+
+    def ended(timeout):
+        now[0] += 1.0
+        if not backend.signals or backend.signals[-1][1] is not signal.SIGKILL or len(claimed) > 1:
+            return [2] if len(claimed) > 1 else []
+        claimed[0].finish("interrupted", "asked to stop")
+        backend.running.clear()
+        return [1]
+
+    def changed(schedule, entry):
+        if entry is not None and entry.handle is not None:
+            claimed.append(run.claim({}))
+            if len(claimed) == 2:
+                run.publish_result(claimed[1], {"metrics": {}, "steps": 1})
+                claimed[1].finish("done")
+
+    backend.ended, schedule.changed = ended, changed
+    schedule.watchdog = Watchdog(5.0, 2.0, lambda: now[0])
+    assert schedule.execute()
+    assert [number for _, number in backend.signals] == [DUMP, signal.SIGTERM, signal.SIGKILL]
+    assert claimed[0].exit()["cause"] == "hang"
+
+
+def test_a_signal_that_came_while_jobs_were_started_is_heeded_after(tell):
+    jobs = [job("a", 2), job("b", 1)]
+    schedule, backend = tell(jobs, {one.run: ["interrupted"] for one in jobs})
+    signals = StopSignals()
+
+    with signals, signals.held():
+        schedule.heed = signals.check
+        backend.ended = lambda timeout, ended=backend.ended: (
+            ended(timeout) if backend.signals else os.kill(os.getpid(), signal.SIGTERM) or []
+        )
+        with pytest.raises(Stopped) as stopped:
+            schedule.execute()
+    assert stopped.value.code == 143
+    assert [number for _, number in backend.signals] == [signal.SIGTERM] * 2

@@ -1,0 +1,90 @@
+"""Plans 10,000 points of distinct shapes, half of them matched: `python benchmarks/planning.py`.
+
+Prints a line of JSON: wall and CPU seconds and peak memory of the planner and the model process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from sweeper.model_process import ModelProcess
+from sweeper.plan.compose import CONF, Composer
+from sweeper.plan.planner import Planner
+
+EXPERIMENT = """# @package _global_
+experiment:
+  title: ten thousand points
+  metric: test/loss
+  arms:
+    counted:
+      label: every shape
+      set: {model.head_size: 8}
+      grid:
+        model.heads: [%(heads)s]
+        model.feedforward_size: [%(widths)s]
+    matched:
+      label: matched to a hundred of them
+      set: {model.head_size: null}
+      grid: {model.embedding_size: [%(sizes)s]}
+      match:
+        to: counted
+        solve: model.feedforward_size
+        tolerance: 1.0
+        where: model.feedforward_size == 4096
+"""
+
+
+def main() -> None:
+    """Plan and print."""
+    with TemporaryDirectory() as folder:
+        conf = Path(folder) / "conf"
+        shutil.copytree(CONF, conf)
+        grid = {"heads": range(1, 101), "widths": range(4096 - 49 * 8, 4097, 8)}
+        values = {name: ", ".join(map(str, numbers)) for name, numbers in grid.items()}
+        values["sizes"] = ", ".join(str(4 * number) for number in range(1, 51))
+        (conf / "experiment" / "many.yaml").write_text(EXPERIMENT % values)
+        begun, used = time.monotonic(), time.process_time()
+        arguments = ["experiment=many", "seed=0", f"paths.outputs={folder}/outputs"]
+        with ModelProcess() as process:
+            plan = Planner(Composer(conf), process, max_runs=10**6).plan(arguments)
+            wall = time.monotonic() - begun
+            assert process._process is not None
+            other = _other(process._process.pid)
+        print(
+            json.dumps(
+                {
+                    "points": len(plan.points),
+                    "matched": sum(point.matched is not None for point in plan.points),
+                    "wall_s": round(wall, 1),
+                    "cpu_s": round(time.process_time() - used, 1),
+                    "memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+                    **other,
+                    "load": os.getloadavg()[0],
+                }
+            )
+        )
+
+
+def _other(pid: int) -> dict[str, float]:
+    """CPU seconds and peak memory of the model process."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    [peak] = [int(line.split()[1]) for line in status if line.startswith("VmHWM")]
+    return {
+        "model_process_cpu_s": round((int(fields[11]) + int(fields[12])) / ticks, 1),
+        "model_process_memory_mb": round(peak / 1024),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""No config brings code or secrets in: not by the command line, a yaml file or an edited record."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from sweeper.plan.compose import CONF, Composer
+from sweeper.plan.refused import refuse_flags
+from sweeper.store.errors import UserError
+from tasks.config import parse
+from tests.tasks.jobs import config, freeze, run_job
+
+# Each of these is called by plain Hydra 1.3.8, or was by an earlier release (first block), or
+# changes the machine, reads a secret or loads a pickle.
+TARGETS = """
+os.system subprocess.run subprocess.Popen builtins.eval builtins.exec logging.os.system
+importlib.import_module pickle.loads runpy.run_path pty.spawn
+torch.load numpy.load torch.hub.load sympy.sympify lightning.fabric.utilities.cloud_io._load
+builtins.open pathlib.Path.unlink pathlib.Path.write_text shutil.copyfile shutil.rmtree os.symlink
+os.getenv os.environ.get os._exit os.remove webbrowser.open hydra.utils.instantiate
+""".split()
+FORMS = {
+    "key": "+model._target_={0}",
+    "known key": "model.name={{_target_: {0}}}",
+    "nested": "+model.attention.x={{y: {{_target_: {0}, _args_: [canary]}}}}",
+    "list": "+data.x=[1, {{_target_: {0}}}]",
+    "top": "+x={{_target_: {0}}}",
+    "callback": "+hydra.callbacks.x._target_={0}",
+    "sweeper": "hydra.sweeper._target_={0}",
+    "launcher": "hydra.launcher._target_={0}",
+    "logging": "+hydra.job_logging.handlers.x.class={0}",
+    "sweep": "+model.x={{_target_: {0}}},2",
+}
+
+
+def test_there_are_as_many_probes_as_were_measured():
+    assert len(set(TARGETS)) == 27
+
+
+@pytest.fixture(scope="module")
+def composer():
+    return Composer()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_target_gets_past_the_command_line(composer, form):
+    for target in TARGETS:
+        arguments = [FORMS[form].format(target)]
+        with pytest.raises(UserError, match=r"_target_|code"):
+            composer.read(arguments, max_points=10)
+
+
+PLACES = (
+    "model: {x: {_target_: os.system}}",
+    "hydra: {callbacks: {x: {_target_: os.system}}}",
+    "hydra: {job_logging: {handlers: {x: {(): os.system}}}}",
+    "hydra: {launcher: {_target_: os.system}}",
+    "experiment: {arms: {a: {set: {model: {_target_: os.system}}}}}",
+)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_target_gets_in_by_a_yaml_file(tmp_path, place):
+    shutil.copytree(CONF, tmp_path / "conf")
+    (tmp_path / "conf" / "experiment" / "evil.yaml").write_text(f"# @package _global_\n{place}\n")
+    with pytest.raises(UserError, match=r"_target_|code"):
+        Composer(tmp_path / "conf").check(["experiment=evil"])
+
+
+@pytest.mark.parametrize("key", ["model", "task", "data", "trainer", "model.attention"])
+def test_no_target_gets_in_by_an_edited_record(tmp_path, key):
+    for target in TARGETS:
+        with pytest.raises(UserError, match="_target_"):
+            parse(config({f"{key}._target_": target}))
+
+
+def test_an_edited_record_does_nothing_but_fail(tmp_path):
+    run = freeze(tmp_path)
+    record = json.loads((run.path / "run.json").read_text())
+    victim = tmp_path / "victim"
+    record["config"]["model"]["_target_"] = "pathlib.Path.touch"
+    record["config"]["model"]["_args_"] = [str(victim)]
+    (run.path / "run.json").write_text(json.dumps(record))
+    assert run_job(run) == 1
+    assert not victim.exists()
+
+
+@pytest.mark.parametrize("key", ["logger.api_key", "logger.WANDB_API_KEY", "x.secret", "hf_token",
+                                 "data.hub.token", "password"])  # fmt: skip
+def test_secrets_are_refused_and_not_repeated(composer, key):
+    with pytest.raises(UserError, match="environment") as told:
+        composer.check([f"+{key}=CANARY"])
+    assert "CANARY" not in str(told.value)
+
+
+def test_the_projects_own_keys_are_no_secrets(composer):
+    composer.check(["task.batch_tokens=1024", "task.tokenizer_lines=10"])
+
+
+@pytest.mark.parametrize("text", ["'${oc.env:HOME}'", "'${oc.decode:x}'", "'a ${oc.env:X,y} b'"])
+def test_the_environment_is_not_read_into_a_config(composer, text):
+    with pytest.raises(UserError, match="interpolations"):
+        composer.read([f"logger.project={text}"], max_points=9)
+    with pytest.raises(UserError, match="interpolations"):
+        composer.read([f"logger.project={text},b"], max_points=9)
+
+
+FLAGS = "--config-dir=/tmp -cd --config-d --config-path=x -cn --experimental-rerun=x".split()
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_flags_that_read_files_from_elsewhere_are_refused(flag):
+    with pytest.raises(UserError, match="conf/"):
+        refuse_flags(["-m", flag, "seed=1"])
+
+
+def test_the_usual_flags_pass():
+    refuse_flags(["-m", "--cfg", "job", "--help", "model.heads=8"])
+
+
+def test_the_command_itself_says_so_in_one_sentence(tmp_path):
+    victim = tmp_path / "victim"
+    for argument in (f"+hydra.callbacks.x={{_target_: pathlib.Path.touch, _args_: [{victim}]}}",
+                     "--config-dir=/tmp"):  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "sweep.py", argument], capture_output=True, text=True, cwd=CONF.parent
+        )
+        assert done.returncode == 1
+        assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+        assert not victim.exists()

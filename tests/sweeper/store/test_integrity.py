@@ -1,0 +1,57 @@
+"""A record or a result that was changed after it was written is not used."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from sweeper.store.errors import UserError
+from sweeper.store.runs import Run, State
+
+RESULT = {"metrics": {"test/loss": 3.25}, "steps": 1000, "weights_sha256": "0" * 64}
+
+
+def edited(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_a_record_with_another_config_is_refused(run: Run) -> None:
+    config = run.record()["config"] | {"seed": 5}
+    edited(run.path / "run.json", config=config)
+    with pytest.raises(UserError, match="changed after it was written"):
+        Run.open(run.path)
+
+
+def test_a_result_with_another_metric_is_no_result_and_is_told(run: Run) -> None:
+    attempt = run.claim({})
+    assert run.publish_result(attempt, RESULT)
+    assert run.status().state is State.DONE
+    edited(run.path / "result.json", metrics={"test/loss": 0.5})
+    assert run.status().state is State.FAILED
+    assert "changed after it was written" in run.status().reason
+
+
+@pytest.mark.parametrize("name", ["run.json", "result.json"])
+def test_every_cut_and_every_changed_letter_is_noticed(run: Run, name: str) -> None:
+    run.publish_result(run.claim({}), RESULT)
+    path = run.path / name
+    whole = path.read_bytes()
+    read = run.record if name == "run.json" else run.result
+    good = read()
+    seal = whole.index(b'"sha256"')  # a file that says no digest at all is read as it is
+    for place in [*range(seal), *range(seal + 10, len(whole))]:
+        for damaged in (whole[:place], whole[:place] + b"7" + whole[place + 1 :]):
+            path.write_bytes(damaged)
+            with suppress(UserError):
+                assert read() == good  # a letter that says the same, or the line end
+
+
+def test_a_file_written_before_there_were_digests_is_read(run: Run) -> None:
+    path = run.path / "run.json"
+    record = json.loads(path.read_text())
+    del record["sha256"]
+    path.write_text(json.dumps(record))
+    assert run.record()["config"] == record["config"]
