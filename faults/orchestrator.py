@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from sweeper.run.failures import Policy
-from sweeper.run.schedule import Job, Schedule
+from sweeper.run.schedule import Backend, Job, Schedule
 from sweeper.run.watchdog import Watchdog
 from sweeper.store.liveness import alive
 from sweeper.store.runs import RunStore
@@ -40,17 +40,18 @@ def fork(work: Callable[[], int], log: Path) -> int:
     return pid
 
 
-class ForkBackend:
+class ForkBackend(Backend):
     """Two slots for jobs forked from this process."""
 
     slots = 2
+    device = "cpu"
 
     def __init__(self, sabotage: Sabotage = lambda started: None) -> None:
         self._sabotage = sabotage
         self._started = 0
         self._jobs: set[int] = set()
 
-    def start(self, run: Path, slot: int) -> int:
+    def start(self, run: Path, slot: int, after: int | None = None) -> int:
         """Fork the job of a frozen record; its pid is its handle."""
         number = self._started
         self._started += 1

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from faults.count import Count
-from sweeper.plan.identity import run_id
 from sweeper.store.files import canonical
+from sweeper.store.identity import run_id
 from sweeper.store.runs import Cause, Run, RunStore
 from tasks.config import parse
 from tasks.prepare import prepare, task_of

@@ -16,7 +16,6 @@ from sweeper.model_process import ModelProcess
 from sweeper.named import named
 from sweeper.outcome import near, print_everything
 from sweeper.plan.compose import Composer
-from sweeper.plan.identity import NOT_IN_IDENTITY, digest_of
 from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import print_cost, print_plan
@@ -28,6 +27,7 @@ from sweeper.run.site import Demand, Options, Site
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.watchdog import Watchdog
 from sweeper.store.errors import UserError
+from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore, State, Status
 

@@ -130,6 +130,8 @@ class LiveTable:
         if not spent:
             return None
         rate = sum(self._shown[run].flops for run in self._spent) / spent
+        if not rate:  # what is done was only evaluated
+            return None
         left = 0.0
         for run, entry in schedule.entries.items():
             if entry.phase is Phase.WAITING:
