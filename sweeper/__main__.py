@@ -61,7 +61,8 @@ def _draw(console: Console, options: argparse.Namespace) -> int:
 def _report(console: Console, options: argparse.Namespace) -> int:
     from sweeper.results.report.page import write_report
 
-    console.print(Text(str(write_report(options.outputs, options.experiments or None))))
+    path = write_report(options.outputs, options.experiments or None)
+    console.print(Text(str(path)), soft_wrap=True)
     return 0
 
 

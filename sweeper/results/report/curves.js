@@ -68,18 +68,6 @@ function pathOf(line, box) {
     .join("");
 }
 
-// The value at the pointer, of a single curve.
-function tellable(svg, spots) {
-  svg.addEventListener("pointermove", (event) => {
-    const x = event.clientX - svg.getBoundingClientRect().left;
-    const nearest = spots().reduce((best, spot) =>
-      Math.abs(spot.x - x) < Math.abs(best.x - x) ? spot : best,
-    );
-    showTip(nearest.tell().slice(1, 2), event);
-  });
-  svg.addEventListener("pointerleave", hideTip);
-}
-
 // The curves of a selection; `show(ids, words)` changes it.
 function curvesView(arms, armOf) {
   let ids = [],
