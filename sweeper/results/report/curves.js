@@ -20,7 +20,7 @@ function drawCurves(width, lines, name, click) {
   const steps = lines.flatMap((line) => [line.steps[0], line.steps.at(-1)]);
   const box = plot(width, height, [0, ...steps], numbers, {
     x: "step",
-    y: `${name} (nats)`,
+    y: name,
     pad: 0.01,
   });
   for (const line of lines) {
