@@ -61,20 +61,48 @@ def _draw(console: Console, options: argparse.Namespace) -> int:
 def _report(console: Console, options: argparse.Namespace) -> int:
     from sweeper.results.report.page import write_report
 
-    console.print(Text(str(write_report(options.outputs, options.experiments or None))))
+    path = write_report(options.outputs, options.experiments or None)
+    console.print(Text(str(path)), soft_wrap=True)
     return 0
+
+
+_COMMANDS = (
+    (
+        "status",
+        _status,
+        "what is running, done, failed and why",
+        "Counts the runs of each experiment's newest plan; lists those neither new nor done.",
+    ),
+    (
+        "collect",
+        _collect,
+        "write the table of each experiment and judge its claims",
+        "Reads the records anew; writes DIR/tables/<experiment>.csv, .json, .claims.json and, "
+        "of what a paper prints as a table, .printed.txt, .csv and .tex.",
+    ),
+    (
+        "draw",
+        _draw,
+        "draw the figures of each experiment from its records",
+        "Writes DIR/figures/<experiment>.pdf, .png and .svg; equal records give equal bytes.",
+    ),
+    (
+        "report",
+        _report,
+        "write one HTML page of all that is known, to read or to share",
+        "Writes DIR/report.html: states, verdicts, figures to point at, training curves, "
+        "tables to sort and filter, provenance. It needs no other file and no network.",
+    ),
+)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m sweeper", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="command")
-    for name, command, told in (
-        ("status", _status, "what is running, done, failed and why"),
-        ("collect", _collect, "write the table of each experiment and judge its claims"),
-        ("draw", _draw, "draw the figures of each experiment from its records"),
-        ("report", _report, "write one HTML page of all that is known, to read or to share"),
-    ):
-        sub = commands.add_parser(name, help=told, description=told)
+    for name, command, told, more in _COMMANDS:
+        sub = commands.add_parser(
+            name, help=told, description=f"{told[0].upper()}{told[1:]}. {more}"
+        )
         sub.add_argument(
             "experiments",
             nargs="*",

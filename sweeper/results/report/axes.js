@@ -87,59 +87,38 @@ function apart(ticks, at, across) {
 }
 
 // The box that points are drawn in, with both axes, their ticks and their words around it.
-function plot(width, height, xs, ys, { x, y, own, logUpFrom = LOG_UP_FROM, pad }) {
-  const top = 26,
-    bottom = 46,
-    right = 14;
-  const upward = scaleOf(ys, [height - bottom, top], { logFrom: logUpFrom, pad: 0.08 });
+function plot(width, height, xs, ys, { x, y, own, pad }) {
+  const bottom = height - 46;
+  const upward = scaleOf(ys, [bottom, 26], { logFrom: LOG_UP_FROM, pad: 0.08 });
   const left = 18 + Math.max(...upward.ticks.map((tick) => tick.words.length)) * LETTER;
-  const across = scaleOf(xs, [left, width - right], { own, pad });
-  const svg = shape("svg", {
-    width,
-    height,
-    viewBox: `0 0 ${width} ${height}`,
-    role: "img",
-    "aria-label": `${y} over ${x}`,
-  });
-  for (const tick of upward.ticks) {
-    const at = upward.at(tick.value);
-    svg.append(
-      shape("line", { class: "grid", x1: left, x2: width - right, y1: at, y2: at }),
-      shape("text", { class: "tick", x: left - 8, y: at + 4, "text-anchor": "end" }, tick.words),
-    );
-  }
-  for (const tick of across.ticks) {
-    const at = across.at(tick.value);
-    svg.append(
-      shape("line", {
-        class: "tick",
-        x1: at,
-        x2: at,
-        y1: height - bottom,
-        y2: height - bottom + 5,
-      }),
-      shape(
-        "text",
-        { class: "tick", x: at, y: height - bottom + 19, "text-anchor": "middle" },
-        tick.words,
-      ),
-    );
-  }
+  const box = { left, right: width - 14, top: 24, bottom };
+  const across = scaleOf(xs, [left, box.right], { own, pad });
+  const size = { width, height, viewBox: `0 0 ${width} ${height}` };
+  const svg = shape("svg", { ...size, role: "img", "aria-label": `${y} over ${x}` });
   const scaled = (words, scale) => (scale.log ? `${words} (log scale)` : words);
+  const middle = { x: (left + box.right) / 2, y: height - 8, "text-anchor": "middle" };
   svg.append(
-    shape("line", {
-      class: "axis",
-      x1: left,
-      x2: width - right,
-      y1: height - bottom,
-      y2: height - bottom,
-    }),
-    shape(
-      "text",
-      { class: "label", x: (left + width - right) / 2, y: height - 8, "text-anchor": "middle" },
-      scaled(x, across),
-    ),
+    ...upward.ticks.flatMap((tick) => tickUpward(box, upward.at(tick.value), tick.words)),
+    ...across.ticks.flatMap((tick) => tickAcross(box, across.at(tick.value), tick.words)),
+    shape("line", { class: "axis", x1: left, x2: box.right, y1: bottom, y2: bottom }),
+    shape("text", { class: "label", ...middle }, scaled(x, across)),
     shape("text", { class: "label", x: 0, y: 12 }, scaled(y, upward)),
   );
-  return { svg, across: across.at, upward: upward.at, left, right: width - right };
+  return { svg, across: across.at, upward: upward.at, ...box };
+}
+
+function tickUpward({ left, right }, at, words) {
+  const place = { x: left - 8, y: at + 4, "text-anchor": "end" };
+  return [
+    shape("line", { class: "grid", x1: left, x2: right, y1: at, y2: at }),
+    shape("text", { class: "tick", ...place }, words),
+  ];
+}
+
+function tickAcross({ bottom }, at, words) {
+  const place = { x: at, y: bottom + 19, "text-anchor": "middle" };
+  return [
+    shape("line", { class: "tick", x1: at, x2: at, y1: bottom, y2: bottom + 5 }),
+    shape("text", { class: "tick", ...place }, words),
+  ];
 }

@@ -1,89 +1,64 @@
 // The metric of an experiment over a choice of sizes: every seed, its mean and interval, arms apart.
 
-const NEAR = 28; // how far from a point, in pixels, a pointer still means it
-const BASELINE_REACH = 3; // a baseline further off than so many times the height of the points is told in words
+// A baseline further off than so many times the height of the points is told in words.
+const BASELINE_REACH = 3;
 
 function drawPoints(width, figure, series, across) {
   const height = Math.round(Math.min(400, Math.max(260, width * 0.55)));
   const points = series.flatMap((one) => one.points);
-  const heights = points.flatMap((point) => point.seeds.map(([, value]) => value));
+  const heights = heightsOf(points);
   const near = nearBaselines(figure, heights);
+  const xs = points.map((point) => point.x[across]);
   const words = figure.across.find(({ key }) => key === across).words;
-  const box = plot(
-    width,
-    height,
-    points.map((point) => point.x[across]),
-    [...heights, ...near.map(([, value]) => value)],
-    { x: words, y: figure.words, own: across.startsWith("model.") },
-  );
-  for (const [name, value] of near) {
-    box.svg.append(
-      shape("line", {
-        class: "baseline",
-        x1: box.left,
-        x2: box.right,
-        y1: box.upward(value),
-        y2: box.upward(value),
-      }),
-      shape(
-        "text",
-        { class: "tick", x: box.right, y: box.upward(value) - 5, "text-anchor": "end" },
-        name,
-      ),
-    );
-  }
-  const spots = [];
-  for (const one of series) {
-    const at = (point) => box.across(point.x[across]);
-    const group = shape("g", { style: { color: one.colour } });
-    if (!one.hollow)
-      group.append(
-        shape("polyline", {
-          class: "mean",
-          points: one.points.map((point) => `${at(point)},${box.upward(point.mean)}`).join(" "),
-        }),
-      );
-    for (const point of one.points) {
-      if (point.ends)
-        group.append(
-          shape("line", {
-            class: "interval",
-            x1: at(point),
-            x2: at(point),
-            ...clipped(box, point.ends, height),
-          }),
-        );
-      for (const [seed, value, run] of point.seeds) {
-        const dot = shape("circle", {
-          class: "seed",
-          cx: at(point),
-          cy: box.upward(value),
-          r: 3,
-          "data-run": run,
-        });
-        group.append(dot);
-        spots.push({
-          x: at(point),
-          y: box.upward(value),
-          run,
-          dot,
-          tell: () => [...tipLines(figure, one, point, seed, value), run],
-        });
-      }
-      group.append(
-        marker(one, { transform: `translate(${at(point)} ${box.upward(point.mean)}) scale(4)` }),
-      );
-    }
-    box.svg.append(group);
-  }
+  const given = { x: words, y: figure.words, own: across.startsWith("model.") };
+  const box = plot(width, height, xs, [...heights, ...near.map(([, value]) => value)], given);
+  for (const [name, value] of near) drawBaseline(box, name, box.upward(value));
+  const spots = series.flatMap((one) => drawSeries(box, figure, one, across));
   pickable(box.svg, () => spots);
   return box.svg;
 }
 
-// An interval may be wider than all points together; it is drawn as far as the box goes.
-function clipped(box, ends, height) {
-  const [low, high] = ends.map((end) => Math.min(Math.max(box.upward(end), 24), height - 46));
-  return { y1: Number.isFinite(low) ? low : height - 46, y2: high };
+function drawBaseline(box, name, y) {
+  const line = { class: "baseline", x1: box.left, x2: box.right, y1: y, y2: y };
+  const words = { class: "tick", x: box.right, y: y - 5, "text-anchor": "end" };
+  box.svg.append(shape("line", line), shape("text", words, name));
+}
+
+// Draws a series; returns a spot for each of its seeds.
+function drawSeries(box, figure, one, across) {
+  const places = one.points.map((point) => [box.across(point.x[across]), box.upward(point.mean)]);
+  const line = places.map((place) => place.join()).join(" ");
+  const group = shape("g", { style: { color: one.colour } });
+  if (!one.hollow) group.append(shape("polyline", { class: "mean", points: line }));
+  const spots = one.points.flatMap((point, index) => {
+    const [x, y] = places[index];
+    if (point.ends) {
+      const [low, high] = point.ends.map((end) => clipped(box, end));
+      group.append(shape("line", { class: "interval", x1: x, x2: x, y1: low, y2: high }));
+    }
+    const found = point.seeds.map(([seed, value, run]) => {
+      const at = { cx: x, cy: box.upward(value), r: 3 };
+      const dot = shape("circle", { class: "seed", "data-run": run, ...at });
+      const tell = () => [...tipLines(figure, one, point, seed, value), run];
+      return { x, y: at.cy, run, dot, tell };
+    });
+    const transform = `translate(${x} ${y}) scale(4)`;
+    group.append(...found.map(({ dot }) => dot), marker(one, { transform }));
+    return found;
+  });
+  box.svg.append(group);
+  return spots;
+}
+
+// An interval may be wider than all points together, and on a logarithmic scale end below all of
+// it; it is drawn as far as the box goes.
+function clipped(box, end) {
+  const y = box.upward(end);
+  return Number.isFinite(y) ? Math.min(Math.max(y, box.top), box.bottom) : box.bottom;
+}
+
+function heightsOf(points) {
+  return points.flatMap((point) => point.seeds.map(([, value]) => value));
 }
 
 function nearBaselines(figure, heights) {
@@ -105,47 +80,11 @@ function tipLines(figure, one, point, seed, value) {
   ];
 }
 
-// A pointer near one of the spots, which `spots` gives, tells of its run; a click opens it.
-function pickable(svg, spots) {
-  let chosen = null;
-  const nearest = (event) => {
-    const box = svg.getBoundingClientRect();
-    const far = ({ x, y }) =>
-      Math.hypot(x - (event.clientX - box.left), y - (event.clientY - box.top));
-    const [best] = spots().reduce(
-      ([spot, least], other) => (far(other) < least ? [other, far(other)] : [spot, least]),
-      [null, NEAR],
-    );
-    return best;
-  };
-  const choose = (spot) => {
-    chosen?.dot.classList.remove("chosen");
-    chosen = spot;
-    chosen?.dot.classList.add("chosen");
-    svg.classList.toggle("over", spot !== null);
-  };
-  svg.addEventListener("pointermove", (event) => {
-    choose(nearest(event));
-    if (chosen) showTip(chosen.tell(), event);
-    else hideTip();
-  });
-  svg.addEventListener("pointerleave", () => {
-    choose(null);
-    hideTip();
-  });
-  svg.addEventListener("click", (event) => {
-    const spot = nearest(event);
-    if (spot) openRun(spot.run);
-  });
-}
-
 function figureView(figure, arms) {
-  if (!figure.points.length)
-    return element(
-      "p",
-      { class: "empty" },
-      `No finished run has a ${figure.words} yet. ${figure.missing}`,
-    );
+  if (!figure.points.length) {
+    const words = `No finished run has a ${figure.words} yet. ${figure.missing}`;
+    return element("p", { class: "empty" }, words);
+  }
   let across = figure.across[0].key;
   const place = element("div", { class: "chart" });
   const key = element("div");
@@ -154,33 +93,28 @@ function figureView(figure, arms) {
     key.replaceChildren(legend(series));
     return drawPoints(width, figure, series, across);
   });
-  const heights = figure.points.flatMap((point) => point.seeds.map(([, value]) => value));
-  const near = nearBaselines(figure, heights).map(([name]) => name);
-  const far = Object.entries(figure.baselines)
-    .filter(([name]) => !near.includes(name))
-    .map(([name, value]) => `${name} ${short(value)}`);
-  const notes = [
-    figure.better && `${figure.better} is better.`,
-    figure.missing,
-    far.length && `Outside the figure: ${far.join(", ")}.`,
-  ]
-    .filter(Boolean)
-    .join(" ");
+  const choose = (chosen) => {
+    across = chosen;
+    redraw();
+  };
+  const over = figure.across.length > 1 ? choice("Over", figure.across, choose) : null;
+  const caption = over && element("figcaption", null, over);
   return element(
     "figure",
     null,
-    figure.across.length > 1
-      ? element(
-          "figcaption",
-          null,
-          choice("Over", figure.across, (chosen) => {
-            across = chosen;
-            redraw();
-          }),
-        )
-      : null,
+    caption,
     place,
     key,
-    element("p", { class: "faint" }, notes.charAt(0).toUpperCase() + notes.slice(1)),
+    element("p", { class: "faint" }, notesOn(figure)),
   );
+}
+
+// What a reader must know of a figure, in sentences.
+function notesOn(figure) {
+  const near = nearBaselines(figure, heightsOf(figure.points)).map(([name]) => name);
+  const far = Object.entries(figure.baselines).filter(([name]) => !near.includes(name));
+  const words = far.map(([name, value]) => `${name} ${short(value)}`).join(", ");
+  const better = figure.better === "lower" ? "Lower is better." : "Higher is better.";
+  const told = [figure.better && better, figure.missing, words && `Outside the figure: ${words}.`];
+  return told.filter(Boolean).join(" ");
 }

@@ -20,7 +20,7 @@ function drawCurves(width, lines, name, click) {
   const steps = lines.flatMap((line) => [line.steps[0], line.steps.at(-1)]);
   const box = plot(width, height, [0, ...steps], numbers, {
     x: "step",
-    y: `${name} (nats)`,
+    y: name,
     pad: 0.01,
   });
   for (const line of lines) {
@@ -66,18 +66,6 @@ function pathOf(line, box) {
       return part;
     })
     .join("");
-}
-
-// The value at the pointer, of a single curve.
-function tellable(svg, spots) {
-  svg.addEventListener("pointermove", (event) => {
-    const x = event.clientX - svg.getBoundingClientRect().left;
-    const nearest = spots().reduce((best, spot) =>
-      Math.abs(spot.x - x) < Math.abs(best.x - x) ? spot : best,
-    );
-    showTip(nearest.tell().slice(1, 2), event);
-  });
-  svg.addEventListener("pointerleave", hideTip);
 }
 
 // The curves of a selection; `show(ids, words)` changes it.

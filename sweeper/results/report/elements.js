@@ -76,22 +76,3 @@ function once(make) {
   let made = null;
   return () => (made ??= make());
 }
-
-const tip = document.getElementById("tip");
-
-function showTip(lines, event) {
-  tip.replaceChildren(
-    ...lines.filter(Boolean).map((line, place) => element(place ? "div" : "strong", null, line)),
-  );
-  tip.hidden = false;
-  const { width, height } = tip.getBoundingClientRect();
-  const left = Math.min(event.clientX + 14, document.documentElement.clientWidth - width - 8);
-  const below = event.clientY + 18;
-  const top = below + height > window.innerHeight ? event.clientY - height - 12 : below;
-  tip.style.left = `${Math.max(8, left)}px`;
-  tip.style.top = `${Math.max(8, top)}px`;
-}
-
-function hideTip() {
-  tip.hidden = true;
-}

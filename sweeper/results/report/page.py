@@ -28,7 +28,9 @@ from sweeper.store.errors import shown
 from sweeper.store.files import publish
 from sweeper.store.runs import RunStore
 
-SCRIPTS = "elements numbers axes series charts curves run rows experiments page".split()
+SCRIPTS = (
+    "elements pointer numbers axes series charts curves run rows experiments state page".split()
+)
 
 _MOST_LETTERS = 2000  # of one text
 _LIFT = "25%"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from sweeper.__main__ import main
 from sweeper.results.report.page import SCRIPTS, as_html, content
 from sweeper.results.report.provenance import provenance
 from sweeper.results.report.runs import curves, shared_settings
@@ -209,6 +210,15 @@ def test_hours_count_each_run_once_for_every_device_it_took(tmp_path: Path) -> N
     assert found["code"] == [["abc", 2]]
     assert found["libraries"] == [["torch 2", 2]]
     assert found["commands"][0]["command"] == "python sweep.py -m experiment=fig1"
+
+
+def test_the_command_writes_the_page_and_says_where(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_sweep(tmp_path, figure1(grid=FEW, seeds=1))
+    assert main(["report", "fig1", f"--outputs={tmp_path}"]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'report.html'}\n"
+    assert [one["name"] for one in content_of(tmp_path / "report.html")["experiments"]] == ["fig1"]
 
 
 def test_an_experiment_that_was_never_planned_is_a_sentence(tmp_path: Path) -> None:

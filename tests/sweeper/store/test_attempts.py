@@ -248,3 +248,28 @@ def test_what_is_no_attempt_is_not_listed(run: Run, tmp_path: Path) -> None:
     (folder / "0011").symlink_to(tmp_path)
     (folder / "notes").mkdir()
     assert [attempt.number for attempt in run.attempts()] == [1]
+
+
+@pytest.mark.parametrize(
+    ("most", "end"),
+    [
+        (0, ""),
+        (6, "third\n"),  # as many bytes as the line has: it is whole
+        (5, "hird\n"),  # no line fits, so a part of one
+        (12, "third\n"),
+        (13, "second\nthird\n"),
+        (19, "first\nsecond\nthird\n"),
+        (999, "first\nsecond\nthird\n"),
+    ],
+)
+def test_the_end_of_a_log_is_its_last_whole_lines(run: Run, most: int, end: str) -> None:
+    attempt = run.claim({})
+    assert attempt.log_end(most) == ""
+    attempt.log_path.write_text("first\nsecond\nthird\n")
+    assert attempt.log_end(most) == end
+
+
+def test_a_log_of_any_bytes_has_an_end(run: Run) -> None:
+    attempt = run.claim({})
+    attempt.log_path.write_bytes(b"\xff\xfe\x00 said\n")
+    assert attempt.log_end(99).endswith(" said\n")
