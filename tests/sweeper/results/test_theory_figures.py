@@ -9,8 +9,8 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from sweeper.named import named
 from sweeper.results import figures
-from sweeper.results.named import named
 from tests.sweeper.results.contexts import theorem1
 from tests.sweeper.results.synthetic import Model, Sweep
 
