@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from sweeper.run.backend import Backend
 from sweeper.run.failures import Policy
-from sweeper.run.schedule import Backend, Job, Schedule
+from sweeper.run.schedule import Job, Schedule
 from sweeper.run.watchdog import Watchdog
 from sweeper.store.liveness import alive
 from sweeper.store.runs import RunStore

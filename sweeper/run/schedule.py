@@ -11,43 +11,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from pathlib import Path
-from typing import Protocol
 
+from sweeper.run.backend import Backend
 from sweeper.run.failures import Breaker, Policy
 from sweeper.run.watchdog import Watchdog
 from sweeper.store.liveness import send
 from sweeper.store.runs import Cause, RunStore, State, Status
 
 POLL_S = 0.5  # how often adopted runs are looked at and the display is redrawn
-
-
-class Backend(Protocol):
-    """Where runs execute. It starts frozen records and says when their processes have ended."""
-
-    queues: bool = False
-    """Whether it takes a run whose parent is under way, and holds it back until that is done."""
-
-    @property
-    def slots(self) -> int:
-        """How many runs it takes at a time."""
-
-    @property
-    def device(self) -> str:
-        """What a run is trained on: "cpu" or "gpu"."""
-
-    def start(self, run: Path, slot: int, after: int | None = None) -> int:
-        """Start the frozen run in a directory; a handle. `after`: its parent's, while that runs."""
-
-    def ended(self, timeout: float) -> list[int]:
-        """Handles of jobs that have ended; waits up to `timeout` seconds for the first."""
-
-    def signal(self, job: int, number: int) -> None:
-        """Send a signal to a job."""
-
-    def last_word(self, job: int) -> str:
-        """What only the engine knows of an end that a further start would not mend, or nothing."""
-        return ""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sweeper.model_process import ModelProcess
-from sweeper.run.schedule import Backend
+from sweeper.run.backend import Backend
 from sweeper.run.site import Demand, Site
 from sweeper.store.errors import wrong
 

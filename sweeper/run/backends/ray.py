@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from sweeper.model_process import ROOT
-from sweeper.run.schedule import Backend
+from sweeper.run.backend import Backend
 from sweeper.run.site import Demand, Options, Site
 from sweeper.store.errors import UserError, shown, wrong
 

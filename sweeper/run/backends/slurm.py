@@ -25,7 +25,7 @@ from typing import Any
 
 from sweeper.model_process import ROOT
 from sweeper.run import slurm_queue
-from sweeper.run.schedule import Backend
+from sweeper.run.backend import Backend
 from sweeper.run.site import Demand, Options, Site
 from sweeper.run.slurm_job import Work
 from sweeper.store.errors import UserError, shown, wrong

@@ -1,0 +1,34 @@
+"""What the schedule asks of a place where runs execute; the places are in `backends/`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+
+class Backend(Protocol):
+    """Where runs execute. It starts frozen records and says when their processes have ended."""
+
+    queues: bool = False
+    """Whether it takes a run whose parent is under way, and holds it back until that is done."""
+
+    @property
+    def slots(self) -> int:
+        """How many runs it takes at a time."""
+
+    @property
+    def device(self) -> str:
+        """What a run is trained on: "cpu" or "gpu"."""
+
+    def start(self, run: Path, slot: int, after: int | None = None) -> int:
+        """Start the frozen run in a directory; a handle. `after`: its parent's, while that runs."""
+
+    def ended(self, timeout: float) -> list[int]:
+        """Handles of jobs that have ended; waits up to `timeout` seconds for the first."""
+
+    def signal(self, job: int, number: int) -> None:
+        """Send a signal to a job."""
+
+    def last_word(self, job: int) -> str:
+        """What only the engine knows of an end that a further start would not mend, or nothing."""
+        return ""
