@@ -70,13 +70,16 @@ def refuse_hydra(given: Mapping[str, Any], usual: Mapping[str, Any]) -> None:
     for name in HYDRA_CALLS:
         if given.get(name) != usual.get(name):
             raise UserError(f"hydra.{name} cannot be set: a config names no code; leave it out.")
-    for name in ("sweeper", "launcher"):
-        target = str(given[name].get("_target_"))
-        if not target.startswith(OURS):
-            raise UserError(
-                f"hydra.{name}._target_={shown(target)}: expected one of this project's; choose it "
-                f"as hydra/{name}=..."
-            )
+    target = str(given["sweeper"].get("_target_"))
+    if not target.startswith(OURS):
+        raise UserError(
+            f"hydra.sweeper._target_={shown(target)}: expected this project's; leave it out."
+        )
+    if "_target_" in given["launcher"]:  # a backend is a name, and nothing of it is called
+        target = shown(given["launcher"]["_target_"])
+        raise UserError(
+            f"hydra.launcher._target_={target} cannot be set; choose a backend by hydra/launcher=..."
+        )
 
 
 def _nodes(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
