@@ -2,16 +2,17 @@
 
 // A baseline further off than so many times the height of the points is told in words.
 const BASELINE_REACH = 3;
+const INTERVAL_REACH = 1.5; // the same of intervals, beyond which they are cut
 
 function drawPoints(width, figure, series, across) {
   const height = Math.round(Math.min(400, Math.max(260, width * 0.55)));
   const points = series.flatMap((one) => one.points);
-  const heights = heightsOf(points);
-  const near = nearBaselines(figure, heights);
+  const near = nearBaselines(figure, heightsOf(points));
   const xs = points.map((point) => point.x[across]);
   const words = figure.across.find(({ key }) => key === across).words;
   const given = { x: words, y: figure.words, own: across.startsWith("model.") };
-  const box = plot(width, height, xs, [...heights, ...near.map(([, value]) => value)], given);
+  const heights = [...spanned(points), ...near.map(([, value]) => value)];
+  const box = plot(width, height, xs, heights, given);
   for (const [name, value] of near) drawBaseline(box, name, box.upward(value));
   const spots = series.flatMap((one) => drawSeries(box, figure, one, across));
   pickable(box.svg, () => spots);
@@ -55,6 +56,16 @@ function drawSeries(box, figure, one, across) {
 function clipped(box, end) {
   const y = box.upward(end);
   return Number.isFinite(y) ? Math.min(Math.max(y, box.top), box.bottom) : box.bottom;
+}
+
+// What the height axis spans: every seed, and intervals as far as they do not flatten the curves.
+function spanned(points) {
+  const seeds = heightsOf(points);
+  const [low, high] = [Math.min(...seeds), Math.max(...seeds)];
+  const reach = (high - low) * INTERVAL_REACH || Math.abs(high) * 0.05;
+  const floor = low > 0 ? Math.max(low - reach, low / 2) : low - reach;
+  const ends = points.flatMap((point) => point.ends ?? []);
+  return [...seeds, ...ends.map((end) => Math.min(Math.max(end, floor), high + reach))];
 }
 
 function heightsOf(points) {
@@ -115,6 +126,7 @@ function notesOn(figure) {
   const far = Object.entries(figure.baselines).filter(([name]) => !near.includes(name));
   const words = far.map(([name, value]) => `${name} ${short(value)}`).join(", ");
   const better = figure.better === "lower" ? "Lower is better." : "Higher is better.";
-  const told = [figure.better && better, figure.missing, words && `Outside the figure: ${words}.`];
+  const outside = words && `Outside the figure: ${words}.`;
+  const told = [figure.better && better, figure.marks, figure.missing, outside];
   return told.filter(Boolean).join(" ");
 }

@@ -13,7 +13,7 @@ from sweeper.results.measures import Measure, measures
 from sweeper.results.points import Point, missing, seed_spread
 from sweeper.results.printed import is_printed, printed
 from sweeper.results.quantities import DIRECTIONS, LABELS, factor, label, number
-from sweeper.results.statistics import Spread, interval
+from sweeper.results.statistics import LEVEL, Spread, interval
 from sweeper.results.table import Table
 from sweeper.results.verdict import Verdict
 from sweeper.store.files import canonical
@@ -79,8 +79,18 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
         "across": [{"key": key, "words": label(key)} for key in across],
         "points": [_point(point, across, spread) for point in drawn],
         "baselines": measure.baselines(table),
+        "marks": _marks(spread) if drawn else "",
         "missing": f"{without} of {of} runs are missing: {reason}." if without else "",
     }
+
+
+def _marks(spread: Spread | None) -> str:
+    if spread is None:
+        return "One seed per point: the spread between seeds is unknown, so there is no interval."
+    return (
+        f"Means over seeds with their {LEVEL:.0%} intervals (Student's t, spread between seeds "
+        "pooled over all points); faint: every seed."
+    )
 
 
 def _point(point: Point, across: Sequence[str], spread: Spread | None) -> dict[str, Any]:

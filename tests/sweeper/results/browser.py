@@ -59,6 +59,12 @@ class Browser:
         self.console()
         self.requests()
         self._post("url", {"url": page.as_uri() + fragment})
+        self.drawn()
+
+    def drawn(self) -> None:
+        """Waits until all that fits itself to its width has been drawn: two frames."""
+        script = "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"
+        self._post("execute/async", {"script": script, "args": []})
 
     def size(self, width: int, height: int = 900) -> None:
         """The size of the window in pixels of the page."""
@@ -94,6 +100,7 @@ class Browser:
         move = {"type": "pointerMove", "duration": 0, "x": 0, "y": 0, "origin": target}
         mouse = {"type": "pointer", "id": "mouse", "actions": [move, *then]}
         self._post("actions", {"actions": [mouse]})
+        self.drawn()
 
     def type(self, selector: str, text: str) -> None:
         """Text, typed into an element after what is there."""

@@ -91,6 +91,14 @@ def test_every_seed_of_a_finished_run_is_drawn(page: Path) -> None:
     assert drawn == {id for id, run in found["runs"].items() if run["state"] == "done"}
 
 
+@pytest.mark.parametrize(("seeds", "words"), [(1, "there is no interval"), (2, "95% intervals")])
+def test_a_figure_says_what_its_marks_are(tmp_path: Path, seeds: int, words: str) -> None:
+    write_sweep(tmp_path, figure1(grid=FEW, seeds=seeds))
+    [figure] = content(tmp_path)["experiments"][0]["figures"]
+    assert words in figure["marks"]
+    assert {point["ends"] is None for point in figure["points"]} == {seeds == 1}
+
+
 def test_the_columns_that_vary_are_shown_and_the_others_told_once(page: Path) -> None:
     [experiment] = content_of(page)["experiments"]
     keys = [column["key"] for column in experiment["columns"]]
