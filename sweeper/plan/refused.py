@@ -78,7 +78,7 @@ def refuse_hydra(given: Mapping[str, Any], usual: Mapping[str, Any]) -> None:
     if "_target_" in given["launcher"]:  # a backend is a name, and nothing of it is called
         target = shown(given["launcher"]["_target_"])
         raise UserError(
-            f"hydra.launcher._target_={target} cannot be set; choose a backend by hydra/launcher=..."
+            f"hydra.launcher._target_={target} cannot be set; choose by hydra/launcher=..."
         )
 
 
