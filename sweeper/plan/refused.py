@@ -21,7 +21,8 @@ HYDRA = ("hydra.sweeper.", "hydra.launcher.", "hydra/launcher", "hydra.mode")
 HYDRA_CALLS = ("callbacks", "job_logging", "hydra_logging", "searchpath")
 OURS = "hydra_plugins.headroom."
 FLAGS = frozenset(
-    "-m --multirun -c --cfg --resolve -p --package -h --help --hydra-help -i --info".split()
+    "-m --multirun -c --cfg --resolve -p --package -h --help --hydra-help -i --info -sc "
+    "--shell-completion".split()
 )
 
 
