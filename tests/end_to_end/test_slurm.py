@@ -74,7 +74,9 @@ class Story:
         for name, (attempt, command) in list(self._left.items()):
             run = self.runs[name.split()[0]]
             attempts = run.attempts()
-            if len(attempts) >= attempt and list(attempts[attempt - 1].checkpoint_dir.glob("*")):
+            # Its checkpoints go once the attempt after it has saved, so that one being there will do.
+            begun = [one for one in attempts if one.number >= attempt]
+            if any(list(one.checkpoint_dir.glob("*")) for one in begun):
                 del self._left[name]
                 self.queued |= dict(waiting())
                 told = json.loads((run.outputs / "slurm" / f"{run.id}.json").read_text())

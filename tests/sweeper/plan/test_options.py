@@ -54,11 +54,11 @@ def test_every_attention_variant_has_a_yaml_and_the_other_way_round():
 
 
 def test_every_architecture_has_a_yaml_and_the_other_way_round():
-    assert options("model") == registered(Architecture)
+    assert options("model") == list(registered(Architecture))
 
 
 def test_every_task_has_a_yaml_and_the_other_way_round():
-    assert options("task") == registered(Task)
+    assert options("task") == list(registered(Task))
 
 
 def test_scales_of_tasks_are_scales_and_tasks_that_exist():

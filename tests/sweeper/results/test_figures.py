@@ -105,6 +105,7 @@ def test_the_figures_are_found() -> None:
         "curves",
         "fig1",
         "fig2",
+        "fig3",
         "table",
         "theorem1",
     ]
@@ -254,5 +255,7 @@ def test_files_are_what_they_are_called_and_hold_no_code(tmp_path: Path) -> None
 def test_an_unknown_figure_is_answered_with_the_known(tmp_path: Path, figure: str) -> None:
     sweep = figure1(grid=FEW, seeds=1)
     sweep.figure = figure
-    with pytest.raises(UserError, match=r"experiment\.figure of fig1=.*curves, fig1, fig2, table"):
+    with pytest.raises(
+        UserError, match=r"experiment\.figure of fig1=.*curves, fig1, fig2, fig3, table"
+    ):
         files_of(sweep.table(tmp_path))
