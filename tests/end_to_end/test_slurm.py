@@ -74,7 +74,7 @@ class Story:
         for name, (attempt, command) in list(self._left.items()):
             run = self.runs[name.split()[0]]
             attempts = run.attempts()
-            # Its checkpoints go once the attempt after it has saved, so that one being there will do.
+            # Its checkpoints go once the next attempt has saved: that one's will do as well.
             begun = [one for one in attempts if one.number >= attempt]
             if any(list(one.checkpoint_dir.glob("*")) for one in begun):
                 del self._left[name]
