@@ -64,15 +64,7 @@ def sweep(
         statuses = {run: store.run(run).status() for run in plan.runs}
         dry = bool(sweeper.get("dry_run"))
         backend = _backend(plan, launcher, options, process)
-        print_plan(console, plan, statuses, every_point=dry or len(plan.points) <= 60)
-        print_cost(
-            console,
-            plan,
-            statuses,
-            slots=backend.slots,
-            device=backend.device,
-            rate=_measured_rate(plan, store),
-        )
+        _show(console, plan, store, backend, statuses, every_point=dry or len(plan.points) <= 60)
         if dry:
             return 0
         _freeze(plan, store)
@@ -87,6 +79,27 @@ def sweep(
                 done = _run(console, plan, store, left, scheduled)
     print_everything(console, plan.outputs, list(plan.experiments))
     return 0 if done else 1
+
+
+def _show(
+    console: Console,
+    plan: Plan,
+    store: RunStore,
+    backend: Backend,
+    statuses: Mapping[str, Status],
+    *,
+    every_point: bool,
+) -> None:
+    """Print the plan and what it will cost there."""
+    print_plan(console, plan, statuses, every_point=every_point)
+    print_cost(
+        console,
+        plan,
+        statuses,
+        slots=backend.slots,
+        device=backend.device,
+        rate=_measured_rate(plan, store),
+    )
 
 
 def _backend(
