@@ -70,8 +70,7 @@ class Drafts:
         for arm in arms:
             if not done[arm.name]:
                 raise UserError(
-                    f"arm {arm.name} of {experiment.name} has no points; "
-                    f"its grid and `where: {arm.where}` leave none."
+                    f"arm {arm.name} of {experiment.name} has no points: {_why_none(arm)}."
                 )
             yield from done[arm.name]
 
@@ -230,3 +229,9 @@ def _unmatched(
         f"the nearest is {key}={nearest.value} with {nearest.achieved:,} ({nearest.error:+.2%}); "
         "widen match.tolerance or choose another target."
     )
+
+
+def _why_none(arm: Arm) -> str:
+    if arm.match and arm.match.where:
+        return f"no point of {arm.match.to} is one where {arm.match.where}"
+    return f"of its grid, `where: {arm.where}` leaves none"

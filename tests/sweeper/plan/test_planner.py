@@ -116,12 +116,12 @@ def test_planning_does_not_depend_on_the_order_or_layout_of_yaml(plan, tmp_path,
 def test_what_is_typed_wins_over_the_experiment(plan):
     found = plan(
         "experiment=fig1",
-        "model.embedding_size=32,64",
+        "model.embedding_size=32,48",
         "model.layers=1",
         "seed=7",
         "model.head_size=8",
     )
-    assert {p.values["model.embedding_size"] for p in found.points} == {32, 64}
+    assert {p.values["model.embedding_size"] for p in found.points} == {32, 48}
     configs = [run.config for run in found.runs.values()]
     assert {c["model"]["layers"] for c in configs} == {1}
     assert {c["model"]["head_size"] for c in configs} == {8}
@@ -148,6 +148,10 @@ def test_the_text_is_part_of_a_runs_name(plan):
     [
         (["model.head=8"], ["model.head", "model.heads"]),
         (["model.head=8,4"], ["model.head", "model.heads"]),
+        (
+            ["experiment=fig1", "model.embedding_size=32,64"],
+            ["collaborative", "model.embedding_size == 48"],
+        ),
         (["model.heads=8", "model.heads=4"], ["model.heads", "twice"]),
         (["model.heads=range(1,20000000)"], ["19,999,999", "max_runs"]),
         (["model.heads=range(1,5000)", "model.layers=range(1,5000)"], ["24,990,001", "max_runs"]),
