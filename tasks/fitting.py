@@ -54,6 +54,7 @@ class Fitting:
         record = self._run.record()
         config = parse(record["config"])
         kind = machine.accelerator(config.trainer)
+        machine.keep_memory()
         task = task_of(config)
         facts = self._data(task)
         with self._journal(config, record) as journal:
