@@ -16,8 +16,8 @@ from torch import Tensor
 IGNORED = -100
 """The target of a position where there is nothing to predict."""
 
-# Rows whose logits stay in the caches of a CPU, and rows that fill a GPU.
-_CHUNK_CPU, _CHUNK_GPU = 256, 8192
+# Logits at a time: for 32k words 256 rows, which suit a CPU, and 8192, which fill a GPU.
+_LOGITS_CPU, _LOGITS_GPU = 2**23, 2**28
 
 
 def linear_cross_entropy(
@@ -27,17 +27,21 @@ def linear_cross_entropy(
 
     Targets that are IGNORED are left out. The gradients are exact.
     """
+    chunks = _chunks(hidden_ND, weight_VD)
+    if len(chunks) == 1:
+        return _nats(F.linear(hidden_ND, weight_VD, bias_V), targets_N)
     if torch.is_grad_enabled():
         total: Tensor = _LinearCrossEntropy.apply(hidden_ND, weight_VD, targets_N, bias_V)  # type: ignore[no-untyped-call]
         return total
     total = torch.zeros((), device=hidden_ND.device)
-    for chunk in _chunks(hidden_ND):
+    for chunk in chunks:
         total = total + _nats(F.linear(hidden_ND[chunk], weight_VD, bias_V), targets_N[chunk])
     return total
 
 
-def _chunks(rows_ND: Tensor) -> list[slice]:
-    size = _CHUNK_CPU if rows_ND.device.type == "cpu" else _CHUNK_GPU
+def _chunks(rows_ND: Tensor, weight_VD: Tensor) -> list[slice]:
+    logits = _LOGITS_CPU if rows_ND.device.type == "cpu" else _LOGITS_GPU
+    size = max(logits // len(weight_VD), 1)
     return [slice(start, start + size) for start in range(0, len(rows_ND), size)]
 
 
@@ -57,7 +61,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         hidden_gradient = torch.empty_like(hidden_ND)
         weight_gradient = torch.zeros_like(weight_VD)
         bias_gradient = None if bias_V is None else torch.zeros_like(bias_V)
-        for chunk in _chunks(hidden_ND):
+        for chunk in _chunks(hidden_ND, weight_VD):
             logits_NV = F.linear(hidden_ND[chunk], weight_VD, bias_V).requires_grad_()
             with torch.enable_grad():
                 nats = _nats(logits_NV, targets_N[chunk])

@@ -7,9 +7,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from models import cross_entropy
 from models.cross_entropy import IGNORED, linear_cross_entropy
 
-N, D, V = 2 * 256 + 37, 7, 31  # more than two chunks, the last one short
+ROWS = 13  # of a chunk
+N, D, V = 2 * ROWS + 5, 7, 31  # more than two chunks, the last one short
+
+
+@pytest.fixture(autouse=True, params=[ROWS, N], ids=["chunks", "whole"])
+def rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let that many rows be scored at a time: in several chunks, or all at once."""
+    monkeypatch.setattr(cross_entropy, "_LOGITS_CPU", request.param * V)
 
 
 def _problem(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor, Tensor]:
