@@ -9,7 +9,7 @@ READY := $(VENV)/.headroom-installed
 CODE := sweep.py sweeper models tasks hydra_plugins tests faults benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo figures test faults lint style types imports format check lock clean
+.PHONY: help install demo figures test faults bench lint style types imports format check lock clean
 
 help: ## Show this list
 	@echo "usage: make TARGET [PYTHON=python3] [VENV=.venv] [TORCH=torch==VERSION]"; echo
@@ -29,6 +29,11 @@ test: $(READY) ## Run the tests
 
 faults: $(READY) ## Kill, fill, flip and hang sweeps on purpose, and count what is lost (a quarter of an hour)
 	OMP_NUM_THREADS=1 $(BIN)/python -m faults
+
+bench: $(READY) ## Measure speed beside peers (those of pip install -e '.[bench]') into docs/performance.md
+	@for name in step loop packing data planning growth makespan; do \
+	  OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.$$name || exit 1; done
+	$(BIN)/python -m benchmarks.document
 
 lint: style types imports ## Check style (ruff), types (mypy) and the direction of imports (import-linter)
 

@@ -1,21 +1,20 @@
-"""Plans 10,000 points of distinct shapes, half of them matched: `python benchmarks/planning.py`.
+"""Plans points of distinct shapes, half of them matched: `python -m benchmarks.planning`.
 
-Prints a line of JSON: wall and CPU seconds and peak memory of the planner and the model process.
+For each number of points, up to 10,000: wall and CPU seconds and peak memory of the planner and the
+model process.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import shutil
-import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
+from benchmarks.measure import arguments, leave
 from sweeper.model_process import ModelProcess
 from sweeper.plan.compose import CONF, Composer
 from sweeper.plan.planner import Planner
@@ -43,35 +42,39 @@ experiment:
 """
 
 
+HEADS = (1, 10, 100)  # a hundred points each
+
+
 def main() -> None:
-    """Plan and print."""
+    """Plan and leave a line for each number of points."""
+    options = arguments(__doc__ or "")
+    for heads in HEADS[:1] if options.smoke else HEADS:
+        leave(options.lines, "planning", _planned(heads))
+
+
+def _planned(heads: int) -> dict[str, Any]:
     with TemporaryDirectory() as folder:
         conf = Path(folder) / "conf"
         shutil.copytree(CONF, conf)
-        grid = {"heads": range(1, 101), "widths": range(4096 - 49 * 8, 4097, 8)}
+        grid = {"heads": range(1, heads + 1), "widths": range(4096 - 49 * 8, 4097, 8)}
         values = {name: ", ".join(map(str, numbers)) for name, numbers in grid.items()}
         values["sizes"] = ", ".join(str(4 * number) for number in range(1, 51))
         (conf / "experiment" / "many.yaml").write_text(EXPERIMENT % values)
         begun, used = time.monotonic(), time.process_time()
-        arguments = ["experiment=many", "seed=0", f"paths.outputs={folder}/outputs"]
+        asked = ["experiment=many", "seed=0", f"paths.outputs={folder}/outputs"]
         with ModelProcess() as process:
-            plan = Planner(Composer(conf), process, max_runs=10**6).plan(arguments)
+            plan = Planner(Composer(conf), process, max_runs=10**6).plan(asked)
             wall = time.monotonic() - begun
             assert process._process is not None
             other = _other(process._process.pid)
-        print(
-            json.dumps(
-                {
-                    "points": len(plan.points),
-                    "matched": sum(point.matched is not None for point in plan.points),
-                    "wall_s": round(wall, 1),
-                    "cpu_s": round(time.process_time() - used, 1),
-                    "memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
-                    **other,
-                    "load": os.getloadavg()[0],
-                }
-            )
-        )
+    return {
+        "points": len(plan.points),
+        "matched": sum(point.matched is not None for point in plan.points),
+        "wall_s": round(wall, 1),
+        "cpu_s": round(time.process_time() - used, 1),
+        "memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        **other,
+    }
 
 
 def _other(pid: int) -> dict[str, float]:

@@ -1,0 +1,82 @@
+"""Times the data pipeline beside `datasets` and a DataLoader: `python -m benchmarks.data`."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import datasets
+import torch
+from torch.utils.data import DataLoader
+
+from benchmarks.measure import arguments, interleaved, leave, speed_up
+from benchmarks.runs import frozen, opened
+from benchmarks.shapes import SHAPES, SMOKE, Batch, headroom, step
+from tasks.lm1b import LanguageModel
+from tasks.machine import keep_memory
+
+
+def main() -> None:
+    """Measure and leave a line."""
+    options = arguments(__doc__ or "")
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    keep_memory()
+    [(name, shape)] = SMOKE.items() if options.smoke else [("tiny32", SHAPES["tiny32"])]
+    batches, rounds = (2, 2) if options.smoke else (100, 7)
+    settings = (
+        f"task.sequence_length={shape.length}",
+        f"task.batch_tokens={shape.tokens}",
+        *(["data.sentences=500", "task.vocabulary_size=300"] if options.smoke else []),
+        "seed=0",
+        "logger=none",
+    )
+    with TemporaryDirectory() as folder:
+        [run] = frozen(Path(folder), *settings)
+        task = opened(run)
+        assert isinstance(task, LanguageModel)
+        loader = _usual_loader(task, shape.rows)
+        train = step(*headroom(shape, Batch.drawn(shape), compiled=False))
+        steps = itertools.count(1)
+
+        def ours() -> None:
+            for _ in range(batches):
+                task.batch(next(steps))
+
+        def usual() -> None:
+            for _ in itertools.islice(loader, batches):
+                pass
+
+        times = interleaved({"headroom": ours, "datasets": usual, "step": train}, rounds)
+    times["step"] = [batches * seconds for seconds in times["step"]]
+    tokens = batches * shape.tokens
+    leave(
+        options.lines,
+        "data",
+        {
+            "shape": name,
+            "rounds": rounds,
+            "tokens_per_second": {k: round(tokens / median(v)) for k, v in times.items()},
+            "speed_up": {
+                "headroom over step": speed_up(times, "headroom", "step"),
+                "headroom over datasets": speed_up(times, "headroom", "datasets"),
+            },
+        },
+    )
+
+
+def _usual_loader(task: LanguageModel, rows: int) -> DataLoader:  # type: ignore[type-arg]
+    """The same rows as a `datasets` table of tensors, shuffled, behind a DataLoader."""
+    split = task.splits["train"]
+    table: dict[str, list[object]] = {}
+    for first in range(len(split)):
+        for key, value in split.rows(torch.tensor([first]).numpy()).items():
+            table.setdefault(key, []).append(value[0])
+    made = datasets.Dataset.from_dict(table).with_format("torch")
+    return DataLoader(made, batch_size=rows, shuffle=True, drop_last=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""Writes docs/performance.md from the newest line of each: `python -m benchmarks.document`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import LINES, ROOT
+
+DOCUMENT = ROOT / "docs" / "performance.md"
+ABOUT = Path(__file__).with_name("performance.md")  # what the numbers are, in words
+
+Line = Mapping[str, Any]
+
+
+def main() -> None:
+    """Read the lines and write the document."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lines", type=Path, default=LINES)
+    parser.add_argument("--document", type=Path, default=DOCUMENT)
+    options = parser.parse_args()
+    options.document.write_text(document(options.lines))
+
+
+def document(lines: Path) -> str:
+    """Return the text: a section for each benchmark that was ever measured."""
+    newest = newest_lines(lines)
+    parts = [ABOUT.read_text().rstrip()]
+    for name, (title, rows) in SECTIONS.items():
+        found = [line for (benchmark, _), line in newest.items() if benchmark == name]
+        if found:
+            parts.append(f"## {title}")
+            parts += ["\n".join(_table(rows(line))) + f"\n\n{_where(line)}" for line in found]
+    return "\n\n".join(parts) + "\n"
+
+
+def newest_lines(lines: Path) -> dict[tuple[str, Any], Line]:
+    """Return the last line of each benchmark and shape (or number of points), in order."""
+    newest: dict[tuple[str, Any], Line] = {}
+    for text in lines.read_text().splitlines():
+        line = json.loads(text)
+        newest[line["benchmark"], line.get("shape", line.get("points"))] = line
+    return newest
+
+
+Rows = Iterable[tuple[str, ...]]
+
+
+def _ratio(value: Mapping[str, float]) -> str:
+    return f"{value['median']:.3g}x ({value['quartile_1']:.3g} to {value['quartile_3']:.3g})"
+
+
+def _ratios(line: Line) -> Rows:
+    yield "ratio", "median (quartiles)"
+    for name, value in line["speed_up"].items():
+        yield name, _ratio(value)
+
+
+def _speeds(line: Line) -> Rows:
+    """Tokens per second of each variant, then the ratios."""
+    yield f"{line['shape']}", "tokens/s, or ratio: median (quartiles)"
+    for name, value in line["tokens_per_second"].items():
+        real = f", {line['real'][name]:.1%} real" if "real" in line else ""
+        yield name, f"{value:,.0f}{real}"
+    if "of_peak" in line:
+        yield "headroom, of the matrix-product peak", f"{line['of_peak']:.0%}"
+    yield from list(_ratios(line))[1:]
+
+
+def _loop(line: Line) -> Rows:
+    yield f"{line['shape']}", "CPU ms a step, or ratio: median (quartiles)"
+    for name, value in line["ms_per_step"].items():
+        yield name, f"{value:.1f}"
+    yield from list(_ratios(line))[1:]
+
+
+def _makespan(line: Line) -> Rows:
+    yield f"{line['runs']} runs, {line['slots']} at a time", "wall s, or ratio: median (quartiles)"
+    yield "bound", f"{line['bound']:.1f}"
+    for name, value in line["seconds"].items():
+        yield name, f"{value:.1f}"
+    yield "headroom over the bound", f"{line['over_bound']:.2f}x"
+    yield from list(_ratios(line))[1:]
+
+
+def _planning(line: Line) -> Rows:
+    keys = ("points", "wall_s", "cpu_s", "model_process_cpu_s", "memory_mb")
+    yield keys
+    yield tuple(f"{line[key]:,}" for key in keys)
+
+
+def _heads(line: Line) -> Rows:
+    yield "heads", "CPU ms a step", "GFLOP/s"
+    for heads, value in line["ms"].items():
+        yield heads, f"{value:.1f}", f"{line['gflops_per_second'][heads]:.1f}"
+
+
+def _records(line: Line) -> Rows:
+    yield "finished runs", "collect, CPU s", "draw, CPU s"
+    for count, value in line["cpu_seconds"].items():
+        yield f"{int(count):,}", f"{value['collect']:.2f}", f"{value['draw']:.2f}"
+
+
+SECTIONS: dict[str, tuple[str, Callable[[Line], Rows]]] = {
+    "step": ("A training step (`python -m benchmarks.step`)", _speeds),
+    "loop": ("The loop around it (`python -m benchmarks.loop`)", _loop),
+    "packing": ("Real tokens (`python -m benchmarks.packing`)", _speeds),
+    "data": ("The data pipeline alone (`python -m benchmarks.data`)", _speeds),
+    "makespan": ("A sweep of small runs (`python -m benchmarks.makespan`)", _makespan),
+    "planning": ("Planning (`python -m benchmarks.planning`)", _planning),
+    "heads": ("More heads (`python -m benchmarks.growth`)", _heads),
+    "records": ("More records (`python -m benchmarks.growth`)", _records),
+}
+
+
+def _table(rows: Rows) -> list[str]:
+    head, *body = [f"| {' | '.join(row)} |" for row in rows]
+    return [head, "|" + " --- |" * (head.count("|") - 1), *body]
+
+
+def _where(line: Line) -> str:
+    hardware, rounds = line["hardware"], line.get("rounds")
+    told = f"{rounds} rounds, " if rounds else ""
+    return (
+        f"{told}{line['time'][:10]}, commit {line['code']}, {hardware['cores']} cores of "
+        f"{hardware['cpu']} ({hardware['instructions']}), torch {line['versions']['torch']}, "
+        f"load average {line['load']}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Times our whole loop against a plain one on the same model: `python -m benchmarks.loop`.
+
+Ours is a job as a sweep starts it, with Lightning, rows of metrics, checkpoints and liveness; the
+plain loop is what one would write by hand, and keeps nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import rmtree
+from statistics import median
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
+
+import pytorch_lightning as pl
+import torch
+from torch import nn
+
+from benchmarks.measure import Times, arguments, leave, speed_up
+from benchmarks.runs import frozen, opened
+from sweeper.store.runs import Run
+from tasks import train
+from tasks.machine import keep_memory
+from tasks.optim import adamw
+
+SHAPES = {
+    "demo-d32": ("model.embedding_size=32", "model.heads=4"),
+    "tiny32": (
+        "model.embedding_size=64",
+        "model.heads=8",
+        "model.head_size=32",
+        "model.feedforward_size=256",
+        "task.vocabulary_size=4096",
+        "task.sequence_length=256",
+        "task.batch_tokens=2048",
+    ),
+}
+STEPS = {"demo-d32": 300, "tiny32": 40}
+WARMUP = "optimizer.warmup_steps=1"
+
+
+def main() -> None:
+    """Measure each shape and leave a line."""
+    options = arguments(__doc__ or "")
+    torch.set_num_threads(1)
+    keep_memory()
+    shapes = {"demo-d32": SHAPES["demo-d32"]} if options.smoke else SHAPES
+    for name, overrides in shapes.items():
+        steps, rounds = (3, 1) if options.smoke else (STEPS[name], 5)
+        with TemporaryDirectory() as folder:
+            settings = (*overrides, WARMUP, f"trainer.steps={steps}", "seed=0", "logger=none")
+            [run] = frozen(Path(folder), *settings)
+            times = _rounds(run, rounds)
+        leave(
+            options.lines,
+            "loop",
+            {
+                "shape": name,
+                "steps": steps,
+                "rounds": rounds,
+                "ms_per_step": {k: round(1e3 * median(v) / steps, 3) for k, v in times.items()},
+                "speed_up": {"headroom over plain": speed_up(times, "headroom", "plain")},
+            },
+        )
+
+
+def _rounds(run: Run, rounds: int) -> Times:
+    times: Times = {"headroom": [], "plain": []}
+    for number in range(rounds + 1):
+        ours, plain = _job(run), _plain(run)
+        if number:  # a first round is not counted
+            times["headroom"].append(ours)
+            times["plain"].append(plain)
+    return times
+
+
+def _job(run: Run) -> float:
+    """CPU seconds of the training of a job, from its first step to its last checkpoint."""
+    seconds = []
+    fit = pl.Trainer.fit
+
+    def timed(trainer: pl.Trainer, *given: object, **named: object) -> None:
+        begun = time.process_time()
+        fit(trainer, *given, **named)  # type: ignore[arg-type]
+        seconds.append(time.process_time() - begun)
+
+    with patch.object(pl.Trainer, "fit", timed), _same_output():
+        code = train.Job(run).work()
+    assert code == 0, run.status()
+    for left in ("result.json", "attempts"):  # so that the next round trains again
+        path = run.path / left
+        rmtree(path) if path.is_dir() else path.unlink()
+    return seconds[0]
+
+
+def _plain(run: Run) -> float:
+    """CPU seconds of the same steps in a loop without anything around it."""
+    task = opened(run)
+    torch.manual_seed(task.config.seed)
+    model = task.build()
+    optimizer = adamw(model, task.config.optimizer)
+    clip = task.config.optimizer.gradient_clip
+    begun = time.process_time()
+    for step in range(1, task.config.trainer.steps + 1):
+        for group in optimizer.param_groups:
+            group["lr"] = task.learning_rate(step)
+        task.loss(model, task.batch(step)).backward()  # type: ignore[no-untyped-call]
+        if clip is not None:
+            nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        optimizer.zero_grad()
+    return time.process_time() - begun
+
+
+@contextmanager
+def _same_output() -> Iterator[None]:
+    """Put back stdout and stderr, which a job directs to its log."""
+    kept = [os.dup(number) for number in (1, 2)]
+    try:
+        yield
+    finally:
+        for number, copy in zip((1, 2), kept, strict=True):
+            os.dup2(copy, number)
+            os.close(copy)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""Times a sweep of small runs beside other ways to start them: `python -m benchmarks.makespan`.
+
+The same runs, from starting the command to its end, in wall seconds: for numbers worth keeping,
+nothing else may be running. The bound is what no scheduler can beat: all training seconds shared
+out among the slots, or those of the longest run. Ours includes planning, tables and figures.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+from benchmarks.measure import ROOT, arguments, leave, present, speed_up
+from benchmarks.runs import frozen
+from sweeper.store.runs import Run
+
+PEER = Path(__file__).with_name("hydra_peer.py")
+LAUNCHERS = {
+    "hydra joblib": ("joblib", "hydra_plugins.hydra_joblib_launcher"),
+    "hydra submitit_local": ("submitit_local", "hydra_plugins.hydra_submitit_launcher"),
+}
+SEEDS = ",".join(map(str, range(6)))
+STEPS = 300
+
+
+def main() -> None:
+    """Measure every way in turn and leave a line."""
+    options = arguments(__doc__ or "")
+    slots = len(os.sched_getaffinity(0))
+    grid = (
+        "model.heads=4" if options.smoke else "model.heads=4,8",
+        "seed=0" if options.smoke else f"seed={SEEDS}",
+        "optimizer.warmup_steps=1",
+        f"trainer.steps={2 if options.smoke else STEPS}",
+        "logger=none",
+    )
+    rounds = 1 if options.smoke else 3
+    ways = _ways(grid, slots, smoke=options.smoke)
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    bounds = []
+    with TemporaryDirectory() as folder:
+        runs = frozen(Path(folder), *grid)
+        for _ in range(rounds):
+            for name, way in ways.items():
+                for run in runs:  # trained again each time; their data stays
+                    for left in ("result.json", "attempts", "start.log"):
+                        _remove(run.path / left)
+                begun = time.monotonic()
+                way(Path(folder), runs)
+                times[name].append(time.monotonic() - begun)
+                results = [run.result() or {} for run in runs]
+                unfinished = sum(not result for result in results)
+                assert not unfinished, f"{name}: {unfinished} of {len(runs)} runs are not done"
+                if name == "headroom":
+                    seconds = [float(result["seconds"]) for result in results]
+                    bounds.append(max(sum(seconds) / slots, max(seconds)))
+    leave(
+        options.lines,
+        "makespan",
+        {
+            "runs": len(runs),
+            "slots": slots,
+            "rounds": rounds,
+            "seconds": {name: round(median(values), 2) for name, values in times.items()},
+            "bound": round(median(bounds), 2),
+            "over_bound": round(
+                median(a / b for a, b in zip(times["headroom"], bounds, strict=True)), 3
+            ),
+            "speed_up": {
+                f"headroom over {name}": speed_up(times, "headroom", name)
+                for name in ways
+                if name != "headroom"
+            },
+        },
+    )
+
+
+Way = Callable[[Path, list[Run]], None]
+
+
+def _ways(grid: tuple[str, ...], slots: int, *, smoke: bool) -> dict[str, Way]:
+    def ours(outputs: Path, runs: list[Run]) -> None:
+        _call("sweep.py", "-m", *grid, f"paths.outputs={outputs}")
+
+    def processes(outputs: Path, runs: list[Run]) -> None:
+        with ThreadPoolExecutor(slots) as pool:
+            list(pool.map(lambda run: _call("-m", "tasks.train", str(run.path)), runs))
+
+    def hydra(*options: str) -> Way:
+        def way(outputs: Path, runs: list[Run]) -> None:
+            ids = ",".join(run.id for run in runs)
+            folder = f"hydra.sweep.dir={outputs}/hydra"
+            _call(str(PEER), "-m", f"run={ids}", f"outputs={outputs}", folder, *options)
+
+        return way
+
+    ways = {"headroom": ours, "process per run": processes, "hydra basic": hydra()}
+    for name, (launcher, module) in () if smoke else LAUNCHERS.items():
+        if present(module):
+            chosen = f"hydra/launcher={launcher}"
+            most = "n_jobs" if launcher == "joblib" else "array_parallelism"
+            ways[name] = hydra(chosen, f"hydra.launcher.{most}={slots}")
+    return ways
+
+
+def _call(*command: str) -> None:
+    """Run a Python program; its output is shown only if it fails."""
+    done = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""How a benchmark measures and what it leaves: interleaved rounds, ratios within a round, a line.
+
+Variants take turns, so that what else the machine does meets them all; times are CPU seconds of one
+thread, which other processes stretch far less than wall seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+LINES = ROOT / "outputs" / "benchmarks.jsonl"
+
+Times = dict[str, list[float]]
+"""Seconds of each variant in each round."""
+
+
+def arguments(about: str) -> argparse.Namespace:
+    """Read a benchmark's command line: `smoke`, whether sizes are tiny, and `lines`, its file."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--smoke", action="store_true", help="tiny sizes: does it run at all?")
+    parser.add_argument("--lines", type=Path, default=LINES, help="the file a line is added to")
+    return parser.parse_args()
+
+
+def interleaved(
+    variants: Mapping[str, Callable[[], object]],
+    rounds: int,
+    clock: Callable[[], float] = time.thread_time,
+) -> Times:
+    """Return the seconds of each variant, called in turn; a first round is not counted."""
+    times: Times = {name: [] for name in variants}
+    for number in range(rounds + 1):
+        for name, variant in variants.items():
+            begun = clock()
+            variant()
+            if number:
+                times[name].append(clock() - begun)
+    return times
+
+
+def speed_up(times: Times, of: str, over: str) -> dict[str, float]:
+    """Return how many times as fast `of` is as `over`: median and quartiles of paired rounds."""
+    return spread([b / a for a, b in zip(times[of], times[over], strict=True)])
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Return the median and the quartiles."""
+    several = [*values, *values] if len(values) == 1 else values
+    low, _, high = quantiles(several, n=4, method="inclusive")
+    return {
+        "median": round(median(values), 4),
+        "quartile_1": round(low, 4),
+        "quartile_3": round(high, 4),
+    }
+
+
+def present(package: str, remedy: str = "pip install -e '.[bench]'") -> bool:
+    """Whether a peer is installed; one sentence where it is not."""
+    if importlib.util.find_spec(package) is not None:
+        return True
+    print(f"{package} is not installed, so it is left out: {remedy}.", file=sys.stderr)
+    return False
+
+
+def leave(lines: Path, benchmark: str, facts: Mapping[str, Any]) -> None:
+    """Print a line of JSON and add it to the file: what was measured, when and on what."""
+    from tasks.machine import facts as machine
+
+    line = {
+        "benchmark": benchmark,
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        **facts,
+        "load": round(os.getloadavg()[0], 2),
+        **machine(),
+    }
+    text = json.dumps(line)
+    print(text)
+    lines.parent.mkdir(parents=True, exist_ok=True)
+    with lines.open("a") as file:
+        file.write(text + "\n")

@@ -1,0 +1,71 @@
+"""Times a training step of each shape beside its peers: `python -m benchmarks.step`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import median
+
+import torch
+
+from benchmarks.measure import arguments, interleaved, leave, present, speed_up
+from benchmarks.shapes import SHAPES, SMOKE, Batch, Shape, headroom, mistral, step, x_transformers
+from tasks.machine import keep_memory
+
+PEERS = {"transformers": mistral, "x_transformers": x_transformers}
+LOOPS = 3  # matrix products in a round that measures the peak
+PEAK = 1024  # their size
+
+
+def main() -> None:
+    """Measure every shape and leave a line each."""
+    options = arguments(__doc__ or "")
+    torch.set_num_threads(1)
+    keep_memory()
+    shapes = SMOKE if options.smoke else SHAPES
+    peers = [] if options.smoke else [name for name in PEERS if present(name)]
+    for name, shape in shapes.items():
+        measure(name, shape, peers, rounds=2 if options.smoke else 9, lines=options.lines)
+
+
+def measure(name: str, shape: Shape, peers: list[str], rounds: int, lines: Path) -> None:
+    """Leave tokens per second, the share of the peak, and our speed over each peer's."""
+    torch.manual_seed(0)
+    batch = Batch.drawn(shape)
+    makers = {"headroom": headroom, **{peer: PEERS[peer] for peer in peers}}
+    steps = {}
+    for compiled in (False, True) if peers else (False,):
+        for maker, make in makers.items():
+            variant = f"{maker} compiled" if compiled else maker
+            steps[variant] = step(*make(shape, batch, compiled=compiled))
+    left, right = torch.randn(2, PEAK, PEAK)
+
+    def products() -> None:
+        for _ in range(LOOPS):
+            left @ right
+
+    times = interleaved({**steps, "peak": products}, rounds)
+    peak = LOOPS * 2 * PEAK**3 / median(times["peak"])
+    seconds = {variant: median(times[variant]) for variant in steps}
+    leave(
+        lines,
+        "step",
+        {
+            "shape": name,
+            "tokens": shape.tokens,
+            "rounds": rounds,
+            "tokens_per_second": {v: round(shape.tokens / s, 1) for v, s in seconds.items()},
+            "peak_gflops": round(peak / 1e9, 1),
+            "of_peak": round(shape.training_flops() / seconds["headroom"] / peak, 3),
+            "speed_up": {
+                f"{ours} over {other}": speed_up(times, ours, other)
+                for ours in steps
+                if ours.startswith("headroom")
+                for other in steps
+                if other != ours
+            },
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()
