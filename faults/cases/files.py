@@ -6,7 +6,7 @@ import os
 import random
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from tasks import checkpoint
 
 PATIENCE_S = 300.0
 CUTS = 100
+REMOUNT = ("mount", "-o", "remount,ro")
 
 
 def torn_metrics(*, seed: int) -> Count:
@@ -142,6 +143,21 @@ def small_disk(size: str = "6m") -> Iterator[Path]:
             yield Path(folder)
         finally:
             subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@contextmanager
+def disk_to_lock(size: str) -> Iterator[tuple[Path, Callable[[], object]]]:
+    """A folder, and what makes it read-only: its file system where one can be mounted."""
+    if can_mount():
+        with small_disk(size) as disk:
+            yield disk, partial(subprocess.run, [*REMOUNT, str(disk)], check=True)
+        return
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        change = ["chmod", "-R"]
+        try:
+            yield Path(folder), partial(subprocess.run, [*change, "a-w", folder], check=True)
+        finally:
+            subprocess.run([*change, "u+w", folder], check=True)
 
 
 def can_mount() -> bool:
