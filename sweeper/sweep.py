@@ -21,9 +21,10 @@ from sweeper.plan.planner import Planner
 from sweeper.plan.show import print_cost, print_plan
 from sweeper.run import backends
 from sweeper.run.backend import Backend
+from sweeper.run.entries import Job, Phase
 from sweeper.run.failures import Policy
 from sweeper.run.live import LiveTable, Shown
-from sweeper.run.schedule import Job, Phase, Schedule
+from sweeper.run.schedule import Schedule
 from sweeper.run.site import Demand, Options, Site
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.watchdog import Watchdog

@@ -12,7 +12,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from sweeper.run.schedule import Entry, Phase, Schedule, counts
+from sweeper.run.entries import Entry, Phase, counts
+from sweeper.run.schedule import Schedule
 from sweeper.store.runs import RunStore
 
 

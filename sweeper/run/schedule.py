@@ -8,51 +8,17 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from sweeper.run.backend import Backend
+from sweeper.run.entries import Entry, Job, Phase
 from sweeper.run.failures import Breaker, Policy
 from sweeper.run.watchdog import Watchdog
 from sweeper.store.liveness import send
 from sweeper.store.runs import Cause, RunStore, State, Status
 
 POLL_S = 0.5  # how often adopted runs are looked at and the display is redrawn
-
-
-@dataclass(frozen=True)
-class Job:
-    """What the schedule needs to know of a run."""
-
-    run: str
-    cost: float  # training FLOPs
-    parent: str | None = None
-
-
-class Phase(StrEnum):
-    """Where a run stands in this sweep."""
-
-    WAITING = "waiting"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-    BLOCKED = "blocked"
-
-
-@dataclass
-class Entry:
-    """A run in this sweep. `handle` is None while another sweep's process trains it."""
-
-    job: Job
-    phase: Phase = Phase.WAITING
-    slot: int | None = None
-    handle: int | None = None
-    tries: int = 0
-    """Starts since the last one that got further than those before it."""
-    furthest: int = 0
-    not_before: float = 0.0
-    reason: str = ""
 
 
 @dataclass
@@ -177,12 +143,21 @@ class Schedule:
         elif self._parent_phase(entry.job.parent) is not Phase.DONE and not self.stopping:
             entry.tries = 0  # held back in vain: its parent has failed, or is tried again
             self._now(entry, Phase.WAITING, "its parent has to be done first")
+        elif not self.stopping and self.policy.halves(status):
+            self._halve(entry, status)
         elif not self.stopping and (adopted or self.policy.again(status, entry.tries)):
             self._postpone(entry, status)
             self._now(entry, Phase.WAITING, status.reason)
         else:
             self.breaker.failed(entry.job.run, status)
             self._now(entry, Phase.FAILED, status.reason)
+
+    def _halve(self, entry: Entry, status: Status) -> None:
+        """Start a run that ran out of GPU memory again, with half the rows at a time."""
+        run = self.store.run(entry.job.run)
+        parts = run.halve_micro_batches(run.attempt(status.attempt))
+        entry.tries = 0
+        self._now(entry, Phase.WAITING, f"{status.reason}; now each batch in {parts} parts")
 
     def _measure(self, entry: Entry, status: Status) -> None:
         step = (status.beat or {}).get("step", 0)
@@ -252,8 +227,3 @@ class Schedule:
     def _now(self, entry: Entry, phase: Phase, reason: str) -> None:
         entry.phase, entry.reason = phase, reason
         self.changed(self, entry)
-
-
-def counts(entries: Mapping[str, Entry]) -> dict[Phase, int]:
-    """How many runs are in each phase."""
-    return {phase: sum(e.phase is phase for e in entries.values()) for phase in Phase}

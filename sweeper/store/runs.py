@@ -16,7 +16,9 @@ from sweeper.store.files import (
     canonical,
     child,
     make_directory,
+    publish_json,
     publish_sealed,
+    read_object,
     read_versioned,
 )
 from sweeper.store.history import merged_rows
@@ -73,6 +75,18 @@ class Run:
         """A new attempt that belongs to this process; `info` goes into its attempt.json."""
         self.record()
         return claim_attempt(self.path / "attempts", info, self._watcher)
+
+    def micro_batches(self) -> int:
+        """The parts in which the next attempt is to work off the rows of each batch."""
+        said = read_object(self.path / "micro_batches.json", keys=("micro_batches",))
+        return int(said["micro_batches"]) if said else 1
+
+    def halve_micro_batches(self, attempt: Attempt) -> int:
+        """Have the next attempt take half the rows at a time that this one took; in how many
+        parts. Said twice of one attempt, it is the same."""
+        parts = 2 * int(attempt.info().get("micro_batches", 1))
+        publish_json(self.path / "micro_batches.json", {"micro_batches": parts})
+        return parts
 
     def publish_result(self, attempt: Attempt, result: Mapping[str, Any]) -> bool:
         """Makes the run done with this result; False if another attempt was first.

@@ -9,7 +9,8 @@ import pytest
 
 from sweeper.model_process import ModelProcess
 from sweeper.run.backends.slurm import backend
-from sweeper.run.schedule import Job, Phase, Schedule
+from sweeper.run.entries import Job, Phase
+from sweeper.run.schedule import Schedule
 from sweeper.run.site import Demand, Options, Site
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore

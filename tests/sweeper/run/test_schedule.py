@@ -8,8 +8,9 @@ from collections import deque
 
 import pytest
 
+from sweeper.run.entries import Job, Phase, counts
 from sweeper.run.failures import Breaker, Policy
-from sweeper.run.schedule import Job, Phase, Schedule, counts
+from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.watchdog import DUMP, Watchdog
 from sweeper.store.runs import RunStore
@@ -53,7 +54,7 @@ class FakeBackend:
 def act(run, what):
     if what == "dropped":
         return
-    attempt = run.claim({})
+    attempt = run.claim({"micro_batches": run.micro_batches()})
     if what == "done":
         run.publish_result(attempt, {"metrics": {"test/loss": 1.0}, "steps": 1})
     attempt.finish(what, what)
@@ -103,6 +104,27 @@ def test_one_failing_run_never_stops_the_others(tell):
     }
     assert "nan" in schedule.entries[jobs[1].run].reason
     assert len(backend.started) == 5
+
+
+def test_a_run_out_of_gpu_memory_is_started_again_with_half_the_rows_at_a_time(tell):
+    jobs = [job("a"), job("b")]
+    words = ["out_of_gpu_memory", "out_of_gpu_memory", "done"]
+    schedule, _ = tell(jobs, {jobs[0].run: words, jobs[1].run: ["out_of_host_memory"]})
+    schedule.policy = Policy(on_oom="halve", tries=1)
+    said = []
+    schedule.changed = lambda _, entry: entry and said.append(entry.reason)
+    assert not schedule.execute()
+    assert phases(schedule) == {"a": Phase.DONE, "b": Phase.FAILED}
+    tried = [one.info()["micro_batches"] for one in schedule.store.run(jobs[0].run).attempts()]
+    assert tried == [1, 2, 4]
+    assert any("each batch in 4 parts" in reason for reason in said)
+
+
+def test_a_run_out_of_gpu_memory_has_failed_where_nothing_else_was_asked_for(tell):
+    jobs = [job("a")]
+    schedule, backend = tell(jobs, {jobs[0].run: ["out_of_gpu_memory"]})
+    assert not schedule.execute()
+    assert len(backend.started) == 1
 
 
 def test_a_run_that_was_cut_off_is_started_again_and_not_for_ever(tell):
