@@ -43,17 +43,20 @@ def print_cost(
     slots: int,
     device: str,
     rate: float | None,
-) -> None:
+) -> dict[str, float]:
     """Print what is left to train: FLOPs and an estimate of the time.
 
     Args:
         slots: runs executed at a time.
         device: "cpu" or "gpu", for the assumption where nothing was measured.
         rate: FLOP/s of one slot as measured on finished runs, or None.
+
+    Returns:
+        Seconds of training that each run which is left is thought to take.
     """
     left = [run for run in plan.runs.values() if statuses[run.id].state is not State.DONE]
     if not left:
-        return
+        return {}
     flops = sum(run.flops for run in left)
     longest = max(run.flops for run in left)
     speed = rate or ASSUMED_RATE[device]
@@ -64,6 +67,7 @@ def print_cost(
         f"To train: {len(left)} runs, {tokens:.3g} tokens, {flops:.3g} FLOPs; about "
         f"{_duration(seconds)} with {slots} at a time at {speed:.2g} FLOP/s each ({basis})."
     )
+    return {run.id: run.flops / speed for run in left}
 
 
 def _table(points: list[Point], plan: Plan, statuses: Mapping[str, Status]) -> Table:

@@ -138,7 +138,7 @@ class Run:
             differing = sorted(e.name for e in entries if e.name.startswith("differs-"))
         if differing:
             reason += f"; a later attempt got other metrics: {shown(', '.join(differing))}"
-        return Status(State.DONE, reason, result["attempt"])
+        return Status(State.DONE, reason, result["attempt"], seconds=result.get("seconds"))
 
     def _unfinished(self) -> Status:
         attempts = self.attempts()
