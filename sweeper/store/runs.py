@@ -22,6 +22,7 @@ from sweeper.store.files import (
     read_versioned,
 )
 from sweeper.store.history import merged_rows
+from sweeper.store.identity import named_by
 from sweeper.store.liveness import Watcher
 from sweeper.store.probe import FULL, probe
 from sweeper.store.states import State, Status, ended, running
@@ -57,6 +58,9 @@ class Run:
             holds = "no run.json" if record is None else f"run {shown(record['id'])}"
             expected = f"the directory of run {self.id}, but it holds {holds}"
             raise wrong("run", self.path, expected, "plan the sweep again")
+        if not named_by(self.id, record["config"]):
+            expected = "the config that the run is named by, but another stands in its run.json"
+            raise wrong("run", self.path, expected, "move it away and plan the sweep again")
         return record
 
     def result(self) -> dict[str, Any] | None:

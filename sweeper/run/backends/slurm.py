@@ -3,7 +3,8 @@
 Everything is in the queue soon after the sweep began, and goes on without it. The same command
 again takes over what is queued: outputs/slurm/<run>.json says which job a run was handed in as.
 Slurm, not the sweep, starts a preempted job again; one that reaches its time limit saves and asks
-for that itself (see slurm_job.py). Only the job queue is asked, so no accounting is needed.
+for that itself (see slurm_job.py). The queue is asked; accounting, where there is one, only for
+jobs that the queue has forgotten.
 """
 
 from __future__ import annotations
@@ -153,6 +154,8 @@ class SlurmBackend(Backend):
         states = slurm_queue.states()
         if states is None:  # the controller does not answer; the jobs go on all the same
             return []
+        forgotten = [job.id for job in self._jobs.values() if job.id and job.id not in states]
+        states |= slurm_queue.accounted(forgotten) if forgotten else {}
         over = []
         for number, job in self._jobs.items():
             job.state = states.get(job.id, "GONE")

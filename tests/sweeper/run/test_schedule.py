@@ -77,7 +77,7 @@ def tell(store):
 
 
 def job(name, cost=1.0, parent=None):
-    return Job(f"lm1b-s0-{name:0>12}", cost, parent and f"lm1b-s0-{parent:0>12}")
+    return Job(f"lm1b-s0-{name}", cost, parent and f"lm1b-s0-{parent}")
 
 
 def phases(schedule):
