@@ -86,7 +86,7 @@ def cases(
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="of everything random")
-    parser.add_argument("--quick", action="store_true", help="half a minute, not a quarter hour")
+    parser.add_argument("--quick", action="store_true", help="a minute, not half an hour")
     parser.add_argument("--only", default="", metavar="WORD", help="cases whose name has it")
     return parser
 
