@@ -123,8 +123,9 @@ class Schedule:
             reason = "disk_full: there was no room even for the word"
             return replace(status, cause=Cause.DISK_FULL, reason=reason)
         if status.state is State.NEW:
-            reason = "no_result: ended before it had begun; start.log beside its record says why"
-            return replace(status, cause=Cause.NO_RESULT, reason=reason)
+            # Killed, or the disk was full a moment ago: a further start may well begin.
+            reason = "killed: ended before it had begun; start.log beside its record may say why"
+            return replace(status, cause=Cause.KILLED, reason=reason)
         return status
 
     def _settle(self, entry: Entry, status: Status) -> None:

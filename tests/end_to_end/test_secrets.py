@@ -11,9 +11,9 @@ from tests.end_to_end.test_sweep import ROOT, command
 CANARY = "c0ffee0123456789" * 2 + "deadbeef"  # as long as a key of W&B
 SECRETS = ("WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "RAY_AUTH_TOKEN")
 # One run is done, one fails with a traceback; both are mirrored to W&B, offline.
-GRID = ["-m", "optimizer.learning_rate=0.01,100.0", "trainer.steps=6", "optimizer.schedule=constant",
-        "optimizer.betas=[0.0,0.0]", "optimizer.weight_decay=100.0", "model.head_size=4",
-        "model.heads=1"]  # fmt: skip
+GRID = ["-m", "optimizer.learning_rate=0.01,100.0", "optimizer.schedule=constant",
+        "optimizer.betas=[0.0,0.0]", "optimizer.weight_decay=100.0", "trainer.steps=6",
+        "model.heads=1", "model.head_size=4"]  # fmt: skip
 
 
 def holding(needle: bytes, folder: Path) -> list[Path]:

@@ -225,6 +225,16 @@ def test_a_queue_is_given_children_while_their_parent_is_under_way(tell, store):
     assert queue.after == {jobs[0].run: None, jobs[1].run: 1}
 
 
+def test_a_job_that_ended_before_it_had_begun_is_started_again_and_not_for_ever(tell):
+    """Killed before its claim, or met by a disk that was full until a moment ago."""
+    jobs = [job("a"), job("b")]
+    schedule, backend = tell(jobs, {jobs[0].run: ["dropped", "done"], jobs[1].run: ["dropped"]})
+    assert not schedule.execute()
+    assert phases(schedule) == {"a": Phase.DONE, "b": Phase.FAILED}
+    assert backend.started.count(jobs[1].run) == 3
+    assert "start.log" in schedule.entries[jobs[1].run].reason
+
+
 def test_what_a_queue_dropped_is_blocked_by_its_parent_or_handed_in_again(tell, store):
     """ "dropped" leaves no attempt, as a job does that its engine never started."""
     jobs = [job("p", 1), job("c", 9, "p"), job("q", 1), job("d", 9, "q")]
