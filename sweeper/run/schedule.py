@@ -217,7 +217,8 @@ class Schedule:
         if len(running) >= self.backend.slots:  # adopted runs count too
             return None
         taken = {entry.slot for entry in running}
-        return next(slot for slot in range(self.backend.slots) if slot not in taken)
+        free = (slot for slot in range(self.backend.slots) if slot not in taken)
+        return next((slot for slot in free if self.backend.takes(slot)), None)
 
     def _in(self, phase: Phase) -> list[Entry]:
         return [entry for entry in self.entries.values() if entry.phase is phase]

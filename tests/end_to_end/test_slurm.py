@@ -187,11 +187,21 @@ def test_what_sbatch_refuses_is_said_in_a_sentence(tmp_path):
         refused.ended(0)
 
 
-def test_a_store_that_others_may_write_to_is_refused(tmp_path):
+def test_a_store_that_others_may_write_to_is_refused_before_data_is_prepared(tmp_path):
+    shared = tmp_path / "outputs"
+    shared.mkdir()
+    shared.chmod(0o777)
+    done = sweep(shared, "hydra/launcher=slurm", "trainer.accelerator=cpu")
+    assert done.returncode == 2
+    assert "chmod go-w" in done.stderr
+    assert list(shared.iterdir()) == []
+
+
+def test_a_store_that_others_may_write_to_by_now_is_handed_nothing(tmp_path):
     shared = tmp_path / "outputs"
     run = freeze(shared)
-    shared.chmod(0o777)
     refused = open_backend(shared)
+    shared.chmod(0o777)
     refused.start(run.path, 0)
     with pytest.raises(UserError, match="chmod go-w"):
         refused.ended(0)

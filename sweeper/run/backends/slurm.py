@@ -56,6 +56,8 @@ def backend(site: Site) -> SlurmBackend:
     if not shutil.which("sbatch"):
         expected = "a machine from which Slurm jobs can be submitted, but there is no sbatch"
         raise wrong("hydra/launcher", "slurm", expected, "log in to one")
+    if site.outputs.exists():
+        _refuse_shared(site.outputs)  # asked again before each job is handed in
     return SlurmBackend(site, settings)
 
 
@@ -235,10 +237,14 @@ class SlurmBackend(Backend):
         make_directory(self._folder)
         self._folder.chmod(0o700)
         for folder in (self._outputs, self._folder):
-            status = folder.stat()
-            if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-                expected = "a folder that only you may write to, since Slurm jobs run code from it"
-                raise wrong("outputs", folder, expected, f"say `chmod go-w {folder}`")
+            _refuse_shared(folder)
+
+
+def _refuse_shared(folder: Path) -> None:
+    status = folder.stat()
+    if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        expected = "a folder that only you may write to, since Slurm jobs run code from it"
+        raise wrong("outputs", folder, expected, f"say `chmod go-w {folder}`")
 
 
 def _further(parent: str | None) -> dict[str, Any]:

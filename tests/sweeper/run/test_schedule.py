@@ -22,7 +22,7 @@ class FakeBackend:
     queues = False
 
     def __init__(self, store, story, slots=2):
-        self.words = {}
+        self.words, self.held = {}, {}
         self.store, self.story, self.slots = store, story, slots
         self.started, self.running, self.signals, self.busiest = [], deque(), [], 0
 
@@ -43,6 +43,9 @@ class FakeBackend:
         handle, run, _ = self.running.popleft()
         act(self.store.run(run.name), what.pop(0) if len(what) > 1 else what[0])
         return [handle]
+
+    def takes(self, slot):
+        return slot not in self.held or not self.held.pop(slot)
 
     def signal(self, job, number):
         self.signals.append((job, number))
@@ -89,6 +92,14 @@ def test_longest_first_and_never_more_than_the_slots(tell):
     assert schedule.execute()
     assert [name[-1] for name in backend.started] == ["d", "b", "c", "a"]
     assert backend.busiest == 2
+
+
+def test_a_slot_that_takes_nothing_yet_is_asked_again(tell):
+    schedule, backend = tell([job("a", 2), job("b", 1)], {})
+    backend.held = {0: True, 1: True}
+    assert schedule.execute()
+    assert len(backend.started) == 2
+    assert backend.held == {}
 
 
 def test_one_failing_run_never_stops_the_others(tell):
