@@ -1,13 +1,14 @@
 """What a run costs beside its training: `python benchmarks/overhead.py [RUNS] [ROUNDS]`.
 
 A grid of runs that train nothing, two at a time: by this sweeper, and the same grid by Hydra's own
-basic sweeper and by its joblib launcher around a function that does nothing. Each is measured as the
-whole command a person types, with many runs and with two: the difference over the runs between is
-the overhead of one run, and what is left is the fixed cost of a sweep. Rounds are interleaved.
+basic sweeper and by its joblib launcher around a function that does nothing. Each is measured as
+the whole command a person types, with many runs and with two: the difference over the runs between
+is the overhead of one run, and what is left is the fixed cost of a sweep. Rounds are interleaved.
 
-Prints a line of JSON, medians over the rounds. What each does for it differs: a run here is planned,
-frozen, a process of its own that builds a model, evaluates it, and publishes durable files, and it
-ends in a table and a figure; basic calls a function in its own process, joblib in one of two workers.
+Prints a line of JSON, medians over the rounds. What each does for it differs: a run here is
+planned, frozen, a process of its own that builds a model, evaluates it and publishes durable files,
+and it ends in a table and a figure; basic calls a function in its own process, joblib in one of
+two.
 """
 
 from __future__ import annotations
