@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeper.run.live import clock
-from sweeper.store.errors import UserError, wrong
+from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore, State, Status
 
@@ -142,7 +142,7 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
         totals.add_column(state, justify="right")
     for name in dict.fromkeys(line.experiment for line in found):
         tally = Counter(line.state for line in found if line.experiment == name)
-        totals.add_row(name, *(str(tally[state] or "-") for state in STATES))
+        totals.add_row(Text(shown(name)), *(str(tally[state] or "-") for state in STATES))
     console.print(totals)
     quiet = () if every else (State.NEW, State.DONE)
     told = [line for line in found if line.state not in quiet]

@@ -28,7 +28,7 @@ from sweeper.run.schedule import Schedule
 from sweeper.run.site import Demand, Options, Site
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.watchdog import Watchdog
-from sweeper.store.errors import UserError
+from sweeper.store.errors import UserError, shown
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore, State, Status
@@ -213,4 +213,4 @@ def _run(
 
 def _label(plan: Plan, run: str) -> str:
     names = plan.runs[run].names
-    return f"{names['experiment']}/{names['arm']} {names['label']}"
+    return shown(f"{names['experiment']}/{names['arm']} {names['label']}")

@@ -101,7 +101,7 @@ class LiveTable:
             table.add_column(column, justify="right")
         for run, entry in schedule.entries.items():
             if entry.phase is Phase.RUNNING:
-                table.add_row(self._shown[run].label, *self._progress(run))
+                table.add_row(Text(self._shown[run].label), *self._progress(run))
         tally = counts(schedule.entries)
         words = [f"{tally[phase]} {phase}" for phase in Phase if tally[phase]]
         left = self._seconds_left(schedule)

@@ -92,3 +92,10 @@ def test_as_data_it_says_the_same(outputs, capsys):
 def test_an_experiment_nobody_planned_is_said(outputs):
     with pytest.raises(UserError, match=r"experiment=fig9: expected one that was planned .*fig1"):
         list(lines(outputs, ["fig9"]))
+
+
+def test_the_name_of_an_experiment_is_neither_markup_nor_an_order():
+    found = [Line("[/b]\x1b[2J", "run", "new", "no attempt yet")]
+    console = Console(file=io.StringIO(), width=200)
+    print_status(console, found, every=True)
+    assert "[/b]\\x1b[2J" in console.file.getvalue()  # type: ignore[attr-defined]
