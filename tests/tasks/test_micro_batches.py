@@ -10,6 +10,8 @@ import torch
 from tasks.config import parse
 from tasks.module import TrainingModule
 from tasks.prepare import prepare, task_of
+from tasks.registry import names
+from tasks.task import Task
 from tests.tasks.fine_tuning_configs import MNLI, SQUAD, fine_tuning
 from tests.tasks.jobs import config, freeze, instead_of_call, last_word, run_job, science
 from tests.tasks.pretraining_job import small
@@ -28,6 +30,11 @@ TASKS = {
 @pytest.fixture(scope="module")
 def outputs(_ready_to_fork: None, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return tmp_path_factory.mktemp("parts")
+
+
+def test_no_task_is_left_out():
+    """Of the tasks only representation has rows that cannot be separated."""
+    assert set(TASKS) == set(names(Task)) - {"representation"}
 
 
 def gradients(task: Any, model: Any, parts: int) -> tuple[float, dict[str, torch.Tensor]]:
