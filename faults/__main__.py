@@ -21,6 +21,7 @@ from faults.cases import commands, files, jobs, processes
 from faults.count import Count
 
 RUNS = 4
+KILLED_SEEDS, KILLS_PER_SEED = 10, 24
 Case = Callable[[], Count]
 
 
@@ -57,7 +58,12 @@ def cases(
     some = partial(partial, source=source, reference=reference, seed=seed)
     yield "torn", partial(files.torn_metrics, seed=seed)
     yield "flips", partial(files.flipped_checkpoints, source, seed=seed, count=300)
-    yield "kills", some(processes.kills, count=10 if quick else 240)
+    yield "limit", some(jobs.file_limit, count=1)
+    if files.can_mount():
+        yield "disk", some(files.full_disk, count=1 if quick else 4)
+    for number in range(1 if quick else KILLED_SEEDS):
+        killed = partial(processes.kills, source, reference, seed=seed + number)
+        yield "kills", partial(killed, count=10 if quick else KILLS_PER_SEED)
     if quick:
         return
     yield "zombies", some(processes.zombies, count=30)
@@ -67,22 +73,20 @@ def cases(
     yield "hangs", some(jobs.hangs, count=2)
     yield "memory", some(jobs.out_of_memory, count=2)
     yield "silent", some(jobs.silent_ends)
-    if files.can_mount():
-        yield "disk", some(files.full_disk, count=4)
-        yield "readonly", partial(commands.read_only, seed=seed)
-    else:
-        print("disk full, read-only store: left out, since nothing can be mounted", file=sys.stderr)
+    yield "readonly", partial(commands.read_only, seed=seed)
     yield "twice", partial(commands.two_at_once, seed=seed, count=2)
     yield "stops", partial(commands.stops, seed=seed)
     for name, line in (("a grid", commands.GRID), ("two stages", commands.TWO_STAGES)):
         killed = partial(commands.kills, seed=seed, count=20, arguments=line, name=name)
         yield f"commands {name}", killed
+    if not files.can_mount():
+        print("disk full: left out, since nothing can be mounted", file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="of everything random")
-    parser.add_argument("--quick", action="store_true", help="half a minute, not a quarter hour")
+    parser.add_argument("--quick", action="store_true", help="a minute, not half an hour")
     parser.add_argument("--only", default="", metavar="WORD", help="cases whose name has it")
     return parser
 

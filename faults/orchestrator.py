@@ -15,8 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from sweeper.run.backend import Backend
+from sweeper.run.entries import Job
 from sweeper.run.failures import Policy
-from sweeper.run.schedule import Job, Schedule
+from sweeper.run.schedule import Schedule
 from sweeper.run.watchdog import Watchdog
 from sweeper.store.liveness import alive
 from sweeper.store.runs import RunStore

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 HEAD = """# What a sweep survives
 
@@ -31,14 +32,21 @@ survives one), a network file system with two clients, GPUs.
 def main(path: Path) -> None:
     """Print the page."""
     print(HEAD, end="")
-    for line in path.read_text().splitlines():
-        count = json.loads(line)
+    counts = [json.loads(line) for line in path.read_text().splitlines()]
+    for count in [*counts, _all(counts)]:
         steps = f"{count['steps']} / {count['needed']}" if count["needed"] else ""
         lost = f"{count['lost']} of {count['injected']}"
         cells = (count["case"], count["seed"], count["injected"], count["runs"], lost)
         more = (count["second_finishers"], steps, f"{count['seconds']:.0f}")
         print("| " + " | ".join(map(str, (*cells, *more))) + " |")
     print(TAIL, end="")
+
+
+def _all(counts: list[dict[str, Any]]) -> dict[str, Any]:
+    """The sum over the cases, as a case."""
+    numbers = [key for key, value in counts[0].items() if not isinstance(value, str)]
+    sums = {key: sum(count[key] for count in counts) for key in numbers}
+    return {**sums, "case": "all", "seed": ""}
 
 
 if __name__ == "__main__":

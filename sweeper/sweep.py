@@ -21,13 +21,14 @@ from sweeper.plan.planner import Planner
 from sweeper.plan.show import print_cost, print_plan
 from sweeper.run import backends
 from sweeper.run.backend import Backend
+from sweeper.run.entries import Job, Phase
 from sweeper.run.failures import Policy
 from sweeper.run.live import LiveTable, Shown
-from sweeper.run.schedule import Job, Phase, Schedule
+from sweeper.run.schedule import Schedule
 from sweeper.run.site import Demand, Options, Site
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.watchdog import Watchdog
-from sweeper.store.errors import UserError
+from sweeper.store.errors import UserError, shown
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore, State, Status
@@ -64,10 +65,11 @@ def sweep(
         statuses = {run: store.run(run).status() for run in plan.runs}
         dry = bool(sweeper.get("dry_run"))
         backend = _backend(plan, launcher, options, process)
-        _show(console, plan, store, backend, statuses, every_point=dry or len(plan.points) <= 60)
+        every_point = dry or len(plan.points) <= 60
+        estimate = _show(console, plan, store, backend, statuses, every_point=every_point)
         if dry:
             return 0
-        _freeze(plan, store)
+        _freeze(plan, store, estimate)
         left = [run for run in plan.runs if statuses[run].state is not State.DONE]
         done = True
         if left:
@@ -89,10 +91,10 @@ def _show(
     statuses: Mapping[str, Status],
     *,
     every_point: bool,
-) -> None:
-    """Print the plan and what it will cost there."""
+) -> dict[str, float]:
+    """Print the plan and what it will cost there; the seconds each run is thought to train."""
     print_plan(console, plan, statuses, every_point=every_point)
-    print_cost(
+    return print_cost(
         console,
         plan,
         statuses,
@@ -128,7 +130,7 @@ def _measured_rate(plan: Plan, store: RunStore) -> float | None:
     return median(rates) if rates else None
 
 
-def _freeze(plan: Plan, store: RunStore) -> None:
+def _freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float]) -> None:
     """Write every record and the plan, before anything starts."""
     store.check_writable()
     for run in plan.runs.values():
@@ -147,6 +149,7 @@ def _freeze(plan: Plan, store: RunStore) -> None:
             "runs": {
                 run.id: {"size": run.size, "parent": run.parent} for run in plan.runs.values()
             },
+            "estimate": estimate,
         },
     )
 
@@ -210,4 +213,4 @@ def _run(
 
 def _label(plan: Plan, run: str) -> str:
     names = plan.runs[run].names
-    return f"{names['experiment']}/{names['arm']} {names['label']}"
+    return shown(f"{names['experiment']}/{names['arm']} {names['label']}")

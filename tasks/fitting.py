@@ -16,6 +16,7 @@ from pytorch_lightning.plugins.environments import LightningEnvironment
 from torch import nn
 
 from sweeper.store.attempts import Attempt
+from sweeper.store.errors import wrong
 from sweeper.store.files import publish_json
 from sweeper.store.runs import Run, RunStore
 from tasks import checkpoint, group, machine, ranks
@@ -117,7 +118,7 @@ class Fitting:
 
     def _fit(self, stage: Stage, recorder: Recorder, model: nn.Module, kind: str) -> torch.device:
         """Train; returns the device. A training that was already finished is not begun again."""
-        module = TrainingModule(stage.task, model)
+        module = TrainingModule(stage.task, model, _micro_batches(stage))
         trainer = _trainer(stage, recorder, kind)
         with self._interruption.deferred():
             path = str(self._resumed) if self._resumed else None
@@ -145,6 +146,24 @@ def _blocks(model: nn.Module) -> list[nn.Module]:
     """The Transformer blocks of a model, wherever it holds them."""
     lists = [part for name, part in model.named_modules() if name.rpartition(".")[2] == "blocks"]
     return [block for part in lists for block in part.children()]
+
+
+def _micro_batches(stage: Stage) -> int:
+    """The parts of a batch that this attempt is to work off one by one.
+
+    Raises:
+        UserError: an earlier attempt with as few rows at a time ran out of memory.
+    """
+    asked = int(stage.attempt.info().get("micro_batches", 1))
+    if asked == 1:
+        return 1
+    batch = stage.task.batch(1)
+    rows = len(next(iter(batch.values()))) if stage.task.counts(batch) else 1
+    if asked >= 2 * (most := max(rows // ranks.world(), 1)):
+        expected = f"a batch that can be split further, but {most} parts took too much memory"
+        remedy = "make the model smaller or take a GPU with more memory"
+        raise wrong("hydra.sweeper.on_oom", "halve", expected, remedy)
+    return min(asked, most)
 
 
 def _trainer(stage: Stage, recorder: Recorder, kind: str) -> pl.Trainer:

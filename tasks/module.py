@@ -17,18 +17,49 @@ from tasks.task import Batch, Task
 
 
 class TrainingModule(pl.LightningModule):
-    """One optimizer step a batch. Data, dropout and learning rate are functions of the step."""
+    """One optimizer step a batch. Data, dropout and learning rate are functions of the step.
 
-    def __init__(self, task: Task, model: nn.Module) -> None:
+    `micro_batches`: the parts in which a step works its rows off, as far as there are as many rows.
+    Up to rounding the gradient is that of the whole; dropout draws other masks.
+    """
+
+    def __init__(self, task: Task, model: nn.Module, micro_batches: int = 1) -> None:
         super().__init__()
         self.task = task
         self.model = model
+        self._parts = micro_batches
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         # Each rank draws its own dropout; the first draws that of a run on one device.
         rank = [ranks.rank()] if ranks.rank() else []
         _seed(derive(self.task.config.seed, "step", self.global_step + 1, *rank))
-        return ranks.with_value_of_all(self.task.loss(self.model, batch))
+        whole = self._parts == 1
+        loss = self.task.loss(self.model, batch) if whole else self._loss_in_parts(batch)
+        return ranks.with_value_of_all(loss)
+
+    def _loss_in_parts(self, batch: Batch) -> Tensor:
+        """Return the loss of the batch; all of its gradient but the last part's is there already.
+
+        Taken by `autograd.grad`, which no hook of DDP sees: the ranks meet once, in the last part.
+        """
+        parameters = [one for one in self.model.parameters() if one.requires_grad]
+        gradients: list[Tensor | None] = [None] * len(parameters)
+        *early, last = ranks.split(batch, self._parts)
+        counts, earlier = self.task.counts(batch), torch.zeros((), device=self.device)
+        for part in early:
+            with ranks.one_of_parts(counts):
+                loss = self.task.loss(self.model, part)
+            new = torch.autograd.grad(loss, parameters, allow_unused=True)
+            gradients = [_sum(*pair) for pair in zip(gradients, new, strict=True)]
+            earlier += loss.detach()
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient
+        with ranks.one_of_parts(counts):
+            return self.task.loss(self.model, last) + earlier
+
+    def optimizer_zero_grad(self, *args: Any) -> None:
+        if self._parts == 1:  # else Lightning would do it between the early parts and the last
+            super().optimizer_zero_grad(*args)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return adamw(self.model, self.task.config.optimizer)
@@ -65,6 +96,12 @@ def _seed(seed: int) -> None:
     torch.default_generator.manual_seed(seed)
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(seed)
+
+
+def _sum(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one.add_(other)
 
 
 class Steps:

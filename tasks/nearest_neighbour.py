@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tasks import ranks
 from tasks.layer import LayerSection
 from tasks.schema import given, whole
 from tasks.seeds import derive
@@ -71,7 +72,8 @@ class NearestNeighbour(Task):
             yield self._drawn(AT_ONCE, split, number)
 
     def loss(self, model: Layer, batch: Batch) -> Tensor:
-        return F.mse_loss(self.outputs(model, batch), self._target(batch["points"]))
+        mean = F.mse_loss(self.outputs(model, batch), self._target(batch["points"]))
+        return ranks.weighted(mean, len(batch["points"]))
 
     def tokens_seen(self, steps: int) -> int:
         return steps * self._section.batch_rows * self._section.points

@@ -1,10 +1,13 @@
 """What one of several processes (ranks) that train a run does with its part of a batch.
 
 A process that trains alone is rank 0 of 1, and nothing here changes a bit of what it computes.
+A rank may work its rows off in parts, one after the other, so that less memory is taken at a time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -14,6 +17,8 @@ from torch import Tensor
 from sweeper.store.errors import wrong
 
 Value = TypeVar("Value")
+
+_counts: Iterator[int] | None = None  # inside `one_of_parts`, of all rows of this rank
 
 
 def rank() -> int:
@@ -54,12 +59,36 @@ def part(batch: dict[str, Tensor]) -> dict[str, Tensor]:
 def weighted(mean: Tensor, count: Tensor | int) -> Tensor:
     """A mean over `count` things of this rank's rows, scaled so that the mean of what all ranks
     have is the mean over the things of the whole batch, and so is that of its gradients."""
-    if world() == 1:
+    if world() == 1 and _counts is None:
         return mean
     own = torch.as_tensor(count, device=mean.device).double()
-    every = own.clone()
-    dist.all_reduce(every)
-    return mean * (own * world() / every).to(mean.dtype)
+    every = own.clone() if _counts is None else torch.full_like(own, next(_counts))
+    if world() > 1:
+        dist.all_reduce(every)
+    return mean * (own * world() / every.clamp(min=1)).to(mean.dtype)
+
+
+def split(batch: dict[str, Tensor], parts: int) -> list[dict[str, Tensor]]:
+    """So many parts of this rank's rows, equal within one row; fewer, as many on every rank, where
+    one has fewer rows."""
+    rows = torch.tensor(len(next(iter(batch.values()))))
+    if world() > 1:
+        dist.all_reduce(rows, dist.ReduceOp.MIN)
+    parts = min(parts, int(rows))
+    pieces = {name: tensor.tensor_split(parts) for name, tensor in batch.items()}
+    return [{name: pieces[name][place] for name in batch} for place in range(parts)]
+
+
+@contextmanager
+def one_of_parts(counts: Sequence[int]) -> Iterator[None]:
+    """Inside, means over a part of this rank's rows are `weighted` so that those of all parts sum
+    up to the mean over its rows. `counts`: over how many things, in the order of weighting."""
+    global _counts
+    _counts = iter(counts)
+    try:
+        yield
+    finally:
+        _counts = None
 
 
 def with_value_of_all(loss: Tensor) -> Tensor:

@@ -93,6 +93,9 @@ class Representation(Task):
         hidden_KNN = batch["logs"].isinf()
         return errors_KNN.masked_fill(hidden_KNN, 0).square().sum() / (~hidden_KNN).sum()
 
+    def counts(self, batch: Batch) -> tuple[int, ...]:
+        return ()  # each row is a problem that has a head of its own
+
     def tokens_seen(self, steps: int) -> int:
         return steps * self._section.problems_per_run * self._section.sequence_length
 

@@ -124,6 +124,9 @@ class QuestionAnswering(Task):
         mean = totals["nats"] / totals["windows"].clamp(min=1)
         return ranks.weighted(mean, totals["windows"])
 
+    def counts(self, batch: Batch) -> tuple[int, ...]:
+        return (int((batch["start"] != IGNORED).sum()),)
+
     def score(self, model: SpanFinder, batch: Batch) -> dict[str, Tensor]:
         return _totals(self.outputs(model, batch), batch)
 

@@ -117,6 +117,11 @@ class Task(ABC):
         """Return the scalar that is minimised: means over the batch, each `ranks.weighted`, since
         the batch may be this rank's part of a larger one."""
 
+    def counts(self, batch: Batch) -> tuple[int, ...]:
+        """Return over how many things of a batch each mean of `loss` is, in the order in which it
+        weights them; () where the rows of a batch cannot be separated."""
+        return (len(next(iter(batch.values()))),)
+
     def learning_rate(self, step: int) -> float:
         """Return the learning rate of a step (from 1)."""
         return schedule.learning_rate(self.config.optimizer, self.config.trainer.steps, step)

@@ -71,7 +71,9 @@ class Job:
         resumed, self._notices = _newest_whole_checkpoint(self._run)
         _keep_out(self._run.attempts())
         step = int(resumed.stem.removeprefix("step-")) if resumed else 0
-        self._attempt = self._run.claim({"resumed_from": step, **machine.facts()})
+        parts = self._run.micro_batches()
+        facts = {"resumed_from": step, "micro_batches": parts, **machine.facts()}
+        self._attempt = self._run.claim(facts)
         try:  # of two that claimed at the same moment the one with the lower number stays
             _keep_out([one for one in self._run.attempts() if one.number < self._attempt.number])
         except Elsewhere as elsewhere:

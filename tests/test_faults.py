@@ -20,4 +20,5 @@ def test_a_short_round_of_faults_loses_nothing():
     )  # fmt: skip
     counts = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, done.stdout + done.stderr
-    assert [(count["lost"], count["injected"] > 0) for count in counts] == [(0, True)] * 3
+    assert len(counts) >= 4, done.stderr
+    assert [(count["lost"], count["injected"] > 0) for count in counts] == [(0, True)] * len(counts)

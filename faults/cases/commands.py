@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import os
 import random
 import secrets
@@ -17,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from faults.cases.files import small_disk
+from faults.cases import files
 from faults.count import Count
 from faults.small import compare, reference
 from sweeper.results.collect import write_tables
@@ -42,6 +43,8 @@ TINY = [
 GRID = ["-m", "model.heads=1,2,3,4", "model.head_size=4", "task.sequence_length=32"]
 # A pre-training and two fine-tunings of it, twice.
 TWO_STAGES = ["-m", "experiment=table2a", "seed=0", "model.heads=2,4"]
+KILLS_PER_SWEEP = 5
+LOCKED = ("it is read-only", "a folder that you may write to")
 CHANGES_WITH_TIME = ("seconds", "tokens_per_second", "reason")
 
 
@@ -117,10 +120,11 @@ def kills(*, seed: int, count: int, arguments: Sequence[str], name: str) -> Coun
             command = _started_over(outputs, Path(folder) / "quiet" / "outputs", arguments)
             process = command.type()
             deadline = time.monotonic() + PATIENCE_S
+            most = min(count, tally.injected + KILLS_PER_SWEEP)
             while process.poll() is None and time.monotonic() < deadline:
                 time.sleep(rng.uniform(0.5, 4.0))
                 victims = command.processes()
-                if tally.injected < count and victims and (outputs / "runs").exists():
+                if tally.injected < most and victims and (outputs / "runs").exists():
                     with suppress(ProcessLookupError):
                         os.kill(rng.choice(victims), signal.SIGKILL)
                         tally.injected += 1
@@ -159,7 +163,7 @@ def stops(*, seed: int) -> Count:
         quiet = Path(folder) / "quiet" / "outputs"
         expected = undisturbed(quiet, GRID)
         science = reference(quiet)
-        for number, times in ((signal.SIGINT, 1), (signal.SIGTERM, 1), (signal.SIGTERM, 2)):
+        for number, times in itertools.product((signal.SIGINT, signal.SIGTERM), (1, 2)):
             outputs = Path(folder) / f"{number.name}{times}" / "outputs"
             command = _started_over(outputs, quiet, GRID)
             process = command.type()
@@ -180,12 +184,11 @@ def stops(*, seed: int) -> Count:
 def read_only(*, seed: int) -> Count:
     """A store that cannot be written: said in one sentence, and still readable."""
     tally = Count("read-only store", seed)
-    with small_disk("32m") as disk:
+    with files.disk_to_lock("32m") as (disk, lock):
         outputs = disk / "outputs"
         undisturbed(outputs, GRID)
         science = reference(outputs)
-        remount = ["mount", "-o", "remount,ro", str(disk)]
-        subprocess.run(remount, check=True)
+        lock()
         more = [*GRID, "seed=1"]
         line = [sys.executable, "sweep.py", *more, *TINY, f"paths.outputs={outputs}"]
         asked = [sys.executable, "-m", "sweeper", "status", "--json", "--outputs", str(outputs)]
@@ -193,7 +196,8 @@ def read_only(*, seed: int) -> Count:
         told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
         tally.injected += 2
         said = refused.stderr.strip().splitlines()
-        tally.complaints += refused.returncode != 2 or len(said) != 1 or "read-only" not in said[0]
+        tally.complaints += refused.returncode != 2 or len(said) != 1
+        tally.complaints += not any(words in refused.stderr for words in LOCKED)
         tally.complaints += told.returncode != 0 or told.stdout.count('"done"') != len(science)
         compare(tally, outputs, science)
     return tally

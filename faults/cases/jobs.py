@@ -25,6 +25,7 @@ from tasks import train
 from tasks.module import TrainingModule
 
 STEP = 10  # where a sabotaged job goes wrong
+LARGEST_FILE = 2**15  # bytes: more than its rows of metrics take, less than a checkpoint
 
 
 def hangs(source: Path, reference: dict[str, str | None], *, seed: int, count: int) -> Count:
@@ -53,6 +54,20 @@ def out_of_memory(
     for _ in range(count):
         cause, log = _sabotaged(tally, source, reference, exhaust, None)
         tally.complaints += cause != Cause.OUT_OF_HOST_MEMORY or "out_of_host_memory" not in log
+    return tally
+
+
+def file_limit(source: Path, reference: dict[str, str | None], *, seed: int, count: int) -> Count:
+    """A job that may not make a file as large as a checkpoint: what it had saved stays whole."""
+    tally = Count("checkpoint cut off by a limit on files", seed)
+
+    def limit() -> None:
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, hard))
+
+    for _ in range(count):
+        cause, log = _sabotaged(tally, source, reference, limit, None)
+        tally.complaints += cause != Cause.CRASH or "File too large" not in log
     return tally
 
 

@@ -19,12 +19,12 @@ PATIENCE_S = 300.0
 
 
 def kills(source: Path, reference: dict[str, str | None], *, seed: int, count: int) -> Count:
-    """SIGKILL of orchestrators and workers, a few random steps after each other, in sweep after
-    sweep."""
+    """SIGKILL of orchestrators and workers in sweep after sweep, each hit a few times: what is done
+    between two kills is random, and a fifth to a sixth of a sweep on average."""
     tally, rng = Count("SIGKILL of orchestrators and workers", seed), random.Random(seed)
 
     def disturb(outputs: Path, orchestrators: list[int]) -> None:
-        _let_work(outputs, rng.randint(0, 12))
+        _let_work(outputs, rng.randint(0, 80))
         time.sleep(rng.uniform(0.0, 0.05))
         if tally.injected >= count:
             return

@@ -30,7 +30,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from sweeper.plan.refused import refuse_hydra, refuse_key, refuse_tree
+from sweeper.plan.refused import refuse_hydra, refuse_key, refuse_path, refuse_tree
 from sweeper.store.errors import UserError, wrong
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
@@ -159,7 +159,10 @@ class Composer:
                     f"{argument!r} cannot be read as an override; write key=value, or "
                     "key=a,b,c for several values."
                 ) from None
-            refuse_key(override.key_or_group)
+            key = override.key_or_group
+            refuse_key(key)
+            if "/" in key or self.is_group(key):
+                refuse_path(key, argument.partition("=")[2])
             if not override.is_sweep_override():
                 refuse_tree({override.key_or_group: _plain(override.value())})
             yield override

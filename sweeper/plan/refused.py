@@ -14,6 +14,7 @@ from sweeper.store.errors import UserError, shown
 
 CALLS = re.compile(r"_(target|partial|args|recursive|convert)_|\(\)")
 SECRET = re.compile(r"(?i)(api_?key|secret|passw(or)?d|credential|authorization|(^|_)token$)")
+AWAY = re.compile(r"[/\\$~]|\.\.")  # in a name: a path, or what may become one
 RESOLVER = re.compile(r"\$\{\s*[\w.]+\s*:")
 # Of Hydra's own section a command line, or a yaml file it names, may touch these alone.
 HYDRA = ("hydra.sweeper.", "hydra.launcher.", "hydra/launcher", "hydra.mode")
@@ -45,6 +46,15 @@ def refuse_key(key: str) -> None:
         raise UserError(
             f"{shown(plain)} cannot be set: a config names no code and no files of Hydra's; "
             "leave it out."
+        )
+
+
+def refuse_path(key: str, typed: str) -> None:
+    """UserError for a choice of a yaml file that could lie anywhere but in its folder of conf/."""
+    if AWAY.search(typed) or ".." in key:
+        raise UserError(
+            f"{shown(key)}={shown(typed)}: expected the name of a file in conf/{shown(key)}; "
+            "put the file there and choose it by name."
         )
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from sweeper.plan.grid import shown
 from sweeper.plan.plan import Plan, Point
+from sweeper.store import errors
 from sweeper.store.runs import State, Status
 
 # FLOP/s of one slot where no finished run says otherwise; only ever used for a rough time.
@@ -26,7 +27,8 @@ def print_plan(
         experiment = plan.experiments[name]
         rows = list(points)
         if every_point:
-            console.print(Text(f"{name} ({plan.scale}): {experiment.title}", style="bold"))
+            title = f"{name} ({plan.scale}): {experiment.title}"
+            console.print(Text(errors.shown(title), style="bold"))
             console.print(_table(rows, plan, statuses))
     used = len(plan.points) - len(plan.runs)
     shared = f", {used} of them shared with another point" if used else ""
@@ -43,17 +45,20 @@ def print_cost(
     slots: int,
     device: str,
     rate: float | None,
-) -> None:
+) -> dict[str, float]:
     """Print what is left to train: FLOPs and an estimate of the time.
 
     Args:
         slots: runs executed at a time.
         device: "cpu" or "gpu", for the assumption where nothing was measured.
         rate: FLOP/s of one slot as measured on finished runs, or None.
+
+    Returns:
+        Seconds of training that each run which is left is thought to take.
     """
     left = [run for run in plan.runs.values() if statuses[run.id].state is not State.DONE]
     if not left:
-        return
+        return {}
     flops = sum(run.flops for run in left)
     longest = max(run.flops for run in left)
     speed = rate or ASSUMED_RATE[device]
@@ -64,6 +69,7 @@ def print_cost(
         f"To train: {len(left)} runs, {tokens:.3g} tokens, {flops:.3g} FLOPs; about "
         f"{_duration(seconds)} with {slots} at a time at {speed:.2g} FLOP/s each ({basis})."
     )
+    return {run.id: run.flops / speed for run in left}
 
 
 def _table(points: list[Point], plan: Plan, statuses: Mapping[str, Status]) -> Table:
@@ -83,16 +89,21 @@ def _table(points: list[Point], plan: Plan, statuses: Mapping[str, Status]) -> T
         first, size = same[0], plan.runs[same[0].run].size
         matched = first.matched
         table.add_row(
-            first.arm,
+            _words(first.arm),
             first.task,
-            shown(first.values) or "as configured",
+            _words(shown(first.values) or "as configured"),
             millions(size["params_total"]),
             millions(size["params_non_embedding"]),
             millions(size["flops_per_token"]),
-            f"{matched.error:+.2%} of {matched.count} of {matched.to}" if matched else "",
-            _state(same, statuses, owner),
+            _words(f"{matched.error:+.2%} of {matched.count} of {matched.to}" if matched else ""),
+            _words(_state(same, statuses, owner)),
         )
     return table
+
+
+def _words(text: str) -> Text:
+    """What a person, or a yaml file from one, has named: neither markup nor a terminal's orders."""
+    return Text(errors.shown(text, 1000))
 
 
 def _state(

@@ -43,7 +43,7 @@ from sweeper.results.table import Table, write_table
 from sweeper.results.typeset import write_printed
 from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.files import canonical
-from sweeper.store.plans import plans
+from sweeper.store.plans import newest
 from sweeper.store.runs import Run, RunStore, State
 
 _SIZES = (
@@ -78,15 +78,15 @@ def write_tables(outputs: Path, experiments: Sequence[str] | None = None) -> lis
 
 def collect(outputs: Path, experiments: Sequence[str] | None = None) -> list[Table]:
     """The tables of the experiments, from their newest plans and the records on disk."""
-    newest = {name: plan for plan in plans(outputs) for name in plan["experiments"]}
-    if not newest:
+    known = newest(outputs)
+    if not known:
         raise wrong("outputs", outputs, "a folder with a plan", "train something: python sweep.py")
     for name in experiments or ():
-        if name not in newest:
-            known = ", ".join(shown(known, 80) for known in newest)
-            raise wrong("experiment", name, f"one that was planned ({known})", "choose one of them")
+        if name not in known:
+            names = ", ".join(shown(one, 80) for one in known)
+            raise wrong("experiment", name, f"one that was planned ({names})", "choose one of them")
     runs = _Runs(RunStore(outputs))
-    return [_table(name, newest[name], runs) for name in dict.fromkeys(experiments or newest)]
+    return [_table(name, known[name], runs) for name in dict.fromkeys(experiments or known)]
 
 
 class _Runs:

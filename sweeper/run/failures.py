@@ -16,6 +16,8 @@ TRANSIENT = (Cause.INTERRUPTED, Cause.KILLED, Cause.HANG, Cause.DISK_FULL)
 # What a run's own setting brings about; it says nothing about the next run, however often it comes.
 OWN = (Cause.NAN, Cause.OUT_OF_GPU_MEMORY, Cause.OUT_OF_HOST_MEMORY)
 
+ON_OOM = ("fail", "halve")
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -25,6 +27,7 @@ class Policy:
     wait_s: float = 0.0
     equal_failures: int = 3
     fail_fast: bool = False
+    on_oom: str = "fail"
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Policy:
@@ -35,7 +38,11 @@ class Policy:
         fail_fast = options["fail_fast"]
         if not isinstance(fail_fast, bool):
             raise wrong("hydra.sweeper.fail_fast", fail_fast, "true or false", "choose one of them")
-        return cls(int(tries), wait_s, int(equal), fail_fast)
+        on_oom = options["on_oom"]
+        if on_oom not in ON_OOM:
+            expected = f"one of {', '.join(ON_OOM)}"
+            raise wrong("hydra.sweeper.on_oom", on_oom, expected, "choose one of them")
+        return cls(int(tries), wait_s, int(equal), fail_fast, on_oom)
 
     def again(self, status: Status, tries: int) -> bool:
         """Whether a run that ended like this after `tries` starts in vain is started once more.
@@ -45,6 +52,11 @@ class Policy:
         if self.fail_fast or status.cause not in TRANSIENT:
             return False
         return status.cause is Cause.DISK_FULL or tries < self.tries
+
+    def halves(self, status: Status) -> bool:
+        """Whether a run that ended like this is started again with half the rows at a time."""
+        halve = self.on_oom == "halve" and not self.fail_fast
+        return halve and status.cause is Cause.OUT_OF_GPU_MEMORY
 
     def wait(self, tries: int) -> float:
         """Seconds before the next start: doubled with each one in vain."""

@@ -12,7 +12,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from sweeper.run.schedule import Entry, Phase, Schedule, counts
+from sweeper.run.entries import Entry, Phase, counts
+from sweeper.run.schedule import Schedule
 from sweeper.store.runs import RunStore
 
 
@@ -100,7 +101,7 @@ class LiveTable:
             table.add_column(column, justify="right")
         for run, entry in schedule.entries.items():
             if entry.phase is Phase.RUNNING:
-                table.add_row(self._shown[run].label, *self._progress(run))
+                table.add_row(Text(self._shown[run].label), *self._progress(run))
         tally = counts(schedule.entries)
         words = [f"{tally[phase]} {phase}" for phase in Phase if tally[phase]]
         left = self._seconds_left(schedule)

@@ -8,51 +8,17 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from sweeper.run.backend import Backend
+from sweeper.run.entries import Entry, Job, Phase
 from sweeper.run.failures import Breaker, Policy
 from sweeper.run.watchdog import Watchdog
 from sweeper.store.liveness import send
 from sweeper.store.runs import Cause, RunStore, State, Status
 
 POLL_S = 0.5  # how often adopted runs are looked at and the display is redrawn
-
-
-@dataclass(frozen=True)
-class Job:
-    """What the schedule needs to know of a run."""
-
-    run: str
-    cost: float  # training FLOPs
-    parent: str | None = None
-
-
-class Phase(StrEnum):
-    """Where a run stands in this sweep."""
-
-    WAITING = "waiting"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-    BLOCKED = "blocked"
-
-
-@dataclass
-class Entry:
-    """A run in this sweep. `handle` is None while another sweep's process trains it."""
-
-    job: Job
-    phase: Phase = Phase.WAITING
-    slot: int | None = None
-    handle: int | None = None
-    tries: int = 0
-    """Starts since the last one that got further than those before it."""
-    furthest: int = 0
-    not_before: float = 0.0
-    reason: str = ""
 
 
 @dataclass
@@ -157,8 +123,9 @@ class Schedule:
             reason = "disk_full: there was no room even for the word"
             return replace(status, cause=Cause.DISK_FULL, reason=reason)
         if status.state is State.NEW:
-            reason = "no_result: ended before it had begun; start.log beside its record says why"
-            return replace(status, cause=Cause.NO_RESULT, reason=reason)
+            # Killed, or the disk was full a moment ago: a further start may well begin.
+            reason = "killed: ended before it had begun; start.log beside its record may say why"
+            return replace(status, cause=Cause.KILLED, reason=reason)
         return status
 
     def _settle(self, entry: Entry, status: Status) -> None:
@@ -177,12 +144,21 @@ class Schedule:
         elif self._parent_phase(entry.job.parent) is not Phase.DONE and not self.stopping:
             entry.tries = 0  # held back in vain: its parent has failed, or is tried again
             self._now(entry, Phase.WAITING, "its parent has to be done first")
+        elif not self.stopping and self.policy.halves(status):
+            self._halve(entry, status)
         elif not self.stopping and (adopted or self.policy.again(status, entry.tries)):
             self._postpone(entry, status)
             self._now(entry, Phase.WAITING, status.reason)
         else:
             self.breaker.failed(entry.job.run, status)
             self._now(entry, Phase.FAILED, status.reason)
+
+    def _halve(self, entry: Entry, status: Status) -> None:
+        """Start a run that ran out of GPU memory again, with half the rows at a time."""
+        run = self.store.run(entry.job.run)
+        parts = run.halve_micro_batches(run.attempt(status.attempt))
+        entry.tries = 0
+        self._now(entry, Phase.WAITING, f"{status.reason}; now each batch in {parts} parts")
 
     def _measure(self, entry: Entry, status: Status) -> None:
         step = (status.beat or {}).get("step", 0)
@@ -241,7 +217,8 @@ class Schedule:
         if len(running) >= self.backend.slots:  # adopted runs count too
             return None
         taken = {entry.slot for entry in running}
-        return next(slot for slot in range(self.backend.slots) if slot not in taken)
+        free = (slot for slot in range(self.backend.slots) if slot not in taken)
+        return next((slot for slot in free if self.backend.takes(slot)), None)
 
     def _in(self, phase: Phase) -> list[Entry]:
         return [entry for entry in self.entries.values() if entry.phase is phase]
@@ -252,8 +229,3 @@ class Schedule:
     def _now(self, entry: Entry, phase: Phase, reason: str) -> None:
         entry.phase, entry.reason = phase, reason
         self.changed(self, entry)
-
-
-def counts(entries: Mapping[str, Entry]) -> dict[Phase, int]:
-    """How many runs are in each phase."""
-    return {phase: sum(e.phase is phase for e in entries.values()) for phase in Phase}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
+from collections.abc import Collection
 
 ENDS = (signal.SIGTERM, signal.SIGKILL)
 
@@ -24,6 +26,13 @@ def names() -> dict[str, str]:
     return {row[0]: row[1] for row in rows or [] if row[2] in active}
 
 
+def accounted(jobs: Collection[str]) -> dict[str, str]:
+    """The states of jobs that the queue has forgotten, by id; none where there is no accounting."""
+    ids = ["--jobs", ",".join(jobs), "--allocations"]
+    rows = _rows(["sacct", *ids, "--noheader", "--parsable2", "--format=JobID,State"])
+    return {row[0]: row[1].split()[0] for row in rows or []}  # "CANCELLED by 0" is one of them
+
+
 def send(job: str, number: signal.Signals) -> None:
     """Signal the processes of a job that runs; one that waits leaves the queue if it is to end."""
     name = number.name.removeprefix("SIG")
@@ -35,7 +44,12 @@ def send(job: str, number: signal.Signals) -> None:
 
 
 def _queue(layout: str) -> list[list[str]] | None:
-    command = ["squeue", "--me", "--noheader", "--array", "--states=all", f"--format={layout}"]
+    return _rows(["squeue", "--me", "--noheader", "--array", "--states=all", f"--format={layout}"])
+
+
+def _rows(command: list[str]) -> list[list[str]] | None:
+    if shutil.which(command[0]) is None:
+        return None
     told = subprocess.run(command, capture_output=True, text=True, check=False)
     if told.returncode != 0:
         return None

@@ -2,6 +2,7 @@
 
     outputs/runs/<id>/
         run.json             the record: id, config, size, names; written once, never changed
+        micro_batches.json   in how many parts batches are worked off; only after out of GPU memory
         attempts/0001/       one try at the run; only the process that claimed it writes below
             attempt.json     number, process (host, pid, ...), resumed_from, what the caller added
             beat.json        counter and progress; replaced without fsync: a hint, never the truth

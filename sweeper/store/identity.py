@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,8 @@ NOT_IN_IDENTITY = frozenset(
         "trainer.checkpoint_every",
     }
 )
+
+_DIGEST = re.compile(r"-([0-9a-f]{12})$")
 
 
 def identity(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,6 +52,12 @@ def run_id(config: Mapping[str, Any]) -> str:
         words.append(f"h{_word(model['heads'])}" + (f"x{_word(head_size)}" if head_size else ""))
     words.append(f"s{_word(config['seed'])}")
     return "-".join([*words, digest_of(identity(config))[:12]])
+
+
+def named_by(name: str, config: Mapping[str, Any]) -> bool:
+    """Whether a name ends in this config's digest; true of one that ends in no digest at all."""
+    digest = _DIGEST.search(name)
+    return digest is None or digest[1] == digest_of(identity(config))[:12]
 
 
 def _word(value: Any) -> str:

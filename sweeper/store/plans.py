@@ -13,8 +13,15 @@ from sweeper.store.files import FORMAT, canonical, make_directory, publish_json,
 _NUMBERED = re.compile(r"\d{4,9}\.json")
 
 
+# What the same plan made again may say otherwise.
+_PASSING = ("format", "number", "estimate")
+
+
 def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
-    """Writes a plan under the next number; the newest plan's path where that says the same."""
+    """Writes a plan under the next number; the newest plan's path where that says the same.
+
+    `estimate`, seconds of training by run, is what was thought when it was first made.
+    """
     paths = _paths(outputs)
     if paths and _content(read_versioned(paths[-1]) or {}) == _content(plan):
         return paths[-1]
@@ -30,16 +37,13 @@ def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
 
 def plans(outputs: Path) -> list[dict[str, Any]]:
     """All plans, oldest first."""
-    return [plan for path in _paths(outputs) if (plan := read_versioned(path))]
+    found = (read_versioned(path, keys=("experiments",)) for path in _paths(outputs))
+    return [plan for plan in found if plan]
 
 
-def latest(outputs: Path, experiment: str) -> dict[str, Any] | None:
-    """The newest plan that has this experiment; None if there is none."""
-    for path in reversed(_paths(outputs)):
-        plan = read_versioned(path, keys=("experiments",))
-        if plan is not None and experiment in plan["experiments"]:
-            return plan
-    return None
+def newest(outputs: Path) -> dict[str, dict[str, Any]]:
+    """The newest plan of each experiment that was ever planned."""
+    return {name: plan for plan in plans(outputs) for name in plan["experiments"]}
 
 
 def _paths(outputs: Path) -> list[Path]:
@@ -50,4 +54,4 @@ def _paths(outputs: Path) -> list[Path]:
 
 
 def _content(plan: Mapping[str, Any]) -> str:
-    return canonical({key: plan[key] for key in plan if key not in ("format", "number")})
+    return canonical({key: plan[key] for key in plan if key not in _PASSING})

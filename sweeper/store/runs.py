@@ -16,10 +16,13 @@ from sweeper.store.files import (
     canonical,
     child,
     make_directory,
+    publish_json,
     publish_sealed,
+    read_object,
     read_versioned,
 )
 from sweeper.store.history import merged_rows
+from sweeper.store.identity import named_by
 from sweeper.store.liveness import Watcher
 from sweeper.store.probe import FULL, probe
 from sweeper.store.states import State, Status, ended, running
@@ -55,6 +58,9 @@ class Run:
             holds = "no run.json" if record is None else f"run {shown(record['id'])}"
             expected = f"the directory of run {self.id}, but it holds {holds}"
             raise wrong("run", self.path, expected, "plan the sweep again")
+        if not named_by(self.id, record["config"]):
+            expected = "the config that the run is named by, but another stands in its run.json"
+            raise wrong("run", self.path, expected, "move it away and plan the sweep again")
         return record
 
     def result(self) -> dict[str, Any] | None:
@@ -73,6 +79,18 @@ class Run:
         """A new attempt that belongs to this process; `info` goes into its attempt.json."""
         self.record()
         return claim_attempt(self.path / "attempts", info, self._watcher)
+
+    def micro_batches(self) -> int:
+        """The parts in which the next attempt is to work off the rows of each batch."""
+        said = read_object(self.path / "micro_batches.json", keys=("micro_batches",))
+        return int(said["micro_batches"]) if said else 1
+
+    def halve_micro_batches(self, attempt: Attempt) -> int:
+        """Have the next attempt take half the rows at a time that this one took; in how many
+        parts. Said twice of one attempt, it is the same."""
+        parts = 2 * int(attempt.info().get("micro_batches", 1))
+        publish_json(self.path / "micro_batches.json", {"micro_batches": parts})
+        return parts
 
     def publish_result(self, attempt: Attempt, result: Mapping[str, Any]) -> bool:
         """Makes the run done with this result; False if another attempt was first.
@@ -124,7 +142,7 @@ class Run:
             differing = sorted(e.name for e in entries if e.name.startswith("differs-"))
         if differing:
             reason += f"; a later attempt got other metrics: {shown(', '.join(differing))}"
-        return Status(State.DONE, reason, result["attempt"])
+        return Status(State.DONE, reason, result["attempt"], seconds=result.get("seconds"))
 
     def _unfinished(self) -> Status:
         attempts = self.attempts()

@@ -26,7 +26,7 @@ class Status:
     """The state of a run, the reason in words, its newest attempt (0: none), that one's beat and
     why it ended.
 
-    Of a done run: the attempt that finished, and no beat.
+    Of a done run: the attempt that finished, no beat, and the seconds it trained.
     """
 
     state: State
@@ -34,6 +34,7 @@ class Status:
     attempt: int
     beat: dict[str, Any] | None = None
     cause: Cause | None = None
+    seconds: float | None = None
 
 
 def running(number: int, beat: dict[str, Any] | None) -> Status:

@@ -1,6 +1,7 @@
 """A real Slurm of one node for the tests, with its daemons below one folder and its own ports.
 
-It asks for Debian's packages slurm-wlm and munge, and for root, whose daemons these are.
+It asks for Debian's packages slurm-wlm and munge, and for root, whose daemons these are. Where
+slurmdbd and mariadb-server are installed too, it keeps accounts.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ import pytest
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "scancel")
 # cred_expire: Slurm starts a requeued job no earlier than its old credential has expired.
-# No cgroups and no accounting: a container may lack the one, and nothing here asks the other.
+# No cgroups: a container may lack them.
 CONFIG = """\
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=cred_expire=5
+AuthInfo=socket={munge},cred_expire=5
 CredType=cred/munge
 MpiDefault=none
 ProctrackType=proctrack/linuxproc
@@ -48,11 +49,39 @@ StateSaveLocation={root}/state
 SlurmdSpoolDir={root}/spool
 SlurmctldLogFile={root}/slurmctld.log
 SlurmdLogFile={root}/slurmd.log
-AccountingStorageType=accounting_storage/none
+{accounting}
 JobAcctGatherType=jobacct_gather/none
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=64000 State=UNKNOWN
 PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
+
+ACCOUNTING_PROGRAMS = ("mariadbd", "mariadb", "mariadb-install-db", "slurmdbd", "sacct")
+ACCOUNTING = """\
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=localhost
+AccountingStoragePort={ports[0]}
+AccountingStoragePass={munge}"""
+DATABASE_CONFIG = """\
+AuthType=auth/munge
+AuthInfo=socket={munge}
+DbdHost=localhost
+DbdPort={ports[0]}
+SlurmUser=root
+LogFile={root}/slurmdbd.log
+PidFile={root}/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StoragePort={ports[1]}
+StorageUser=slurm
+StoragePass=x
+StorageLoc=slurm_acct_db
+"""
+GRANT = "grant all on slurm_acct_db.* to slurm@'127.0.0.1' identified by 'x'"
+
+
+def keeps_accounts() -> bool:
+    """Whether the cluster will have accounting."""
+    return all(shutil.which(name) for name in ACCOUNTING_PROGRAMS)
 
 
 @contextlib.contextmanager
@@ -71,17 +100,22 @@ def cluster(root: Path) -> Iterator[None]:
         (root / name).mkdir()
     config = root / "slurm.conf"
     host = socket.gethostname().split(".")[0]
-    config.write_text(CONFIG.format(root=root, host=host, ports=_free_ports(2), cpus=4))
     with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
-        _start_munge(root, stack, patch)
+        accounting = "AccountingStorageType=accounting_storage/none"
+        munge = _start_munge(root, stack)
         patch.setenv("SLURM_CONF", str(config))
+        if keeps_accounts():
+            accounting = _start_accounting(root, stack, munge)
+        facts = {"root": root, "host": host, "cpus": 4, "munge": munge, "accounting": accounting}
+        config.write_text(CONFIG.format(ports=_free_ports(2), **facts))
         for name in (["slurmctld", "-D", "-i"], ["slurmd", "-D"]):
             _start(name, root, stack)
         _until(lambda: "idle" in _told("sinfo", "--noheader", "--format=%T"), "an idle node", root)
         yield
 
 
-def _start_munge(root: Path, stack: contextlib.ExitStack, patch: pytest.MonkeyPatch) -> None:
+def _start_munge(root: Path, stack: contextlib.ExitStack) -> Path:
+    """Its socket."""
     key, sock = root / "munge.key", root / "munge.socket"
     key.write_bytes(os.urandom(1024))
     key.chmod(0o600)
@@ -89,9 +123,32 @@ def _start_munge(root: Path, stack: contextlib.ExitStack, patch: pytest.MonkeyPa
     options = [f"--{name}-file={path}" for name, path in files.items()]
     seed = f"--seed-file={root / 'munged.seed'}"
     _start(["munged", "--foreground", "--force", seed, f"--socket={sock}", *options], root, stack)
-    config = root / "slurm.conf"
-    config.write_text(config.read_text().replace("cred_expire", f"socket={sock},cred_expire"))
     _until(sock.exists, "munge's socket", root)
+    return sock
+
+
+def _start_accounting(root: Path, stack: contextlib.ExitStack, munge: Path) -> str:
+    """A database and Slurm's door to it; the lines of slurm.conf that lead there."""
+    facts = {"root": root, "munge": munge, "ports": _free_ports(2)}
+    data = root / "database"
+    data.mkdir()
+    # As root, like everything here: another user may not reach the folder of a test.
+    ours = ["--no-defaults", "--user=root", f"--datadir={data}"]
+    plain = "--auth-root-authentication-method=normal"
+    subprocess.run(["mariadb-install-db", *ours, plain], check=True, capture_output=True)
+    ask = ["mariadb", "--no-defaults", "-uroot", f"--socket={data / 'socket'}", "-e"]
+    where = [f"--socket={data / 'socket'}", f"--port={facts['ports'][1]}"]
+    _start(["mariadbd", *ours, *where, "--bind-address=127.0.0.1"], root, stack)
+    _until(lambda: _told(*ask, "select 1"), "a database", root)
+    for order in ("create database slurm_acct_db", GRANT):
+        subprocess.run([*ask, order], check=True, capture_output=True)
+    config = root / "slurmdbd.conf"
+    config.write_text(DATABASE_CONFIG.format(**facts))
+    config.chmod(0o600)
+    _start(["slurmdbd", "-D"], root, stack)
+    log = root / "slurmdbd.log"
+    _until(lambda: log.exists() and "slurmdbd version" in log.read_text(), "its accounts", root)
+    return ACCOUNTING.format(**facts)
 
 
 def _start(command: list[str], root: Path, stack: contextlib.ExitStack) -> None:

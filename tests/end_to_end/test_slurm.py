@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 
 import pytest
 
 from sweeper.model_process import ModelProcess
+from sweeper.run import slurm_queue
 from sweeper.run.backends.slurm import backend
-from sweeper.run.schedule import Job, Phase, Schedule
+from sweeper.run.entries import Job, Phase
+from sweeper.run.schedule import Schedule
 from sweeper.run.site import Demand, Options, Site
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
-from tests.end_to_end.slurm_cluster import cluster
+from tests.end_to_end.slurm_cluster import cluster, keeps_accounts
 from tests.end_to_end.test_sweep import numbers, sweep
 from tests.tasks.jobs import config, freeze, science
 
@@ -158,6 +161,25 @@ def test_another_sweep_takes_over_what_is_in_the_queue(tmp_path):
     subprocess.run(["scontrol", "update", "PartitionName=test", "State=UP"], check=True)
 
 
+@pytest.mark.skipif(not keeps_accounts(), reason="accounting: slurmdbd, mariadb-server missing")
+def test_how_a_job_ended_that_the_queue_has_forgotten_is_read_from_the_accounts(
+    tmp_path, monkeypatch
+):
+    run = freeze(tmp_path, LONG)
+    slurm = open_backend(tmp_path)
+    job = slurm.start(run.path, 0)
+    slurm.ended(0)
+    told = json.loads((tmp_path / "slurm" / f"{run.id}.json").read_text())
+    subprocess.run(["scancel", told["job"]], check=True)
+    while slurm_queue.accounted([told["job"]]) != {told["job"]: "CANCELLED"}:
+        time.sleep(0.2)
+    monkeypatch.setattr(slurm_queue, "states", dict)
+    while not (over := slurm.ended(0.1)):
+        pass
+    assert over == [job]
+    assert "was cancelled" in slurm.last_word(job)
+
+
 def test_what_sbatch_refuses_is_said_in_a_sentence(tmp_path):
     refused = open_backend(tmp_path, partition="nowhere")
     refused.start(freeze(tmp_path).path, 0)
@@ -165,11 +187,21 @@ def test_what_sbatch_refuses_is_said_in_a_sentence(tmp_path):
         refused.ended(0)
 
 
-def test_a_store_that_others_may_write_to_is_refused(tmp_path):
+def test_a_store_that_others_may_write_to_is_refused_before_data_is_prepared(tmp_path):
+    shared = tmp_path / "outputs"
+    shared.mkdir()
+    shared.chmod(0o777)
+    done = sweep(shared, "hydra/launcher=slurm", "trainer.accelerator=cpu")
+    assert done.returncode == 2
+    assert "chmod go-w" in done.stderr
+    assert not any((shared / name).exists() for name in ("data", "runs", "plans", "slurm"))
+
+
+def test_a_store_that_others_may_write_to_by_now_is_handed_nothing(tmp_path):
     shared = tmp_path / "outputs"
     run = freeze(shared)
-    shared.chmod(0o777)
     refused = open_backend(shared)
+    shared.chmod(0o777)
     refused.start(run.path, 0)
     with pytest.raises(UserError, match="chmod go-w"):
         refused.ended(0)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from sweeper.store.files import publish_json
 from tasks.train import INTERRUPTED
 from tests.tasks.jobs import freeze, last_word, run_job, science
 
@@ -60,6 +61,20 @@ def test_two_devices_stopped_and_continued_learn_what_one_learns(tmp_path):
         assert ours == pytest.approx(theirs, rel=1e-5)
     assert found["tokens_seen"] == expected["tokens_seen"]
     assert run.result()["device"].startswith("2 x ")
+
+
+def test_two_devices_that_work_in_parts_learn_what_one_learns(tmp_path):
+    """Seven rows: of three and of four, in two parts each; dropout 0, as for TWO."""
+    rows = {"model.dropout": 0.0, "task.batch_tokens": 7 * 31}
+    alone = freeze(tmp_path, rows, "one")
+    assert run_job(alone) == 0
+    run = freeze(tmp_path, {**TWO, **rows}, "two")
+    publish_json(run.path / "micro_batches.json", {"micro_batches": 2})
+    assert started(run).wait() == 0
+    assert run.attempts()[0].info()["micro_batches"] == 2
+    assert science(run)["metrics"] == pytest.approx(science(alone)["metrics"], rel=1e-4)
+    for ours, theirs in zip(science(run)["rows"], science(alone)["rows"], strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-4)
 
 
 def test_a_rank_that_is_killed_ends_the_run_with_a_recorded_cause(tmp_path):

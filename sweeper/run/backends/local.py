@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import queue
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -26,6 +28,7 @@ def backend(site: Site) -> LocalBackend:
     wanted = options.whole("slots", 1, example=2)
     shared = options.whole("jobs_per_device", 1, example=2)
     memory = options.number("gpu_memory", 0.1, example=20)
+    stagger = options.number("stagger", 0, example=10) or 0
     options.finish()
     for demand in site.demands:
         demand.refuse_nodes("local")
@@ -38,18 +41,24 @@ def backend(site: Site) -> LocalBackend:
     slots = _on_gpus(most, shared, memory) or _on_cores(most)
     if wanted:
         slots = slots[:wanted] if slots[0] else [{}] * wanted
-    return LocalBackend(site.process, slots, site.logger)
+    return LocalBackend(site.process, slots, site.logger, stagger)
 
 
 class LocalBackend(Backend):
     """Forks each job from the warm server, into the environment of its slot."""
 
     def __init__(
-        self, process: ModelProcess, environments: Sequence[Mapping[str, str]], logger: str
+        self,
+        process: ModelProcess,
+        environments: Sequence[Mapping[str, str]],
+        logger: str,
+        stagger_s: float,
     ) -> None:
         self._process = process
         self._environments = environments
         self._logger = logger
+        self._stagger_s = stagger_s
+        self._started: dict[int, float] = {}  # by slot, when its last run was started
         self._warm = False
 
     @property
@@ -60,7 +69,14 @@ class LocalBackend(Backend):
     def device(self) -> str:
         return "gpu" if self._environments[0] else "cpu"
 
+    def takes(self, slot: int) -> bool:
+        """On a GPU that runs share they start apart: what a start takes for a while is the most."""
+        own = self._environments[slot]
+        here = [at for other, at in self._started.items() if self._environments[other] == own]
+        return not own or time.monotonic() - max(here, default=-math.inf) >= self._stagger_s
+
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
+        self._started[slot] = time.monotonic()
         if not self._warm:  # what jobs import is imported once, so that each starts in a moment
             self._process.ask([{"op": "warm", "logger": self._logger}])
             self._warm = True

@@ -3,7 +3,8 @@
 Everything is in the queue soon after the sweep began, and goes on without it. The same command
 again takes over what is queued: outputs/slurm/<run>.json says which job a run was handed in as.
 Slurm, not the sweep, starts a preempted job again; one that reaches its time limit saves and asks
-for that itself (see slurm_job.py). Only the job queue is asked, so no accounting is needed.
+for that itself (see slurm_job.py). The queue is asked; accounting, where there is one, only for
+jobs that the queue has forgotten.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ def backend(site: Site) -> SlurmBackend:
     if not shutil.which("sbatch"):
         expected = "a machine from which Slurm jobs can be submitted, but there is no sbatch"
         raise wrong("hydra/launcher", "slurm", expected, "log in to one")
+    if site.outputs.exists():
+        _refuse_shared(site.outputs)  # asked again before each job is handed in
     return SlurmBackend(site, settings)
 
 
@@ -153,6 +156,8 @@ class SlurmBackend(Backend):
         states = slurm_queue.states()
         if states is None:  # the controller does not answer; the jobs go on all the same
             return []
+        forgotten = [job.id for job in self._jobs.values() if job.id and job.id not in states]
+        states |= slurm_queue.accounted(forgotten) if forgotten else {}
         over = []
         for number, job in self._jobs.items():
             job.state = states.get(job.id, "GONE")
@@ -232,10 +237,14 @@ class SlurmBackend(Backend):
         make_directory(self._folder)
         self._folder.chmod(0o700)
         for folder in (self._outputs, self._folder):
-            status = folder.stat()
-            if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-                expected = "a folder that only you may write to, since Slurm jobs run code from it"
-                raise wrong("outputs", folder, expected, f"say `chmod go-w {folder}`")
+            _refuse_shared(folder)
+
+
+def _refuse_shared(folder: Path) -> None:
+    status = folder.stat()
+    if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        expected = "a folder that only you may write to, since Slurm jobs run code from it"
+        raise wrong("outputs", folder, expected, f"say `chmod go-w {folder}`")
 
 
 def _further(parent: str | None) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -60,6 +61,25 @@ def test_gpus_are_shared_as_often_as_asked_or_as_memory_lets(gpus):
     assert on(GPU, gpu_memory=10).slots == 12
     assert on(GPU, gpu_memory=10, jobs_per_device=3).slots == 9
     assert on(CPU).device == "cpu"
+
+
+def test_runs_that_share_a_gpu_start_apart(gpus, monkeypatch):
+    gpus(81_920, 81_920)
+    now = 100.0
+    monkeypatch.setattr(local.time, "monotonic", lambda: now)
+    shared = on(GPU, jobs_per_device=2, stagger=7)
+    monkeypatch.setattr(shared, "_process", Mock(fork=Mock(return_value=(1, 1))))
+    shared.start(Path("run"), 0)
+    assert [shared.takes(slot) for slot in range(4)] == [False, True, False, True]
+    now += 7
+    assert all(shared.takes(slot) for slot in range(4))
+
+
+def test_runs_on_cores_start_at_once(monkeypatch):
+    cores = on(CPU, slots=2, stagger=7)
+    monkeypatch.setattr(cores, "_process", Mock(fork=Mock(return_value=(1, 1))))
+    cores.start(Path("run"), 0)
+    assert cores.takes(1)
 
 
 def test_a_run_on_several_gpus_has_them_to_itself(gpus):

@@ -8,7 +8,7 @@ from sweeper.run.failures import LONGEST_WAIT_S, OWN, TRANSIENT, Breaker, Policy
 from sweeper.store.errors import UserError
 from sweeper.store.runs import Cause, State, Status
 
-OPTIONS = {"tries": 3, "wait_s": 5, "equal_failures": 3, "fail_fast": False}
+OPTIONS = {"tries": 3, "wait_s": 5, "equal_failures": 3, "fail_fast": False, "on_oom": "fail"}
 
 
 def failed(cause, reason="x"):
@@ -69,7 +69,14 @@ def test_zero_never_stops():
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("tries", 0), ("tries", "many"), ("wait_s", -1), ("equal_failures", True), ("fail_fast", 1)],
+    [
+        ("tries", 0),
+        ("tries", "many"),
+        ("wait_s", -1),
+        ("equal_failures", True),
+        ("fail_fast", 1),
+        ("on_oom", "shrink"),
+    ],
 )
 def test_a_wrong_value_is_one_sentence(key, value):
     with pytest.raises(UserError, match=f"hydra.sweeper.{key}="):

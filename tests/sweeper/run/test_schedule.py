@@ -8,8 +8,9 @@ from collections import deque
 
 import pytest
 
+from sweeper.run.entries import Job, Phase, counts
 from sweeper.run.failures import Breaker, Policy
-from sweeper.run.schedule import Job, Phase, Schedule, counts
+from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.watchdog import DUMP, Watchdog
 from sweeper.store.runs import RunStore
@@ -21,7 +22,7 @@ class FakeBackend:
     queues = False
 
     def __init__(self, store, story, slots=2):
-        self.words = {}
+        self.words, self.held = {}, {}
         self.store, self.story, self.slots = store, story, slots
         self.started, self.running, self.signals, self.busiest = [], deque(), [], 0
 
@@ -43,6 +44,9 @@ class FakeBackend:
         act(self.store.run(run.name), what.pop(0) if len(what) > 1 else what[0])
         return [handle]
 
+    def takes(self, slot):
+        return slot not in self.held or not self.held.pop(slot)
+
     def signal(self, job, number):
         self.signals.append((job, number))
 
@@ -53,7 +57,7 @@ class FakeBackend:
 def act(run, what):
     if what == "dropped":
         return
-    attempt = run.claim({})
+    attempt = run.claim({"micro_batches": run.micro_batches()})
     if what == "done":
         run.publish_result(attempt, {"metrics": {"test/loss": 1.0}, "steps": 1})
     attempt.finish(what, what)
@@ -76,7 +80,7 @@ def tell(store):
 
 
 def job(name, cost=1.0, parent=None):
-    return Job(f"lm1b-s0-{name:0>12}", cost, parent and f"lm1b-s0-{parent:0>12}")
+    return Job(f"lm1b-s0-{name}", cost, parent and f"lm1b-s0-{parent}")
 
 
 def phases(schedule):
@@ -88,6 +92,14 @@ def test_longest_first_and_never_more_than_the_slots(tell):
     assert schedule.execute()
     assert [name[-1] for name in backend.started] == ["d", "b", "c", "a"]
     assert backend.busiest == 2
+
+
+def test_a_slot_that_takes_nothing_yet_is_asked_again(tell):
+    schedule, backend = tell([job("a", 2), job("b", 1)], {})
+    backend.held = {0: True, 1: True}
+    assert schedule.execute()
+    assert len(backend.started) == 2
+    assert backend.held == {}
 
 
 def test_one_failing_run_never_stops_the_others(tell):
@@ -103,6 +115,27 @@ def test_one_failing_run_never_stops_the_others(tell):
     }
     assert "nan" in schedule.entries[jobs[1].run].reason
     assert len(backend.started) == 5
+
+
+def test_a_run_out_of_gpu_memory_is_started_again_with_half_the_rows_at_a_time(tell):
+    jobs = [job("a"), job("b")]
+    words = ["out_of_gpu_memory", "out_of_gpu_memory", "done"]
+    schedule, _ = tell(jobs, {jobs[0].run: words, jobs[1].run: ["out_of_host_memory"]})
+    schedule.policy = Policy(on_oom="halve", tries=1)
+    said = []
+    schedule.changed = lambda _, entry: entry and said.append(entry.reason)
+    assert not schedule.execute()
+    assert phases(schedule) == {"a": Phase.DONE, "b": Phase.FAILED}
+    tried = [one.info()["micro_batches"] for one in schedule.store.run(jobs[0].run).attempts()]
+    assert tried == [1, 2, 4]
+    assert any("each batch in 4 parts" in reason for reason in said)
+
+
+def test_a_run_out_of_gpu_memory_has_failed_where_nothing_else_was_asked_for(tell):
+    jobs = [job("a")]
+    schedule, backend = tell(jobs, {jobs[0].run: ["out_of_gpu_memory"]})
+    assert not schedule.execute()
+    assert len(backend.started) == 1
 
 
 def test_a_run_that_was_cut_off_is_started_again_and_not_for_ever(tell):
@@ -201,6 +234,16 @@ def test_a_queue_is_given_children_while_their_parent_is_under_way(tell, store):
     assert schedule.execute()
     assert queue.started == [jobs[0].run, jobs[1].run]
     assert queue.after == {jobs[0].run: None, jobs[1].run: 1}
+
+
+def test_a_job_that_ended_before_it_had_begun_is_started_again_and_not_for_ever(tell):
+    """Killed before its claim, or met by a disk that was full until a moment ago."""
+    jobs = [job("a"), job("b")]
+    schedule, backend = tell(jobs, {jobs[0].run: ["dropped", "done"], jobs[1].run: ["dropped"]})
+    assert not schedule.execute()
+    assert phases(schedule) == {"a": Phase.DONE, "b": Phase.FAILED}
+    assert backend.started.count(jobs[1].run) == 3
+    assert "start.log" in schedule.entries[jobs[1].run].reason
 
 
 def test_what_a_queue_dropped_is_blocked_by_its_parent_or_handed_in_again(tell, store):

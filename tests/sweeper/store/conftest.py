@@ -14,7 +14,7 @@ import pytest
 import sweeper
 from sweeper.store.runs import Run, RunStore
 
-RUN_ID = "lm1b-d256-h8x32-s0-3f9a1c22b7d0"
+RUN_ID = "lm1b-d256-h8x32-s0"
 
 
 @pytest.fixture

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from sweeper.store.errors import UserError
-from sweeper.store.runs import Run, State
+from sweeper.store.files import FORMAT, publish_sealed
+from sweeper.store.identity import run_id
+from sweeper.store.runs import Run, RunStore, State
 
 RESULT = {"metrics": {"test/loss": 3.25}, "steps": 1000, "weights_sha256": "0" * 64}
 
@@ -32,6 +34,21 @@ def test_a_result_with_another_metric_is_no_result_and_is_told(run: Run) -> None
     edited(run.path / "result.json", metrics={"test/loss": 0.5})
     assert run.status().state is State.FAILED
     assert "changed after it was written" in run.status().reason
+
+
+def test_a_record_whose_seal_was_made_anew_is_not_the_run_of_its_name(tmp_path: Path) -> None:
+    config = {"task": {"name": "lm1b"}, "seed": 3, "logger": {"name": "none"}}
+    run = RunStore(tmp_path).freeze({"id": run_id(config), "config": config})
+    path = run.path / "run.json"
+    for changed, refused in (({"seed": 5}, True), ({"logger": {"name": "wandb"}}, False)):
+        path.unlink()
+        record = {"format": FORMAT, "id": run.id, "config": {**config, **changed}}
+        assert publish_sealed(path, record)
+        if refused:
+            with pytest.raises(UserError, match="the config that the run is named by"):
+                Run.open(run.path)
+        else:  # where metrics are mirrored to names no run
+            assert Run.open(run.path).record()["config"] == record["config"]
 
 
 @pytest.mark.parametrize("name", ["run.json", "result.json"])

@@ -10,7 +10,7 @@ import pytest
 
 from sweeper.store.errors import UserError
 from sweeper.store.files import read_json
-from sweeper.store.plans import latest, plans, write_plan
+from sweeper.store.plans import newest, plans, write_plan
 
 RACE = """
 import os, sys
@@ -45,14 +45,18 @@ def test_the_same_plan_again_is_the_same_file(tmp_path: Path) -> None:
 
 
 def test_the_latest_plan_of_an_experiment_is_found(tmp_path: Path) -> None:
-    assert latest(tmp_path, "fig1") is None
+    assert newest(tmp_path) == {}
     write_plan(tmp_path, plan("fig1", scale="demo"))
     write_plan(tmp_path, plan("fig1", "fig3", scale="gpu"))
     write_plan(tmp_path, plan("fig2", scale="paper"))
-    found = latest(tmp_path, "fig1")
-    assert found is not None
-    assert found["scale"] == "gpu"
-    assert latest(tmp_path, "fig4") is None
+    scales = {name: found["scale"] for name, found in newest(tmp_path).items()}
+    assert scales == {"fig1": "gpu", "fig3": "gpu", "fig2": "paper"}
+
+
+def test_an_estimate_that_changed_makes_no_new_plan(tmp_path: Path) -> None:
+    first = write_plan(tmp_path, plan("fig1", estimate={"a": 3.0}))
+    assert write_plan(tmp_path, plan("fig1", estimate={})) == first
+    assert plans(tmp_path)[0]["estimate"] == {"a": 3.0}
 
 
 def test_plans_written_at_once_never_overwrite_each_other(
@@ -96,4 +100,4 @@ def test_what_is_no_plan_is_left_alone(tmp_path: Path) -> None:
 def test_a_damaged_plan_is_named(tmp_path: Path, content: str) -> None:
     write_plan(tmp_path, plan("fig1")).write_text(content)
     with pytest.raises(UserError, match=r"plans/0001\.json cannot be read"):
-        latest(tmp_path, "fig1")
+        newest(tmp_path)

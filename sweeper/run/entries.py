@@ -1,0 +1,46 @@
+"""The runs of a sweep as a schedule keeps them: what each costs, and where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the schedule needs to know of a run."""
+
+    run: str
+    cost: float  # training FLOPs
+    parent: str | None = None
+
+
+class Phase(StrEnum):
+    """Where a run stands in this sweep."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+
+
+@dataclass
+class Entry:
+    """A run in this sweep. `handle` is None while another sweep's process trains it."""
+
+    job: Job
+    phase: Phase = Phase.WAITING
+    slot: int | None = None
+    handle: int | None = None
+    tries: int = 0
+    """Starts since the last one that got further than those before it."""
+    furthest: int = 0
+    not_before: float = 0.0
+    reason: str = ""
+
+
+def counts(entries: Mapping[str, Entry]) -> dict[Phase, int]:
+    """How many runs are in each phase."""
+    return {phase: sum(e.phase is phase for e in entries.values()) for phase in Phase}

@@ -1,0 +1,37 @@
+"""The plan as a person reads it: names are shown as they are, and give a terminal no orders."""
+
+from __future__ import annotations
+
+import io
+import shutil
+
+from rich.console import Console
+
+from sweeper.plan.compose import CONF
+from sweeper.plan.show import print_plan
+from sweeper.store.runs import RunStore
+
+EXPERIMENT = """# @package _global_
+experiment:
+  title: "clears \\e[2J and [/b]"
+  metric: test/loss
+  arms:
+    "[/red]\\e[2J\\u202e":
+      label: hostile
+      grid: {model.heads: [1, 2]}
+"""
+
+
+def test_what_an_experiment_is_called_is_neither_markup_nor_an_order(plan, tmp_path):
+    conf = tmp_path / "conf"
+    shutil.copytree(CONF, conf)
+    (conf / "experiment" / "evil.yaml").write_text(EXPERIMENT)
+    made = plan("experiment=evil", conf=conf)
+    store = RunStore(tmp_path)
+    statuses = {run: store.run(run).status() for run in made.runs}
+    console = Console(file=io.StringIO(), width=250)
+    print_plan(console, made, statuses)
+    text = console.file.getvalue()
+    assert "[/red]\\x1b[2J\\u202e" in text
+    assert "and [/b]" in text
+    assert not set("\x1b\u202e") & set(text)

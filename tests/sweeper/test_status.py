@@ -1,0 +1,101 @@
+"""`python -m sweeper status`: what a person is told of runs in every state."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from sweeper.__main__ import main
+from sweeper.status import Line, lines, print_status
+from sweeper.store.errors import UserError
+from sweeper.store.plans import write_plan
+from sweeper.store.runs import RunStore
+
+NAMES = ("done", "running", "failed", "child", "grandchild", "waits", "new")
+PARENTS = {"child": "failed", "grandchild": "child", "waits": "running"}
+BEAT = {"step": 25, "steps": 100, "loss": 3.25, "tokens_per_second": 50.0}
+
+
+@pytest.fixture
+def outputs(tmp_path: Path) -> Path:
+    store = RunStore(tmp_path)
+    runs = {name: store.freeze({"id": name, "config": {"of": name}}) for name in NAMES}
+    attempt = runs["done"].claim({})
+    runs["done"].publish_result(attempt, {"metrics": {}, "steps": 100, "seconds": 90.0})
+    attempt.finish("done")
+    runs["running"].claim({}).beat(**BEAT)
+    failed = runs["failed"].claim({})
+    failed.beat(**BEAT)
+    failed.finish("nan", "the loss is nan")
+    points = [{"experiment": "fig1", "run": name} for name in (*NAMES, "done")]
+    sizes = {name: {"size": {"tokens": 2000}, "parent": PARENTS.get(name)} for name in NAMES}
+    estimate = dict.fromkeys(NAMES, 60.0)
+    plan = {"experiments": {"fig1": {}}, "points": points, "runs": sizes, "estimate": estimate}
+    write_plan(tmp_path, plan)
+    return tmp_path
+
+
+def told(outputs: Path) -> dict[str, Line]:
+    found = list(lines(outputs))
+    assert len(found) == len(NAMES)  # each run once, however many points use it
+    return {line.run: line for line in found}
+
+
+def printed(outputs: Path, *, every: bool) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    print_status(console, list(lines(outputs)), every=every)
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def test_a_run_is_blocked_by_name_by_a_parent_that_failed_and_waits_for_one_that_runs(outputs):
+    found = told(outputs)
+    states = {name: line.state for name, line in found.items()}
+    assert states == {
+        "done": "done", "running": "running", "failed": "failed", "child": "blocked",
+        "grandchild": "blocked", "waits": "new", "new": "new",
+    }  # fmt: skip
+    assert found["child"].reason.startswith("its parent failed failed: nan: the loss is nan")
+    assert found["grandchild"].reason.startswith("its parent child blocked: its parent failed")
+    assert found["waits"].reason == "its parent running has to be done first"
+    assert found["new"].reason == "no attempt yet"
+
+
+def test_time_left_is_what_is_left_of_the_tokens_at_the_newest_speed(outputs):
+    found = told(outputs)
+    assert found["running"].left_s == 2000 * 0.75 / 50
+    assert all(line.left_s is None for name, line in found.items() if name != "running")
+
+
+def test_the_table_tells_progress_and_reasons_and_how_good_the_estimate_was(outputs):
+    text = printed(outputs, every=False)
+    [running] = [line for line in text.splitlines() if line.startswith("running")]
+    assert running.split()[1:8] == ["running", "25", "/", "100", "3.250", "50", "30.0"]
+    assert "nan: the loss is nan" in text
+    assert "no attempt yet" not in text
+    assert "1 done runs trained 1:30 where the plan estimated 1:00 (+50%)" in text
+    assert "no attempt yet" in printed(outputs, every=True)
+
+
+def test_as_data_it_says_the_same(outputs, capsys):
+    assert main(["status", "--json", "--outputs", str(outputs)]) == 0
+    found = {line["run"]: line for line in json.loads(capsys.readouterr().out)}
+    assert found["running"]["left_s"] == 30.0
+    assert found["running"]["loss"] == 3.25
+    assert (found["done"]["seconds"], found["done"]["estimated_seconds"]) == (90.0, 60.0)
+    assert found["child"]["state"] == "blocked"
+
+
+def test_an_experiment_nobody_planned_is_said(outputs):
+    with pytest.raises(UserError, match=r"experiment=fig9: expected one that was planned .*fig1"):
+        list(lines(outputs, ["fig9"]))
+
+
+def test_the_name_of_an_experiment_is_neither_markup_nor_an_order():
+    found = [Line("[/b]\x1b[2J", "run", "new", "no attempt yet")]
+    console = Console(file=io.StringIO(), width=200)
+    print_status(console, found, every=True)
+    assert "[/b]\\x1b[2J" in console.file.getvalue()  # type: ignore[attr-defined]
