@@ -71,12 +71,12 @@ def test_comparisons_together_are_bonferronis() -> None:
 
 def test_paired_difference_is_the_paired_t_test() -> None:
     a, b = {0: 43.1, 2: 42.0, 3: 44.1, 7: 40.0}, {3: 42.0, 0: 42.2, 2: 41.7, 11: 0.0}
-    found = paired(a, b)
+    found = paired((a, b))
     expected = scipy.stats.ttest_rel([43.1, 42.0, 44.1], [42.2, 41.7, 42.0])
     assert found is not None
     assert (found.low, found.high) == pytest.approx(tuple(expected.confidence_interval(0.95)))
-    assert paired({0: 1.0}, {1: 1.0}) is None
-    alone = paired({0: 3.0}, {0: 1.0})
+    assert paired(({0: 1.0}, {1: 1.0})) is None
+    alone = paired(({0: 3.0}, {0: 1.0}))
     assert alone is not None
     assert (alone.value, alone.low) == (2.0, None)
 
