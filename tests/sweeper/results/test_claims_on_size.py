@@ -181,3 +181,15 @@ def test_one_length_says_nothing_of_longer_ones(tmp_path: Path) -> None:
     found = judged(sweep, LONGER, tmp_path)
     assert found.verdict == Answer.UNDECIDED
     assert "two sequence lengths" in found.sentence
+
+
+def test_without_a_standard_arm_the_rival_is_the_one_that_is_matched(tmp_path: Path) -> None:
+    sweep = Sweep(labels={"keys": "keys", "values": "values"})
+    for size in (3, 5):
+        values = {"model.head_size": size}
+        sweep.add("keys", values, Model(64, 3, size), repeated(41.0, size))
+        match = {"to": f"keys head_size={size}", "count": "params_total", "error": 0.0}
+        sweep.add("values", values, Model(64, 2, size), repeated(43.0, -size), match)
+    found = judged(sweep, WINS, tmp_path)
+    assert found.verdict == Answer.SUPPORTED
+    assert "than with values" in found.sentence
