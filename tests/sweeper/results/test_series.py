@@ -57,3 +57,20 @@ def test_labels_move_apart_no_more_than_they_must(wanted: list[float], placed: l
 
 def test_too_many_labels_have_no_place() -> None:
     assert apart([50.0] * 12, 10.0, 0.0, 100.0) is None
+
+
+def test_keys_that_move_together_are_one_curve(tmp_path: Path) -> None:
+    sweep = by_hand({"model.layers": [1]})
+    sweep.points.clear()
+    for d, heads in ((32, 2), (48, 3), (64, 4)):
+        values = {"model.embedding_size": d, "model.heads": heads}
+        sweep.add("grid", values, Model(d, heads, 16), {0: 43.0 - heads})
+    [one] = curves.series_of(sweep.table(tmp_path), "params_total")
+    assert [point.at("model.heads") for point in one.points] == [2, 3, 4]
+    assert one.key == ()
+
+
+def test_a_key_with_one_value_still_tells_what_a_curve_is(tmp_path: Path) -> None:
+    table = by_hand({"model.heads": [2, 3], "model.head_size": [7]}).table(tmp_path)
+    [one] = curves.series_of(table, "model.heads")
+    assert one.key == (("model.head_size", 7),)
