@@ -83,7 +83,8 @@ def numerical_rank(logits_BHTT: Tensor) -> Tensor:
     """Return rank_BH, of the logits less the mean of each query."""
     centred_BHTT = logits_BHTT - logits_BHTT.mean(-1, keepdim=True)
     values_BHT = torch.linalg.svdvals(centred_BHTT)
-    return (values_BHT > TOLERANCE * values_BHT[..., :1]).sum(-1).float()
+    rank_BH: Tensor = (values_BHT > TOLERANCE * values_BHT[..., :1]).sum(-1).float()
+    return rank_BH
 
 
 def _entropy(logits_BHTT: Tensor, seen_BHTT: Tensor) -> Tensor:
@@ -92,4 +93,5 @@ def _entropy(logits_BHTT: Tensor, seen_BHTT: Tensor) -> Tensor:
     entropy_BHT = torch.special.entr(weights_BHTT).sum(-1)
     choice_BHT = seen_BHTT.sum(-1) > 1
     kept = torch.where(choice_BHT, entropy_BHT, 0.0).sum((0, 2))
-    return kept / choice_BHT.sum((0, 2)).clamp_min(1)
+    entropy_H: Tensor = kept / choice_BHT.sum((0, 2)).clamp_min(1)
+    return entropy_H

@@ -18,7 +18,7 @@ HeadSize = int | Sequence[Sizes]
 
 def sizes_by_layer(head_size: HeadSize, layers: int) -> list[Sizes]:
     """Return the sizes of each layer; ValueError where a list has another number of entries."""
-    sizes = [head_size] * layers if isinstance(head_size, int) else list(head_size)
+    sizes: list[Sizes] = list([head_size] * layers if isinstance(head_size, int) else head_size)
     if len(sizes) != layers:
         raise ValueError(f"{len(sizes)} head sizes for {layers} layers")
     return sizes

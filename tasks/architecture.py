@@ -29,14 +29,13 @@ def _head_size(value: Any) -> Any:
     def is_size(entry: Any) -> bool:
         return type(entry) is int and 1 <= entry <= _LARGEST_HEAD
 
-    def is_layer(entry: Any) -> bool:
-        return is_size(entry) or (isinstance(entry, list) and all(map(is_size, entry)) and entry)
+    def is_list(entry: Any, of: Callable[[Any], bool]) -> bool:
+        return isinstance(entry, list) and len(entry) > 0 and all(map(of, entry))
 
-    if (
-        value is None
-        or is_size(value)
-        or (isinstance(value, list) and value and all(map(is_layer, value)))
-    ):
+    def is_layer(entry: Any) -> bool:
+        return is_size(entry) or is_list(entry, of=is_size)
+
+    if value is None or is_size(value) or is_list(value, of=is_layer):
         return value
     raise ValueError("not a head size")
 

@@ -144,8 +144,7 @@ def paired(
 
     The spread of the differences is pooled over the pairs. None if no pair shares a seed.
     """
-    differences = [[a[seed] - b[seed] for seed in sorted(a.keys() & b.keys())] for a, b in pairs]
-    groups = [values for values in differences if values]
+    groups = [values for a, b in pairs if (values := seed_by_seed(a, b))]
     if not groups:
         return None
     value = mean([mean(values) for values in groups])
@@ -155,6 +154,11 @@ def paired(
     error = spread.sd * math.sqrt(math.fsum(1 / len(values) for values in groups)) / len(groups)
     reach = _t_quantile(level, spread.df) * error
     return Difference(value, value - reach, value + reach)
+
+
+def seed_by_seed(a: Mapping[int, float], b: Mapping[int, float]) -> list[float]:
+    """`a - b` of each seed that both have, in their order."""
+    return [a[seed] - b[seed] for seed in sorted(a.keys() & b.keys())]
 
 
 def bootstrap(

@@ -9,7 +9,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from sweeper.results.points import Point, points
-from sweeper.results.statistics import Difference, paired
+from sweeper.results.statistics import (
+    Difference,
+    Estimate,
+    Spread,
+    interval,
+    mean,
+    paired,
+    pooled,
+    seed_by_seed,
+)
 from sweeper.results.table import Table
 from sweeper.results.verdict import Answer, Evidence, Verdict, as_data, compared, decided
 
@@ -32,7 +41,8 @@ def check(table: Table, *, standard: str = "standard") -> Verdict:
         sentence = f"No point of {rival} is matched to another, or another to it."
         return evidence.verdict(CLAIM, Answer.UNDECIDED, sentence, {})
     advantage = found.times(sign)
-    each = [_entry(own, other, sign) for own, other in pairs]
+    spread = pooled(seed_by_seed(other.values, own.values) for own, other in pairs)
+    each = [_entry(own, other, spread, sign) for own, other in pairs]
     better = sum(entry["advantage"]["value"] > 0 for entry in each)
     sentence = (
         f"Seed by seed over {len(pairs)} pairs of equal size, {evidence.words} is on average "
@@ -57,10 +67,11 @@ def _pairs(every: Sequence[Point], rival: str) -> list[tuple[Point, Point]]:
     return found
 
 
-def _entry(own: Point, other: Point, sign: int) -> dict[str, Any]:
-    difference = paired((other.values, own.values))
-    assert difference is not None  # _pairs asks for common seeds
-    advantage: Difference = difference.times(sign)
+def _entry(own: Point, other: Point, spread: Spread | None, sign: int) -> dict[str, Any]:
+    """One pair, its interval from the spread of all pairs."""
+    values = seed_by_seed(other.values, own.values)
+    known = Estimate(mean(values), len(values), spread)
+    advantage = Difference(known.mean, *(interval(known) or (None, None))).times(sign)
     return {
         "rival": own.name,
         "other": other.name,

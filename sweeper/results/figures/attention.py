@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from operator import methodcaller
+from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
@@ -19,7 +20,7 @@ from sweeper.results.table import Table
 METRICS = ("test/attention_rank", "test/attention_entropy")
 HEADS, SIZE = "model.heads", "model.head_size"
 _PANEL_PT, _ROOM = 170.0, (190.0, 130.0)
-_BOUND = {"color": FAINT_INK, "linewidth": 0.7, "linestyle": (0, (4, 3))}
+_BOUND: dict[str, Any] = {"color": FAINT_INK, "linewidth": 0.7, "linestyle": (0, (4, 3))}
 
 
 def draw(table: Table) -> Figure:

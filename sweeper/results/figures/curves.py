@@ -118,7 +118,8 @@ def _looks(series: Sequence[Series]) -> list[Look]:
     found: list[Look] = []
     for one in series:
         index = len([look for look in found if look.colour in colours[one.arm]])
-        found.append(Look(colours[one.arm][index], marker=MARKERS[index % len(MARKERS)]))
+        marker = MARKERS[index % len(MARKERS)]
+        found.append(Look(colours[one.arm][index], marker=marker, line=len(one.points) > 1))
     return found
 
 

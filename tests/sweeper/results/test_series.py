@@ -9,6 +9,8 @@ import pytest
 from sweeper.results.figures import curves, fig1
 from sweeper.results.figures.series import apart, marks
 from sweeper.results.figures.style import plain
+from sweeper.results.points import points
+from sweeper.results.table import read_table, write_table
 from tests.sweeper.results.grids import by_hand, figure1
 from tests.sweeper.results.synthetic import Model, paper
 
@@ -74,3 +76,13 @@ def test_a_key_with_one_value_still_tells_what_a_curve_is(tmp_path: Path) -> Non
     table = by_hand({"model.heads": [2, 3], "model.head_size": [7]}).table(tmp_path)
     [one] = curves.series_of(table, "model.heads")
     assert one.key == (("model.head_size", 7),)
+
+
+def test_a_point_that_varies_nothing_has_no_words(tmp_path: Path) -> None:
+    sweep = by_hand({"model.layers": [1]})
+    sweep.points.clear()
+    sweep.add("grid", {}, Model(64, 2, 16), {0: 43.0, 1: 44.0})
+    path = write_table(tmp_path, sweep.table(tmp_path))
+    [one] = points(read_table(path), sweep.metric)
+    assert one.name == ""
+    assert one.values == {0: 43.0, 1: 44.0}
