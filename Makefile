@@ -10,7 +10,7 @@ READY := $(VENV)/.headroom-installed
 CODE := sweep.py sweeper models tasks hydra_plugins tests faults benchmarks
 
 DEMO := theorem1,fig1,fig2,table1,table2a,table2b,table3
-BEYOND := fig3,fig4,heads_vs_rank,equal_width,value_size,sequence_length,attention_rank,collaborative
+BEYOND := fig3,fig4,heads_vs_rank,equal_width,value_size,sequence_length,attention_rank,head_sizes,collaborative
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo paper figures test faults lint style types imports format check lock clean
