@@ -3,22 +3,30 @@
 PYTHON ?= python3
 VENV ?= .venv
 TORCH ?= -r requirements/torch.txt
+SCALE ?= demo
 
 BIN := $(VENV)/bin
 READY := $(VENV)/.headroom-installed
 CODE := sweep.py sweeper models tasks hydra_plugins tests faults benchmarks
 
+DEMO := theorem1,fig1,fig2,table1,table2a,table2b,table3
+BEYOND := fig3,fig4,heads_vs_rank,equal_width,value_size,sequence_length,attention_rank,head_sizes,collaborative
+
 .DEFAULT_GOAL := help
-.PHONY: help install demo figures test faults bench lint style types imports format check lock clean
+.PHONY: help install demo paper figures test faults bench lint style types imports format check lock clean
 
 help: ## Show this list
-	@echo "usage: make TARGET [PYTHON=python3] [VENV=.venv] [TORCH=torch==VERSION]"; echo
+	@echo "usage: make TARGET [PYTHON=python3] [VENV=.venv] [TORCH=torch==VERSION] [SCALE=demo]"; echo
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-10s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(READY) ## Make the environment (VENV) and install the locked versions into it
 
 demo: $(READY) ## Measure Theorem 1, train Figures 1 and 2 and Tables 1 to 3 at demo scale (minutes, CPU only)
-	$(BIN)/python sweep.py -m experiment=theorem1,fig1,fig2,table1,table2a,table2b,table3
+	$(BIN)/python sweep.py -m experiment=$(DEMO)
+
+paper: $(READY) ## Train and draw every figure and table and what goes beyond the paper, then the report (SCALE=demo)
+	$(BIN)/python sweep.py -m experiment=$(DEMO),$(BEYOND) scale=$(SCALE)
+	$(BIN)/python -m sweeper report
 
 figures: $(READY) ## Collect and draw every planned experiment again from what its runs left
 	$(BIN)/python -m sweeper collect

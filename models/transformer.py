@@ -17,6 +17,7 @@ from models.block import Block
 from models.cross_entropy import IGNORED, linear_cross_entropy
 from models.embedding import TokenEmbedding, TypedEmbedding
 from models.feed_forward import FeedForward
+from models.head_sizes import HeadSize, attention_layers
 from models.initialisation import truncated_normal_
 from models.mask import attention_mask
 
@@ -40,7 +41,7 @@ class Decoder(nn.Module):
         layers: int,
         embedding_size: int,
         heads: int,
-        head_size: int,
+        head_size: HeadSize,
         feedforward_size: int,
         activation: str = "relu",
         dropout: float = 0.0,
@@ -54,7 +55,7 @@ class Decoder(nn.Module):
         self.blocks = nn.ModuleList(
             Block(
                 embedding_size,
-                attention(embedding_size, heads, head_size, bias=False, dropout=dropout),
+                layer,
                 FeedForward(
                     embedding_size, feedforward_size, activation=activation, dropout=dropout
                 ),
@@ -62,7 +63,9 @@ class Decoder(nn.Module):
                 epsilon=epsilon,
                 dropout=dropout,
             )
-            for _ in range(layers)
+            for layer in attention_layers(
+                attention, layers, embedding_size, heads, head_size, bias=False, dropout=dropout
+            )
         )
         self.final_norm = nn.LayerNorm(embedding_size, eps=epsilon)
         self.softmax = None if tie_embeddings else TokenEmbedding(vocabulary_size, embedding_size)
@@ -112,7 +115,7 @@ class Encoder(nn.Module):
         layers: int,
         embedding_size: int,
         heads: int,
-        head_size: int,
+        head_size: HeadSize,
         feedforward_size: int,
         activation: str = "gelu",
         dropout: float = 0.0,
@@ -133,14 +136,16 @@ class Encoder(nn.Module):
         self.blocks = nn.ModuleList(
             Block(
                 embedding_size,
-                attention(embedding_size, heads, head_size, bias=True, dropout=dropout),
+                layer,
                 # Unlike tensor2tensor, BERT drops no activations.
                 FeedForward(embedding_size, feedforward_size, activation=activation, dropout=0.0),
                 norm="post",
                 epsilon=epsilon,
                 dropout=dropout,
             )
-            for _ in range(layers)
+            for layer in attention_layers(
+                attention, layers, embedding_size, heads, head_size, bias=True, dropout=dropout
+            )
         )
         self.apply(truncated_normal_)
 

@@ -9,15 +9,35 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import create_model
+from pydantic import PlainValidator, create_model
 from torch import nn
 
 from models import attention
+from models.head_sizes import HeadSize, distinct_sizes
 from sweeper.store.errors import wrong
 from tasks.schema import Problem, Section, given, spelled, whole
 
+_LARGEST_HEAD = 65_536
+
 # What every variant takes (`models.attention.variant`); the rest are a variant's own options.
 _COMMON = ("bias", "dropout")
+
+
+def _head_size(value: Any) -> Any:
+    """`value` if it is a head size as `models.head_sizes` describes it, or null."""
+
+    def is_size(entry: Any) -> bool:
+        return type(entry) is int and 1 <= entry <= _LARGEST_HEAD
+
+    def is_list(entry: Any, of: Callable[[Any], bool]) -> bool:
+        return isinstance(entry, list) and len(entry) > 0 and all(map(of, entry))
+
+    def is_layer(entry: Any) -> bool:
+        return is_size(entry) or is_list(entry, of=is_size)
+
+    if value is None or is_size(value) or is_list(value, of=is_layer):
+        return value
+    raise ValueError("not a head size")
 
 
 class AttentionSection(Section):
@@ -41,12 +61,12 @@ class Architecture(Section, ABC):
     embedding_size: Annotated[int, whole(1, 65_536, 256)]
     heads: Annotated[int, whole(1, 65_536, 8)]
     head_size: Annotated[
-        int | None,
+        HeadSize | None,
+        PlainValidator(_head_size),
         given(
-            "a whole number from 1 to 65536, or null for embedding_size / heads",
+            f"a whole number from 1 to {_LARGEST_HEAD}, or null for embedding_size / heads, or a "
+            "list with an entry for each layer: a number, or a list of one for each head",
             32,
-            ge=1,
-            le=65_536,
         ),
     ]
     attention: AttentionSection
@@ -65,11 +85,19 @@ class Architecture(Section, ABC):
         return _with_attention(cls, group.get("name"))
 
     @property
-    def resolved_head_size(self) -> int:
-        """The size of one head (the paper's d_p)."""
+    def resolved_head_size(self) -> HeadSize:
+        """The size of a head (the paper's d_p), or those of all heads where they differ."""
         return self.head_size or self.embedding_size // self.heads
 
+    @property
+    def one_head_size(self) -> int | None:
+        """The size of every head; None where they differ."""
+        first, *others = distinct_sizes(self.resolved_head_size)
+        return None if others else first
+
     def problems(self, path: str) -> Iterator[Problem]:
+        if isinstance(self.head_size, list):
+            yield from self._problems_of_list(f"{path}.head_size", self.head_size)
         if self.head_size is None and self.embedding_size % self.heads:
             size = f"{path}.embedding_size={self.embedding_size}"
             near = max(h for h in range(1, self.heads + 1) if self.embedding_size % h == 0)
@@ -79,6 +107,18 @@ class Architecture(Section, ABC):
                 f"a divisor of {size} (or {path}.head_size set)",
                 f"give it as {path}.heads={near}, or set {path}.head_size",
             )
+
+    def _problems_of_list(self, key: str, sizes: list[Any]) -> Iterator[Problem]:
+        layers = getattr(self, "layers", None)
+        if layers is None:
+            yield Problem(key, sizes, "a whole number, or null", f"give it as {key}=32")
+        elif len(sizes) != layers:
+            expected = f"an entry for each of model.layers={layers}"
+            yield Problem(key, sizes, expected, f"give it as {key}={(sizes * layers)[:layers]}")
+        elif wrong_layers := [s for s in sizes if isinstance(s, list) and len(s) != self.heads]:
+            expected = f"one size for each of model.heads={self.heads} in a layer's list"
+            whole_layer = (wrong_layers[0] * self.heads)[: self.heads]
+            yield Problem(key, sizes, expected, f"write such a list as {whole_layer}")
 
     @abstractmethod
     def build(self, *inputs: Any, **options: Any) -> nn.Module:

@@ -41,7 +41,8 @@ class Curves:
 
     def counts(self, run: RunConfig) -> Counts:
         """What `build(run)` returns, or would."""
-        if not isinstance(run.model, TransformerSection):
+        head_size = run.model.one_head_size
+        if not isinstance(run.model, TransformerSection) or head_size is None:
             return self._build(run)
         model = run.model.model_dump()
         rest = {key: value for key, value in model.items() if key not in NODES}
@@ -50,7 +51,7 @@ class Curves:
         place = (
             run.model.embedding_size,
             run.model.heads,
-            run.model.resolved_head_size,
+            head_size,
             run.model.feedforward_size,
         )
         if place not in kind.built and len(kind.built) >= BUILT_FIRST:

@@ -13,6 +13,4 @@ class LayerSection(Architecture):
     def build(self) -> nn.Module:
         """Return the layer; it has no biases and no dropout, since theorems have none."""
         build = self.attention.builder()
-        return build(
-            self.embedding_size, self.heads, self.resolved_head_size, bias=False, dropout=0.0
-        )
+        return build(self.embedding_size, self.heads, self.one_head_size, bias=False, dropout=0.0)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from models.attention_map import HeadMeasures, head_measures
 from models.cross_entropy import IGNORED
 from models.transformer import Decoder
 from tasks import ranks
@@ -25,6 +26,9 @@ from tasks.text.tokenizer import SMALLEST_BPE
 
 if TYPE_CHECKING:
     from tasks.config import RunConfig
+    from tasks.evaluation import Evaluator
+
+MEASURED_ROWS = 4  # of the test split, for the rank and entropy of heads: they hardly vary
 
 
 class LanguageModelSection(TextSection):
@@ -57,6 +61,7 @@ class LanguageModel(Task):
         self.section = config.task
         self._text = config.data.model_dump()
         self.splits: dict[str, PackedRows] = {}
+        self._layers: list[dict[str, list[float]]] = []
 
     @property
     def rows_per_batch(self) -> int:
@@ -114,6 +119,36 @@ class LanguageModel(Task):
     def score(self, model: Decoder, batch: Batch) -> dict[str, Tensor]:
         nats, count = model.loss(_hidden(model, batch), batch["targets"])
         return {"nats": nats, "tokens": count}
+
+    def evaluate(self, model: nn.Module, split: str, evaluator: Evaluator) -> dict[str, float]:
+        found = super().evaluate(model, split, evaluator)
+        # A model that diverged has no logits to speak of; its loss says so.
+        if split == "test" and all(map(math.isfinite, found.values())):
+            found |= self._attention(model, evaluator)
+        return found
+
+    def files(self) -> dict[str, Any]:
+        return {"attention.json": {"layers": self._layers}} if self._layers else {}
+
+    def _attention(self, model: nn.Module, evaluator: Evaluator) -> dict[str, float]:
+        """The mean over all heads of what they do on a few rows; per head it goes to a file."""
+        rows = np.arange(min(MEASURED_ROWS, len(self.splits["test"])))
+
+        def measured(model: nn.Module, batch: Batch) -> list[HeadMeasures]:
+            return head_measures(lambda: self.outputs(cast(Decoder, model), batch))
+
+        [layers] = evaluator.run(model, [self._take("test", rows)], measured)
+        self._layers = [
+            {"rank": layer.rank_H.tolist(), "entropy": layer.entropy_H.tolist()} for layer in layers
+        ]
+        ranks_H, entropies_H = (
+            torch.cat([getattr(layer, name) for layer in layers])
+            for name in ("rank_H", "entropy_H")
+        )
+        return {
+            "test/attention_rank": float(ranks_H.mean()),
+            "test/attention_entropy": float(entropies_H.mean()),
+        }
 
     def metrics(self, split: str, totals: Mapping[str, float]) -> dict[str, float]:
         nats, tokens = totals["nats"], totals["tokens"]

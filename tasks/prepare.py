@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import filelock
 
 from sweeper.store.errors import UserError
 from sweeper.store.files import make_directory
 from sweeper.store.runs import Run
-from tasks import registry
-from tasks.config import RunConfig, parse
-from tasks.task import Task
+from tasks.command import directory
+
+if TYPE_CHECKING:
+    from tasks.config import RunConfig
+    from tasks.task import Task
 
 
 def task_of(config: RunConfig) -> Task:
     """Return the task that a config names."""
+    from tasks import registry  # as below: nothing heavy is imported before it is needed
+    from tasks.task import Task
+
     task: Task = registry.find("task.name", config.task.name, Task)(config)
     return task
 
@@ -32,6 +38,8 @@ def prepare(task: Task, outputs: Path) -> Path:
 
 def main(argument: str) -> int:
     """Prepare the data of the run in a directory; the exit code is 1 if it cannot be."""
+    from tasks.config import parse
+
     try:
         run = Run.open(Path(argument))
         prepare(task_of(parse(run.record()["config"])), run.outputs)
@@ -42,4 +50,4 @@ def main(argument: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]) if len(sys.argv) == 2 else "usage: python -m tasks.prepare RUN")
+    sys.exit(main(directory("tasks.prepare", __doc__)))

@@ -18,8 +18,6 @@ from typing import Any
 from sweeper.store.errors import UserError, wrong
 from sweeper.store.identity import run_id
 from sweeper.store.runs import Run, RunStore
-from tasks.config import parse
-from tasks.size import size
 
 USAGE = "usage: python -m tasks.reparametrize RUN shared_size=N [trainer.steps=N] [key=value ...]"
 SHORT = {"shared_size": "model.attention.shared_size"}
@@ -31,6 +29,9 @@ def reparametrized(parent: Run, changes: Mapping[str, Any]) -> Run:
     Raises:
         UserError: the parent is not done, or no run can have this config.
     """
+    from tasks.config import parse  # not before --help is answered
+    from tasks.size import size
+
     if parent.result() is None:
         raise wrong("run", parent.path, "a finished run", "train it first")
     record = parent.record()
@@ -49,6 +50,9 @@ def reparametrized(parent: Run, changes: Mapping[str, Any]) -> Run:
 
 def main(arguments: Sequence[str]) -> int:
     """Make the run, do its job, print what both measure; the exit code is the job's."""
+    if arguments[:1] in (["-h"], ["--help"]):
+        print(f"{USAGE}\n\n{__doc__}")
+        return 0
     if not arguments:
         print(USAGE, file=sys.stderr)
         return 2

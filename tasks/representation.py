@@ -64,9 +64,8 @@ class Representation(Task):
             expected = f"at least task.sequence_length={section.sequence_length}, as in Theorem 1"
             remedy = f"give it as model.embedding_size={section.sequence_length}"
             raise wrong("model.embedding_size", model.embedding_size, expected, remedy)
-        return ContextHeads(
-            section.problems_per_run, model.embedding_size, model.resolved_head_size
-        )
+        assert model.one_head_size is not None  # a layer has no other layers' heads
+        return ContextHeads(section.problems_per_run, model.embedding_size, model.one_head_size)
 
     def example(self) -> Batch:
         problems, length = self._section.problems_per_run, self._section.sequence_length

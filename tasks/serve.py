@@ -42,7 +42,7 @@ from tasks.size import counts, size  # noqa: E402
 
 TARGETS = {"train": "tasks.train", "prepare": "tasks.prepare"}
 # What a job imports before its first step: by the server once, instead of by every job.
-WARM = ("tasks.train", "torch._dynamo", "omegaconf", "wandb")
+WARM = ("tasks.training", "torch._dynamo", "omegaconf", "wandb")
 
 Request = Mapping[str, Any]
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 
+from models.head_sizes import total_width
 from models.measure import forward_flops, parameter_counts
 from tasks import registry
+from tasks.architecture import TransformerSection
 from tasks.config import RunConfig, parse
 from tasks.task import Task
 
@@ -17,6 +19,8 @@ def size(
     config: Mapping[str, Any], counted: Callable[[RunConfig], dict[str, int]] | None = None
 ) -> dict[str, int]:
     """Return parameter counts, training FLOPs per position, positions trained on, head size, width.
+
+    The head size is left out where heads differ.
 
     A training step computes the matrix products of a forward pass three times: once forward, once
     for the gradients of what goes in and once for those of the weights. Attention counts in full.
@@ -31,13 +35,22 @@ def size(
     run = parse(config)
     found = dict((counted or counts)(run))
     flops, positions = found.pop("forward_flops"), found.pop("positions")
-    head_size = run.model.resolved_head_size
     return {
         **found,
         "flops_per_token": 3 * flops // positions,
         "tokens": _task(run).tokens_seen(run.trainer.steps),
-        "head_size": head_size,
-        "width": run.model.heads * head_size,
+        **_heads(run),
+    }
+
+
+def _heads(run: RunConfig) -> dict[str, int]:
+    """`head_size` where all heads have one, and the `width` of a layer, or the layers' mean."""
+    model = run.model
+    if (head_size := model.one_head_size) is not None:
+        return {"head_size": head_size, "width": model.heads * head_size}
+    assert isinstance(model, TransformerSection)
+    return {
+        "width": total_width(model.resolved_head_size, model.heads, model.layers) // model.layers
     }
 
 

@@ -180,8 +180,10 @@ def _scores(rows: list[dict[str, Tensor]]) -> Iterator[Scores]:
 def main(arguments: list[str]) -> int:
     """Print the official evaluator's JSON for `score PREDICTIONS DATASET`; 1 if that cannot be."""
     if len(arguments) != 3 or arguments[0] != "score":
-        print("usage: python -m tasks.squad score PREDICTIONS DATASET", file=sys.stderr)
-        return 2
+        asked = arguments[-1:] in (["-h"], ["--help"])
+        usage = "usage: python -m tasks.squad score PREDICTIONS DATASET"
+        print(usage, file=sys.stdout if asked else sys.stderr)
+        return 0 if asked else 2
     try:
         print(json.dumps(score_files(Path(arguments[1]), Path(arguments[2]))))
     except UserError as error:

@@ -91,6 +91,14 @@ def test_asking_the_command_what_it_does_stays_light(flag: str) -> None:
     assert not loaded & (HEAVY | DRAWING | CLUSTERS)
 
 
+@pytest.mark.parametrize("module", ["tasks.train", "tasks.prepare", "tasks.reparametrize"])
+def test_asking_a_job_what_it_does_stays_light(module: str) -> None:
+    run = f"runpy.run_module({module!r}, run_name='__main__')"
+    loaded = loaded_after(f"import runpy; sys.argv = ['', '--help']; {run}")
+    assert "sweeper" in loaded or "argparse" in loaded, "the module was not run"
+    assert not loaded & (HEAVY | DRAWING | CLUSTERS | {"pydantic", "numpy"})
+
+
 def test_hydra_loads_its_plugins_at_every_start_so_they_are_cheap() -> None:
     loaded = loaded_by(modules_of("hydra_plugins.headroom"))
     assert not loaded & (HEAVY | DRAWING | CLUSTERS | {"pydantic", "numpy"})

@@ -21,7 +21,7 @@ from faults.small import compare, freeze
 from sweeper.run.failures import Policy
 from sweeper.run.watchdog import Watchdog
 from sweeper.store.runs import Cause, RunStore
-from tasks import train
+from tasks import training
 from tasks.module import TrainingModule
 
 STEP = 10  # where a sabotaged job goes wrong
@@ -96,7 +96,7 @@ def _sabotaged(
     first attempt said, and its log."""
 
     def sabotage(started: int) -> None:
-        train.BEAT_SECONDS = 0.2  # type: ignore[attr-defined]
+        training.BEAT_SECONDS = 0.2  # type: ignore[attr-defined]
         if started == 0:
             _at_step(STEP, action)
 

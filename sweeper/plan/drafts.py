@@ -218,7 +218,8 @@ def _same(match: Match, config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _answered(config: Mapping[str, Any], size: Size) -> dict[str, Any]:
     """The config with the head size that `null` stands for: the same model is the same run."""
-    return {**config, "model": {**config["model"], "head_size": size["head_size"]}}
+    model = config["model"]
+    return {**config, "model": {**model, "head_size": size.get("head_size", model["head_size"])}}
 
 
 def _unmatched(

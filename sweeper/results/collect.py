@@ -7,7 +7,8 @@ or not; a run that several arms use has a row in each. Columns, in this order:
     task                         what the run learns, where the plan or its record says so
     seed                         of initial weights, data order and dropout
     model.*                      the model as it was built, under its config keys; model.head_size
-                                 is the size even where the config leaves it to the other keys
+                                 is the size even where the config leaves it to the other keys, and
+                                 the list of sizes where heads differ
     other config keys            that the plan varies, for example task.sequence_length
     params_total, params_embedding, params_non_embedding, params_attention
                                  numbers of trainable parameters; of a fine-tuned model those of
@@ -15,12 +16,15 @@ or not; a run that several arms use has a row in each. Columns, in this order:
     params_attention_saved       of a model that starts from another on the same task, the share of
                                  that one's attention parameters that it does without
     flops_per_token              training FLOPs per position, 3 x those of the forward pass
-    width                        heads x head_size: keys, and values, one layer has per position
+    width                        heads x head_size: keys one layer has per position (the mean over
+                                 layers where heads differ); values too, unless they have a size of
+                                 their own
     matched_to                   what the point was given the size of, in words; empty if of nothing
     match_count                  the column in which it was matched
     match_error                  achieved / target - 1 in that column
     steps, tokens_seen           optimizer steps, and positions trained on
-    <split>/<metric>             what was measured; losses are in nats per subword
+    <split>/<metric>             what was measured; losses are in nats per subword, attention_rank
+                                 and attention_entropy (nats) are means over heads
     seconds, tokens_per_second   wall time of training
     device                       the machine in words
     code                         the version of the program that trained the run, where it says so

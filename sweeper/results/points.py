@@ -61,7 +61,7 @@ def points(table: Table, metric: str, arms: Collection[str] | None = None) -> li
     """The points of `arms` (all if None), in the order of the plan."""
     found: dict[tuple[str, str], Point] = {}
     for row in rows_of(table, metric):
-        key = (str(row["arm"]), str(row["point"]))
+        key = (str(row["arm"]), str(row["point"] or ""))  # one that varies nothing has no words
         if arms is not None and key[0] not in arms:
             continue
         point = found.setdefault(key, Point(*key, table.settings.get(key[1], {})))

@@ -27,6 +27,10 @@ LABELS = {
     "test/accuracy": "accuracy (%)",
     "test/context_error": "error of the context",
     "test/relative_error": "relative squared error",
+    "test/attention_rank": "rank of a head's logits",
+    "test/attention_entropy": "entropy of attention (nats)",
+    "task.sequence_length": "sequence length",
+    "model.attention.value_size": "value size",
 }
 
 # By the last part of a metric's name: -1 if lower is better, 1 if higher is.

@@ -50,6 +50,13 @@ class Difference:
     low: float | None
     high: float | None
 
+    def times(self, factor: float) -> Difference:
+        """The difference in other units, or with the other sign."""
+        if self.low is None or self.high is None:
+            return Difference(factor * self.value, None, None)
+        low, high = sorted((factor * self.low, factor * self.high))
+        return Difference(factor * self.value, low, high)
+
 
 def mean(values: Sequence[float]) -> float:
     """The arithmetic mean; ValueError of nothing."""
@@ -104,32 +111,54 @@ def interval(given: Estimate, level: float = LEVEL) -> tuple[float, float] | Non
 def difference(
     a: Estimate, b: Estimate, *, comparisons: int = 1, level: float = LEVEL
 ) -> Difference:
-    """`a - b` of independent means.
+    """`a - b` of independent means; see `contrast`."""
+    return contrast([(1, a), (-1, b)], comparisons=comparisons, level=level)
 
-    The interval uses the smaller of the two degrees of freedom, which never makes it too narrow,
-    and holds for `comparisons` such differences together (Bonferroni): whoever picks the largest
-    of several differences has to ask all of them for more.
+
+def contrast(
+    terms: Sequence[tuple[float, Estimate]], *, comparisons: int = 1, level: float = LEVEL
+) -> Difference:
+    """The sum of weight * mean over `terms` (weight, estimate) of independent means.
+
+    The interval uses the smallest of their degrees of freedom, which never makes it too narrow,
+    and holds for `comparisons` such sums together (Bonferroni): whoever picks the largest of
+    several differences has to ask all of them for more.
     """
-    value = a.mean - b.mean
-    if a.spread is None or b.spread is None:
+    value = math.fsum(weight * known.mean for weight, known in terms)
+    spreads = [known.spread for _, known in terms if known.spread is not None]
+    if len(spreads) < len(terms):
         return Difference(value, None, None)
-    error = math.sqrt(a.spread.sd**2 / a.n + b.spread.sd**2 / b.n)
-    df = min(a.spread.df, b.spread.df)
-    reach = _t_quantile(1 - (1 - level) / comparisons, df) * error
+    errors = (
+        (weight * spread.sd) ** 2 / known.n
+        for (weight, known), spread in zip(terms, spreads, strict=True)
+    )
+    df = min(spread.df for spread in spreads)
+    reach = _t_quantile(1 - (1 - level) / comparisons, df) * math.sqrt(math.fsum(errors))
     return Difference(value, value - reach, value + reach)
 
 
 def paired(
-    a: Mapping[int, float], b: Mapping[int, float], level: float = LEVEL
+    *pairs: tuple[Mapping[int, float], Mapping[int, float]], level: float = LEVEL
 ) -> Difference | None:
-    """`a - b` seed by seed, over the seeds both have; None if they share none."""
-    differences = [a[seed] - b[seed] for seed in sorted(a.keys() & b.keys())]
-    if not differences:
+    """`a - b` seed by seed over the seeds both have, and the mean of that over the pairs (a, b).
+
+    The spread of the differences is pooled over the pairs. None if no pair shares a seed.
+    """
+    groups = [values for a, b in pairs if (values := seed_by_seed(a, b))]
+    if not groups:
         return None
-    own = sd(differences)
-    known = None if own is None else Spread(own, len(differences) - 1)
-    ends = interval(Estimate(mean(differences), len(differences), known), level)
-    return Difference(mean(differences), *(ends or (None, None)))
+    value = mean([mean(values) for values in groups])
+    spread = pooled(groups)
+    if spread is None:
+        return Difference(value, None, None)
+    error = spread.sd * math.sqrt(math.fsum(1 / len(values) for values in groups)) / len(groups)
+    reach = _t_quantile(level, spread.df) * error
+    return Difference(value, value - reach, value + reach)
+
+
+def seed_by_seed(a: Mapping[int, float], b: Mapping[int, float]) -> list[float]:
+    """`a - b` of each seed that both have, in their order."""
+    return [a[seed] - b[seed] for seed in sorted(a.keys() & b.keys())]
 
 
 def bootstrap(

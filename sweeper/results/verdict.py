@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from sweeper.results.points import Point, missing, points, seed_spread
 from sweeper.results.quantities import direction, label
-from sweeper.results.statistics import Difference, difference
+from sweeper.results.statistics import Difference, contrast
 from sweeper.results.table import Table
 
 
@@ -49,7 +49,7 @@ class Evidence:
         self._arms = arms
         self.metric = table.metric
         self.words = label(table.metric).partition(" (")[0]
-        self._direction = direction(table.metric)
+        self.direction = direction(table.metric)
         # The spread rests on the whole experiment: the more settings, the better it is known.
         everything = points(table, table.metric)
         self._spread = seed_spread(everything)
@@ -65,15 +65,16 @@ class Evidence:
 
     def best(self, among: Collection[Point]) -> Point:
         """The point with the best mean; of equal ones the first."""
-        return max(among, key=lambda point: self._direction * self.mean(point))
+        return max(among, key=lambda point: self.direction * self.mean(point))
 
     def advantage(self, of: Point, over: Point, comparisons: int = 1) -> Difference:
         """How much better `of` is than `over`, in units of the metric; below 0 if it is worse."""
-        a, b = of.estimate(self._spread), over.estimate(self._spread)
-        found = difference(a, b, comparisons=comparisons)
-        if self._direction > 0 or found.low is None or found.high is None:
-            return replace(found, value=self._direction * found.value)
-        return Difference(-found.value, -found.high, -found.low)
+        return self.contrast([(1, of), (-1, over)], comparisons)
+
+    def contrast(self, terms: Sequence[tuple[float, Point]], comparisons: int = 1) -> Difference:
+        """The sum of weight * mean over `terms`, with the sign turned where lower is better."""
+        known = [(weight, point.estimate(self._spread)) for weight, point in terms]
+        return contrast(known, comparisons=comparisons).times(self.direction)
 
     def gap(self) -> str | None:
         """Why nothing can be concluded yet, as a sentence; None if everything is there."""
@@ -120,9 +121,7 @@ def compared(found: Difference) -> str:
     """An advantage in words: `better by 1.31 [0.92, 1.70]`, or `worse by ...`."""
     if found.value >= 0:
         return f"better by {in_words(found)}"
-    low = None if found.high is None else -found.high
-    high = None if found.low is None else -found.low
-    return f"worse by {in_words(Difference(-found.value, low, high))}"
+    return f"worse by {in_words(found.times(-1))}"
 
 
 def as_data(found: Difference) -> dict[str, float | None]:

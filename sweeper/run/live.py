@@ -82,7 +82,9 @@ class LiveTable:
             told = "" if value is None else f"  {shown.metric} {value:.4g}"
             seconds = self._spent.get(entry.job.run)
             took = "" if seconds is None else f"  {clock(seconds)}"
-            line = Text(f"{place} done     {shown.label}{told}{took}", style="green")
+            # On a terminal the table says what is left.
+            left = "" if self._live else self._left(schedule)
+            line = Text(f"{place} done     {shown.label}{told}{took}{left}", style="green")
         elif entry.phase in (Phase.FAILED, Phase.BLOCKED):
             word, style = ("stopped", "yellow") if schedule.stopping else (entry.phase, "red")
             line = Text(f"{place} {word:8} {shown.label}  {entry.reason}", style=style)
@@ -104,11 +106,8 @@ class LiveTable:
                 table.add_row(Text(self._shown[run].label), *self._progress(run))
         tally = counts(schedule.entries)
         words = [f"{tally[phase]} {phase}" for phase in Phase if tally[phase]]
-        left = self._seconds_left(schedule)
-        words.append(
-            f"{clock(time.monotonic() - self._started)} so far"
-            + ("" if left is None else f", about {clock(left)} left")
-        )
+        so_far = clock(time.monotonic() - self._started)
+        words.append(f"{so_far} so far{self._left(schedule)}")
         return Group(table, Text(" · ".join(words), style="bold"))
 
     def _progress(self, run: str) -> tuple[str, str, str, str]:
@@ -124,6 +123,10 @@ class LiveTable:
             f"{speed:,.0f}" if isinstance(speed, int | float) else "-",
             left,
         )
+
+    def _left(self, schedule: Schedule) -> str:
+        left = self._seconds_left(schedule)
+        return "" if left is None else f", about {clock(left)} left"
 
     def _seconds_left(self, schedule: Schedule) -> float | None:
         """Work left over the speed of the runs that are done, shared by the slots."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -78,6 +80,26 @@ def test_a_grid_becomes_runs_a_table_and_a_figure(undisturbed):
         assert (outputs / "figures" / f"grid-heads.{kind}").stat().st_size > 1000
     assert "grid-heads.csv" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_log_says_how_much_time_is_left(undisturbed):
+    _, done = undisturbed
+    finished = [line for line in done.stdout.splitlines() if re.match(r"\[\d/4\] done ", line)]
+    assert len(finished) == 4
+    assert all(re.search(r", about [\d:.]+( s)? left$", line.strip()) for line in finished)
+
+
+def test_tables_and_figures_thrown_away_come_back_to_the_byte(undisturbed):
+    outputs, _ = undisturbed
+    folders = [outputs / "tables", outputs / "figures"]
+    before = {path: path.read_bytes() for folder in folders for path in folder.iterdir()}
+    assert {path.suffix for path in before} == {".csv", ".json", ".pdf", ".png", ".svg"}
+    for folder in folders:
+        shutil.rmtree(folder)
+    for verb in ("collect", "draw"):
+        again = [sys.executable, "-m", "sweeper", verb, "--outputs", outputs]
+        subprocess.run(again, cwd=ROOT, capture_output=True, check=True)
+    assert {p: p.read_bytes() for folder in folders for p in folder.iterdir()} == before
 
 
 def test_the_same_command_again_trains_nothing(undisturbed):

@@ -31,6 +31,21 @@ SENTENCES: dict[str, tuple[Changes, str]] = {
         "model.heads=5: expected a divisor of model.embedding_size=17 (or model.head_size set); "
         "give it as model.heads=1, or set model.head_size.",
     ),
+    "no head size": (
+        {"model.head_size": [5, "x"]},
+        "model.head_size=[5, 'x']: expected a whole number from 1 to 65536, or null",
+    ),
+    "head size of nothing": ({"model.head_size": []}, "model.head_size=[]: expected a whole"),
+    "head sizes of three layers": (
+        {"model.head_size": [5, 7, 5]},
+        "model.head_size=[5, 7, 5]: expected an entry for each of model.layers=2; "
+        "give it as model.head_size=[5, 7].",
+    ),
+    "head sizes of two heads": (
+        {"model.head_size": [5, [7, 11]]},
+        "expected one size for each of model.heads=3 in a layer's list; "
+        "write such a list as [7, 11, 7].",
+    ),
     "unknown": ({"model.headsize": 4}, "write model.head_size."),
     "unknown group": ({"modle": {}}, "write model."),
     "unlike anything": ({"model.zzz": 4}, "leave it out."),
@@ -96,6 +111,8 @@ def test_one_sentence_names_the_key_the_value_and_the_remedy(name: str) -> None:
         {"optimizer.schedule": "linear"},
         {"trainer.validate_every": 0, "trainer.checkpoint_every": 0},
         {"model.head_size": None, "model.heads": 17},
+        {"model.head_size": [5, 7]},
+        {"model.head_size": [[2, 3, 5], 7]},
         {"data.digest": "sha256:0"},
     ],
     ids=lambda changes: ", ".join(changes) or "as it is",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.store.files import publish_json
-from tasks.train import INTERRUPTED
+from tasks.training import INTERRUPTED
 from tests.tasks.jobs import freeze, last_word, run_job, science
 
 ROOT = Path(__file__).resolve().parents[2]

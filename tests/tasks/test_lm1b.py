@@ -116,3 +116,29 @@ def test_what_is_counted_for_flops_is_the_whole_forward_pass(prepared: Path) -> 
     assert task.outputs(model, example).shape == (1, 31, 307)
     assert task.positions(example) == 31
     assert example.keys() == task.batch(1).keys()
+
+
+def test_what_each_head_does_is_measured_on_the_test_split_alone(prepared: Path) -> None:
+    task = opened(prepared)
+    torch.manual_seed(5)
+    model = task.build()
+    assert "validation/attention_rank" not in task.evaluate(model, "validation", CPU)
+    assert task.files() == {}
+    metrics = task.evaluate(model, "test", CPU)
+    [layers] = task.files()["attention.json"].values()
+    heads, head_size = task.config.model.heads, task.config.model.one_head_size
+    for name in ("rank", "entropy"):
+        values = [value for layer in layers for value in layer[name]]
+        assert len(values) == 2 * heads
+        assert metrics[f"test/attention_{name}"] == pytest.approx(sum(values) / len(values))
+    assert 1 < metrics["test/attention_rank"] <= head_size
+
+
+def test_a_model_that_diverged_has_a_loss_that_says_so_and_nothing_else(prepared: Path) -> None:
+    task = opened(prepared)
+    model = task.build()
+    torch.nn.init.constant_(model.final_norm.weight, math.nan)
+    metrics = task.evaluate(model, "test", CPU)
+    assert math.isnan(metrics["test/loss"])
+    assert "test/attention_rank" not in metrics
+    assert task.files() == {}

@@ -61,3 +61,17 @@ def test_training_flops_are_six_for_each_weight_and_the_attention_in_full() -> N
 )
 def test_what_does_not_shape_the_model_does_not_size_it(changes: dict[str, Any]) -> None:
     assert size(config(changes)) == size(config())
+
+
+def test_heads_of_several_sizes_have_a_width_and_no_head_size() -> None:
+    found = size(config({"model.head_size": [[2, 3, 5], 7]}))
+    assert "head_size" not in found
+    assert found["width"] == (2 + 3 + 5 + 3 * 7) // 2
+    plain = size(config({"model.head_size": 1}))
+    extra = 4 * 17 * (2 + 3 + 5 + 3 * 7 - 2 * 3)
+    assert found["params_total"] == plain["params_total"] + extra
+
+
+@pytest.mark.parametrize("head_size", [[5, 5], [5, [5, 5, 5]]])
+def test_a_list_of_one_size_is_that_size(head_size: list[Any]) -> None:
+    assert size(config({"model.head_size": head_size})) == size(config())

@@ -60,7 +60,7 @@ def check(
         "at_equal_size": _at_equal_size(evidence, standards, smaller),
     }
     answer, words, chosen = _answer(evidence, strict, advantages)
-    seed_by_seed = paired(chosen.values, rival.values)
+    seed_by_seed = paired((chosen.values, rival.values))
     numbers["chosen"] = _described(evidence, chosen)
     numbers["difference_seed_by_seed"] = seed_by_seed and as_data(seed_by_seed)
     return evidence.verdict(CLAIM, answer, sentence + words, numbers)

@@ -26,16 +26,37 @@ _MOST_ENTRIES = 12
 
 
 def series_of(table: Table, x: str) -> list[Series]:
-    """A series for each arm and each setting of its keys but the one that goes along the curve.
+    """A series for each arm and each setting of its keys but those that go along the curve.
 
-    That is `x` where the arm varies it, else the first key that the arm varies.
+    That is `x` where the arm varies it, else the first key that the arm varies, and whatever key
+    moves together with it.
     """
+    every = points(table, table.metric)
+    along = {
+        arm: _along([point for point in every if point.arm == arm], x)
+        for arm in dict.fromkeys(point.arm for point in every)
+    }
 
     def rest(point: Point) -> tuple[tuple[str, object], ...]:
-        along = x if x in point.settings else next(iter(point.settings), None)
-        return tuple((key, value) for key, value in point.settings.items() if key != along)
+        return tuple((k, value) for k, value in point.settings.items() if k not in along[point.arm])
 
-    return split(points(table, table.metric), by=rest)
+    return split(every, by=rest)
+
+
+def _along(points: Sequence[Point], x: str) -> set[str]:
+    """The keys that change from point to point of one curve of an arm."""
+    keys = points[0].settings
+    first = x if x in keys else next(iter(keys), None)
+    if first is None:
+        return set()
+
+    def together(key: str) -> bool:
+        """Whether the key has one value for each of the first, and the other way round."""
+        pairs = {(str(p.settings.get(first)), str(p.settings.get(key))) for p in points}
+        one, other = (len(set(values)) for values in zip(*pairs, strict=True))
+        return len(pairs) == one == other > 1
+
+    return {first, *(key for key in keys if together(key))}
 
 
 def places(series: Sequence[Series], x: str) -> tuple[Callable[[Point], float | None], list[str]]:
@@ -97,7 +118,8 @@ def _looks(series: Sequence[Series]) -> list[Look]:
     found: list[Look] = []
     for one in series:
         index = len([look for look in found if look.colour in colours[one.arm]])
-        found.append(Look(colours[one.arm][index], marker=MARKERS[index % len(MARKERS)]))
+        marker = MARKERS[index % len(MARKERS)]
+        found.append(Look(colours[one.arm][index], marker=marker, line=len(one.points) > 1))
     return found
 
 

@@ -61,7 +61,7 @@ def draw(table: Table, *, sizes: str = "sizes") -> Figure:
 
 def _by_heads(curves: Sequence[tuple[Look, list[Mark]]], series: Sequence[Series]) -> list[Entry]:
     return [
-        Entry((look.handle(),), f"{_heads(one.points[0])} heads")
+        Entry((look.handle(),), f"(b) {_heads(one.points[0])} heads")
         for (look, _), one in zip(curves, series, strict=True)
     ]
 

@@ -16,17 +16,26 @@ function hue(arms, arm) {
   return `var(--arm-${Math.max(0, place) % 7})`;
 }
 
-// The key that goes along a curve: what is drawn across where the point varies it, else its first.
-function along(point, across) {
-  return Object.hasOwn(point.settings, across) ? across : Object.keys(point.settings)[0];
+// The keys that go along a curve of an arm: what is drawn across where its points vary it, else
+// their first, and whatever key moves together with it.
+function along(points, across) {
+  const keys = Object.keys(points[0].settings);
+  const first = keys.includes(across) ? across : keys[0];
+  const values = (...of) => points.map(({ settings }) => JSON.stringify(of.map((k) => settings[k])));
+  const count = (...of) => new Set(values(...of)).size;
+  const together = (key) => count(first, key) === count(first) && count(first, key) === count(key);
+  return keys.filter((key) => key === first || (count(key) > 1 && together(key)));
 }
 
 // Points that belong together: of one arm, and alike in all but what goes along the curve.
 function seriesOf(points, arms, across) {
   const groups = new Map();
+  const keys = new Map();
+  for (const { arm } of points)
+    if (!keys.has(arm)) keys.set(arm, along(points.filter((one) => one.arm === arm), across));
   for (const point of points) {
     if (point.x[across] === null) continue;
-    const rest = Object.entries(point.settings).filter(([key]) => key !== along(point, across));
+    const rest = Object.entries(point.settings).filter(([key]) => !keys.get(point.arm).includes(key));
     const words = rest.map(([key, value]) => `${key.split(".").at(-1)}=${value}`).join(", ");
     const key = JSON.stringify([point.arm, words]);
     if (!groups.has(key)) groups.set(key, { arm: point.arm, words, points: [] });

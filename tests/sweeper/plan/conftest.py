@@ -31,19 +31,22 @@ class FakeProcess:
         d, h, ff = model["embedding_size"], model["heads"], model.get("feedforward_size", 0)
         if model["head_size"] is None and d % h:
             return {"error": f"model.heads={h}: expected a divisor of {d}; choose one."}
+        layers = model.get("layers", 1)
         p = model["head_size"] or d // h
+        by_layer = p if isinstance(p, list) else [p] * layers
+        width = sum(sum(size) if isinstance(size, list) else h * size for size in by_layer)
+        value_size = model["attention"].get("value_size")
+        values = h * value_size * layers if value_size else width
         total = (
-            vocabulary * d
-            + model.get("layers", 1) * (4 * d * h * p + 2 * d * ff + ff + 5 * d)
-            + 2 * d
+            vocabulary * d + 2 * d * (width + values) + layers * (2 * d * ff + ff + 5 * d) + 2 * d
         )
         return {
             "size": {
                 "params_total": total,
                 "params_non_embedding": total - vocabulary * d,
                 "flops_per_token": 6 * total,
-                "head_size": p,
-                "width": h * p,
+                **({} if isinstance(p, list) else {"head_size": p}),
+                "width": width // layers,
             }
         }
 

@@ -18,6 +18,7 @@ from tests.sweeper.results.contexts import Knee, theorem1
 from tests.sweeper.results.finetuned import finetuned
 from tests.sweeper.results.grids import FEW, Grid, figure1
 from tests.sweeper.results.synthetic import Model, Sweep, Truth, contrary, flat, paper
+from tests.sweeper.results.test_claims_on_size import LONGER, SAVES, SMALL_LOSE, WINS
 
 WORSENS, IMPROVES, BEATS = "standard_worsens_beyond", "fixed_keeps_improving", "small_beats_large"
 LARGER = "larger_heads_improve"
@@ -72,7 +73,8 @@ def test_the_verdict_is_the_truth(
 
 
 def test_every_claim_that_exists_is_tested_here() -> None:
-    every = [WORSENS, IMPROVES, BEATS, LARGER, N_MINUS_1, HALF]
+    elsewhere = [SAVES, WINS, SMALL_LOSE, LONGER]  # test_claims_on_size.py
+    every = [WORSENS, IMPROVES, BEATS, LARGER, N_MINUS_1, HALF, *elsewhere]
     assert names(checks, "check") == sorted(every)
 
 

@@ -101,6 +101,7 @@ def drawn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def test_the_figures_are_found() -> None:
     assert names(figures, "draw") == [
+        "attention",
         "collaborative",
         "curves",
         "fig1",

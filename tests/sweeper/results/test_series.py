@@ -9,6 +9,8 @@ import pytest
 from sweeper.results.figures import curves, fig1
 from sweeper.results.figures.series import apart, marks
 from sweeper.results.figures.style import plain
+from sweeper.results.points import points
+from sweeper.results.table import read_table, write_table
 from tests.sweeper.results.grids import by_hand, figure1
 from tests.sweeper.results.synthetic import Model, paper
 
@@ -57,3 +59,30 @@ def test_labels_move_apart_no_more_than_they_must(wanted: list[float], placed: l
 
 def test_too_many_labels_have_no_place() -> None:
     assert apart([50.0] * 12, 10.0, 0.0, 100.0) is None
+
+
+def test_keys_that_move_together_are_one_curve(tmp_path: Path) -> None:
+    sweep = by_hand({"model.layers": [1]})
+    sweep.points.clear()
+    for d, heads in ((32, 2), (48, 3), (64, 4)):
+        values = {"model.embedding_size": d, "model.heads": heads}
+        sweep.add("grid", values, Model(d, heads, 16), {0: 43.0 - heads})
+    [one] = curves.series_of(sweep.table(tmp_path), "params_total")
+    assert [point.at("model.heads") for point in one.points] == [2, 3, 4]
+    assert one.key == ()
+
+
+def test_a_key_with_one_value_still_tells_what_a_curve_is(tmp_path: Path) -> None:
+    table = by_hand({"model.heads": [2, 3], "model.head_size": [7]}).table(tmp_path)
+    [one] = curves.series_of(table, "model.heads")
+    assert one.key == (("model.head_size", 7),)
+
+
+def test_a_point_that_varies_nothing_has_no_words(tmp_path: Path) -> None:
+    sweep = by_hand({"model.layers": [1]})
+    sweep.points.clear()
+    sweep.add("grid", {}, Model(64, 2, 16), {0: 43.0, 1: 44.0})
+    path = write_table(tmp_path, sweep.table(tmp_path))
+    [one] = points(read_table(path), sweep.metric)
+    assert one.name == ""
+    assert one.values == {0: 43.0, 1: 44.0}

@@ -10,8 +10,10 @@ import scipy.stats
 
 from sweeper.results.statistics import (
     RESAMPLES,
+    Difference,
     Spread,
     bootstrap,
+    contrast,
     difference,
     estimate,
     interpolate,
@@ -71,12 +73,12 @@ def test_comparisons_together_are_bonferronis() -> None:
 
 def test_paired_difference_is_the_paired_t_test() -> None:
     a, b = {0: 43.1, 2: 42.0, 3: 44.1, 7: 40.0}, {3: 42.0, 0: 42.2, 2: 41.7, 11: 0.0}
-    found = paired(a, b)
+    found = paired((a, b))
     expected = scipy.stats.ttest_rel([43.1, 42.0, 44.1], [42.2, 41.7, 42.0])
     assert found is not None
     assert (found.low, found.high) == pytest.approx(tuple(expected.confidence_interval(0.95)))
-    assert paired({0: 1.0}, {1: 1.0}) is None
-    alone = paired({0: 3.0}, {0: 1.0})
+    assert paired(({0: 1.0}, {1: 1.0})) is None
+    alone = paired(({0: 3.0}, {0: 1.0}))
     assert alone is not None
     assert (alone.value, alone.low) == (2.0, None)
 
@@ -179,3 +181,37 @@ def test_interpolation_is_straight_in_log_size() -> None:
     assert interpolate(curve, 65e6) is None
     assert interpolate([(7.0, 1.0)], 7.0) == 1.0
     assert interpolate([], 7.0) is None
+
+
+def test_pairs_of_arms_are_averaged_with_the_spread_of_all_of_them() -> None:
+    """With equal numbers of seeds that is the t interval of the grand mean, spread within pairs."""
+    pairs = [
+        ({0: 43.1, 1: 42.0, 2: 44.1}, {0: 42.2, 1: 41.7, 2: 42.0}),
+        ({0: 40.0, 1: 41.0, 2: 39.0, 3: 5.0}, {0: 39.5, 1: 39.9, 2: 38.0}),
+    ]
+    found = paired(*pairs)
+    differences = np.array([[0.9, 0.3, 2.1], [0.5, 1.1, 1.0]])
+    error = np.sqrt(differences.var(axis=1, ddof=1).mean() / differences.size)
+    assert found is not None
+    assert found.value == pytest.approx(differences.mean())
+    expected = scipy.stats.t(4, differences.mean(), error).interval(0.95)
+    assert (found.low, found.high) == pytest.approx(expected)
+
+
+def test_a_contrast_of_four_groups_is_the_interaction_of_analysis_of_variance() -> None:
+    groups = [FIRST, SECOND, [40.0, 40.5], [39.0, 38.2, 38.8]]
+    spread = pooled(groups)
+    known = [estimate(values, spread) for values in groups]
+    found = contrast(list(zip((1, -1, -1, 1), known, strict=True)))
+    assert spread is not None
+    error = spread.sd * np.sqrt(sum(1 / len(values) for values in groups))
+    value = np.dot((1, -1, -1, 1), [np.mean(values) for values in groups])
+    expected = scipy.stats.t(spread.df, value, error).interval(0.95)
+    assert (found.low, found.high) == pytest.approx(expected)
+    one = contrast([(1, known[0]), (1, estimate([1.0], None))])
+    assert (one.low, one.high) == (None, None)
+
+
+def test_a_difference_turned_round_keeps_its_ends_in_order() -> None:
+    assert Difference(2.0, 1.0, 5.0).times(-1) == Difference(-2.0, -5.0, -1.0)
+    assert Difference(2.0, None, None).times(-100) == Difference(-200.0, None, None)

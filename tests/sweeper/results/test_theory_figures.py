@@ -50,3 +50,23 @@ def test_a_reparametrised_run_stands_beside_the_one_it_was(tmp_path: Path) -> No
     assert list(curve.get_xdata()) == [8, 16, 32]
     assert curve.get_ydata()[2] == pytest.approx(100 * (0.32 + 32 / 90) / 2)
     assert "25%" in words(figure)
+
+
+def test_the_rank_of_heads_stands_beside_the_most_it_can_be(tmp_path: Path) -> None:
+    sweep = Sweep(name="ranks", figure="attention", metric="test/attention_rank", claims=())
+    sweep.labels = {"sizes": "sizes"}
+    for heads in (3, 5):
+        for size in (2, 7, 13):
+            values = {"model.heads": heads, "model.head_size": size}
+            sweep.add("sizes", values, Model(64, heads, size), {0: 0.5 * size, 1: 0.7 * size})
+    for result in sweep.results.values():
+        result["metrics"]["test/attention_entropy"] = 1.1
+    figure = named(figures, "attention", "draw", "figure")(sweep.table(tmp_path))
+    ranks, entropies = figure.axes
+    drawn = [(list(line.get_xdata()), list(line.get_ydata())) for line in ranks.get_lines()]
+    assert ([2, 7, 13], [2, 7, 13]) in drawn
+    assert ([2, 7, 13], pytest.approx([0.6 * size for size in (2, 7, 13)])) in drawn
+    assert all(set(line.get_ydata()) == {1.1} for line in entropies.get_lines())
+    assert {"3 heads", "5 heads", "(a) the head size, the most it can be"} <= {
+        text.get_text() for text in figure.findobj(Text)
+    }

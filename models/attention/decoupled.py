@@ -1,0 +1,56 @@
+"""Multi-head attention whose values have a size of their own, apart from that of queries and keys.
+
+Symbols as in `multi_head`, and U value_size. Theorem 1 speaks of queries and keys only: it is their
+size P that limits the rank of a head's logits, while values and output, of size U, cost as many
+parameters again. With U = P this is `multi_head`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.initialisation import glorot_uniform_
+
+
+class DecoupledAttention(nn.Module):
+    """Heads with queries and keys of `head_size` and values of `value_size`, by default alike."""
+
+    def __init__(
+        self,
+        embedding_size: int,
+        heads: int,
+        head_size: int,
+        *,
+        bias: bool = False,
+        dropout: float = 0.0,
+        value_size: int | None = None,
+    ) -> None:
+        super().__init__()
+        value_size = head_size if value_size is None else value_size
+        self.heads, self.head_size, self.value_size = heads, head_size, value_size
+        self.dropout = dropout
+        self.query_key = nn.Linear(embedding_size, 2 * heads * head_size, bias=bias)
+        self.value = nn.Linear(embedding_size, heads * value_size, bias=bias)
+        self.output = nn.Linear(heads * value_size, embedding_size, bias=bias)
+        glorot_uniform_(self.query_key, stacked=2)
+        glorot_uniform_(self.value)
+        glorot_uniform_(self.output)
+
+    def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None) -> Tensor:
+        """Return x_BTD; in the mask (query, key) is True where a query may attend to a key."""
+        qk_BT2HP = self.query_key(x_BTD).unflatten(-1, (2, self.heads, self.head_size))
+        q_BHTP, k_BHTP = qk_BT2HP.permute(2, 0, 3, 1, 4).unbind(0)
+        v_BHTU = self.value(x_BTD).unflatten(-1, (self.heads, self.value_size)).transpose(1, 2)
+        context_BHTU = F.scaled_dot_product_attention(
+            q_BHTP,
+            k_BHTP,
+            v_BHTU,
+            attn_mask=mask_B1TT,
+            dropout_p=self.dropout if self.training else 0.0,
+            scale=1 / math.sqrt(self.head_size),
+        )
+        output_BTD: Tensor = self.output(context_BHTU.transpose(1, 2).flatten(2))
+        return output_BTD

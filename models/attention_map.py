@@ -1,0 +1,97 @@
+"""What trained heads do: the rank of the logits they form, and how widely they spread attention.
+
+Shapes: B batch, H heads, T positions, P size of queries and keys.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+TOLERANCE = 0.01  # a singular value below this share of the largest adds nothing to the rank
+
+
+@dataclass(frozen=True)
+class HeadMeasures:
+    """Of the heads of one layer, means over rows.
+
+    Attributes:
+        rank_H: numerical rank of the logits between all positions of a row, less what is added to
+            all keys of a query, which the softmax ignores; at most the size of queries and keys.
+        entropy_H: nats of a query's attention weights, over queries that see more than one key.
+    """
+
+    rank_H: Tensor
+    entropy_H: Tensor
+
+
+def head_measures(call: Callable[[], object]) -> list[HeadMeasures]:
+    """Return the measures of every attention that `call()` computes, in order.
+
+    It sees whatever goes through scaled_dot_product_attention, so every attention variant.
+    """
+    seen = _Watch()
+    with ExitStack() as stack:
+        # A compiled graph would hide the call.
+        stack.enter_context(torch.compiler.set_stance("force_eager"))
+        stack.enter_context(seen)
+        call()
+    return seen.measured
+
+
+class _Watch(TorchFunctionMode):
+    """Measures the queries and keys of each attention on their way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.measured: list[HeadMeasures] = []
+
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        options = dict(kwargs or {})
+        if function is F.scaled_dot_product_attention:
+            query, key, *_ = args
+            self.measured.append(_measures(query, key, options["attn_mask"], options["scale"]))
+        return function(*args, **options)
+
+
+def _measures(q_BHTP: Tensor, k_BHTP: Tensor, mask: Tensor | None, scale: float) -> HeadMeasures:
+    logits_BHTT = scale * q_BHTP.float() @ k_BHTP.float().mT
+    if mask is None:
+        mask = torch.ones((), dtype=torch.bool, device=logits_BHTT.device)
+    if mask.dtype != torch.bool:  # a bias of the logits, -inf where nothing is seen
+        logits_BHTT = logits_BHTT + mask.float().nan_to_num(neginf=0.0)
+        mask = mask > -math.inf
+    seen_BHTT = mask.expand_as(logits_BHTT)
+    return HeadMeasures(numerical_rank(logits_BHTT).mean(0), _entropy(logits_BHTT, seen_BHTT))
+
+
+def numerical_rank(logits_BHTT: Tensor) -> Tensor:
+    """Return rank_BH, of the logits less the mean of each query."""
+    centred_BHTT = logits_BHTT - logits_BHTT.mean(-1, keepdim=True)
+    values_BHT = torch.linalg.svdvals(centred_BHTT)
+    rank_BH: Tensor = (values_BHT > TOLERANCE * values_BHT[..., :1]).sum(-1).float()
+    return rank_BH
+
+
+def _entropy(logits_BHTT: Tensor, seen_BHTT: Tensor) -> Tensor:
+    """Return entropy_H in nats."""
+    weights_BHTT = logits_BHTT.masked_fill(~seen_BHTT, -math.inf).softmax(-1)
+    entropy_BHT = torch.special.entr(weights_BHTT).sum(-1)
+    choice_BHT = seen_BHTT.sum(-1) > 1
+    kept = torch.where(choice_BHT, entropy_BHT, 0.0).sum((0, 2))
+    entropy_H: Tensor = kept / choice_BHT.sum((0, 2)).clamp_min(1)
+    return entropy_H

@@ -1,0 +1,86 @@
+"""Heads that are not all of one size: other sizes in other layers, or within one layer.
+
+The paper leaves this to future work (section 5). A head size is a number for all heads, or a list
+with an entry for each layer: a number for its heads, or a list with one for each of its heads.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+Sizes = int | Sequence[int]
+HeadSize = int | Sequence[Sizes]
+
+
+def sizes_by_layer(head_size: HeadSize, layers: int) -> list[Sizes]:
+    """Return the sizes of each layer; ValueError where a list has another number of entries."""
+    sizes: list[Sizes] = list([head_size] * layers if isinstance(head_size, int) else head_size)
+    if len(sizes) != layers:
+        raise ValueError(f"{len(sizes)} head sizes for {layers} layers")
+    return sizes
+
+
+def distinct_sizes(head_size: HeadSize) -> list[int]:
+    """Return the sizes that there are, in order."""
+    entries = [head_size] if isinstance(head_size, int) else head_size
+    return sorted({n for entry in entries for n in ([entry] if isinstance(entry, int) else entry)})
+
+
+def total_width(head_size: HeadSize, heads: int, layers: int) -> int:
+    """Return the sum of the sizes of all heads of all layers."""
+    sizes = sizes_by_layer(head_size, layers)
+    return sum(heads * size if isinstance(size, int) else sum(size) for size in sizes)
+
+
+def attention_layers(
+    attention: Callable[..., nn.Module],
+    layers: int,
+    embedding_size: int,
+    heads: int,
+    head_size: HeadSize,
+    **options: Any,
+) -> Iterator[nn.Module]:
+    """Yield the attention of one layer after the other, each built when it is asked for.
+
+    (What is built in between, such as the layer's feed-forward, draws its weights in between.)
+    """
+    for sizes in sizes_by_layer(head_size, layers):
+        if isinstance(sizes, int):
+            yield attention(embedding_size, heads, sizes, **options)
+        elif len(sizes) != heads:
+            raise ValueError(f"{len(sizes)} head sizes for {heads} heads")
+        else:
+            yield UnevenAttention(attention, embedding_size, sizes, **options)
+
+
+class UnevenAttention(nn.Module):
+    """A layer whose heads have several sizes: an attention of any variant for each size.
+
+    The output of concatenated heads is the sum of what groups of them put out, since the projection
+    V_o (the paper's eq. 9) has columns of its own for each head.
+    """
+
+    def __init__(
+        self,
+        attention: Callable[..., nn.Module],
+        embedding_size: int,
+        sizes: Sequence[int],
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        self.groups = nn.ModuleList(
+            attention(embedding_size, heads, size, **options)
+            for size, heads in sorted(Counter(sizes).items())
+        )
+
+    def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None) -> Tensor:
+        """Return x_BTD; in the mask (query, key) is True where a query may attend to a key."""
+        first, *others = self.groups
+        output_BTD: Tensor = first(x_BTD, mask_B1TT)
+        for group in others:
+            output_BTD = output_BTD + group(x_BTD, mask_B1TT)
+        return output_BTD

@@ -1,0 +1,66 @@
+"""Rank and entropy of heads are what the definitions say, for every attention variant.
+
+Shapes: B batch, T positions, D embedding_size, H heads, P head_size.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from models.attention import variant, variants
+from models.attention.multi_head import MultiHeadAttention
+from models.attention_map import head_measures, numerical_rank
+
+B, T, D, H = 2, 11, 23, 3
+
+
+@pytest.mark.parametrize("name", variants())
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
+def test_every_variant_is_seen_and_none_is_changed(name: str, bias: bool) -> None:
+    attention = variant(name)(D, H, 2, bias=bias)
+    x_BTD, mask_B1TT = torch.randn(B, T, D), torch.ones(B, 1, T, T, dtype=torch.bool).tril()
+    outputs = [attention(x_BTD, mask_B1TT)]
+    [found] = head_measures(lambda: outputs.append(attention(x_BTD, mask_B1TT)))
+    assert torch.equal(*outputs)
+    assert found.rank_H.shape == found.entropy_H.shape == (H,)
+    assert ((found.rank_H >= 1) & (found.rank_H < T)).all()
+    assert ((found.entropy_H > 0) & (found.entropy_H < math.log(T))).all()
+
+
+@pytest.mark.parametrize("head_size", [1, 2, 5, 7])
+def test_a_heads_rank_is_at_most_its_size(head_size: int) -> None:
+    attention = MultiHeadAttention(D, H, head_size)
+    [found] = head_measures(lambda: attention(torch.randn(B, T, D)))
+    assert (found.rank_H <= head_size).all()
+    assert (found.rank_H > 0.5 * head_size).all()
+
+
+def test_what_is_added_to_all_keys_of_a_query_is_no_rank() -> None:
+    left, right = torch.randn(B, H, T, 2), torch.randn(B, H, 2, T)
+    logits = left @ right
+    shifted = logits + 50 * torch.randn(B, H, T, 1)
+    assert (numerical_rank(logits) == 2).all()
+    assert (numerical_rank(shifted) == 2).all()
+
+
+def test_a_direction_that_hardly_counts_is_not_counted() -> None:
+    values = torch.tensor([1.0, 0.5, 0.011, 0.009, 0.0])
+    u, _ = torch.linalg.qr(torch.randn(T, 5))
+    v, _ = torch.linalg.qr(torch.cat((torch.ones(T, 1), torch.randn(T, 5)), 1))
+    logits = u * values @ v[:, 1:].mT  # orthogonal to ones: centring changes nothing
+    assert numerical_rank(logits[None, None]) == 3
+
+
+def test_indifferent_heads_have_the_entropy_of_what_they_see() -> None:
+    attention = MultiHeadAttention(D, H, 5)
+    torch.nn.init.zeros_(attention.qkv.weight)
+    x_BTD = torch.randn(B, T, D)
+    [found] = head_measures(
+        lambda: attention(x_BTD, torch.ones(B, 1, T, T, dtype=torch.bool).tril())
+    )
+    # The first query sees itself alone and does not count.
+    expected = sum(math.log(n) for n in range(2, T + 1)) / (T - 1)
+    assert found.entropy_H.tolist() == pytest.approx([expected] * H)

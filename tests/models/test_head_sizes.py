@@ -1,0 +1,101 @@
+"""Heads of several sizes: the plain model where sizes are alike, the paper's sum where they differ.
+
+Shapes: B batch, T positions, D embedding_size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from models.attention import variant, variants
+from models.attention.multi_head import MultiHeadAttention
+from models.head_sizes import HeadSize, UnevenAttention, distinct_sizes, total_width
+from models.transformer import Decoder, Encoder
+from tests.models.conftest import DECODER, ENCODER
+
+B, T, D = 2, 11, 7
+SIZES = [5, 2, 13, 2]
+
+
+@pytest.mark.parametrize(("model", "sizes"), [(Decoder, DECODER), (Encoder, ENCODER)])
+def test_a_list_of_one_size_is_the_plain_model_to_the_bit(
+    model: type[torch.nn.Module], sizes: dict[str, int]
+) -> None:
+    states = []
+    for head_size in (5, [5, 5]):
+        torch.manual_seed(3)
+        states.append(model(**{**sizes, "head_size": head_size}).state_dict())
+    assert states[0].keys() == states[1].keys()
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+def test_a_layer_of_one_group_is_the_attention_it_groups() -> None:
+    torch.manual_seed(3)
+    plain = MultiHeadAttention(D, 3, 5)
+    torch.manual_seed(3)
+    uneven = UnevenAttention(MultiHeadAttention, D, [5, 5, 5])
+    x_BTD = torch.randn(B, T, D)
+    assert torch.equal(uneven(x_BTD), plain(x_BTD))
+
+
+def test_heads_of_several_sizes_are_the_papers_sum_over_heads() -> None:
+    layer = UnevenAttention(MultiHeadAttention, D, SIZES).double()
+    x_TD = torch.randn(T, D, dtype=torch.float64)
+    expected_TD, seen = torch.zeros_like(x_TD), []
+    for group in layer.groups:
+        queries, keys, values = (
+            w.unflatten(0, (group.heads, group.head_size)) for w in group.qkv.weight.chunk(3)
+        )
+        outputs = group.output.weight.unflatten(1, (group.heads, group.head_size))
+        for i in range(group.heads):
+            seen.append(group.head_size)
+            logits_TT = (x_TD @ queries[i].T) @ (x_TD @ keys[i].T).T / math.sqrt(group.head_size)
+            expected_TD += logits_TT.softmax(dim=1) @ (x_TD @ values[i].T) @ outputs[:, i].T
+    assert sorted(seen) == sorted(SIZES)
+    torch.testing.assert_close(layer(x_TD[None])[0], expected_TD, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", variants())
+def test_every_variant_can_have_heads_of_several_sizes(name: str) -> None:
+    layer = UnevenAttention(variant(name), D, SIZES)
+    x_BTD, mask_B1TT = torch.randn(B, T, D), torch.ones(B, 1, T, T, dtype=torch.bool).tril()
+    x_BTD.requires_grad_(True)
+    output_BTD = layer(x_BTD, mask_B1TT)
+    assert output_BTD.shape == (B, T, D)
+    (gradient_BTD,) = torch.autograd.grad(output_BTD[:, 3].sum(), x_BTD)
+    assert (gradient_BTD[:, 4:] == 0).all()
+    assert (gradient_BTD[:, :4] != 0).all()
+
+
+@pytest.mark.parametrize(
+    "head_size",
+    [[2, 13], [[5, 2, 1], [7, 13, 3]], [4, [2, 3, 5]]],
+    ids=["across layers", "within layers", "both"],
+)
+def test_it_costs_what_the_closed_form_says(head_size: HeadSize) -> None:
+    model = Decoder(**{**DECODER, "head_size": head_size})
+    v, d, f, layers, heads = (
+        DECODER[key]
+        for key in ("vocabulary_size", "embedding_size", "feedforward_size", "layers", "heads")
+    )
+    width = total_width(head_size, heads, layers)
+    assert width == sum(heads * s if isinstance(s, int) else sum(s) for s in head_size)
+    rest = v * d + layers * (2 * d * f + f + d + 4 * d) + 2 * d
+    assert sum(p.numel() for p in model.parameters()) == rest + 4 * d * width
+
+
+@pytest.mark.parametrize("head_size", [[5], [5, 5, 5], [[5, 5], [5, 5, 5]]])
+def test_a_list_of_the_wrong_length_is_refused(
+    head_size: HeadSize, decoder: Callable[..., Decoder]
+) -> None:
+    with pytest.raises(ValueError, match="head sizes for"):
+        decoder(head_size=head_size)
+
+
+def test_the_sizes_there_are() -> None:
+    assert distinct_sizes(7) == [7]
+    assert distinct_sizes([5, [3, 5], 2]) == [2, 3, 5]
