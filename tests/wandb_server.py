@@ -41,7 +41,7 @@ class Remote:
         user = {"name": ENTITY, "username": ENTITY}
         empty = dict.fromkeys(("sweepName", "commit", "description", "notes", "heartbeatAt"))
         return empty | {
-            "projectId": self.project,
+            "projectId": 1,
             "id": self.id,
             "name": self.id,
             "displayName": self.about.get("displayName"),
@@ -113,7 +113,7 @@ class WandbServer:
     _GetDefaultEntity = _GetViewer = _Viewer
 
     def _ArtifactType(self, _: Mapping[str, Any]) -> dict[str, Any]:
-        return {"project": {"artifactType": None}}
+        return {"project": {"artifact": None}}
 
     def _ServerFeaturesQuery(self, _: Mapping[str, Any]) -> dict[str, Any]:
         return {"serverInfo": {"features": []}}
@@ -153,7 +153,7 @@ class WandbServer:
         edges = [{"node": node, "cursor": str(first + 1 + at)} for at, node in enumerate(page)]
         more = {"endCursor": str(first + PAGE), "hasNextPage": first + PAGE < len(nodes)}
         found = {"edges": edges, "pageInfo": more}
-        about = {"internalId": "p", "runCount": len(nodes), "readOnly": False}
+        about = {"internalId": 1, "runCount": len(nodes), "readOnly": False}
         return {"project": {**about, "runs": found}}
 
     def _UpsertView2(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,7 +169,8 @@ class WandbServer:
         ]
         return {"project": {"allViews": {"edges": edges}}}
 
-    _FetchArtifactDigestAlgorithm = _ArtifactType
+    def _FetchArtifactDigestAlgorithm(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        return {"project": {"artifactType": None}}
 
     def _XXHashDigestsEnabled(self, _: Mapping[str, Any]) -> dict[str, Any]:
         return {"entity": {"xxhashDigestsEnabled": False}}

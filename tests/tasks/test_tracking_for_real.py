@@ -54,7 +54,9 @@ def wait_for_the_mirror() -> None:
 
 def children() -> list[int]:
     folder = Path(f"/proc/{os.getpid()}/task")
-    return [int(pid) for task in folder.iterdir() for pid in (task / "children").read_text().split()]
+    return [
+        int(pid) for task in folder.iterdir() for pid in (task / "children").read_text().split()
+    ]
 
 
 def kill_core() -> None:
