@@ -15,6 +15,7 @@ import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -40,8 +41,8 @@ def write_records(outputs: Path, runs: int) -> int:
     sizes = [64 * place for place in range(1, each // 4 + 1)]
     grid = Grid(sizes, (2, 4, 8, 16), tuple(range(2, each + 2)))
     sweep = figure1(grid=grid, seeds=SEEDS)
-    os.fsync = lambda descriptor: None  # nothing here has to outlive a power cut
-    sweep.write(outputs)
+    with patch("os.fsync"):  # nothing here has to outlive a power cut
+        sweep.write(outputs)
     return len(sweep.records)
 
 

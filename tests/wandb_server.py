@@ -61,7 +61,7 @@ class Remote:
 
 
 class Loopback(ThreadingHTTPServer):
-    """Many requests at once; a client that was killed leaves no trace of it in the test's output."""
+    """Answers many at once, and says nothing of clients that were killed."""
 
     daemon_threads = True
 
@@ -212,56 +212,62 @@ class WandbServer:
         return {"commitArtifact": {"artifact": {"id": given["artifactID"], "digest": ""}}}
 
 
-def _handler(server: WandbServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+class Handler(BaseHTTPRequestHandler):
+    """A connection to the server, which `wandb_server` puts in the place of `memory`."""
 
-        def log_message(self, *_: Any) -> None:
-            pass
+    protocol_version = "HTTP/1.1"
+    memory: WandbServer
 
-        def do_GET(self) -> None:
-            self._reply({})
+    def log_message(self, *_: Any) -> None:
+        pass
 
-        def do_PUT(self) -> None:
-            with server.lock:
-                server.files[self.path.removeprefix("/storage/")] = self._body()
-            self._reply({})
+    def do_GET(self) -> None:
+        self._reply({})
 
-        def do_POST(self) -> None:
-            body = self._body()
-            if server.silent:
-                return self.connection.close()
-            if self.path not in ("/graphql", "/v1/graphql") and "file_stream" not in self.path:
-                return self._reply({})  # what the client tells of itself
-            told = json.loads(body)
-            with server.lock:
-                if "file_stream" in self.path:
-                    server.stream(server.runs[self.path.split("/")[-2]], told)
-                    return self._reply({})
-                data = server.answer(told["query"], told.get("variables") or {})
-            if data is None:
-                return self._reply({"errors": [{"message": server.unknown[-1]}]}, 400)
-            return self._reply({"data": data})
+    def do_PUT(self) -> None:
+        with self.memory.lock:
+            self.memory.files[self.path.removeprefix("/storage/")] = self._body()
+        self._reply({})
 
-        def _body(self) -> bytes:
-            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+    def do_POST(self) -> None:
+        body = self._body()
+        if self.memory.silent:
+            self.connection.close()
+            return
+        with self.memory.lock:
+            if "file_stream" in self.path:
+                self.memory.stream(self.memory.runs[self.path.split("/")[-2]], json.loads(body))
+                self._reply({})
+            elif self.path == "/graphql":
+                self._answer(json.loads(body))
+            else:
+                self._reply({})  # what the client tells of itself
 
-        def _reply(self, value: Any, status: int = 200) -> None:
-            text = json.dumps(value).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
+    def _answer(self, asked: Mapping[str, Any]) -> None:
+        data = self.memory.answer(asked["query"], asked.get("variables") or {})
+        if data is None:
+            self._reply({"errors": [{"message": self.memory.unknown[-1]}]}, 400)
+        else:
+            self._reply({"data": data})
 
-    return Handler
+    def _body(self) -> bytes:
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def _reply(self, value: Any, status: int = 200) -> None:
+        text = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
 
 
 @contextmanager
 def wandb_server() -> Iterator[WandbServer]:
     """A server, and this process and those it starts turned to it with a key."""
     server = WandbServer()
-    listening = Loopback(("127.0.0.1", 0), _handler(server))
+    handler = type("Handler", (Handler,), {"memory": server})
+    listening = Loopback(("127.0.0.1", 0), handler)
     server.address = f"http://127.0.0.1:{listening.server_port}"
     thread = threading.Thread(target=listening.serve_forever, daemon=True)
     thread.start()

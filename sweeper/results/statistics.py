@@ -162,23 +162,27 @@ def monotonicity(groups: Sequence[Sequence[float]]) -> Difference:
     It is Somers' D of the values on the order of the groups: of all pairs of values from different
     groups, the share that rises less the share that falls.
     """
+    sizes = [len(values) for values in groups]
     values = np.concatenate([np.asarray(group, dtype=np.float64) for group in groups])
-    group = np.repeat(np.arange(len(groups)), [len(values) for values in groups])
-    rises = np.sign(values - values[:, None]) * (group > group[:, None])
-    pairs = float((group > group[:, None]).sum())
+    group = np.repeat(np.arange(len(groups)), sizes)
+    # Whole numbers far below 2^24, which float32 adds without an error.
+    rises = np.sign(values - values[:, None]).astype(np.float32)
+    rises[group <= group[:, None]] = 0
+    pairs = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) / 2
 
     def drawn_again(*places: Floats) -> Floats:
         # Values drawn again are the old ones, each so many times: their pairs are known already.
-        # Whole numbers far below 2^24, which float32 adds without an error.
-        times = np.zeros((RESAMPLES, len(values)), dtype=np.float32)
         drawn = np.concatenate(places, axis=-1).astype(np.intp)
-        np.add.at(times, (np.arange(RESAMPLES)[:, None], drawn), 1)
-        steps: Floats = (times @ rises.astype(np.float32) * times).sum(axis=-1, dtype=np.float64)
+        drawn += len(values) * np.arange(RESAMPLES)[:, None]
+        times = np.bincount(drawn.ravel(), minlength=RESAMPLES * len(values))
+        times = times.reshape(RESAMPLES, -1).astype(np.float32)
+        steps: Floats = (times @ rises * times).sum(axis=-1, dtype=np.float64)
         return steps / pairs
 
     places = np.split(np.arange(len(values)), np.flatnonzero(np.diff(group)) + 1)
     ends = bootstrap([list(map(float, own)) for own in places], drawn_again)
-    return Difference(float(rises.sum() / pairs), *(ends or (None, None)))
+    value = float(rises.sum(dtype=np.float64) / pairs)
+    return Difference(value, *(ends or (None, None)))
 
 
 def interpolate(curve: Iterable[tuple[float, float]], at: float) -> float | None:

@@ -7,6 +7,7 @@ with `size` and `names` beside the run's own keys, and what was measured last as
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from sweeper.results.measures import measures
@@ -41,10 +42,8 @@ def saved(project: Project, tables: Sequence[Table]) -> str:
     # Views are found by a name of eleven letters that the client chooses: the same for the same.
     name = digest_of([project.entity, project.name, view.name])[:11]
     view._internal_name = internal._url_query_str_to_internal_name(name)
-    try:
+    with suppress(ValueError):  # there is none yet
         view._internal_id = workspaces.Workspace.from_url(view.url)._internal_id
-    except ValueError:  # there is none yet
-        pass
     view.save()
     return str(view.url)
 
