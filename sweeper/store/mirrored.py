@@ -65,6 +65,11 @@ def restore(store: RunStore, id: str, texts: Mapping[str, Any]) -> bool:
 def opened_plan(id: str, texts: Mapping[str, Any]) -> dict[str, Any]:
     """The plan that a mirror carries; UserError if it is none."""
     plan = _opened(id, texts, PLAN, ("experiments", "points", "runs"))
+    points, runs = plan["points"], plan["runs"]
+    whole = isinstance(plan["experiments"], dict) and isinstance(points, list)
+    whole = whole and isinstance(runs, dict) and all(isinstance(run, dict) for run in runs.values())
+    if not (whole and all(_is_point(point, runs) for point in points)):
+        raise _unfit(id, "its plan does not hold what a plan holds")
     return {key: value for key, value in plan.items() if key not in ("format", "number")}
 
 
@@ -82,10 +87,18 @@ def _opened(
     return value
 
 
+def _is_point(value: Any, runs: Mapping[str, Any]) -> bool:
+    keys = {"experiment", "arm", "seed", "values", "run"}
+    if not (isinstance(value, dict) and value.keys() >= keys):
+        return False
+    return isinstance(value["run"], str) and value["run"] in runs
+
+
 def _same_number(one: Any, other: Any) -> bool:
     """Whether both are the same number that an attempt can have."""
     return isinstance(one, int) and 0 < one < 10**9 and one == other
 
 
 def _unfit(id: str, reason: str) -> UserError:
-    return UserError(f"{shown(id, 80)} cannot be taken from the mirror: {reason}; train it here.")
+    remedy = "mirror it again or train it here"
+    return UserError(f"{shown(id, 80)} cannot be taken from the mirror: {reason}; {remedy}.")

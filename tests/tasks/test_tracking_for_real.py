@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from sweeper.store.runs import Run
+from sweeper.store.mirrored import KEY, restore
+from sweeper.store.runs import Run, RunStore
 from tasks import tracking
 from tests.tasks.jobs import Changes, at_call, freeze, run_job, science
 from tests.wandb_server import WandbServer, wandb_server
@@ -101,6 +102,10 @@ def test_online_everything_arrives(
     result = run.result()
     assert result is not None
     assert remote.summary["test/loss"] == pytest.approx(result["metrics"]["test/loss"], rel=1e-12)
+    texts = {**remote.config[KEY]["value"], **remote.summary[KEY]}
+    elsewhere = RunStore(outputs / "elsewhere")
+    assert restore(elsewhere, run.id, texts)
+    assert elsewhere.run(run.id).result() == result, "it came through W&B as it was"
 
 
 def test_online_with_its_core_killed(
