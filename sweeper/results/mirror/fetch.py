@@ -97,7 +97,7 @@ def _needed(outputs: Path, experiments: Sequence[str] | None) -> set[str]:
             run = point["run"] if point["experiment"] == name else None
             while run and run not in found:
                 found.add(run)
-                run = plan["runs"][run].get("parent")
+                run = plan["runs"].get(run, {}).get("parent")
     return found
 
 

@@ -71,7 +71,8 @@ def publish(
     try:
         plan = json.dumps(latest(outputs, table.name))
         run.config.update({KEY: {PLAN: plan}}, allow_val_change=True)
-        run.summary.update({verdict.claim: str(verdict.verdict) for verdict in verdicts})
+        for verdict in verdicts:
+            run.summary[f"{verdict.claim}, {verdict.measure}"] = str(verdict.verdict)
         run.log(_shown(wandb, outputs, table))
         run.log_artifact(_artifact(wandb, outputs, name))
         code = 0

@@ -83,7 +83,7 @@ def connected() -> Any:
             return wandb.Api()
     except UserError as error:
         if isinstance(error.__cause__, AuthenticationError | UsageError):
-            remedy = "set WANDB_API_KEY or run `wandb login`"
+            remedy = "set WANDB_API_KEY or run `wandb login`, where its server can be reached"
             said = _said(error.__cause__)
             raise UserError(f"Weights & Biases lets nobody in: {said}; {remedy}.") from None
         raise

@@ -150,7 +150,11 @@ def test_dashboard_saves_one_view_and_sends_everything(tmp_path: Path, server: W
         "experiment",
         "fig1",
     )
-    assert run.summary["small_beats_large"] in ("supported", "not supported", "undecided")
+    assert run.summary["small_beats_large, test perplexity per subword"] in (
+        "supported",
+        "not supported",
+        "undecided",
+    )
     assert run.summary["table"]["nrows"] == len(sweep().points)
     artifacts = {
         id: artifact
