@@ -1,8 +1,7 @@
 """Collects and draws 10,000 synthetic records: `python benchmarks/records.py [runs]`.
 
-They are those of a Figure 1 with five seeds, each with the config, the attempt and the result that
-a real run leaves. Prints a line of JSON: wall and CPU seconds of `collect` and of `draw`, each as
-the command that a person types, from a cold start.
+They are those of a Figure 1 with five seeds, each with the whole config of a run. Prints a line of
+JSON: wall and CPU seconds of `collect` and of `draw`, each the command that a person types.
 """
 
 from __future__ import annotations
@@ -17,11 +16,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from sweeper.plan.compose import Composer
+from tests.sweeper.results.grids import Grid, figure1
+
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from tests.sweeper.results.grids import Grid, figure1  # noqa: E402 (found through the line above)
-
 SEEDS = 5
 
 
@@ -41,6 +41,9 @@ def write_records(outputs: Path, runs: int) -> int:
     sizes = [64 * place for place in range(1, each // 4 + 1)]
     grid = Grid(sizes, (2, 4, 8, 16), tuple(range(2, each + 2)))
     sweep = figure1(grid=grid, seeds=SEEDS)
+    whole = Composer().base(["task=lm1b"]).run({})
+    for record in sweep.records.values():
+        record["config"] = {**whole, **record["config"]}
     with patch("os.fsync"):  # nothing here has to outlive a power cut
         sweep.write(outputs)
     return len(sweep.records)

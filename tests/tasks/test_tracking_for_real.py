@@ -16,7 +16,8 @@ from sweeper.store.mirrored import KEY, restore
 from sweeper.store.runs import Run, RunStore
 from tasks import tracking
 from tests.tasks.jobs import Changes, at_call, freeze, run_job, science
-from tests.wandb_server import WandbServer, wandb_server
+from tests.wandb_answers import WandbServer
+from tests.wandb_server import wandb_server
 
 pytest.importorskip("wandb")
 
