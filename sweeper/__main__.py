@@ -7,11 +7,12 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.store.errors import UserError
+from sweeper.store.errors import UserError, wrong
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,9 +46,22 @@ def _status(console: Console, options: argparse.Namespace) -> int:
 def _collect(console: Console, options: argparse.Namespace) -> int:
     from sweeper.outcome import near, print_tables
 
+    if options.source:
+        _fetch(console, options)
     for path in print_tables(console, options.outputs, options.experiments or None):
         console.print(Text(f"\n{near(path)}"))
     return 0
+
+
+def _fetch(console: Console, options: argparse.Namespace) -> None:
+    service, path = options.source
+    if service != "wandb":
+        raise wrong("--from", service, "wandb", "give it as --from wandb ENTITY/PROJECT")
+    from sweeper.results.mirror.fetch import fetch
+
+    fetched = fetch(options.outputs, path, options.experiments or None)
+    for line in (*fetched.refused, fetched.in_words()):
+        console.print(Text(line), soft_wrap=True)
 
 
 def _draw(console: Console, options: argparse.Namespace) -> int:
@@ -63,6 +77,16 @@ def _report(console: Console, options: argparse.Namespace) -> int:
 
     path = write_report(options.outputs, options.experiments or None)
     console.print(Text(str(path)), soft_wrap=True)
+    return 0
+
+
+def _dashboard(console: Console, options: argparse.Namespace) -> int:
+    from sweeper.results.mirror.publish import publish_dashboard
+
+    where = publish_dashboard(
+        options.outputs, options.experiments or None, options.project, offline=options.offline
+    )
+    console.print(Text(where), soft_wrap=True)
     return 0
 
 
@@ -93,7 +117,42 @@ _COMMANDS = (
         "Writes DIR/report.html: states, verdicts, figures to point at, training curves, "
         "tables to sort and filter, provenance. It needs no other file and no network.",
     ),
+    (
+        "dashboard",
+        _dashboard,
+        "show the experiments in Weights & Biases, as a saved view with their results",
+        "Saves a view of the project that the runs are mirrored to, and sends of each experiment "
+        "table, figures, verdicts and plan; prints the address of the view. Needs a key and "
+        'pip install "wandb-workspaces>=0.4.13"; docs/wandb.md says more.',
+    ),
 )
+
+
+_OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
+    "status": {
+        "--all": {"action": "store_true", "help": "also list runs new and done"},
+        "--json": {"action": "store_true", "help": "print plain data for programs"},
+        "--watch": {"action": "store_true", "help": "refresh until Ctrl-C"},
+    },
+    "collect": {
+        "--from": {
+            "dest": "source",
+            "nargs": 2,
+            "metavar": ("wandb", "ENTITY/PROJECT[/GROUP]"),
+            "help": "first take plans and finished runs from there, of runs trained elsewhere",
+        },
+    },
+    "dashboard": {
+        "--project": {
+            "metavar": "ENTITY/PROJECT",
+            "help": "where to (default: where the runs are mirrored to)",
+        },
+        "--offline": {
+            "action": "store_true",
+            "help": "keep it in DIR/wandb for `wandb sync` and save no view; needs no key",
+        },
+    },
+}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -117,10 +176,8 @@ def _parser() -> argparse.ArgumentParser:
             help="where the sweep wrote (default: %(default)s)",
         )
         sub.set_defaults(command=command)
-        if name == "status":
-            sub.add_argument("--all", action="store_true", help="also list runs new and done")
-            sub.add_argument("--json", action="store_true", help="print plain data for programs")
-            sub.add_argument("--watch", action="store_true", help="refresh until Ctrl-C")
+        for option, about in _OPTIONS.get(name, {}).items():
+            sub.add_argument(option, **about)
     return parser
 
 

@@ -9,17 +9,16 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.results import claims
-from sweeper.results.collect import write_tables
 from sweeper.results.summary import summarise
-from sweeper.results.table import read_table
+from sweeper.results.table import read_table, stem
 
 
 def print_tables(
     console: Console, outputs: Path, experiments: Sequence[str] | None = None
 ) -> list[Path]:
     """Write and print the table and the verdicts of each experiment; the files written."""
-    paths = write_tables(outputs, experiments)
     verdicts = claims.judge(outputs, experiments)
+    paths = [outputs / "tables" / f"{stem(name)}.csv" for name in verdicts]
     for path in paths:
         table = read_table(path)
         console.print()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -52,13 +52,12 @@ class Fitting:
 
         Of several ranks only the first evaluates and returns anything.
         """
-        record = self._run.record()
-        config = parse(record["config"])
+        config = parse(self._run.record()["config"])
         kind = machine.accelerator(config.trainer)
         machine.keep_memory()
         task = task_of(config)
         facts = self._data(task)
-        with self._journal(config, record) as journal:
+        with self._journal(config) as journal:
             stage = Stage(task, self._run, self._attempt, journal, self._interruption)
             recorder = Recorder(stage)
             model = self._model(task)
@@ -88,11 +87,11 @@ class Fitting:
             self._mirror.finish(code)
 
     @contextmanager
-    def _journal(self, config: RunConfig, record: Mapping[str, Any]) -> Iterator[Journal]:
+    def _journal(self, config: RunConfig) -> Iterator[Journal]:
         if ranks.rank():
             yield Silence()
             return
-        self._mirror = Mirror(config.logger, record, self._run.outputs)
+        self._mirror = Mirror(config.logger, self._run)
         with self._attempt.metrics() as writer:
             yield Journal(writer, self._mirror)
 

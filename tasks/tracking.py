@@ -10,13 +10,15 @@ import queue
 import sys
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+from sweeper.store.mirrored import KEY, carried
+from sweeper.store.runs import Run
 from tasks.config import LoggerSection
 
 INIT_SECONDS = 20
 FINISH_SECONDS = 60
+MOST_LETTERS = 64  # of a tag; W&B refuses a run with a longer one
 STEP = "trainer/global_step"  # the name W&B's tools and Lightning's users expect the step under
 
 Message = tuple[int, Mapping[str, float]] | int
@@ -26,9 +28,9 @@ Message = tuple[int, Mapping[str, float]] | int
 class Mirror:
     """Sends rows to W&B if the config asks for it; otherwise does nothing and imports nothing."""
 
-    def __init__(self, section: LoggerSection, record: Mapping[str, Any], outputs: Path) -> None:
+    def __init__(self, section: LoggerSection, run: Run) -> None:
         self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        self._arguments = _arguments(section, record, outputs)
+        self._section, self._run = section, run
         self._thread: threading.Thread | None = None
         if section.name == "wandb" and section.mode != "disabled":
             self._thread = threading.Thread(target=self._follow, name="wandb", daemon=True)
@@ -56,10 +58,12 @@ class Mirror:
             _warn(_line(error))
 
     def _send(self) -> None:
-        run = _started(self._arguments)
+        run = _started(_arguments(self._section, self._run))
         while True:
             message = self._messages.get()
             if isinstance(message, int):
+                # With it the run can come back where its files are not (`collect --from wandb`).
+                run.summary.update({KEY: carried(self._run)})
                 run.finish(exit_code=message)
                 return
             step, values = message
@@ -97,20 +101,25 @@ _SETTINGS: dict[str, Any] = {
 }
 
 
-def _arguments(section: LoggerSection, record: Mapping[str, Any], outputs: Path) -> dict[str, Any]:
+def _arguments(section: LoggerSection, run: Run) -> dict[str, Any]:
     """Return the arguments of wandb.init; all runs share one folder, so `wandb sync` finds them."""
-    names = record.get("names") or {}
+    record = run.record()
+    config, names = record["config"], record.get("names") or {}
+    # W&B cannot group by tags: what a panel groups by is in the config, as a key of its own.
+    mirrored = {**config, "size": record.get("size") or {}, "names": names}
+    tags = (names.get("experiment"), config["task"]["name"], config["model"]["name"])
     return {
-        "id": record["id"],
+        "id": run.id,
         "resume": "allow",
         "mode": section.mode,
         "project": section.project,
         "entity": section.entity,
-        "name": names.get("label") or record["id"],
+        "name": names.get("label") or run.id,
         "group": names.get("experiment"),
         "job_type": names.get("arm"),
-        "config": {**record["config"], "size": record.get("size") or {}},
-        "dir": str(outputs),
+        "tags": list(dict.fromkeys(str(tag)[:MOST_LETTERS] for tag in tags if tag)),
+        "config": {**mirrored, KEY: carried(run)},
+        "dir": str(run.outputs),
     }
 
 

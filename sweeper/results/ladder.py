@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import Any
 
 from sweeper.results.points import Point
+from sweeper.results.quantities import direction
 from sweeper.results.statistics import monotonicity
 from sweeper.results.verdict import (
     Answer,
@@ -84,8 +85,12 @@ def keeps_improving(evidence: Evidence, claim: str, arm: str, rungs: Rungs) -> V
 def _reversals(evidence: Evidence, ladder: Sequence[Point], rungs: Rungs) -> list[dict[str, Any]]:
     """The pairs in which more is worse by more than the interval, the clearest last."""
     pairs = list(combinations(ladder, 2))
+    better = direction(evidence.metric)
+    good = {id(point): better * evidence.mean(point) for point in ladder}
     found: list[tuple[float, int, str, Point, Point]] = []
     for fewer, more in pairs:
+        if good[id(fewer)] <= good[id(more)]:
+            continue  # whatever the interval is; of a long ladder this leaves few pairs
         worse_by = evidence.advantage(fewer, more, comparisons=len(pairs))
         if decided(worse_by) == Answer.SUPPORTED:
             words = f"{rungs.name(more)} than {rungs.name(fewer)} by {in_words(worse_by)}"

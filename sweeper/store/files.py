@@ -184,11 +184,20 @@ def read_versioned(path: Path, *, keys: Collection[str] = ()) -> dict[str, Any] 
     """`read_object` of a file that must also be of the format written here, and, where it says
     its digest, be what was written."""
     value = read_object(path, keys=("format", *keys))
-    if value is not None and value["format"] != FORMAT:
-        raise _unreadable(path, f"it is of format {shown(value['format'])}, not {FORMAT}")
-    if value is not None and value.pop(SEAL, None) not in (None, _digest(value)):
-        raise _unreadable(path, "it was changed after it was written")
+    if value is not None and (fault := fault_of(value)):
+        raise _unreadable(path, fault)
+    if value is not None:
+        value.pop(SEAL, None)
     return value
+
+
+def fault_of(value: dict[str, Any]) -> str:
+    """Why an object is not one that was published here and left alone; empty if it is."""
+    if value.get("format") != FORMAT:
+        return f"it is of format {shown(value.get('format'))}, not {FORMAT}"
+    if value.get(SEAL) not in (None, _digest(value)):
+        return "it was changed after it was written"
+    return ""
 
 
 def _digest(value: dict[str, Any]) -> str:

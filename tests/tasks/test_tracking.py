@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from sweeper.store.mirrored import carried
 from tasks import tracking
 from tests.tasks.jobs import Changes, freeze, kill_self, run_job, science
 
@@ -30,6 +30,7 @@ class Stub(types.ModuleType):
     def __init__(self, told: Path, breaks: str = "", how: Callable[[], None] = kill_self) -> None:
         super().__init__("wandb")
         self.told, self.breaks, self.how = told, breaks, how
+        self.summary = types.SimpleNamespace(update=lambda values: self.tell("summary", values))
 
     def tell(self, call: str, value: Any) -> None:
         if call == self.breaks:
@@ -94,7 +95,9 @@ def test_it_is_told_what_the_run_is_and_every_row(outputs: Path, untracked: dict
     assert (arguments["group"], arguments["job_type"]) == ("none", "none")
     assert arguments["mode"] == "offline"
     assert arguments["dir"] == str(outputs)
+    assert arguments["tags"] == ["none", "lm1b", "decoder"]
     assert arguments["config"]["model"]["heads"] == 3
+    assert arguments["config"]["names"]["arm"] == "none"
     rows = [value for call, value in told if call == "log"]
     assert {row["trainer/global_step"] for row in rows} == {5, 7, 10, 14, 15, 19}
     losses = [row["train/loss"] for row in rows if "train/loss" in row]
@@ -171,27 +174,10 @@ def test_without_it_nothing_of_it_is_imported(outputs: Path) -> None:
     assert subprocess.run([sys.executable, "-c", script], capture_output=True).returncode == 0
 
 
-@pytest.mark.parametrize("killed", [False, True], ids=["left alone", "its core killed"])
-def test_the_real_one_offline(killed: bool, outputs: Path, untracked: dict[str, Any]) -> None:
-    pytest.importorskip("wandb")
-    run = freeze(outputs, WANDB)
-
-    def kill_core() -> None:
-        original = tracking._started
-
-        def started(arguments: dict[str, Any]) -> Any:
-            mirrored = original(arguments)
-            children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text()
-            if killed:
-                assert children.split(), "no core was started: the check would be vacuous"
-                for pid in children.split():
-                    os.kill(int(pid), 9)
-            return mirrored
-
-        tracking._started = started  # type: ignore[assignment]
-
-    assert run_job(run, kill_core) == 0
-    assert science(run) == untracked
-    log = run.attempts()[0].log_path.read_text()
-    assert log.count("warning: W&B") == killed
-    assert list(outputs.glob(f"wandb/offline-run-*-{run.id}/run-{run.id}.wandb"))
+def test_a_finished_run_is_carried_whole(outputs: Path) -> None:
+    run, told = run_with(Stub(outputs / "told.txt"), outputs)
+    [began] = [value["config"]["headroom"] for call, value in told if call == "init"]
+    [ended] = [value["headroom"] for call, value in told if call == "summary"]
+    assert began == {"record": (run.path / "run.json").read_text()}
+    assert ended == carried(run)
+    assert json.loads(ended["result"])["metrics"] == run.result()["metrics"]

@@ -67,6 +67,10 @@ function provenanceView() {
         ),
       )
     : null;
+  const kinds = Map.groupBy(devices, ({ kind }) => kind || "other device");
+  const totals = [...kinds].map(
+    ([kind, own]) => `${hours(own.reduce((sum, one) => sum + one.hours, 0))} on ${kind}s`,
+  );
   return [
     element("h3", null, "Commands"),
     commands.map(({ experiment, plan, scale, command }) =>
@@ -85,6 +89,7 @@ function provenanceView() {
         null,
         element("h3", null, "Training time"),
         finished ? element("ul", null, finished) : "No finished run yet.",
+        devices.length > 1 ? element("p", { id: "hours" }, `In all ${totals.join(", ")}.`) : null,
         unfinished
           ? element(
               "p",

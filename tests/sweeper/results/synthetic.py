@@ -47,7 +47,7 @@ Truth = Callable[[Model], float]
 def paper(model: Model) -> float:
     """A world in which the paper is right: small heads hurt, and every parameter counts."""
     size = 60 * (model.size["params_total"] / 1e6) ** -0.35
-    return size * (1 + 0.012 * max(0.0, math.log2(32 / model.head_size)) ** 2)
+    return float(size * (1 + 0.012 * max(0.0, math.log2(32 / model.head_size)) ** 2))
 
 
 def flat(model: Model) -> float:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sweeper.results.report.page import write_report
+from sweeper.store.runs import RunStore
 from tests.sweeper.results.browser import Browser, absent, browser
+from tests.sweeper.results.grids import FEW, figure1
 from tests.sweeper.results.reported import (
     PAYLOADS,
     content_of,
@@ -16,6 +20,7 @@ from tests.sweeper.results.reported import (
     foreign,
     large_sweep,
     small_sweep,
+    write_sweep,
 )
 
 pytestmark = pytest.mark.skipif(bool(absent()), reason=f"needs {' and '.join(absent())}")
@@ -181,6 +186,23 @@ def test_points_move_with_what_they_are_drawn_over(page: Browser) -> None:
     assert any(label.startswith("heads") for label in labels)
     assert "total parameters" not in labels
     assert len(page.all("circle.seed")) == seeds
+
+
+def test_hours_are_added_up_by_kind_of_device(window: Browser, tmp_path: Path) -> None:
+    sweep = figure1(grid=FEW, seeds=2)
+    first, second, *others = sweep.results
+    sweep.results[first] |= {"device": "a card", "seconds": 7200}
+    sweep.results[second] |= {"device": "another card", "seconds": 1800}
+    for id in others:
+        sweep.results[id] |= {"device": "a processor", "seconds": 3600}
+    write_sweep(tmp_path, sweep)
+    for id in sweep.results:
+        path = RunStore(tmp_path).run(id).attempts()[0].path / "attempt.json"
+        hardware = {"hardware": {"cpu": "a processor"}}
+        path.write_text(json.dumps(json.loads(path.read_text()) | hardware))
+    window.open(write_report(tmp_path))
+    assert window.texts("#hours") == [f"In all 2.5 hours on GPUs, {len(others)}.0 hours on CPUs."]
+    assert window.console() == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -20,7 +21,6 @@ from sweeper.results.statistics import (
     interval,
     mean,
     monotonicity,
-    order_agreement,
     paired,
     pooled,
     sd,
@@ -108,11 +108,25 @@ def test_order_agreement_is_somers_d() -> None:
     groups = [FIRST, SECOND, [42.3, 41.0, 39.9, 42.4]]
     order = np.concatenate([[i] * len(group) for i, group in enumerate(groups)])
     expected = scipy.stats.somersd(order, np.concatenate(groups)).statistic
-    assert order_agreement(*map(np.array, groups)) == pytest.approx(expected)
     found = monotonicity(groups)
+    assert found.value == pytest.approx(expected)
     assert found.low is not None
     assert found.high is not None
     assert found.low < found.value < found.high < 0
+
+
+def test_the_interval_of_order_agreement_is_that_of_groups_drawn_again() -> None:
+    groups = [FIRST, SECOND, [42.3, 41.0, 39.9, 42.4]]
+
+    def somers_d(*drawn: np.ndarray) -> np.ndarray:
+        steps, pairs = np.zeros(len(drawn[0])), 0
+        for earlier, later in itertools.combinations(drawn, 2):
+            steps += np.sign(later[:, None, :] - earlier[:, :, None]).sum(axis=(-2, -1))
+            pairs += earlier.shape[-1] * later.shape[-1]
+        return steps / pairs
+
+    found = monotonicity(groups)
+    assert (found.low, found.high) == bootstrap(groups, somers_d)
 
 
 @pytest.mark.parametrize(("direction", "expected"), [(1, 1.0), (-1, -1.0)], ids=["rise", "fall"])

@@ -1,0 +1,197 @@
+"""What a stand-in for the server of Weights & Biases knows, and its answers to GraphQL.
+
+It answers by the name of the operation and keeps what it was given: runs with their config, summary
+and history, saved views, artifacts with their files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+ENTITY = "someone"
+PAGE = 7  # runs in a page of an answer, whatever was asked for: paging is part of what is tested
+_OPERATION = re.compile(r"\b(?:query|mutation)\s+(\w+)")
+
+
+@dataclass
+class Remote:
+    """What the server knows of a run."""
+
+    id: str
+    project: str
+    about: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+    summary: dict[str, Any] = field(default_factory=dict)
+    history: list[dict[str, Any]] = field(default_factory=list)
+    state: str = "running"
+
+    def node(self) -> dict[str, Any]:
+        """The run as the public interface gives it."""
+        user = {"name": ENTITY, "username": ENTITY}
+        empty = dict.fromkeys(("sweepName", "commit", "description", "notes", "heartbeatAt"))
+        return empty | {
+            "projectId": 1,
+            "id": self.id,
+            "name": self.id,
+            "displayName": self.about.get("displayName"),
+            "group": self.about.get("groupName"),
+            "jobType": self.about.get("jobType"),
+            "tags": self.about.get("tags") or [],
+            "state": self.state,
+            "readOnly": False,
+            "createdAt": "2026-01-01T00:00:00",
+            "config": json.dumps(self.config),
+            "summaryMetrics": json.dumps(self.summary),
+            "systemMetrics": "{}",
+            "historyLineCount": len(self.history),
+            "historyKeys": {},
+            "user": user,
+        }
+
+
+class WandbServer:
+    """The server's memory, and its answers. `address` is where it listens."""
+
+    def __init__(self) -> None:
+        self.address = ""
+        self.runs: dict[str, Remote] = {}
+        self.views: dict[str, dict[str, Any]] = {}
+        self.artifacts: dict[str, dict[str, Any]] = {}
+        self.files: dict[str, bytes] = {}
+        self.asked: list[str] = []
+        self.unknown: list[str] = []
+        self.silent = False
+        self.lock = threading.Lock()
+
+    def answer(self, query: str, variables: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The data of a GraphQL answer; None to an operation it does not know."""
+        found = _OPERATION.search(query)
+        name = found[1] if found else query
+        self.asked.append(name)
+        operation = getattr(self, f"_{name}", None)
+        if operation is None:
+            self.unknown.append(name)
+            return None
+        data: dict[str, Any] = operation(variables)
+        return data
+
+    def stream(self, run: Remote, body: Mapping[str, Any]) -> None:
+        """What a client tells while a run goes on, and how it ended."""
+        for name, part in (body.get("files") or {}).items():
+            lines = [json.loads(line) for line in part["content"] if name.endswith((".json", "l"))]
+            if name == "wandb-history.jsonl":
+                run.history[part["offset"] :] = lines
+            elif name == "wandb-summary.json":
+                run.summary = lines[-1]
+        if body.get("complete"):
+            run.state = "failed" if body.get("exitcode") else "finished"
+
+    def _Viewer(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        names = {"id": "1", "entity": ENTITY, "username": ENTITY, "email": "", "flags": "{}"}
+        return {"viewer": {**names, "admin": False, "teams": {"edges": []}, "apiKeys": None}}
+
+    _GetDefaultEntity = _GetViewer = _Viewer
+
+    def _ArtifactType(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        return {"project": {"artifact": None}}
+
+    def _ServerFeaturesQuery(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        return {"serverInfo": {"features": []}}
+
+    def _UpsertBucket(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        run = self.runs.setdefault(given["name"], Remote(given["name"], given["project"]))
+        run.about |= {key: value for key, value in given.items() if value is not None}
+        run.config |= json.loads(given.get("config") or "{}")
+        project = {"id": "p", "name": run.project, "entity": {"id": "e", "name": ENTITY}}
+        bucket = {"id": run.id, "name": run.id, "displayName": given.get("displayName")}
+        rest = {"description": None, "config": "{}", "sweepName": None, "historyLineCount": 0}
+        return {"upsertBucket": {"bucket": {**bucket, **rest, "project": project}}}
+
+    def _RunResumeStatus(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        entity = {"id": "e", "name": ENTITY}
+        return {"model": {"id": "p", "name": given["project"], "entity": entity, "bucket": None}}
+
+    def _CreateRunFiles(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        urls = [
+            {"name": name, "uploadUrl": f"{self.address}/storage/{given['run']}/{name}"}
+            for name in given["files"]
+        ]
+        return {"createRunFiles": {"runID": given["run"], "uploadHeaders": [], "files": urls}}
+
+    def _MarkRunFilesUploaded(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        return {"markRunFilesUploaded": {"success": True}}
+
+    def _Runs(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        wanted = json.loads(given.get("filters") or "{}")
+        runs = [run for run in self.runs.values() if run.project == given["project"]]
+        if not runs:
+            return {"project": None}
+        nodes = [run.node() for run in runs]
+        nodes = [node for node in nodes if all(node[key] == wanted[key] for key in wanted)]
+        first = int(given.get("cursor") or 0)
+        page = nodes[first : first + PAGE]
+        edges = [{"node": node, "cursor": str(first + 1 + at)} for at, node in enumerate(page)]
+        more = {"endCursor": str(first + PAGE), "hasNextPage": first + PAGE < len(nodes)}
+        found = {"edges": edges, "pageInfo": more}
+        about = {"internalId": 1, "runCount": len(nodes), "readOnly": False}
+        return {"project": {**about, "runs": found}}
+
+    def _UpsertView2(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        id = given.get("id") or f"view-{len(self.views)}"
+        self.views[id] = dict(given)
+        return {"upsertView": {"view": {"id": id, "name": given["name"]}, "inserted": True}}
+
+    def _View(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        edges = [
+            {"node": {"id": id, "displayName": view["displayName"], "spec": view["spec"]}}
+            for id, view in self.views.items()
+            if view["name"] == given["viewName"]
+        ]
+        return {"project": {"allViews": {"edges": edges}}}
+
+    def _FetchArtifactDigestAlgorithm(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        return {"project": {"artifactType": None}}
+
+    def _XXHashDigestsEnabled(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        return {"entity": {"xxhashDigestsEnabled": False}}
+
+    def _CreateArtifact(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        [asked] = given.values()
+        id = f"artifact-{len(self.artifacts)}"
+        self.artifacts[id] = {**asked, "files": {}, "committed": False}
+        made = {"id": id, "state": "PENDING", "artifactSequence": {"latestArtifact": None}}
+        return {"createArtifact": {"artifact": made}}
+
+    def _CreateArtifactManifest(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        url = f"{self.address}/storage/{given['artifactID']}/manifest"
+        file = {"id": "m", "uploadUrl": url, "uploadHeaders": []}
+        return {"createArtifactManifest": {"artifactManifest": {"id": "m", "file": file}}}
+
+    def _UpdateArtifactManifest(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        file = {"id": "m", "uploadUrl": f"{self.address}/storage/manifest", "uploadHeaders": []}
+        return {"updateArtifactManifest": {"artifactManifest": {"id": "m", "file": file}}}
+
+    def _CreateArtifactFiles(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        nodes = [self._artifact_file(spec) for spec in given["input"]["artifactFiles"]]
+        edges = [{"node": node} for node in nodes]
+        return {"createArtifactFiles": {"files": {"edges": edges}}}
+
+    def _artifact_file(self, spec: Mapping[str, Any]) -> dict[str, Any]:
+        path = f"{spec['artifactID']}/{spec['name']}"
+        return {
+            "storagePath": path,
+            "uploadUrl": f"{self.address}/storage/{path}",
+            "uploadHeaders": [],
+            "uploadMultipartUrls": None,
+            "artifact": {"id": spec["artifactID"]},
+        }
+
+    def _CommitArtifact(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        artifact = self.artifacts[given["artifactID"]]
+        artifact["committed"] = True
+        return {"commitArtifact": {"artifact": {"id": given["artifactID"], "digest": ""}}}
