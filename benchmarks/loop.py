@@ -23,7 +23,7 @@ from torch import nn
 from benchmarks.measure import Times, arguments, leave, speed_up
 from benchmarks.runs import frozen, opened
 from sweeper.store.runs import Run
-from tasks import train
+from tasks import training
 from tasks.machine import keep_memory
 from tasks.optim import adamw
 
@@ -89,7 +89,7 @@ def _job(run: Run) -> float:
         seconds.append(time.process_time() - begun)
 
     with patch.object(pl.Trainer, "fit", timed), _same_output():
-        code = train.Job(run).work()
+        code = training.Job(run).work()
     assert code == 0, run.status()
     for left in ("result.json", "attempts"):  # so that the next round trains again
         path = run.path / left

@@ -14,7 +14,7 @@ from sweeper.results.mirror.workspace import EXTRA, JOB_TYPE, saved
 from sweeper.results.table import Table, read_table, stem
 from sweeper.results.verdict import Verdict
 from sweeper.store.mirrored import KEY, PLAN
-from sweeper.store.plans import latest
+from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
 
 _FOLDERS = ("tables", "figures")
@@ -69,7 +69,7 @@ def publish(
     )
     code = 1
     try:
-        plan = json.dumps(latest(outputs, table.name))
+        plan = json.dumps(newest(outputs).get(table.name))
         run.config.update({KEY: {PLAN: plan}}, allow_val_change=True)
         for verdict in verdicts:
             run.summary[f"{verdict.claim}, {verdict.measure}"] = str(verdict.verdict)
