@@ -12,7 +12,7 @@ from typing import NamedTuple
 import wandb
 from sweeper.__main__ import main
 from sweeper.store.mirrored import KEY, PLAN, carried
-from sweeper.store.plans import latest
+from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.grids import FEW, figure1
 from tests.sweeper.results.synthetic import Sweep
@@ -38,7 +38,7 @@ def mirror(outputs: Path, server: WandbServer, *, plan: bool = True) -> None:
     if plan:
         shown = server.runs["experiment-fig1"] = Remote("experiment-fig1", "headroom")
         shown.about["groupName"] = "fig1"
-        shown.config[KEY] = {"value": {PLAN: json.dumps(latest(outputs, "fig1"))}}
+        shown.config[KEY] = {"value": {PLAN: json.dumps(newest(outputs)["fig1"])}}
     for id in RunStore(outputs).ids():
         run = RunStore(outputs).run(id)
         texts = carried(run)
