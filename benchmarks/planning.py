@@ -1,7 +1,8 @@
 """Plans points of distinct shapes, half of them matched: `python -m benchmarks.planning`.
 
 For each number of points, up to 10,000: wall and CPU seconds and peak memory of the planner and the
-model process.
+model process; beside it what Hydra's sweepers, the basic one and joblib's alike, take to compose
+the config of one point, which is all they plan: they count no parameters and match none.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.utils import create_config_search_path
+from hydra.types import RunMode
 
 from benchmarks.measure import arguments, leave
 from sweeper.model_process import ModelProcess
@@ -42,6 +47,7 @@ experiment:
 """
 
 
+COMPOSED = 50
 HEADS = (1, 10, 100)  # a hundred points each
 
 
@@ -67,14 +73,28 @@ def _planned(heads: int) -> dict[str, Any]:
             wall = time.monotonic() - begun
             assert process._process is not None
             other = _other(process._process.pid)
+        used = time.process_time() - used
+        hydra = _hydra_s_per_point(conf)
     return {
         "points": len(plan.points),
         "matched": sum(point.matched is not None for point in plan.points),
         "wall_s": round(wall, 1),
-        "cpu_s": round(time.process_time() - used, 1),
+        "cpu_s": round(used, 1),
         "memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
         **other,
+        "cpu_s_per_point": round((used + other["model_process_cpu_s"]) / len(plan.points), 4),
+        "hydra_cpu_s_per_point": round(hydra, 4),
     }
+
+
+def _hydra_s_per_point(conf: Path) -> float:
+    """CPU seconds in which Hydra composes the config of a point of this grid."""
+    loader = ConfigLoaderImpl(create_config_search_path(str(conf)))
+    begun = time.process_time()
+    for heads in range(1, COMPOSED + 1):
+        overrides = [f"model.heads={heads}", "model.head_size=8", "model.feedforward_size=4096"]
+        loader.load_configuration("config", overrides, run_mode=RunMode.MULTIRUN)
+    return (time.process_time() - begun) / COMPOSED
 
 
 def _other(pid: int) -> dict[str, float]:
