@@ -87,7 +87,7 @@ def _makespan(line: Line) -> Rows:
 
 
 def _planning(line: Line) -> Rows:
-    keys = ("points", "wall_s", "cpu_s", "model_process_cpu_s", "memory_mb")
+    keys = ("points", "wall_s", "cpu_s_per_point", "hydra_cpu_s_per_point", "memory_mb")
     yield keys
     yield tuple(f"{line[key]:,}" for key in keys)
 

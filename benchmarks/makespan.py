@@ -42,7 +42,7 @@ def main() -> None:
         f"trainer.steps={2 if options.smoke else STEPS}",
         "logger=none",
     )
-    rounds = 1 if options.smoke else 3
+    rounds = 1 if options.smoke else 2
     ways = _ways(grid, slots, smoke=options.smoke)
     times: dict[str, list[float]] = {name: [] for name in ways}
     bounds = []

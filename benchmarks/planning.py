@@ -24,7 +24,6 @@ from sweeper.model_process import ModelProcess
 from sweeper.plan.compose import CONF, Composer
 from sweeper.plan.planner import Planner
 
-COMPOSED = 50
 EXPERIMENT = """# @package _global_
 experiment:
   title: ten thousand points
@@ -48,6 +47,7 @@ experiment:
 """
 
 
+COMPOSED = 50
 HEADS = (1, 10, 100)  # a hundred points each
 
 
@@ -73,17 +73,18 @@ def _planned(heads: int) -> dict[str, Any]:
             wall = time.monotonic() - begun
             assert process._process is not None
             other = _other(process._process.pid)
-        used_s, points = time.process_time() - used, len(plan.points)
-        return {
-            "points": points,
-            "matched": sum(point.matched is not None for point in plan.points),
-            "wall_s": round(wall, 1),
-            "cpu_s": round(used_s, 1),
-            "memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
-            **other,
-            "cpu_s_per_point": round((used_s + other["model_process_cpu_s"]) / points, 4),
-            "hydra_cpu_s_per_point": round(_hydra_s_per_point(conf), 4),
-        }
+        used = time.process_time() - used
+        hydra = _hydra_s_per_point(conf)
+    return {
+        "points": len(plan.points),
+        "matched": sum(point.matched is not None for point in plan.points),
+        "wall_s": round(wall, 1),
+        "cpu_s": round(used, 1),
+        "memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        **other,
+        "cpu_s_per_point": round((used + other["model_process_cpu_s"]) / len(plan.points), 4),
+        "hydra_cpu_s_per_point": round(hydra, 4),
+    }
 
 
 def _hydra_s_per_point(conf: Path) -> float:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from statistics import median
 from typing import Any
 
 from rich.console import Console
@@ -16,9 +15,10 @@ from sweeper.model_process import ModelProcess
 from sweeper.named import named
 from sweeper.outcome import near, print_everything
 from sweeper.plan.compose import Composer
-from sweeper.plan.plan import Plan
+from sweeper.plan.plan import Plan, Run
 from sweeper.plan.planner import Planner
-from sweeper.plan.show import print_cost, print_plan
+from sweeper.plan.show import ASSUMED_RATE, print_cost, print_plan
+from sweeper.plan.throughput import Throughput
 from sweeper.run import backends
 from sweeper.run.backend import Backend
 from sweeper.run.entries import Job, Phase
@@ -99,8 +99,7 @@ def _show(
         plan,
         statuses,
         slots=backend.slots,
-        device=backend.device,
-        rate=_measured_rate(plan, store),
+        throughput=Throughput(_trained(plan, store), ASSUMED_RATE[backend.device]),
     )
 
 
@@ -120,14 +119,12 @@ def _backend(
     return backend
 
 
-def _measured_rate(plan: Plan, store: RunStore) -> float | None:
-    """FLOP/s of one slot over the finished runs of this plan, evaluation included."""
-    rates = []
+def _trained(plan: Plan, store: RunStore) -> Iterator[tuple[Run, float]]:
+    """The finished runs of this plan, and the seconds each of them trained."""
     for run in plan.runs.values():
         result = store.run(run.id).result()
         if result and result.get("seconds"):
-            rates.append(run.flops / result["seconds"])
-    return median(rates) if rates else None
+            yield run, result["seconds"]
 
 
 def _freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float]) -> None:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from sweeper.plan.grid import shown
 from sweeper.plan.plan import Plan, Point
+from sweeper.plan.throughput import Throughput
 from sweeper.store import errors
 from sweeper.store.runs import State, Status
 
@@ -43,15 +44,13 @@ def print_cost(
     statuses: Mapping[str, Status],
     *,
     slots: int,
-    device: str,
-    rate: float | None,
+    throughput: Throughput,
 ) -> dict[str, float]:
     """Print what is left to train: FLOPs and an estimate of the time.
 
     Args:
         slots: runs executed at a time.
-        device: "cpu" or "gpu", for the assumption where nothing was measured.
-        rate: FLOP/s of one slot as measured on finished runs, or None.
+        throughput: what finished runs say about the time others take.
 
     Returns:
         Seconds of training that each run which is left is thought to take.
@@ -60,16 +59,21 @@ def print_cost(
     if not left:
         return {}
     flops = sum(run.flops for run in left)
-    longest = max(run.flops for run in left)
-    speed = rate or ASSUMED_RATE[device]
-    seconds = max(flops / slots, longest) / speed
-    basis = "measured on finished runs" if rate else "assumed: no finished run to measure it on"
+    each = {run.id: throughput.seconds(run) for run in left}
+    total = sum(each.values())
+    speed = flops / total if total else 0.0
+    seconds = max(total / slots, *each.values())
+    basis = (
+        "measured on finished runs"
+        if throughput.measured
+        else "assumed: no finished run to measure it on"
+    )
     tokens = sum(run.tokens for run in left)
     console.print(
         f"To train: {len(left)} runs, {tokens:.3g} tokens, {flops:.3g} FLOPs; about "
         f"{_duration(seconds)} with {slots} at a time at {speed:.2g} FLOP/s each ({basis})."
     )
-    return {run.id: run.flops / speed for run in left}
+    return each
 
 
 def _table(points: list[Point], plan: Plan, statuses: Mapping[str, Status]) -> Table:
