@@ -200,5 +200,5 @@ def _measured(found: Sequence[Line]) -> str:
     runs = f"{len(pairs)} run{'s' * (len(pairs) > 1)}"
     return (
         f"estimates: training of {runs} took {clock(took)} where the plan said {clock(estimated)} "
-        f"({took / estimated - 1:+.0%}); run by run {ratios[0]:.2g} to {ratios[-1]:.2g} times as long."
+        f"({took / estimated - 1:+.0%}); run by run {ratios[0]:.2g} to {ratios[-1]:.2g} times that."
     )
