@@ -197,8 +197,8 @@ def _measured(found: Sequence[Line]) -> str:
         return ""
     took, estimated = (sum(column) for column in zip(*pairs.values(), strict=True))
     ratios = sorted(one / other for one, other in pairs.values())
+    runs = f"{len(pairs)} run{'s' * (len(pairs) > 1)}"
     return (
-        f"{len(pairs)} done runs trained {clock(took)} where the plan estimated "
-        f"{clock(estimated)} ({took / estimated - 1:+.0%}); run by run {ratios[0]:.2g} to "
-        f"{ratios[-1]:.2g} times as long."
+        f"estimates: training of {runs} took {clock(took)} where the plan said {clock(estimated)} "
+        f"({took / estimated - 1:+.0%}); run by run {ratios[0]:.2g} to {ratios[-1]:.2g} times that."
     )

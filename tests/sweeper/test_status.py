@@ -76,7 +76,7 @@ def test_the_table_tells_progress_and_reasons_and_how_good_the_estimate_was(outp
     assert running.split()[1:8] == ["running", "25", "/", "100", "3.250", "50", "30.0"]
     assert "nan: the loss is nan" in text
     assert "no attempt yet" not in text
-    assert "1 done runs trained 1:30 where the plan estimated 1:00 (+50%)" in text
+    assert "training of 1 run took 1:30 where the plan said 1:00 (+50%)" in text
     assert "no attempt yet" in printed(outputs, every=True)
 
 

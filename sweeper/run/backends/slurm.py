@@ -205,7 +205,9 @@ class SlurmBackend(Backend):
     def _submit(self, jobs: list[_Job], demand: Demand, parent: str | None) -> None:
         import submitit
 
-        self._check_folder()
+        make_directory(self._folder)
+        self._folder.chmod(0o700)
+        _refuse_shared(self._outputs, self._folder)
         # New for each batch: a cluster that was set up again counts its jobs from 1 again, and
         # submitit would take what an old job of that number left for its own.
         name = secrets.token_hex(6)
@@ -232,19 +234,14 @@ class SlurmBackend(Backend):
             place = self._folder / f"{job.run.name}.json"
             publish_json(place, {"job": job.id, "name": name})
 
-    def _check_folder(self) -> None:
-        """Who can write what a job unpickles runs code as its owner."""
-        make_directory(self._folder)
-        self._folder.chmod(0o700)
-        for folder in (self._outputs, self._folder):
-            _refuse_shared(folder)
 
-
-def _refuse_shared(folder: Path) -> None:
-    status = folder.stat()
-    if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        expected = "a folder that only you may write to, since Slurm jobs run code from it"
-        raise wrong("outputs", folder, expected, f"say `chmod go-w {folder}`")
+def _refuse_shared(*folders: Path) -> None:
+    """Who can write what a job unpickles runs code as its owner."""
+    for folder in folders:
+        status = folder.stat()
+        if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            expected = "a folder that only you may write to, since Slurm jobs run code from it"
+            raise wrong("outputs", folder, expected, f"say `chmod go-w {folder}`")
 
 
 def _further(parent: str | None) -> dict[str, Any]:
