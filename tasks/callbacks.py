@@ -114,10 +114,11 @@ class Recorder(pl.Callback):
             "tokens_per_second": tokens / elapsed,
             "tokens_seen": task.tokens_seen(step),
         }
-        self._stage.journal.row(step, row)
+        steps = task.config.trainer.steps
+        self._stage.journal.row(step, row, left=self.seconds / step * (steps - step))
         self._stage.attempt.beat(
             step=step,
-            steps=task.config.trainer.steps,
+            steps=steps,
             loss=row["train/loss"],
             tokens_per_second=row["tokens_per_second"],
             phase="train",

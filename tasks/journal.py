@@ -15,12 +15,13 @@ class Journal:
         self._writer = writer
         self._mirror = mirror
 
-    def row(self, step: int, values: Mapping[str, float]) -> None:
-        """Write what is known after a step."""
+    def row(self, step: int, values: Mapping[str, float], left: float | None = None) -> None:
+        """Write what is known after a step; `left` is for the log: seconds of training to come."""
         self._writer.write({"step": step, **values})
         self._mirror.log(step, values)
         words = ", ".join(f"{name} {value:.6g}" for name, value in values.items())
-        print(f"step {step}: {words}", flush=True)
+        to_come = "" if left is None else f", about {left:.0f} s left"
+        print(f"step {step}: {words}{to_come}", flush=True)
 
     def sync(self) -> None:
         """Make every row durable."""
@@ -36,7 +37,7 @@ class Silence(Journal):
     def __init__(self) -> None:
         pass
 
-    def row(self, step: int, values: Mapping[str, float]) -> None:
+    def row(self, step: int, values: Mapping[str, float], left: float | None = None) -> None:
         pass
 
     def sync(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,13 @@ def test_the_rows_tell_every_step_and_the_rate_it_had(done: Run) -> None:
     assert [row["learning_rate"] for row in rows] == [task.learning_rate(s) for s in range(1, 20)]
     validated = [row["step"] for row in rows if "validation/loss" in row]
     assert validated == [7, 14, 19]
+
+
+def test_the_log_says_how_much_time_is_left(done: Run) -> None:
+    log = done.attempts()[0].log_path.read_text()
+    told = re.findall(r"^step (\d+): train/loss .*, about (\d+) s left$", log, re.MULTILINE)
+    assert [int(step) for step, _ in told] == list(range(1, 20))
+    assert told[-1] == ("19", "0")
 
 
 def test_the_result_says_what_the_run_was_worth_and_where_it_came_from(done: Run) -> None:
