@@ -35,7 +35,7 @@ figures: $(READY) ## Collect and draw every planned experiment again from what i
 test: $(READY) ## Run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-faults: $(READY) ## Kill, fill, flip and hang sweeps on purpose, and count what is lost (half an hour at most)
+faults: $(READY) ## Kill, fill, flip and hang sweeps on purpose, and count what is lost (half an hour on two busy cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m faults
 
 bench: $(READY) ## Measure speed beside peers (those of pip install -e '.[bench]') into docs/performance.md
