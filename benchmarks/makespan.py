@@ -23,9 +23,11 @@ from benchmarks.runs import frozen
 from sweeper.store.runs import Run
 
 PEER = Path(__file__).with_name("hydra_peer.py")
+# Hydra's launchers: their plugin, and how they are told how many at a time. submitit's local one
+# cannot be told: it starts all runs at once, a process each.
 LAUNCHERS = {
-    "hydra joblib": ("joblib", "hydra_plugins.hydra_joblib_launcher"),
-    "hydra submitit_local": ("submitit_local", "hydra_plugins.hydra_submitit_launcher"),
+    "joblib": ("hydra_plugins.hydra_joblib_launcher", ["hydra.launcher.n_jobs={slots}"]),
+    "submitit_local": ("hydra_plugins.hydra_submitit_launcher", []),
 }
 SEEDS = ",".join(map(str, range(6)))
 STEPS = 300
@@ -103,11 +105,10 @@ def _ways(grid: tuple[str, ...], slots: int, *, smoke: bool) -> dict[str, Way]:
         return way
 
     ways = {"headroom": ours, "process per run": processes, "hydra basic": hydra()}
-    for name, (launcher, module) in () if smoke else LAUNCHERS.items():
-        if present(module):
-            chosen = f"hydra/launcher={launcher}"
-            most = "n_jobs" if launcher == "joblib" else "array_parallelism"
-            ways[name] = hydra(chosen, f"hydra.launcher.{most}={slots}")
+    for launcher, (plugin, options) in {} if smoke else LAUNCHERS.items():
+        if present(plugin):
+            told = [option.format(slots=slots) for option in options]
+            ways[f"hydra {launcher}"] = hydra(f"hydra/launcher={launcher}", *told)
     return ways
 
 
