@@ -152,8 +152,14 @@ def _composed(architecture: type[Architecture], name: str) -> type[Architecture]
     for key, parameter in inspect.signature(constructor).parameters.items():
         if parameter.kind is parameter.KEYWORD_ONLY and key not in _COMMON:
             required = parameter.default is parameter.empty
-            expected = f"a value for {key} of the {name} attention"
-            field = given(expected, ... if required else parameter.default)
+            is_size = hints[key] in (int, int | None)  # whatever a variant counts is at least 1
+            kind = "a whole number of at least 1" if is_size else "a value"
+            null = ", or null," if hints[key] == int | None else ""
+            field = given(
+                f"{kind}{null} for {key} of the {name} attention",
+                ... if required else parameter.default,
+                **({"ge": 1} if is_size else {}),
+            )
             options[key] = (Annotated[hints[key], field], ... if required else parameter.default)
     section = create_model("AttentionSection", __base__=AttentionSection, **options)
     return create_model(architecture.__name__, __base__=architecture, attention=(section, ...))

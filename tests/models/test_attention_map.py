@@ -64,3 +64,14 @@ def test_indifferent_heads_have_the_entropy_of_what_they_see() -> None:
     # The first query sees itself alone and does not count.
     expected = sum(math.log(n) for n in range(2, T + 1)) / (T - 1)
     assert found.entropy_H.tolist() == pytest.approx([expected] * H)
+
+
+def test_a_compiled_model_is_seen_too() -> None:
+    attention = MultiHeadAttention(D, H, 5)
+    x_BTD = torch.randn(B, T, D)
+    [plain] = head_measures(lambda: attention(x_BTD))
+    attention.compile(backend="eager")
+    attention(x_BTD)
+    [compiled] = head_measures(lambda: attention(x_BTD))
+    assert torch.equal(compiled.rank_H, plain.rank_H)
+    assert torch.equal(compiled.entropy_H, plain.entropy_H)

@@ -53,6 +53,14 @@ SENTENCES: dict[str, tuple[Changes, str]] = {
         {"model.attention": {"name": "multi_head", "rank": 3}},
         "attention.rank=3",
     ),
+    "variant's size of nothing": (
+        {"model.attention": {"name": "decoupled", "value_size": 0}},
+        "model.attention.value_size=0: expected a whole number of at least 1",
+    ),
+    "variant's size below nothing": (
+        {"model.attention": {"name": "collaborative", "shared_size": -3}},
+        "model.attention.shared_size=-3: expected a whole number of at least 1",
+    ),
     "no variant": ({"model.attention": {"name": "nope"}}, "expected one of "),
     "variant as a word": (
         {"model.attention": "multi_head"},
