@@ -1,6 +1,7 @@
 """Times how cost grows with heads and with finished runs: `python -m benchmarks.growth`.
 
-A step of the small decoder with 4 to 70 heads, and collecting and drawing 100 to 10,000 records.
+A step of the small decoder with 4 to 70 heads, and collecting and drawing 100 to 10,000 records of
+a figure of a hundred points.
 How it grows with planned runs is what benchmarks.planning says.
 """
 
@@ -26,7 +27,7 @@ from tasks.machine import keep_memory
 
 HEADS = (4, 8, 16, 32, 70)
 RECORDS = (100, 1_000, 10_000)
-SEEDS = 5
+POINTS = 100  # of the figure; the rest of the records are more seeds of these
 METRIC = "test/perplexity"
 
 
@@ -71,11 +72,11 @@ def _collected(count: int) -> dict[str, float]:
 
 
 def _finished(outputs: Path, count: int) -> None:
-    """A finished experiment of that many runs: two arms of many points with a few seeds each."""
+    """A finished experiment of so many runs: two arms of points, with as many seeds as it takes."""
     store = RunStore(outputs)
     points, runs = [], {}
     for number in range(count):
-        point, seed = divmod(number, SEEDS)
+        seed, point = divmod(number, POINTS)
         arm, heads = ("standard", "fixed")[point % 2], 1 + point // 2
         size = {"params_total": 10_000 + 512 * heads, "params_non_embedding": 512 * heads}
         size |= {"flops_per_token": 6 * size["params_total"], "head_size": 16, "width": 16 * heads}
