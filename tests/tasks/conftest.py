@@ -27,15 +27,20 @@ def _ready_to_fork() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def prepared(_ready_to_fork: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An outputs folder with the prepared data of the small config and no runs."""
+def _prepared_once(_ready_to_fork: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The prepared data of the small config; tests get copies of it."""
     outputs = tmp_path_factory.mktemp("prepared")
     prepare(task_of(parse(config())), outputs)
     return outputs
 
 
+@pytest.fixture(scope="module")
+def prepared(_prepared_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An outputs folder with the prepared data, which the tests of a module share with its runs."""
+    return shutil.copytree(_prepared_once, tmp_path_factory.mktemp("module") / "outputs")
+
+
 @pytest.fixture
-def outputs(prepared: Path, tmp_path: Path) -> Path:
-    """An outputs folder of the test's own, with the prepared data."""
-    shutil.copytree(prepared, tmp_path / "outputs")
-    return tmp_path / "outputs"
+def outputs(_prepared_once: Path, tmp_path: Path) -> Path:
+    """An outputs folder of the test's own, with the prepared data and no runs."""
+    return shutil.copytree(_prepared_once, tmp_path / "outputs")
