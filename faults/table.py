@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,15 @@ survives one), a network file system with two clients, GPUs.
 """
 
 
-def main(path: Path) -> None:
+def main() -> None:
     """Print the page."""
+    parser = argparse.ArgumentParser(prog="python -m faults.table", description=__doc__)
+    parser.add_argument(
+        "lines", type=Path, help="what `python -m faults` printed, in a file"
+    )
+    lines: Path = parser.parse_args().lines
+    counts = [json.loads(line) for line in lines.read_text().splitlines()]
     print(HEAD, end="")
-    counts = [json.loads(line) for line in path.read_text().splitlines()]
     for count in [*counts, _all(counts)]:
         steps = f"{count['steps']} / {count['needed']}" if count["needed"] else ""
         lost = f"{count['lost']} of {count['injected']}"
@@ -50,4 +55,4 @@ def _all(counts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

@@ -16,6 +16,7 @@ its last job. It stays single-threaded and never touches a GPU, so that forking 
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import importlib
 import importlib.util
@@ -27,6 +28,13 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
+
+if __name__ == "__main__":  # --help is answered before anything heavy is imported
+    argparse.ArgumentParser(
+        prog="python -m tasks.serve",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    ).parse_args()
 
 # Before any numeric library is loaded: no threads in this process, one each in its jobs.
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"):

@@ -6,11 +6,15 @@ evaluator does.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+
+if __name__ == "__main__":  # what scores needs nothing of the task, and torch takes seconds
+    from tasks.text.predictions import main
+
+    sys.exit(main(sys.argv[1:]))
 
 import torch
 import torch.nn.functional as F
@@ -18,14 +22,12 @@ from torch import Tensor, nn
 
 from models.cross_entropy import IGNORED
 from models.heads import SpanFinder
-from sweeper.store.errors import UserError
 from tasks import ranks
 from tasks.fine_tuning import ExampleRows, FineTuningSection, encoder_of, inherit
 from tasks.schema import Problem, whole
 from tasks.task import Batch, Task
 from tasks.text import scoring
 from tasks.text.answer_key import AnswerKey, Scores, Search
-from tasks.text.predictions import score_files
 from tasks.text.prepared_examples import folder_name
 from tasks.text.prepared_questions import WindowSettings, prepare
 from tasks.text.questions import SQuAD
@@ -175,22 +177,3 @@ def _scores(rows: list[dict[str, Tensor]]) -> Iterator[Scores]:
         starts_BT, ends_BT = row["logits"].numpy()
         for starts_T, ends_T, length in zip(starts_BT, ends_BT, row["real"].sum(1), strict=True):
             yield starts_T[:length], ends_T[:length]
-
-
-def main(arguments: list[str]) -> int:
-    """Print the official evaluator's JSON for `score PREDICTIONS DATASET`; 1 if that cannot be."""
-    if len(arguments) != 3 or arguments[0] != "score":
-        asked = arguments[-1:] in (["-h"], ["--help"])
-        usage = "usage: python -m tasks.squad score PREDICTIONS DATASET"
-        print(usage, file=sys.stdout if asked else sys.stderr)
-        return 0 if asked else 2
-    try:
-        print(json.dumps(score_files(Path(arguments[1]), Path(arguments[2]))))
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -16,6 +16,21 @@ from tasks.text.strict import decoded
 VERSION = "1.1"
 
 
+def main(arguments: list[str]) -> int:
+    """Print the official evaluator's JSON for `score PREDICTIONS DATASET`; 1 if that cannot be."""
+    if len(arguments) != 3 or arguments[0] != "score":
+        asked = arguments[-1:] in (["-h"], ["--help"])
+        usage = "usage: python -m tasks.squad score PREDICTIONS DATASET"
+        print(usage, file=sys.stdout if asked else sys.stderr)
+        return 0 if asked else 2
+    try:
+        print(json.dumps(score_files(Path(arguments[1]), Path(arguments[2]))))
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
 def score_files(predictions: Path, dataset: Path) -> dict[str, float]:
     """Return what evaluate-v1.1.py prints for these two files; its notes go to stderr.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tasks import squad
+from tasks.text.predictions import main
 from tests.conftest import ROOT
 from tests.tasks.text import official_evaluator
 
@@ -61,7 +61,7 @@ def _write(folder: Path, predictions: Any, dataset: Any = DATASET) -> list[str]:
 def test_the_scores_are_printed_unrounded_as_json(
     tmp_path: Path, capsys: Capture, predictions: dict[str, str]
 ) -> None:
-    assert squad.main(_write(tmp_path, predictions)) == 0
+    assert main(_write(tmp_path, predictions)) == 0
     printed = capsys.readouterr()
     expected = official_evaluator.evaluate(DATASET["data"], predictions)  # type: ignore[arg-type]
     assert printed.out == json.dumps(expected) + "\n"
@@ -79,9 +79,7 @@ def test_it_is_a_command(tmp_path: Path) -> None:
 
 
 def test_another_version_is_scored_with_a_note(tmp_path: Path, capsys: Capture) -> None:
-    assert (
-        squad.main(_write(tmp_path, {"a": "", "b": "", "c": ""}, {**DATASET, "version": "9"})) == 0
-    )
+    assert main(_write(tmp_path, {"a": "", "b": "", "c": ""}, {**DATASET, "version": "9"})) == 0
     assert "v-1.1, but got dataset with v-9" in capsys.readouterr().err
 
 
@@ -109,7 +107,7 @@ def _asked(**changes: Any) -> dict[str, Any]:
 def test_files_that_cannot_be_scored_are_one_sentence(
     tmp_path: Path, capsys: Capture, predictions: Any, dataset: Any, said: str
 ) -> None:
-    assert squad.main(_write(tmp_path, predictions, dataset)) == 1
+    assert main(_write(tmp_path, predictions, dataset)) == 1
     printed = capsys.readouterr()
     assert not printed.out
     [sentence] = printed.err.splitlines()
@@ -117,11 +115,11 @@ def test_files_that_cannot_be_scored_are_one_sentence(
 
 
 def test_a_file_that_is_not_there_is_one_sentence(tmp_path: Path, capsys: Capture) -> None:
-    assert squad.main(["score", str(tmp_path / "none.json"), str(tmp_path / "none.json")]) == 1
+    assert main(["score", str(tmp_path / "none.json"), str(tmp_path / "none.json")]) == 1
     assert "none.json cannot be read" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [[], ["score"], ["score", "a"], ["grade", "a", "b"]], ids=str)
 def test_another_command_line_says_how_it_goes(capsys: Capture, arguments: list[str]) -> None:
-    assert squad.main(arguments) == 2
+    assert main(arguments) == 2
     assert "score PREDICTIONS DATASET" in capsys.readouterr().err
