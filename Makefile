@@ -38,10 +38,8 @@ test: $(READY) ## Run the tests
 faults: $(READY) ## Kill, fill, flip and hang sweeps on purpose, and count what is lost (half an hour on two busy cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m faults
 
-bench: $(READY) ## Measure speed beside peers (those of pip install -e '.[bench]') into docs/performance.md
-	@for name in step loop packing data planning growth makespan; do \
-	  OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.$$name || exit 1; done
-	$(BIN)/python -m benchmarks.document
+bench: $(READY) ## Measure speed beside peers into docs/performance.md (twenty minutes; it says how to install peers)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
 
 lint: style types imports ## Check style (ruff), types (mypy) and the direction of imports (import-linter)
 

@@ -7,11 +7,15 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
+from benchmarks.measure import arguments, interleaved, leave, speed_up
+
+if __name__ == "__main__":
+    arguments(__doc__)  # --help is answered before torch is imported
+
 import datasets
 import torch
 from torch.utils.data import DataLoader
 
-from benchmarks.measure import arguments, interleaved, leave, speed_up
 from benchmarks.runs import frozen, opened
 from benchmarks.shapes import SHAPES, SMOKE, Batch, headroom, step
 from tasks.lm1b import LanguageModel
@@ -20,7 +24,7 @@ from tasks.machine import keep_memory
 
 def main() -> None:
     """Measure and leave a line."""
-    options = arguments(__doc__ or "")
+    options = arguments(__doc__)
     torch.set_num_threads(1)
     torch.manual_seed(0)
     keep_memory()

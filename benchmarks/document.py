@@ -32,7 +32,7 @@ def document(lines: Path) -> str:
     for name, (title, rows) in SECTIONS.items():
         found = [line for (benchmark, _), line in newest.items() if benchmark == name]
         if found:
-            parts.append(f"## {title}")
+            parts.append(f"## {title} (`python -m benchmarks.{name}`)")
             parts += ["\n".join(_table(rows(line))) + f"\n\n{_where(line)}" for line in found]
     return "\n\n".join(parts) + "\n"
 
@@ -49,14 +49,15 @@ def newest_lines(lines: Path) -> dict[tuple[str, Any], Line]:
 Rows = Iterable[tuple[str, ...]]
 
 
-def _ratio(value: Mapping[str, float]) -> str:
-    return f"{value['median']:.3g}x ({value['quartile_1']:.3g} to {value['quartile_3']:.3g})"
+def _spread(value: Mapping[str, float], unit: str = "") -> str:
+    quartiles = f"{value['quartile_1']:.3g} to {value['quartile_3']:.3g}"
+    return f"{value['median']:.3g}{unit} ({quartiles})"
 
 
 def _ratios(line: Line) -> Rows:
     yield "ratio", "median (quartiles)"
     for name, value in line["speed_up"].items():
-        yield name, _ratio(value)
+        yield name, _spread(value, "x")
 
 
 def _speeds(line: Line) -> Rows:
@@ -104,15 +105,29 @@ def _records(line: Line) -> Rows:
         yield f"{int(count):,}", f"{value['collect']:.2f}", f"{value['draw']:.2f}"
 
 
+def _status(line: Line) -> Rows:
+    yield "runs", "wall s: median (quartiles)", "CPU s: median (quartiles)"
+    yield f"{line['runs']:,}", _spread(line["wall_s"]), _spread(line["cpu_s"])
+
+
+def _overhead(line: Line) -> Rows:
+    runs = f"{line['runs']} runs that train nothing, {line['slots']} at a time"
+    yield runs, "wall s a run: median (quartiles)", f"all of a sweep of {line['few']}, wall s"
+    for name, value in line["seconds_per_run"].items():
+        yield name, _spread(value), f"{line['seconds_of_few'][name]:.1f}"
+
+
 SECTIONS: dict[str, tuple[str, Callable[[Line], Rows]]] = {
-    "step": ("A training step (`python -m benchmarks.step`)", _speeds),
-    "loop": ("The loop around it (`python -m benchmarks.loop`)", _loop),
-    "packing": ("Real tokens (`python -m benchmarks.packing`)", _speeds),
-    "data": ("The data pipeline alone (`python -m benchmarks.data`)", _speeds),
-    "makespan": ("A sweep of small runs (`python -m benchmarks.makespan`)", _makespan),
-    "planning": ("Planning (`python -m benchmarks.planning`)", _planning),
-    "heads": ("More heads (`python -m benchmarks.growth`)", _heads),
-    "records": ("More records (`python -m benchmarks.growth`)", _records),
+    "step": ("A training step", _speeds),
+    "loop": ("The loop around it", _loop),
+    "packing": ("Real tokens", _speeds),
+    "data": ("The data pipeline alone", _speeds),
+    "makespan": ("A sweep of small runs", _makespan),
+    "overhead": ("What a run costs beside its training", _overhead),
+    "planning": ("Planning", _planning),
+    "status": ("Asking how far it is", _status),
+    "heads": ("More heads", _heads),
+    "records": ("More records", _records),
 }
 
 

@@ -16,11 +16,15 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
+from benchmarks.measure import Times, arguments, leave, speed_up
+
+if __name__ == "__main__":
+    arguments(__doc__)  # --help is answered before torch is imported
+
 import pytorch_lightning as pl
 import torch
 from torch import nn
 
-from benchmarks.measure import Times, arguments, leave, speed_up
 from benchmarks.runs import frozen, opened
 from sweeper.store.runs import Run
 from tasks import training
@@ -45,7 +49,7 @@ WARMUP = "optimizer.warmup_steps=1"
 
 def main() -> None:
     """Measure each shape and leave a line."""
-    options = arguments(__doc__ or "")
+    options = arguments(__doc__)
     torch.set_num_threads(1)
     keep_memory()
     shapes = {"demo-d32": SHAPES["demo-d32"]} if options.smoke else SHAPES

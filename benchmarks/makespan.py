@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +16,11 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from benchmarks.measure import ROOT, arguments, leave, present, speed_up
+from benchmarks.measure import arguments, call, leave, present, speed_up
+
+if __name__ == "__main__":
+    arguments(__doc__)  # --help is answered before torch is imported
+
 from benchmarks.runs import frozen
 from sweeper.store.runs import Run
 
@@ -35,7 +37,7 @@ STEPS = 300
 
 def main() -> None:
     """Measure every way in turn and leave a line."""
-    options = arguments(__doc__ or "")
+    options = arguments(__doc__)
     slots = len(os.sched_getaffinity(0))
     grid = (
         "model.heads=4" if options.smoke else "model.heads=4,8",
@@ -90,17 +92,17 @@ Way = Callable[[Path, list[Run]], None]
 
 def _ways(grid: tuple[str, ...], slots: int, *, smoke: bool) -> dict[str, Way]:
     def ours(outputs: Path, runs: list[Run]) -> None:
-        _call("sweep.py", "-m", *grid, f"paths.outputs={outputs}")
+        call("sweep.py", "-m", *grid, f"paths.outputs={outputs}")
 
     def processes(outputs: Path, runs: list[Run]) -> None:
         with ThreadPoolExecutor(slots) as pool:
-            list(pool.map(lambda run: _call("-m", "tasks.train", str(run.path)), runs))
+            list(pool.map(lambda run: call("-m", "tasks.train", str(run.path)), runs))
 
     def hydra(*options: str) -> Way:
         def way(outputs: Path, runs: list[Run]) -> None:
             ids = ",".join(run.id for run in runs)
             folder = f"hydra.sweep.dir={outputs}/hydra"
-            _call(str(PEER), "-m", f"run={ids}", f"outputs={outputs}", folder, *options)
+            call(str(PEER), "-m", f"run={ids}", f"outputs={outputs}", folder, *options)
 
         return way
 
@@ -110,15 +112,6 @@ def _ways(grid: tuple[str, ...], slots: int, *, smoke: bool) -> dict[str, Way]:
             told = [option.format(slots=slots) for option in options]
             ways[f"hydra {launcher}"] = hydra(f"hydra/launcher={launcher}", *told)
     return ways
-
-
-def _call(*command: str) -> None:
-    """Run a Python program; its output is shown only if it fails."""
-    done = subprocess.run(
-        [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
 
 
 def _remove(path: Path) -> None:

@@ -10,9 +10,14 @@ import argparse
 import importlib.util
 import json
 import os
+import resource
+import shlex
+import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median, quantiles
@@ -25,7 +30,7 @@ Times = dict[str, list[float]]
 """Seconds of each variant in each round."""
 
 
-def arguments(about: str) -> argparse.Namespace:
+def arguments(about: str | None) -> argparse.Namespace:
     """Read a benchmark's command line: `smoke`, whether sizes are tiny, and `lines`, its file."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--smoke", action="store_true", help="tiny sizes: does it run at all?")
@@ -65,11 +70,44 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     }
 
 
-def present(package: str, remedy: str = "pip install -e '.[bench]'") -> bool:
+@dataclass(frozen=True)
+class Called:
+    """What a command took, with all processes it waited for, and what it printed."""
+
+    wall_s: float
+    cpu_s: float
+    output: str
+
+
+def call(*command: str) -> Called:
+    """Run a Python program as a person does, from the root; its output is shown if it fails.
+
+    The CPU seconds are its own only where no other command is called meanwhile.
+    """
+    begun, used = time.monotonic(), _cpu_of_children()
+    done = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+    return Called(time.monotonic() - begun, _cpu_of_children() - used, done.stdout)
+
+
+def _cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def present(package: str) -> bool:
     """Whether a peer is installed; one sentence where it is not."""
     if importlib.util.find_spec(package) is not None:
         return True
-    print(f"{package} is not installed, so it is left out: {remedy}.", file=sys.stderr)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    peers = shlex.join(project["optional-dependencies"]["bench"])
+    remedy = f"{shlex.quote(sys.executable)} -m pip install {peers}"
+    print(
+        f"{package} is not installed, so it is left out; install it with {remedy}", file=sys.stderr
+    )
     return False
 
 

@@ -13,9 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from statistics import NormalDist
 
+from benchmarks.measure import Times, arguments, interleaved, leave, spread
+
+if __name__ == "__main__":
+    arguments(__doc__)  # --help is answered before torch is imported
+
 import torch
 
-from benchmarks.measure import Times, arguments, interleaved, leave, spread
 from benchmarks.shapes import SHAPES, SMOKE, Batch, Shape, decoder_loss, step
 from models.cross_entropy import IGNORED
 from tasks.machine import keep_memory
@@ -33,7 +37,7 @@ Batches = list[tuple[list[Row], int]]
 
 def main() -> None:
     """Measure every format and leave a line."""
-    options = arguments(__doc__ or "")
+    options = arguments(__doc__)
     torch.set_num_threads(1)
     torch.manual_seed(0)
     keep_memory()

@@ -53,7 +53,7 @@ HEADS = (1, 10, 100)  # a hundred points each
 
 def main() -> None:
     """Plan and leave a line for each number of points."""
-    options = arguments(__doc__ or "")
+    options = arguments(__doc__)
     for heads in HEADS[:1] if options.smoke else HEADS:
         leave(options.lines, "planning", _planned(heads))
 

@@ -1,67 +1,114 @@
-"""Collects and draws 10,000 synthetic records: `python benchmarks/records.py [runs]`.
+"""Collects and draws 100 to 10,000 finished runs: `python -m benchmarks.records`.
 
-They are those of a Figure 1 with five seeds, each with the whole config of a run. Prints a line of
-JSON: wall and CPU seconds of `collect` and of `draw`, each the command that a person types.
+Both are the commands that a person types, each run with the whole config of a record. The figure
+has 100 points and the rest are more seeds of them: one of 2,000 points would have a thousand
+curves, which nobody draws.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import resource
-import subprocess
-import sys
-import time
+from collections.abc import Mapping
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
+from typing import Any
 from unittest.mock import patch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from benchmarks.measure import Called, arguments, call, leave
 
-from sweeper.plan.compose import Composer
-from tests.sweeper.results.grids import Grid, figure1
-
-ROOT = Path(__file__).resolve().parents[1]
-SEEDS = 5
-
-
-def main(runs: int) -> None:
-    """Write the records, measure and print."""
-    with TemporaryDirectory() as folder:
-        records = write_records(Path(folder), runs)
-        spent = {name: timed(name, folder) for name in ("collect", "draw")}
-    total = {key: round(sum(one[key] for one in spent.values()), 1) for key in ("wall_s", "cpu_s")}
-    print(json.dumps({"records": records, **total, **spent, "load": os.getloadavg()[0]}))
+RECORDS = (100, 1_000, 10_000)
+COMMANDS = ("collect", "draw")
+POINTS = 100
+METRIC = "test/perplexity"
 
 
-def write_records(outputs: Path, runs: int) -> int:
-    """A plan of `runs` runs, all of them done; how many there are."""
-    # Half of the points in either arm; the paper's matched arm adds a few of its own.
-    each = runs // SEEDS // 2
-    sizes = [64 * place for place in range(1, each // 4 + 1)]
-    grid = Grid(sizes, (2, 4, 8, 16), tuple(range(2, each + 2)))
-    sweep = figure1(grid=grid, seeds=SEEDS)
-    whole = Composer().base(["task=lm1b"]).run({})
-    for record in sweep.records.values():
-        record["config"] = {**whole, **record["config"]}
-    with patch("os.fsync"):  # nothing here has to outlive a power cut
-        sweep.write(outputs)
-    return len(sweep.records)
-
-
-def timed(command: str, outputs: str) -> dict[str, float]:
-    """Wall and CPU seconds of a command of the sweeper."""
-    begun, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(
-        [sys.executable, "-m", "sweeper", command, f"--outputs={outputs}"],
-        cwd=ROOT,
-        check=True,
-        stdout=subprocess.DEVNULL,
+def main() -> None:
+    """Measure each number of records and leave a line."""
+    options = arguments(__doc__)
+    rounds, counts = (1, (10,)) if options.smoke else (3, RECORDS)
+    measured = {str(count): _measured(count, rounds) for count in counts}
+    leave(
+        options.lines,
+        "records",
+        {
+            "rounds": rounds,
+            "cpu_seconds": _medians(measured, "cpu_s"),
+            "wall_seconds": _medians(measured, "wall_s"),
+        },
     )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"wall_s": round(time.monotonic() - begun, 1), "cpu_s": round(cpu, 1)}
+
+
+Measured = dict[str, list[Called]]
+"""What each command took in each round."""
+
+
+def _measured(count: int, rounds: int) -> Measured:
+    with TemporaryDirectory() as folder:
+        with patch("os.fsync"):  # nothing here has to outlive a power cut
+            finish(Path(folder), count)
+        taken: Measured = {command: [] for command in COMMANDS}
+        for _ in range(rounds):
+            for command in COMMANDS:
+                taken[command].append(call("-m", "sweeper", command, f"--outputs={folder}"))
+        return taken
+
+
+def _medians(measured: Mapping[str, Measured], clock: str) -> dict[str, dict[str, float]]:
+    return {
+        count: {
+            command: round(median(getattr(one, clock) for one in called), 2)
+            for command, called in commands.items()
+        }
+        for count, commands in measured.items()
+    }
+
+
+def finish(outputs: Path, count: int) -> None:
+    """Write a plan of two arms and its `count` runs, all of them done."""
+    from sweeper.plan.compose import Composer
+    from sweeper.store.plans import write_plan
+    from sweeper.store.runs import RunStore
+
+    store, whole = RunStore(outputs), Composer().base(["task=lm1b"]).run({})
+    points, runs = [], {}
+    for number in range(count):
+        seed, point = divmod(number, POINTS)
+        arm, heads = ("standard", "fixed")[point % 2], 1 + point // 2
+        size = _size(heads)
+        id = f"lm1b-{arm}-h{heads}-s{seed}"
+        model = {**whole["model"], "embedding_size": 64, "heads": heads, "head_size": 16}
+        names = {"experiment": "many", "arm": arm, "label": id}
+        config = {**whole, "seed": seed, "model": model}
+        run = store.freeze({"id": id, "config": config, "size": size, "names": names})
+        attempt = run.claim({})
+        metrics = {METRIC: 3 + 1 / heads + seed / 100}
+        run.publish_result(attempt, {"metrics": metrics, "steps": 1, "seconds": 1.0})
+        attempt.finish("done")
+        points.append(
+            {"experiment": "many", "arm": arm, "seed": seed, "run": id, "matched": None}
+            | {"values": {"model.heads": heads}}
+        )
+        runs[id] = {"size": size, "parent": None}
+    plan = {"command": ["benchmark"], "scale": "demo", "experiments": {"many": EXPERIMENT}}
+    write_plan(outputs, {**plan, "points": points, "runs": runs})
+
+
+EXPERIMENT: dict[str, Any] = {
+    "title": "many runs",
+    "metric": METRIC,
+    "x": "params_total",
+    "figure": "fig1",
+    "claims": ["standard_worsens_beyond", "fixed_keeps_improving"],
+    "arms": {arm: {"label": arm} for arm in ("standard", "fixed")},
+}
+
+
+def _size(heads: int) -> dict[str, int]:
+    rest = 512 * heads
+    total = 10_000 + rest
+    counts = {"params_total": total, "params_non_embedding": rest, "flops_per_token": 6 * total}
+    return {**counts, "head_size": 16, "width": 16 * heads}
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000)
+    main()

@@ -1,67 +1,53 @@
-"""Asks for the status of 10,000 runs: `python benchmarks/status.py [RUNS]`.
+"""Asks for the status of 10,000 runs: `python -m benchmarks.status`.
 
-Makes a store of done, failed, interrupted, blocked and new runs, and two that run; then times
-`python -m sweeper status --json` from its start to its end, in a fresh process each time. Prints a
-line of JSON: seconds of wall and of CPU time, the median and the least of five.
+They are done, failed, interrupted, blocked and new, and two run; what is asked is the whole command
+`python -m sweeper status --json`, in a fresh process each time.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import resource
-import subprocess
-import sys
-import time
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from faults.small import SMALL
+from benchmarks.measure import arguments, call, leave, spread
 from sweeper.store.files import publish_sealed
 from sweeper.store.identity import run_id
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import Run, RunStore
 
-ROOT = Path(__file__).resolve().parents[1]
-ROUNDS = 5
+RUNS = 10_000
 # By the last digit of a run's number: what became of it. The rest are new.
 ENDS = {**dict.fromkeys(range(6), "done"), 6: "crash", 7: "interrupted"}
 
 
-def main(runs: int) -> None:
-    """Make the store, ask, print."""
+def main() -> None:
+    """Make the store, ask, leave a line."""
+    options = arguments(__doc__)
+    runs, rounds = (30, 1) if options.smoke else (RUNS, 5)
     with TemporaryDirectory() as folder:
-        outputs = Path(folder) / "outputs"
-        fill(outputs, runs)
-        command = [sys.executable, "-m", "sweeper", "status", "--json", "--outputs", str(outputs)]
-        wall, cpu = [], []
-        for _ in range(ROUNDS):
-            begun, used = time.monotonic(), _cpu_seconds()
-            told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-            wall.append(time.monotonic() - begun)
-            cpu.append(_cpu_seconds() - used)
-        lines = json.loads(told.stdout)
-    print(
-        json.dumps(
-            {
-                "benchmark": "status",
-                "runs": len(lines),
-                "wall_s": round(median(wall), 2),
-                "least_wall_s": round(min(wall), 2),
-                "cpu_s": round(median(cpu), 2),
-                "least_cpu_s": round(min(cpu), 2),
-                "load": os.getloadavg()[0],
-            }
-        )
+        with patch("os.fsync"):  # nothing here has to outlive a power cut
+            fill(Path(folder), runs)
+        asked = ("-m", "sweeper", "status", "--json", "--outputs", folder)
+        told = [call(*asked) for _ in range(rounds)]
+    assert all(len(json.loads(one.output)) == runs for one in told), "runs are not told"
+    leave(
+        options.lines,
+        "status",
+        {
+            "runs": runs,
+            "rounds": rounds,
+            "wall_s": spread([one.wall_s for one in told]),
+            "cpu_s": spread([one.cpu_s for one in told]),
+        },
     )
 
 
 def fill(outputs: Path, runs: int) -> None:
-    """A store of so many runs, and the plan that has them: every ninth new run waits for a failed
-    one."""
+    """Write a store of so many runs and their plan; every ninth new one waits for a failed one."""
+    from faults.small import SMALL
+
     store = RunStore(outputs)
     configs = [{**SMALL, "seed": seed} for seed in range(runs)]
     ids = [run_id(config) for config in configs]
@@ -101,11 +87,5 @@ def _end(run: Run, how: str | None, *, running: bool) -> None:
         attempt.finish(how, "what went wrong")
 
 
-def _cpu_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 if __name__ == "__main__":
-    setattr(os, "fsync", lambda _: None)  # noqa: B010  (filling a store durably takes minutes)
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000)
+    main()

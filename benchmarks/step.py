@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from statistics import median
 
+from benchmarks.measure import arguments, interleaved, leave, present, speed_up
+
+if __name__ == "__main__":
+    arguments(__doc__)  # --help is answered before torch is imported
+
 import torch
 
-from benchmarks.measure import arguments, interleaved, leave, present, speed_up
 from benchmarks.shapes import SHAPES, SMOKE, Batch, Shape, headroom, mistral, step, x_transformers
 from tasks.machine import keep_memory
 
@@ -18,7 +22,7 @@ PEAK = 1024  # their size
 
 def main() -> None:
     """Measure every shape and leave a line each."""
-    options = arguments(__doc__ or "")
+    options = arguments(__doc__)
     torch.set_num_threads(1)
     keep_memory()
     shapes = SMOKE if options.smoke else SHAPES

@@ -1,43 +1,67 @@
-"""Each benchmark runs at tiny sizes without its peers, and the document says what they left."""
+"""Each benchmark runs at tiny sizes without its peers, and the document shows what it leaves."""
 
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
+from benchmarks.__main__ import BENCHMARKS, failures
 from benchmarks.document import document
-from benchmarks.measure import interleaved, speed_up, spread
+from benchmarks.measure import call, interleaved, present, speed_up, spread
 
 ROOT = Path(__file__).resolve().parents[1]
-LEFT = {
-    "step": ["step"],
-    "loop": ["loop"],
-    "packing": ["packing"],
-    "data": ["data"],
-    "planning": ["planning"],
-    "growth": ["heads", "records"],
-    "makespan": ["makespan"],
-}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LEFT)
-def test_runs_and_leaves_lines_that_the_document_shows(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_leaves_a_line_that_the_document_shows(name: str, tmp_path: Path) -> None:
     lines = tmp_path / "lines.jsonl"
     command = [sys.executable, "-m", f"benchmarks.{name}", "--smoke", "--lines", str(lines)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    left = [json.loads(line) for line in lines.read_text().splitlines()]
-    assert [line["benchmark"] for line in left] == LEFT[name]
-    for line in left:
-        assert {"time", "load", "hardware", "versions", "code"} <= line.keys()
-    shown = document(lines)
-    assert shown.count("\n## ") == len(left)
-    assert shown.count(f"`python -m benchmarks.{name}`") == len(left)
+    [line] = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert line["benchmark"] == name
+    assert {"time", "load", "hardware", "versions", "code"} <= line.keys()
+    [title] = [row for row in document(lines).splitlines() if row.startswith("## ")]
+    assert title.endswith(f"(`python -m benchmarks.{name}`)")
+
+
+def test_every_benchmark_is_run_with_the_others() -> None:
+    named = [
+        path.stem for path in (ROOT / "benchmarks").glob("*.py") if "leave(" in path.read_text()
+    ]
+    assert sorted(BENCHMARKS) == sorted(set(named) - {"measure"})
+
+
+def test_where_one_fails_the_next_are_run(capfd: pytest.CaptureFixture[str]) -> None:
+    assert failures(["no_such_module", "status"], "--help") == ["no_such_module"]
+    assert "Asks for the status" in capfd.readouterr().out
+
+
+def test_a_peer_that_is_missing_is_told_with_what_installs_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert present("json")
+    assert not capsys.readouterr().err
+    assert not present("no_such_module")
+    [sentence] = capsys.readouterr().err.splitlines()
+    assert sentence.startswith("no_such_module is not installed")
+    _, command = sentence.split("; install it with ")
+    python, *pip = shlex.split(command)
+    assert Path(python).samefile(sys.executable)
+    assert pip[:3] == ["-m", "pip", "install"]
+    assert {"transformers", "x-transformers"} < {Requirement(peer).name for peer in pip[3:]}
+
+
+def test_a_command_that_fails_is_shown_with_what_it_printed() -> None:
+    with pytest.raises(SystemExit, match=r"(?s) failed:\nbefore\n.*ZeroDivisionError"):
+        call("-c", "print('before'); 1 / 0")
 
 
 def test_variants_take_turns_and_the_first_round_is_not_counted() -> None:

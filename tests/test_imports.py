@@ -91,8 +91,18 @@ def test_asking_the_command_what_it_does_stays_light(flag: str) -> None:
     assert not loaded & (HEAVY | DRAWING | CLUSTERS)
 
 
-@pytest.mark.parametrize("module", ["tasks.train", "tasks.prepare", "tasks.reparametrize"])
-def test_asking_a_job_what_it_does_stays_light(module: str) -> None:
+def commands() -> list[str]:
+    """Every module of the packages that is a `python -m` command."""
+    folders = [ROOT / package for package in ("sweeper", "tasks", "faults", "benchmarks")]
+    files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
+    started = [path for path in files if '__name__ == "__main__"' in path.read_text()]
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in started]
+    # A Hydra app that a launcher starts, by its path, is not asked for help.
+    return [name.removesuffix(".__main__") for name in names if name != "benchmarks.hydra_peer"]
+
+
+@pytest.mark.parametrize("module", commands())
+def test_asking_a_command_what_it_does_stays_light(module: str) -> None:
     run = f"runpy.run_module({module!r}, run_name='__main__')"
     loaded = loaded_after(f"import runpy; sys.argv = ['', '--help']; {run}")
     assert "sweeper" in loaded or "argparse" in loaded, "the module was not run"

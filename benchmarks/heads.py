@@ -1,0 +1,47 @@
+"""Times a training step of the small decoder with 4 to 70 heads: `python -m benchmarks.heads`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import median
+
+from benchmarks.measure import arguments, interleaved, leave
+
+if __name__ == "__main__":
+    arguments(__doc__)  # --help is answered before torch is imported
+
+import torch
+
+from benchmarks.shapes import SHAPES, SMOKE, Batch, headroom, step
+from tasks.machine import keep_memory
+
+HEADS = (4, 8, 16, 32, 70)
+
+
+def main() -> None:
+    """Measure and leave a line."""
+    options = arguments(__doc__)
+    torch.set_num_threads(1)
+    keep_memory()
+    [shape] = SMOKE.values() if options.smoke else [SHAPES["tiny32"]]
+    torch.manual_seed(0)
+    steps, flops = {}, {}
+    for heads in HEADS[:2] if options.smoke else HEADS:
+        wider = replace(shape, heads=heads)
+        steps[str(heads)] = step(*headroom(wider, Batch.drawn(wider), compiled=False))
+        flops[str(heads)] = wider.training_flops()
+    rounds = 2 if options.smoke else 5
+    times = {heads: median(values) for heads, values in interleaved(steps, rounds).items()}
+    leave(
+        options.lines,
+        "heads",
+        {
+            "rounds": rounds,
+            "ms": {heads: round(1e3 * seconds, 1) for heads, seconds in times.items()},
+            "gflops_per_second": {h: round(flops[h] / s / 1e9, 1) for h, s in times.items()},
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()
