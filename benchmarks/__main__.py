@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from benchmarks.measure import ROOT, arguments
 
-# The cheap ones first. With their rounds, all of them take less than twenty minutes on two cores.
+# The cheap ones first. Rounds are so many that all should take less than twenty minutes on two
+# quiet cores.
 BENCHMARKS = (
     *("heads", "data", "status", "packing", "planning"),
     *("records", "loop", "overhead", "step", "makespan"),

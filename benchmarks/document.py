@@ -138,7 +138,7 @@ def _table(rows: Rows) -> list[str]:
 
 def _where(line: Line) -> str:
     hardware, rounds = line["hardware"], line.get("rounds")
-    told = f"{rounds} rounds, " if rounds else ""
+    told = f"{rounds} round{'s' * (rounds > 1)}, " if rounds else ""
     return (
         f"{told}{line['time'][:10]}, commit {line['code']}, {hardware['cores']} cores of "
         f"{hardware['cpu']} ({hardware['instructions']}), torch {line['versions']['torch']}, "

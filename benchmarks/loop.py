@@ -54,7 +54,7 @@ def main() -> None:
     keep_memory()
     shapes = {"demo-d32": SHAPES["demo-d32"]} if options.smoke else SHAPES
     for name, overrides in shapes.items():
-        steps, rounds = (3, 1) if options.smoke else (STEPS[name], 5)
+        steps, rounds = (3, 1) if options.smoke else (STEPS[name], 3)
         with TemporaryDirectory() as folder:
             settings = (*overrides, WARMUP, f"trainer.steps={steps}", "seed=0", "logger=none")
             [run] = frozen(Path(folder), *settings)

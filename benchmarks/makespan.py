@@ -33,6 +33,7 @@ LAUNCHERS = {
 }
 SEEDS = ",".join(map(str, range(6)))
 STEPS = 300
+ROUNDS = 1  # one takes minutes and is of many runs; more of them tell the spread
 
 
 def main() -> None:
@@ -46,13 +47,12 @@ def main() -> None:
         f"trainer.steps={2 if options.smoke else STEPS}",
         "logger=none",
     )
-    rounds = 1 if options.smoke else 2
     ways = _ways(grid, slots, smoke=options.smoke)
     times: dict[str, list[float]] = {name: [] for name in ways}
     bounds = []
     with TemporaryDirectory() as folder:
         runs = frozen(Path(folder), *grid)
-        for _ in range(rounds):
+        for _ in range(ROUNDS):
             for name, way in ways.items():
                 for run in runs:  # trained again each time; their data stays
                     for left in ("result.json", "attempts", "start.log"):
@@ -72,7 +72,7 @@ def main() -> None:
         {
             "runs": len(runs),
             "slots": slots,
-            "rounds": rounds,
+            "rounds": ROUNDS,
             "seconds": {name: round(median(values), 2) for name, values in times.items()},
             "bound": round(median(bounds), 2),
             "over_bound": round(

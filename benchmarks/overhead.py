@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.measure import ROOT, arguments, call, leave, present, spread
 
 FEW, MANY = 2, 200
+ROUNDS = 1  # one takes minutes and is of many runs; more of them tell the spread
 SLOTS = 2
 NO_OP = (
     *("task=representation", "model=layer", "trainer.steps=0", "trainer.accelerator=cpu"),
@@ -38,7 +39,7 @@ JOBLIB = "hydra_plugins.hydra_joblib_launcher"
 def main() -> None:
     """Measure every way in turn and leave a line."""
     options = arguments(__doc__)
-    many, rounds = (FEW + 1, 1) if options.smoke else (MANY, 2)
+    many = FEW + 1 if options.smoke else MANY
     with TemporaryDirectory() as folder:
         peer = Path(folder) / "peer.py"
         peer.write_text(PEER.format(conf=str(ROOT / "conf")))
@@ -48,7 +49,7 @@ def main() -> None:
             ways["hydra joblib"] = _peer(peer, *joblib)
         sweeps: dict[str, list[float]] = {name: [] for name in ways}
         each: dict[str, list[float]] = {name: [] for name in ways}
-        for number in range(rounds):
+        for number in range(ROUNDS):
             for name, way in ways.items():
                 place = Path(folder) / f"{name} {number}".replace(" ", "-")
                 few, more = (_seconds(way, place / str(runs), runs) for runs in (FEW, many))
@@ -60,7 +61,7 @@ def main() -> None:
         {
             "runs": many,
             "slots": SLOTS,
-            "rounds": rounds,
+            "rounds": ROUNDS,
             "seconds_per_run": {name: spread(seconds) for name, seconds in each.items()},
             "few": FEW,
             "seconds_of_few": {n: round(median(seconds), 2) for n, seconds in sweeps.items()},

@@ -28,7 +28,7 @@ def main() -> None:
     shapes = SMOKE if options.smoke else SHAPES
     peers = [] if options.smoke else [name for name in PEERS if present(name)]
     for name, shape in shapes.items():
-        measure(name, shape, peers, rounds=2 if options.smoke else 9, lines=options.lines)
+        measure(name, shape, peers, rounds=2 if options.smoke else 7, lines=options.lines)
 
 
 def measure(name: str, shape: Shape, peers: list[str], rounds: int, lines: Path) -> None:

@@ -32,9 +32,7 @@ survives one), a network file system with two clients, GPUs.
 def main() -> None:
     """Print the page."""
     parser = argparse.ArgumentParser(prog="python -m faults.table", description=__doc__)
-    parser.add_argument(
-        "lines", type=Path, help="what `python -m faults` printed, in a file"
-    )
+    parser.add_argument("lines", type=Path, help="what `python -m faults` printed, in a file")
     lines: Path = parser.parse_args().lines
     counts = [json.loads(line) for line in lines.read_text().splitlines()]
     print(HEAD, end="")
