@@ -22,6 +22,10 @@ def main() -> None:
     parser.add_argument("--lines", type=Path, default=LINES)
     parser.add_argument("--document", type=Path, default=DOCUMENT)
     options = parser.parse_args()
+    if not options.lines.is_file():
+        parser.error(
+            f"--lines={options.lines}: expected a file of lines; make it with `make bench`"
+        )
     options.document.write_text(document(options.lines))
 
 

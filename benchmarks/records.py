@@ -15,6 +15,9 @@ from typing import Any
 from unittest.mock import patch
 
 from benchmarks.measure import Called, arguments, call, leave
+from sweeper.plan.compose import Composer
+from sweeper.store.plans import write_plan
+from sweeper.store.runs import RunStore
 
 RECORDS = (100, 1_000, 10_000)
 COMMANDS = ("collect", "draw")
@@ -65,10 +68,6 @@ def _medians(measured: Mapping[str, Measured], clock: str) -> dict[str, dict[str
 
 def finish(outputs: Path, count: int) -> None:
     """Write a plan of two arms and its `count` runs, all of them done."""
-    from sweeper.plan.compose import Composer
-    from sweeper.store.plans import write_plan
-    from sweeper.store.runs import RunStore
-
     store, whole = RunStore(outputs), Composer().base(["task=lm1b"]).run({})
     points, runs = [], {}
     for number in range(count):

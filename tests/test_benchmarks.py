@@ -86,6 +86,15 @@ def test_ratios_are_paired_within_a_round() -> None:
     }
 
 
+def test_a_document_of_nothing_is_refused(tmp_path: Path) -> None:
+    lines, page = tmp_path / "none.jsonl", tmp_path / "page.md"
+    typed = ["benchmarks.document", "--lines", str(lines), "--document", str(page)]
+    done = subprocess.run([sys.executable, "-m", *typed], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "none.jsonl: expected a file of lines" in done.stderr
+    assert not page.exists()
+
+
 def test_the_document_shows_the_newest_line_of_a_shape(tmp_path: Path) -> None:
     facts = {
         "benchmark": "loop",
