@@ -184,3 +184,19 @@ def test_when_nobody_listens_any_more_it_ends_with_its_last_job(tmp_path: Path) 
     for run in runs:
         (folder,) = [path for path in (run.outputs / "data").iterdir() if path.is_dir()]
         assert (folder / "test" / "rows.json").exists()
+
+
+def test_what_wandb_imports_for_each_run_is_imported_by_the_server(tmp_path):
+    code = """if True:
+        import importlib, sys, wandb
+        from tasks.serve import WARM_WANDB
+        for name in WARM_WANDB:
+            importlib.import_module(name)
+        before = set(sys.modules)
+        wandb.init(project="p", mode="offline", dir=sys.argv[1]).finish()
+        print(sum(name.startswith("wandb.") for name in set(sys.modules) - before))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout.splitlines()[-1]) < 20  # 80 without
