@@ -53,10 +53,11 @@ def test_paths_devices_loggers_and_cadences_do_not_change_the_id(config):
 
 
 def test_runs_that_were_trained_keep_their_names(config):
-    """A new name means that everything is trained again: see CONTRIBUTING.md, run ids."""
-    demo = Composer().base(["scale=demo"]).run({})
+    """A new name means that everything is trained again: see CONTRIBUTING.md, run ids.
+
+    The paper's settings stand still; where another scale's are tuned, its runs get new names.
+    """
     assert run_id(config) == "lm1b-d256-h8-s0-9e3f1a00d1c2"
-    assert run_id(demo) == "lm1b-d48-h4-s0-a75e946b0a76"
 
 
 def test_key_order_and_number_spelling_do_not_change_the_id(config):
