@@ -9,7 +9,7 @@ import sys
 import pytest
 
 BLOCK, ROUNDS = 8 * 2**20, 10
-# Page faults of taking and freeing the same blocks again, in a process that nothing else has set up.
+# Page faults of taking and freeing the same blocks again, in a process that nothing has set up.
 PROGRAM = f"""if True:
     import resource, sys
     from tasks import machine
