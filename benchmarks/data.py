@@ -17,17 +17,14 @@ import torch
 from torch.utils.data import DataLoader
 
 from benchmarks.runs import frozen, opened
-from benchmarks.shapes import SHAPES, SMOKE, Batch, headroom, step
+from benchmarks.shapes import SHAPES, SMOKE, Batch, alone, headroom, step
 from tasks.lm1b import LanguageModel
-from tasks.machine import keep_memory
 
 
 def main() -> None:
     """Measure and leave a line."""
     options = arguments(__doc__)
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    keep_memory()
+    alone()
     [(name, shape)] = SMOKE.items() if options.smoke else [("tiny32", SHAPES["tiny32"])]
     batches, rounds = (2, 2) if options.smoke else (100, 7)
     settings = (

@@ -10,10 +10,8 @@ from benchmarks.measure import arguments, interleaved, leave
 if __name__ == "__main__":
     arguments(__doc__)  # --help is answered before torch is imported
 
-import torch
 
-from benchmarks.shapes import SHAPES, SMOKE, Batch, headroom, step
-from tasks.machine import keep_memory
+from benchmarks.shapes import SHAPES, SMOKE, Batch, alone, decoder_loss, step, training_flops
 
 HEADS = (4, 8, 16, 32, 70)
 
@@ -21,15 +19,14 @@ HEADS = (4, 8, 16, 32, 70)
 def main() -> None:
     """Measure and leave a line."""
     options = arguments(__doc__)
-    torch.set_num_threads(1)
-    keep_memory()
+    alone()
     [shape] = SMOKE.values() if options.smoke else [SHAPES["tiny32"]]
-    torch.manual_seed(0)
     steps, flops = {}, {}
     for heads in HEADS[:2] if options.smoke else HEADS:
         wider = replace(shape, heads=heads)
-        steps[str(heads)] = step(*headroom(wider, Batch.drawn(wider), compiled=False))
-        flops[str(heads)] = wider.training_flops()
+        batch, model = Batch.drawn(wider), wider.decoder()
+        steps[str(heads)] = step(model, decoder_loss(model, batch))
+        flops[str(heads)] = training_flops(model, batch)
     rounds = 2 if options.smoke else 5
     times = {heads: median(values) for heads, values in interleaved(steps, rounds).items()}
     leave(

@@ -26,9 +26,9 @@ import torch
 from torch import nn
 
 from benchmarks.runs import frozen, opened
+from benchmarks.shapes import alone
 from sweeper.store.runs import Run
 from tasks import training
-from tasks.machine import keep_memory
 from tasks.optim import adamw
 
 SHAPES = {
@@ -42,16 +42,25 @@ SHAPES = {
         "task.sequence_length=256",
         "task.batch_tokens=2048",
     ),
+    "d256-h8": (
+        "model.layers=6",
+        "model.embedding_size=256",
+        "model.heads=8",
+        "model.head_size=32",
+        "model.feedforward_size=1024",
+        "task.vocabulary_size=32768",
+        "task.sequence_length=256",
+        "task.batch_tokens=512",
+    ),
 }
-STEPS = {"demo-d32": 300, "tiny32": 40}
+STEPS = {"demo-d32": 300, "tiny32": 60, "d256-h8": 20}
 WARMUP = "optimizer.warmup_steps=1"
 
 
 def main() -> None:
     """Measure each shape and leave a line."""
     options = arguments(__doc__)
-    torch.set_num_threads(1)
-    keep_memory()
+    alone()
     shapes = {"demo-d32": SHAPES["demo-d32"]} if options.smoke else SHAPES
     for name, overrides in shapes.items():
         steps, rounds = (3, 1) if options.smoke else (STEPS[name], 3)

@@ -11,26 +11,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from statistics import NormalDist
 
 from benchmarks.measure import Times, arguments, interleaved, leave, spread
 
 if __name__ == "__main__":
     arguments(__doc__)  # --help is answered before torch is imported
 
-import torch
+from benchmarks.sentences import Row, lengths, packed
+from benchmarks.shapes import SHAPES, SMOKE, Batch, Shape, alone, decoder_loss, step
 
-from benchmarks.shapes import SHAPES, SMOKE, Batch, Shape, decoder_loss, step
-from models.cross_entropy import IGNORED
-from tasks.machine import keep_memory
-from tasks.text.packing import FirstFit
-
-MEAN, SIGMA = 29.1, 0.6  # of the lengths of LM1B's sentences in pieces, taken as lognormal
 SENTENCES = 20_000
 BUCKET = 32  # buckets are this wide
 
-Row = list[int]
-"""The lengths of the segments of a row."""
 Batches = list[tuple[list[Row], int]]
 """Batches of as many positions each: their rows, and how long a row is."""
 
@@ -38,16 +30,14 @@ Batches = list[tuple[list[Row], int]]
 def main() -> None:
     """Measure every format and leave a line."""
     options = arguments(__doc__)
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    keep_memory()
+    alone()
     [(name, shape)] = SMOKE.items() if options.smoke else [("tiny32", SHAPES["tiny32"])]
-    lengths = _lengths(shape.length, 300 if options.smoke else SENTENCES)
-    formats = {name: form(lengths, shape) for name, form in FORMATS.items()}
+    sentences = lengths(shape.length, 300 if options.smoke else SENTENCES)
+    formats = {name: form(sentences, shape) for name, form in FORMATS.items()}
     counts = {name: Counter(width for _, width in batches) for name, batches in formats.items()}
     model = shape.decoder()
     steps = {
-        f"{form} {width}": step(model, decoder_loss(model, _batch(rows, width, shape)))
+        f"{form} {width}": step(model, decoder_loss(model, Batch.of(rows, width, shape)))
         for form, batches in formats.items()
         for rows, width in reversed(batches)  # the first of a width counts: it is a full one
     }
@@ -60,12 +50,12 @@ def main() -> None:
         "packing",
         {
             "shape": name,
-            "sentences": len(lengths),
-            "mean_length": round(sum(lengths) / len(lengths), 2),
+            "sentences": len(sentences),
+            "mean_length": round(sum(sentences) / len(sentences), 2),
             "rounds": rounds,
-            "real": {form: round(sum(lengths) / positions[form], 4) for form in formats},
+            "real": {form: round(sum(sentences) / positions[form], 4) for form in formats},
             "tokens_per_second": {
-                form: round(sum(lengths) / spread(s)["median"], 1) for form, s in seconds.items()
+                form: round(sum(sentences) / spread(s)["median"], 1) for form, s in seconds.items()
             },
             "speed_up": {
                 f"packed over {form}": spread(
@@ -78,21 +68,8 @@ def main() -> None:
     )
 
 
-def _lengths(longest: int, count: int) -> list[int]:
-    """Quantiles of the lengths' distribution, in an order that is always the same."""
-    normal = NormalDist(math.log(MEAN) - SIGMA**2 / 2, SIGMA)
-    drawn = (math.exp(normal.inv_cdf((i + 0.5) / count)) for i in range(count))
-    lengths = [min(max(round(length), 1), longest) for length in drawn]
-    order = torch.randperm(count, generator=torch.Generator().manual_seed(0)).tolist()
-    return [lengths[place] for place in order]
-
-
 def _packed(lengths: Sequence[int], shape: Shape) -> Batches:
-    packer, rows = FirstFit(shape.length), []
-    for number, length in enumerate(lengths):
-        rows.append(packer.add([number] * length))
-    found = [row for row in [*rows, *packer.rest()] if row is not None]
-    return _in_batches([list(Counter(row).values()) for row in found], shape.length, shape)
+    return _in_batches(packed(lengths, shape.length), shape.length, shape)
 
 
 def _padded(lengths: Sequence[int], shape: Shape) -> Batches:
@@ -127,21 +104,6 @@ def _in_batches(rows: list[Row], width: int, shape: Shape) -> Batches:
     """Batches of at most the shape's positions; the last of a width may have fewer rows."""
     size = shape.tokens // width
     return [(rows[first : first + size], width) for first in range(0, len(rows), size)]
-
-
-def _batch(rows: list[Row], width: int, shape: Shape) -> Batch:
-    """The tensors of a batch, of random words."""
-    tokens_BT = torch.randint(2, shape.vocabulary_size, (len(rows), width))
-    segments_BT = torch.zeros(len(rows), width, dtype=torch.long)
-    positions_BT = torch.zeros_like(segments_BT)
-    for row, lengths in enumerate(rows):
-        start = 0
-        for number, length in enumerate(lengths, start=1):
-            segments_BT[row, start : start + length] = number
-            positions_BT[row, start : start + length] = torch.arange(length)
-            start += length
-    targets_BT = tokens_BT.roll(-1, 1).masked_fill(segments_BT == 0, IGNORED)
-    return Batch(tokens_BT, targets_BT, segments_BT, positions_BT)
 
 
 def _whole(times: Times, form: str, counts: Counter[int], rounds: int) -> list[float]:

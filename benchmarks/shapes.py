@@ -7,15 +7,18 @@ layer has three matrices, they are two thirds as wide. All embeddings are tied, 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from benchmarks.sentences import Row, lengths, packed
+from models.cross_entropy import IGNORED
 from models.measure import forward_flops
 from models.transformer import Decoder
+from tasks.machine import keep_memory
 
 Loss = Callable[[], Tensor]
 
@@ -48,17 +51,12 @@ class Shape:
             feedforward_size=self.feedforward_size,
         )
 
-    def training_flops(self) -> int:
-        """Return the operations of a step of ours: three times those of the forward pass."""
-        with torch.device("meta"):
-            model = self.decoder()
-            row = torch.zeros(self.rows, self.length, dtype=torch.long)
-            return 3 * forward_flops(lambda: model.logits(model(row, row, row)))
-
 
 SHAPES = {
     "tiny32": Shape(2, 64, 8, 32, 256, 4096, 8, 256),
     "d256-h8": Shape(6, 256, 8, 32, 1024, 32768, 2, 256),
+    "d256-h70": Shape(6, 256, 70, 32, 1024, 32768, 2, 256),
+    "d512-h8": Shape(6, 512, 8, 64, 2048, 32768, 2, 256),
 }
 SMOKE = {"smoke": Shape(1, 8, 2, 4, 16, 64, 2, 16)}
 
@@ -73,16 +71,42 @@ class Batch:
     positions_BT: Tensor
 
     @classmethod
-    def drawn(cls, shape: Shape, sentence: int = 32) -> Batch:
-        """Return sentences of that many pieces without padding."""
-        text_BT = torch.randint(2, shape.vocabulary_size, (shape.rows, shape.length + 1))
-        places_T = torch.arange(shape.length)
-        return cls(
-            text_BT[:, :-1].contiguous(),
-            text_BT[:, 1:].contiguous(),
-            (places_T // sentence + 1).expand(shape.rows, -1),
-            (places_T % sentence).expand(shape.rows, -1),
-        )
+    def drawn(cls, shape: Shape) -> Batch:
+        """Return full rows of sentences as long as LM1B's."""
+        sentences = lengths(shape.length, count=shape.tokens)  # more than fit
+        return cls.of(packed(sentences, shape.length)[: shape.rows], shape.length, shape)
+
+    @classmethod
+    def of(cls, rows: Sequence[Row], width: int, shape: Shape) -> Batch:
+        """Return random words in rows of segments of the given lengths."""
+        tokens_BT = torch.randint(2, shape.vocabulary_size, (len(rows), width))
+        segments_BT = torch.zeros(len(rows), width, dtype=torch.long)
+        positions_BT = torch.zeros_like(segments_BT)
+        for row, segments in enumerate(rows):
+            start = 0
+            for number, length in enumerate(segments, start=1):
+                segments_BT[row, start : start + length] = number
+                positions_BT[row, start : start + length] = torch.arange(length)
+                start += length
+        targets_BT = tokens_BT.roll(-1, 1).masked_fill(segments_BT == 0, IGNORED)
+        return cls(tokens_BT, targets_BT, segments_BT, positions_BT)
+
+
+def alone() -> None:
+    """Set the process up as a training job does: one thread, memory kept; and seed it."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    keep_memory()
+
+
+def training_flops(model: Decoder, batch: Batch) -> int:
+    """Return the operations of a step of ours on a batch: three times those of its forward pass.
+
+    Products between the positions of different sentences, which are not computed, do not count.
+    """
+    with torch.no_grad():
+        args = (batch.tokens_BT, batch.segments_BT, batch.positions_BT)
+        return 3 * forward_flops(lambda: model.logits(model(*args)))
 
 
 def headroom(shape: Shape, batch: Batch, *, compiled: bool) -> tuple[nn.Module, Loss]:

@@ -12,8 +12,18 @@ if __name__ == "__main__":
 
 import torch
 
-from benchmarks.shapes import SHAPES, SMOKE, Batch, Shape, headroom, mistral, step, x_transformers
-from tasks.machine import keep_memory
+from benchmarks.shapes import (
+    SHAPES,
+    SMOKE,
+    Batch,
+    Shape,
+    alone,
+    headroom,
+    mistral,
+    step,
+    training_flops,
+    x_transformers,
+)
 
 PEERS = {"transformers": mistral, "x_transformers": x_transformers}
 LOOPS = 3  # matrix products in a round that measures the peak
@@ -23,8 +33,7 @@ PEAK = 1024  # their size
 def main() -> None:
     """Measure every shape and leave a line each."""
     options = arguments(__doc__)
-    torch.set_num_threads(1)
-    keep_memory()
+    alone()
     shapes = SMOKE if options.smoke else SHAPES
     peers = [] if options.smoke else [name for name in PEERS if present(name)]
     for name, shape in shapes.items():
@@ -33,8 +42,8 @@ def main() -> None:
 
 def measure(name: str, shape: Shape, peers: list[str], rounds: int, lines: Path) -> None:
     """Leave tokens per second, the share of the peak, and our speed over each peer's."""
-    torch.manual_seed(0)
     batch = Batch.drawn(shape)
+    flops = training_flops(shape.decoder(), batch)
     makers = {"headroom": headroom, **{peer: PEERS[peer] for peer in peers}}
     steps = {}
     for compiled in (False, True) if peers else (False,):
@@ -59,7 +68,7 @@ def measure(name: str, shape: Shape, peers: list[str], rounds: int, lines: Path)
             "rounds": rounds,
             "tokens_per_second": {v: round(shape.tokens / s, 1) for v, s in seconds.items()},
             "peak_gflops": round(peak / 1e9, 1),
-            "of_peak": round(shape.training_flops() / seconds["headroom"] / peak, 3),
+            "of_peak": round(flops / seconds["headroom"] / peak, 3),
             "speed_up": {
                 f"{ours} over {other}": speed_up(times, ours, other)
                 for ours in steps

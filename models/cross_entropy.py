@@ -16,8 +16,9 @@ from torch import Tensor
 IGNORED = -100
 """The target of a position where there is nothing to predict."""
 
-# Logits at a time: for 32k words 256 rows, which suit a CPU, and 8192, which fill a GPU.
-_LOGITS_CPU, _LOGITS_GPU = 2**23, 2**28
+# A CPU takes few logits at a time, but no fewer rows than its matrix products are fast with; a GPU
+# takes what fills it, 8192 rows of 32k words.
+_LOGITS_CPU, _ROWS_CPU, _LOGITS_GPU = 2**22, 256, 2**28
 
 
 def linear_cross_entropy(
@@ -27,27 +28,39 @@ def linear_cross_entropy(
 
     Targets that are IGNORED are left out. The gradients are exact.
     """
-    chunks = _chunks(hidden_ND, weight_VD)
-    if len(chunks) == 1:
-        return _nats(F.linear(hidden_ND, weight_VD, bias_V), targets_N)
     if torch.is_grad_enabled():
         total: Tensor = _LinearCrossEntropy.apply(hidden_ND, weight_VD, targets_N, bias_V)  # type: ignore[no-untyped-call]
         return total
     total = torch.zeros((), device=hidden_ND.device)
-    for chunk in chunks:
-        total = total + _nats(F.linear(hidden_ND[chunk], weight_VD, bias_V), targets_N[chunk])
+    for rows in _chunks(hidden_ND, weight_VD):
+        # Autocast, where it is on, scores in single precision.
+        logits_NV = F.linear(hidden_ND[rows], weight_VD, bias_V)
+        total = total + F.cross_entropy(
+            logits_NV, targets_N[rows], ignore_index=IGNORED, reduction="sum"
+        )
     return total
 
 
-def _chunks(rows_ND: Tensor, weight_VD: Tensor) -> list[slice]:
-    logits = _LOGITS_CPU if rows_ND.device.type == "cpu" else _LOGITS_GPU
-    size = max(logits // len(weight_VD), 1)
-    return [slice(start, start + size) for start in range(0, len(rows_ND), size)]
+def _chunks(hidden_ND: Tensor, weight_VD: Tensor) -> list[slice]:
+    if hidden_ND.device.type == "cpu":
+        size = max(_LOGITS_CPU // len(weight_VD), _ROWS_CPU)
+    else:
+        size = max(_LOGITS_GPU // len(weight_VD), 1)
+    return [slice(start, start + size) for start in range(0, len(hidden_ND), size)]
 
 
-def _nats(logits_NV: Tensor, targets_N: Tensor) -> Tensor:
-    """Autocast, where it is on, scores in single precision."""
-    return F.cross_entropy(logits_NV, targets_N, ignore_index=IGNORED, reduction="sum")
+def _scored(logits_NV: Tensor, targets_N1: Tensor) -> tuple[Tensor, Tensor]:
+    """Return nats_N1 and gradient_NV, their gradient with respect to the logits.
+
+    One softmax serves both: the logarithm of its denominator is that of its largest probability,
+    which is at least 1/V and so cannot underflow as the target's may.
+    """
+    single = torch.promote_types(logits_NV.dtype, torch.float32)
+    gradient_NV = logits_NV.softmax(1, dtype=single)
+    largest_N1, chosen_N1 = logits_NV.amax(1, keepdim=True), logits_NV.gather(1, targets_N1)
+    nats_N1 = largest_N1.to(single) - chosen_N1 - gradient_NV.amax(1, keepdim=True).log()
+    gradient_NV.scatter_(1, targets_N1, gradient_NV.gather(1, targets_N1) - 1)
+    return nats_N1, gradient_NV.to(logits_NV.dtype)
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -61,19 +74,20 @@ class _LinearCrossEntropy(torch.autograd.Function):
         hidden_gradient = torch.empty_like(hidden_ND)
         weight_gradient = torch.zeros_like(weight_VD)
         bias_gradient = None if bias_V is None else torch.zeros_like(bias_V)
-        for chunk in _chunks(hidden_ND, weight_VD):
-            logits_NV = F.linear(hidden_ND[chunk], weight_VD, bias_V).requires_grad_()
-            with torch.enable_grad():
-                nats = _nats(logits_NV, targets_N[chunk])
-            (gradient_NV,) = torch.autograd.grad(nats, logits_NV)
-            hidden_gradient[chunk] = gradient_NV @ weight_VD
+        for rows in _chunks(hidden_ND, weight_VD):
+            # What is to be left out is so by a factor of each row: the logits are not touched.
+            kept_N1 = (targets_N[rows] != IGNORED).unsqueeze(1)
+            kept_ND = hidden_ND[rows] * kept_N1
+            logits_NV = F.linear(hidden_ND[rows], weight_VD, bias_V)
+            nats_N1, gradient_NV = _scored(logits_NV, targets_N[rows].unsqueeze(1) * kept_N1)
+            total = total + (nats_N1 * kept_N1).sum()
+            hidden_gradient[rows] = (gradient_NV @ weight_VD) * kept_N1
             if gradient_NV.dtype == weight_gradient.dtype:
-                weight_gradient.addmm_(gradient_NV.T, hidden_ND[chunk])
+                weight_gradient.addmm_(gradient_NV.T, kept_ND)
             else:  # autocast multiplies in less precision; the chunks still add up in full
-                weight_gradient += gradient_NV.T @ hidden_ND[chunk]
+                weight_gradient += gradient_NV.T @ kept_ND
             if bias_gradient is not None:
-                bias_gradient += gradient_NV.sum(0)
-            total = total + nats.detach()
+                bias_gradient += (gradient_NV * kept_N1).sum(0)
         ctx.save_for_backward(hidden_gradient, weight_gradient, bias_gradient)
         return total
 

@@ -1,16 +1,28 @@
-"""Which positions of a packed row may attend to which."""
+"""Which positions of a row may attend to which, and how a CPU is spared those that may not.
+
+Shapes: B batch, T positions, H heads, P head_size, N segments of all rows, S slots of all segments.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+
+STEP = 8  # segments whose lengths round up to the same multiple of it are worked off together
 
 
 def attention_mask(segments_BT: Tensor, *, causal: bool) -> Tensor:
     """Return mask_B1TT, True where the query (third axis) may attend to the key (last axis).
 
-    A position sees its own segment only. Segment 0 is padding: no other segment sees it, and since
-    every position sees at least itself no softmax is over nothing, which would be NaN.
+    A position sees its own segment only, which is a stretch of equal numbers. Segment 0 is padding:
+    no other segment sees it, and since every position sees at least itself no softmax is over
+    nothing, which would be NaN.
     """
     mask_B1TT = (segments_BT[:, :, None] == segments_BT[:, None, :]).unsqueeze(1)
     if causal:
@@ -19,4 +31,120 @@ def attention_mask(segments_BT: Tensor, *, causal: bool) -> Tensor:
             mask_B1TT
             & torch.ones(length, length, dtype=torch.bool, device=segments_BT.device).tril()
         )
-    return mask_B1TT
+    if segments_BT.device.type != "cpu":
+        return mask_B1TT  # where the segments begin would have to be waited for
+    layout = SegmentLayout.of(segments_BT)
+    return SegmentMask.over(mask_B1TT, layout, causal=causal) if layout.saves else mask_B1TT
+
+
+@dataclass(frozen=True)
+class SegmentLayout:
+    """The positions of a batch, B * T in all, laid out segment by segment.
+
+    Attributes:
+        rows: B.
+        groups: number of segments and slots of each, for all segments of alike length together.
+        source_S: the position that stands in a slot; slots left over repeat a segment's last one.
+        slot_BT: the slot of a position, in the order of positions.
+        real_S: False for slots left over.
+    """
+
+    rows: int
+    groups: list[tuple[int, int]]
+    source_S: Tensor
+    slot_BT: Tensor
+    real_S: Tensor
+
+    @classmethod
+    def of(cls, segments_BT: Tensor) -> Self:
+        rows, length = segments_BT.shape
+        numbers_BT = segments_BT.numpy()
+        first_BT = np.ones((rows, length), bool)
+        first_BT[:, 1:] = numbers_BT[:, 1:] != numbers_BT[:, :-1]
+        start_N = first_BT.ravel().nonzero()[0]
+        length_N = np.diff(start_N, append=rows * length)
+        slots_N = -(-length_N // STEP) * STEP
+        order_N = slots_N.argsort(kind="stable")
+        start_N, length_N, slots_N = start_N[order_N], length_N[order_N], slots_N[order_N]
+        slots, counts = np.unique(slots_N, return_counts=True)
+        begin_N = np.cumsum(slots_N) - slots_N
+        offset_S = np.arange(slots_N.sum()) - begin_N.repeat(slots_N)
+        last_S = (length_N - 1).repeat(slots_N)
+        source_S = start_N.repeat(slots_N) + np.minimum(offset_S, last_S)
+        real_S = offset_S <= last_S
+        slot_BT = np.empty(rows * length, np.int64)
+        slot_BT[source_S[real_S]] = real_S.nonzero()[0]
+        groups = list(zip(counts.tolist(), slots.tolist(), strict=True))
+        tensor = torch.from_numpy
+        return cls(rows, groups, tensor(source_S), tensor(slot_BT), tensor(real_S))
+
+    @property
+    def saves(self) -> bool:
+        """Whether attention within segments is less than half of that over whole rows."""
+        within = sum(count * slots**2 for count, slots in self.groups)
+        return 2 * within <= len(self.slot_BT) ** 2 // self.rows
+
+
+class SegmentMask(Tensor):
+    """A mask that `F.scaled_dot_product_attention` takes one segment at a time.
+
+    What torch's own `torch.nn.attention.bias.CausalBias` does for its masks: to all else it is the
+    plain mask_B1TT. Results differ from those of the plain mask by rounding.
+    """
+
+    segments: SegmentLayout
+    causal: bool
+
+    @classmethod
+    def over(cls, mask_B1TT: Tensor, layout: SegmentLayout, *, causal: bool) -> Self:
+        mask = mask_B1TT.as_subclass(cls)
+        mask.segments, mask.causal = layout, causal
+        return mask
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        function: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if function is F.scaled_dot_product_attention:
+            return _by_segment(*args, **kwargs or {})
+        with torch._C.DisableTorchFunctionSubclass():
+            return function(*args, **kwargs or {})
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # each batch is laid out differently
+def _by_segment(
+    query_BHTP: Tensor,
+    key_BHTP: Tensor,
+    value_BHTP: Tensor,
+    attn_mask: SegmentMask,
+    dropout_p: float = 0.0,
+    *,
+    scale: float | None = None,
+) -> Tensor:
+    layout = attn_mask.segments
+    sizes = [count * slots for count, slots in layout.groups]
+    laid_out = [
+        one.transpose(1, 2).flatten(0, 1).index_select(0, layout.source_S)
+        for one in (query_BHTP, key_BHTP, value_BHTP)
+    ]
+    contexts = []
+    for (count, slots), real, *qkv in zip(
+        layout.groups, *(torch.split(one, sizes) for one in (layout.real_S, *laid_out)), strict=True
+    ):
+        query, key, value = (one.view(count, slots, *one.shape[1:]).transpose(1, 2) for one in qkv)
+        context = F.scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            attn_mask=None if attn_mask.causal else real.view(count, 1, 1, slots),
+            dropout_p=dropout_p,
+            is_causal=attn_mask.causal,  # hides the slots left over, too: they are the last
+            scale=scale,
+        )
+        contexts.append(context.transpose(1, 2).flatten(0, 1))
+    context_THU = torch.cat(contexts).index_select(0, layout.slot_BT)
+    return context_THU.view(layout.rows, -1, *context_THU.shape[1:]).transpose(1, 2)

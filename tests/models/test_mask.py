@@ -1,0 +1,104 @@
+"""Attention worked off segment by segment is that under the whole mask, and less work."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from models import mask
+from models.attention import variant, variants
+from models.mask import SegmentMask, attention_mask
+from models.measure import forward_flops
+
+B, T, D, H, P = 3, 40, 12, 3, 5
+LENGTHS = [(1, 9, 8, 3, 16), (17, 2, 5, 8), (8, 8, 8, 7, 9)]  # of segments; a row's rest is padding
+
+ways = pytest.mark.parametrize("causal", [True, False], ids=["causal", "both_ways"])
+
+
+def _segments() -> Tensor:
+    rows = [[number for number, n in enumerate(row, 1) for _ in range(n)] for row in LENGTHS]
+    return torch.tensor([row + (T - len(row)) * [0] for row in rows])
+
+
+def _plain(mask_B1TT: Tensor) -> Tensor:
+    return mask_B1TT.as_subclass(Tensor)
+
+
+@ways
+@pytest.mark.parametrize("name", variants())
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
+def test_every_variant_computes_what_it_does_under_the_plain_mask(
+    name: str, causal: bool, bias: bool
+) -> None:
+    attention = variant(name)(D, H, P, bias=bias).double()
+    x_BTD = torch.randn(B, T, D, dtype=torch.float64, requires_grad=True)
+    wanted = [x_BTD, *attention.parameters()]
+    mask_B1TT = attention_mask(_segments(), causal=causal)
+    assert isinstance(mask_B1TT, SegmentMask)
+    actual, expected = (attention(x_BTD, one) for one in (mask_B1TT, _plain(mask_B1TT)))
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-13)
+    torch.testing.assert_close(
+        torch.autograd.grad(actual.square().sum(), wanted),
+        torch.autograd.grad(expected.square().sum(), wanted),
+        rtol=0,
+        atol=1e-11,
+    )
+
+
+@ways
+@pytest.mark.parametrize("seed", range(20))
+def test_segments_of_any_lengths(causal: bool, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mask.SegmentLayout, "saves", True)
+    torch.manual_seed(seed)
+    # Mostly short, sometimes the whole row; numbers that come again in other rows.
+    starts_BT = torch.rand(B, T) < torch.rand(B, 1) ** 3
+    mask_B1TT = attention_mask(starts_BT.cumsum(1), causal=causal)
+    q, k, v = torch.randn(3, B, H, T, P, dtype=torch.float64)
+    torch.testing.assert_close(
+        F.scaled_dot_product_attention(q, k, v, attn_mask=mask_B1TT),
+        F.scaled_dot_product_attention(q, k, v, attn_mask=_plain(mask_B1TT)),
+        rtol=0,
+        atol=1e-13,
+    )
+
+
+@ways
+def test_it_multiplies_a_fraction_of_what_the_plain_mask_does(causal: bool) -> None:
+    mask_B1TT = attention_mask(_segments(), causal=causal)
+    q, k, v = torch.randn(3, B, H, T, P)
+    by_segment, whole = (
+        forward_flops(lambda one=one: F.scaled_dot_product_attention(q, k, v, attn_mask=one))
+        for one in (mask_B1TT, _plain(mask_B1TT))
+    )
+    slots = [-(-n // mask.STEP) * mask.STEP for row in LENGTHS for n in (*row, T - sum(row)) if n]
+    assert by_segment * B * T**2 == whole * sum(n**2 for n in slots)
+    assert by_segment < whole / 2
+
+
+@ways
+def test_a_row_of_one_segment_is_left_whole(causal: bool) -> None:
+    assert type(attention_mask(torch.ones(B, T, dtype=torch.long), causal=causal)) is Tensor
+
+
+def test_where_the_segments_are_not_at_hand_the_mask_is_plain() -> None:
+    assert type(attention_mask(_segments().to("meta"), causal=True)) is Tensor
+
+
+def test_to_all_else_it_is_the_plain_mask() -> None:
+    mask_B1TT = attention_mask(_segments(), causal=True)
+    masked = torch.where(mask_B1TT, 0.0, -torch.inf)
+    assert type(masked) is Tensor
+    assert masked.equal(torch.where(_plain(mask_B1TT), 0.0, -torch.inf))
+
+
+def test_dropout_drops() -> None:
+    mask_B1TT = attention_mask(_segments(), causal=True)
+    q, k = torch.randn(2, B, H, T, P)
+    weights = F.scaled_dot_product_attention(
+        q, k, torch.ones_like(q), attn_mask=mask_B1TT, dropout_p=0.5
+    )
+    assert 0.9 < weights.mean() < 1.1
+    assert (weights == 0).any()
