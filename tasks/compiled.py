@@ -58,8 +58,8 @@ class SharedCompiler:
     """
 
     def __init__(self, shared: Path, own: Path) -> None:
-        self._folder = shared
-        self._own = own
+        # The compiler is started in folders of its own.
+        self._folder, self._own = shared.absolute(), own.absolute()
         self._inductor: Callable[..., Callable[..., Any]] = lookup_backend("inductor")
 
     def __call__(self, graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:

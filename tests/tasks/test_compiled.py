@@ -197,6 +197,16 @@ def test_a_folder_that_cannot_be_used_is_replaced_by_the_runs_own(
     assert "is not used to compile: FileExistsError" in said
 
 
+def test_a_folder_is_found_from_wherever_the_compiler_is_started(
+    inductor: Inductor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    compile_one(Path("outputs"))
+    [folder] = inductor.folders
+    assert Path(folder).parent == tmp_path / "outputs" / "compiled"
+    assert Path(compiled.codecache._HEADER_DIR).parent == Path(folder)
+
+
 def test_a_folder_that_a_person_chose_is_used(
     inductor: Inductor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
