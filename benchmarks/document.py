@@ -124,6 +124,7 @@ def _overhead(line: Line) -> Rows:
 SECTIONS: dict[str, tuple[str, Callable[[Line], Rows]]] = {
     "step": ("A training step", _speeds),
     "loop": ("The loop around it", _loop),
+    "stacked": ("Several runs as one model", _speeds),
     "packing": ("Real tokens", _speeds),
     "data": ("The data pipeline alone", _speeds),
     "makespan": ("A sweep of small runs", _makespan),

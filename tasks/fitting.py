@@ -110,9 +110,9 @@ class Fitting:
             heads = parent.record()["config"]["model"]["heads"]
             task.inherit(model, adapted(model, inherited(parent), heads))
         if task.config.trainer.compile:
-            # One graph serves all blocks, and through the cache all runs of their shape.
-            for block in _blocks(model):
-                block.compile()
+            from tasks.compiled import compile_blocks  # the compiler takes a second to import
+
+            compile_blocks(model, self._run.outputs, self._attempt.path / "compiled")
         return model
 
     def _fit(self, stage: Stage, recorder: Recorder, model: nn.Module, kind: str) -> torch.device:
@@ -139,12 +139,6 @@ class Fitting:
             if not math.isfinite(value):
                 raise NotFinite(name, value, trainer.steps)
         return metrics
-
-
-def _blocks(model: nn.Module) -> list[nn.Module]:
-    """The Transformer blocks of a model, wherever it holds them."""
-    lists = [part for name, part in model.named_modules() if name.rpartition(".")[2] == "blocks"]
-    return [block for part in lists for block in part.children()]
 
 
 def _micro_batches(stage: Stage) -> int:

@@ -113,8 +113,8 @@ class LanguageModel(Task):
         nats, count = model.loss(_hidden(model, batch), batch["targets"])
         return ranks.weighted(nats / count, count)
 
-    def counts(self, batch: Batch) -> tuple[int, ...]:
-        return (int((batch["targets"] != IGNORED).sum()),)
+    def counts(self, batch: Batch) -> tuple[Tensor | int, ...]:
+        return ((batch["targets"] != IGNORED).sum(),)
 
     def score(self, model: Decoder, batch: Batch) -> dict[str, Tensor]:
         nats, count = model.loss(_hidden(model, batch), batch["targets"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import hashlib
 import importlib.metadata
 import os
 import platform
@@ -66,12 +67,24 @@ def facts() -> dict[str, Any]:
 @functools.cache
 def cpu_name() -> str:
     """Return the processor's model name where Linux tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
-    except OSError:
-        lines = []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    names = [
+        line.split(":", 1)[1].strip() for line in _cpu_lines() if line.startswith("model name")
+    ]
     return names[0] if names else platform.machine()
+
+
+@functools.cache
+def instructions() -> str:
+    """Return a name for what this processor can execute: equal names, equal machine code."""
+    told = [line for line in _cpu_lines() if line.startswith(("flags", "Features"))][:1]
+    return hashlib.sha256(f"{cpu_name()} {told}".encode()).hexdigest()[:12]
+
+
+def _cpu_lines() -> list[str]:
+    try:
+        return Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return []
 
 
 @functools.cache

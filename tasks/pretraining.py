@@ -156,8 +156,8 @@ class Pretraining(Task):
         following = F.cross_entropy(next_B2, batch["next"])
         return ranks.weighted(nats / count, count) + ranks.weighted(following, len(next_B2))
 
-    def counts(self, batch: Batch) -> tuple[int, ...]:
-        return int((batch["targets"] != IGNORED).sum()), len(batch["next"])
+    def counts(self, batch: Batch) -> tuple[Tensor | int, ...]:
+        return (batch["targets"] != IGNORED).sum(), len(batch["next"])
 
     def learning_rate(self, step: int) -> float:
         """Return the rate of a step; each phase runs through a whole schedule of its own."""

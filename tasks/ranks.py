@@ -18,7 +18,7 @@ from sweeper.store.errors import wrong
 
 Value = TypeVar("Value")
 
-_counts: Iterator[int] | None = None  # inside `one_of_parts`, of all rows of this rank
+_counts: Iterator[Tensor | int] | None = None  # inside `one_of_parts`, of all rows of this rank
 
 
 def rank() -> int:
@@ -61,11 +61,18 @@ def weighted(mean: Tensor, count: Tensor | int) -> Tensor:
     have is the mean over the things of the whole batch, and so is that of its gradients."""
     if world() == 1 and _counts is None:
         return mean
-    own = torch.as_tensor(count, device=mean.device).double()
-    every = own.clone() if _counts is None else torch.full_like(own, next(_counts))
+    own = _on_device(count, mean)
+    every = own.clone() if _counts is None else _on_device(next(_counts), mean)
     if world() > 1:
         dist.all_reduce(every)
     return mean * (own * world() / every.clamp(min=1)).to(mean.dtype)
+
+
+def _on_device(count: Tensor | int, mean: Tensor) -> Tensor:
+    """A count beside a mean, where it can be without waiting for the device."""
+    if isinstance(count, Tensor):
+        return count.double()
+    return torch.full((), count, dtype=torch.float64, device=mean.device)
 
 
 def split(batch: dict[str, Tensor], parts: int) -> list[dict[str, Tensor]]:
@@ -80,7 +87,7 @@ def split(batch: dict[str, Tensor], parts: int) -> list[dict[str, Tensor]]:
 
 
 @contextmanager
-def one_of_parts(counts: Sequence[int]) -> Iterator[None]:
+def one_of_parts(counts: Sequence[Tensor | int]) -> Iterator[None]:
     """Inside, means over a part of this rank's rows are `weighted` so that those of all parts sum
     up to the mean over its rows. `counts`: over how many things, in the order of weighting."""
     global _counts

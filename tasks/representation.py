@@ -92,7 +92,7 @@ class Representation(Task):
         hidden_KNN = batch["logs"].isinf()
         return errors_KNN.masked_fill(hidden_KNN, 0).square().sum() / (~hidden_KNN).sum()
 
-    def counts(self, batch: Batch) -> tuple[int, ...]:
+    def counts(self, batch: Batch) -> tuple[Tensor | int, ...]:
         return ()  # each row is a problem that has a head of its own
 
     def tokens_seen(self, steps: int) -> int:

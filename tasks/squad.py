@@ -126,8 +126,8 @@ class QuestionAnswering(Task):
         mean = totals["nats"] / totals["windows"].clamp(min=1)
         return ranks.weighted(mean, totals["windows"])
 
-    def counts(self, batch: Batch) -> tuple[int, ...]:
-        return (int((batch["start"] != IGNORED).sum()),)
+    def counts(self, batch: Batch) -> tuple[Tensor | int, ...]:
+        return ((batch["start"] != IGNORED).sum(),)
 
     def score(self, model: SpanFinder, batch: Batch) -> dict[str, Tensor]:
         return _totals(self.outputs(model, batch), batch)

@@ -117,9 +117,10 @@ class Task(ABC):
         """Return the scalar that is minimised: means over the batch, each `ranks.weighted`, since
         the batch may be this rank's part of a larger one."""
 
-    def counts(self, batch: Batch) -> tuple[int, ...]:
+    def counts(self, batch: Batch) -> tuple[Tensor | int, ...]:
         """Return over how many things of a batch each mean of `loss` is, in the order in which it
-        weights them; () where the rows of a batch cannot be separated."""
+        weights them; () where the rows of a batch cannot be separated. What has to be counted on
+        the device stays there."""
         return (len(next(iter(batch.values()))),)
 
     def learning_rate(self, step: int) -> float:

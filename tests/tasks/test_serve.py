@@ -97,6 +97,28 @@ def until(path: Path) -> None:
         time.sleep(0.01)
 
 
+def test_nothing_that_it_imports_for_its_jobs_asks_for_a_gpu() -> None:
+    """A process in which CUDA has begun cannot fork jobs that use it, nor show each its own GPU."""
+    program = f"""if True:
+        import importlib
+        import torch
+
+        def refuse(*_):
+            raise SystemExit("asked for a GPU")
+
+        for name in ("is_available", "device_count", "current_device", "init", "_lazy_init"):
+            assert hasattr(torch.cuda, name)
+            setattr(torch.cuda, name, refuse)
+        from tasks import serve
+        from tasks.size import size
+
+        for name in (*serve.WARM, *serve.WARM_WANDB):
+            importlib.import_module(name)
+        size({config()!r})
+    """
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
 def test_it_says_how_big_a_config_is(server: Client) -> None:
     assert server.ask(op="size", config=config()) == {"size": size(config())}
 

@@ -22,7 +22,7 @@ def backend(site: Site) -> LocalBackend:
     """Slots on this machine's GPUs, or on its cores where it has none.
 
     Raises:
-        UserError: an option that cannot be, or more devices a run than there are.
+        UserError: an option that cannot be, or more devices a run or more slots than there are.
     """
     options = site.options
     wanted = options.whole("slots", 1, example=2)
@@ -39,6 +39,10 @@ def backend(site: Site) -> LocalBackend:
         threads=max(demand.threads for demand in site.demands),
     )
     slots = _on_gpus(most, shared, memory) or _on_cores(most)
+    if wanted and slots[0] and wanted > len(slots):
+        expected = f"at most {len(slots)}, as many runs as the GPUs here hold at a time"
+        remedy = "have each hold more, as in hydra.launcher.jobs_per_device=2"
+        raise wrong("hydra.launcher.slots", wanted, expected, remedy)
     if wanted:
         slots = slots[:wanted] if slots[0] else [{}] * wanted
     return LocalBackend(site.process, slots, site.logger, stagger)

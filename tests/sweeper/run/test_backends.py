@@ -60,6 +60,9 @@ def test_gpus_are_shared_as_often_as_asked_or_as_memory_lets(gpus):
     assert on(GPU, jobs_per_device=2).slots == 6
     assert on(GPU, gpu_memory=10).slots == 12
     assert on(GPU, gpu_memory=10, jobs_per_device=3).slots == 9
+    shared = on(GPU, jobs_per_device=2, slots=5)
+    shown = [slot["CUDA_VISIBLE_DEVICES"] for slot in shared._environments]
+    assert shown == ["0", "1", "2", "0", "1"]
     assert on(CPU).device == "cpu"
 
 
@@ -95,6 +98,7 @@ def test_a_run_on_several_gpus_has_them_to_itself(gpus):
         (CPU, {"slots": 0}, "hydra.launcher.slots=0: expected a whole number of at least 1"),
         (CPU, {"slots": "two"}, "give it as hydra.launcher.slots=2"),
         (CPU, {"slotz": 2}, "conf/hydra/launcher/local.yaml lists them"),
+        (GPU, {"slots": 3}, "hydra.launcher.slots=3: expected at most 2, as many runs as the GPUs"),
         (GPU, {"gpu_memory": 43}, "at most 43, what the smallest GPU here has"),
         (Demand("gpu", 3, 1, 1), {}, "trainer.devices=3: expected at most 2"),
         (Demand("cpu", 1, 2, 1), {}, "trainer.num_nodes=2: expected 1"),
