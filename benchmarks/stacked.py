@@ -23,12 +23,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.shapes import SHAPES, SMOKE, Batch, Shape, decoder_loss, step
-from models.cross_entropy import linear_cross_entropy
+from benchmarks.shapes import SHAPES, SMOKE, Batch, Shape, alone, decoder_loss, step
+from models.cross_entropy import IGNORED, linear_cross_entropy
 from models.embedding import sinusoids
 from models.mask import attention_mask
 from models.transformer import Decoder
-from tasks.machine import keep_memory
 
 STACKED = {"demo-d32": Shape(2, 32, 4, 8, 192, 1024, 8, 72), "tiny32": SHAPES["tiny32"]}
 COUNTS = (2, 4)
@@ -67,7 +66,7 @@ class Stack(nn.Module):
         hidden_KND = self._norm("final_norm", x_KND)
         softmax_KVD, targets_KN = self._weight("embedding.weight"), self._targets_KBT.flatten(1)
         nats = map(linear_cross_entropy, hidden_KND, softmax_KVD, targets_KN)
-        return torch.stack(list(nats)) / self._shape.tokens
+        return torch.stack(list(nats)) / (targets_KN != IGNORED).sum(1)
 
     def _embedded(self) -> Tensor:
         size = self._shape.embedding_size
@@ -107,15 +106,13 @@ class Stack(nn.Module):
 def main() -> None:
     """Measure each shape and leave a line."""
     options = arguments(__doc__)
-    torch.set_num_threads(1)
-    keep_memory()
+    alone()
     for name, shape in (SMOKE if options.smoke else STACKED).items():
         measure(name, shape, STEPS.get(name, 1), 2 if options.smoke else 9, options.lines)
 
 
 def measure(name: str, shape: Shape, steps: int, rounds: int, lines: Path) -> None:
     """Leave the tokens per second of all models together, and how much faster stacked ones are."""
-    torch.manual_seed(0)
     variants: dict[str, Callable[[], None]] = {}
     for count in COUNTS:
         separate, stacked = both(shape, count)
