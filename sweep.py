@@ -8,6 +8,7 @@
 Typed again, the same command continues where it stopped. conf/ holds every value, with a comment.
 """
 
+import gc
 import sys
 
 import hydra
@@ -37,4 +38,7 @@ if __name__ == "__main__":
         sys.argv[1:] = checked(sys.argv[1:])
     except UserError as error:
         sys.exit(f"error: {error}")
-    main()
+    try:
+        main()
+    finally:
+        gc.freeze()  # else all that was imported is searched for garbage on the way out: 0.2 s

@@ -1,7 +1,8 @@
 """The other side of the house: a process that knows models and tasks, asked by lines of JSON.
 
 The sweeper never imports torch. What a config amounts to (its size, its data) and the warm forking
-of jobs are asked of `python -m tasks.serve`, which is started when the first question comes.
+of jobs are asked of `python -m tasks.serve`, which is started when the first question comes, or
+before.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +58,18 @@ class ModelProcess:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def start(self) -> None:
+        """Start it now, so that it is there when the first question comes."""
+        self._started()
+
+    def tell(self, question: Mapping[str, Any]) -> None:
+        """Send a question without waiting for its answer; what is asked next is taken up after it.
+
+        One that is gone is told nothing: another starts with the next question.
+        """
+        with suppress(Gone):
+            self._send(question)
+
     def ask(self, questions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Send questions, wait for all their answers, in order.
 
@@ -85,9 +99,8 @@ class ModelProcess:
         self._jobs.add(number)
         return number, int(answer["pid"])
 
-    def finish(self, target: str, argument: Path, *, log: Path) -> int:
-        """Run a job while no other is under way; its exit code."""
-        job, _ = self.fork(target, argument, environment={}, log=log)
+    def exit_code(self, job: int) -> int:
+        """Wait for the only job that is under way; its exit code."""
         ended, code = self.exits.get()
         assert ended == job
         return code
