@@ -1,8 +1,8 @@
 """The other side of the house: a process that knows models and tasks, asked by lines of JSON.
 
 The sweeper never imports torch. What a config amounts to (its size, its data) and the warm forking
-of jobs are asked of `python -m tasks.serve`, which is started when the first question comes, or
-before.
+of jobs are asked of `python -m tasks.serve`, which is started at the latest when the first question
+comes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ class Gone(UserError):
 
 
 class ModelProcess:
-    """A lazily started `tasks.serve`. Close it, or use it as a context manager."""
+    """A `tasks.serve`, started when it is needed. Close it, or use it as a context manager."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
@@ -48,6 +49,7 @@ class ModelProcess:
         self._answers: Answers = {}
         self._jobs: set[int] = set()
         self._lock = threading.Lock()
+        self._asked = False
         self.exits: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
         """(request id, exit code) of forked jobs, as they end. When the process itself is gone:
         (request id, UNKNOWN) of each that it had not told of, although the job may live on."""
@@ -59,7 +61,7 @@ class ModelProcess:
         self.close()
 
     def start(self) -> None:
-        """Start it now, so that it is there when the first question comes."""
+        """Start it now: it imports for a second before it answers the first question."""
         self._started()
 
     def tell(self, question: Mapping[str, Any]) -> None:
@@ -110,13 +112,16 @@ class ModelProcess:
         self.ask([{"op": "signal", "of": job, "signal": number}])
 
     def close(self) -> None:
-        """Let the process go; jobs it has forked live on."""
+        """Let the process go; jobs it has forked live on. One that was asked nothing is ended."""
         process, self._process = self._process, None
+        if process is not None and not self._asked:
+            process.terminate()
         if process is not None and process.stdin is not None:
             process.stdin.close()
 
     def _send(self, question: Mapping[str, Any]) -> int:
         process = self._started()
+        self._asked = True
         number = next(self._numbers)
         with self._lock:
             self._answers[number] = queue.SimpleQueue()
@@ -148,7 +153,7 @@ class ModelProcess:
                 env={**os.environ, **SINGLE_THREADED},
                 start_new_session=True,  # Ctrl-C is this side's to hand on, not the terminal's
             )
-            self._answers, self._jobs = {}, set()
+            self._answers, self._jobs, self._asked = {}, set(), False
             known = (self._process, self._answers, self._jobs)
             threading.Thread(target=self._listen, args=known, daemon=True).start()
         return self._process
@@ -173,3 +178,9 @@ class ModelProcess:
         return Gone(
             "the model process ended unexpectedly; `python -m tasks.serve` by hand shows why."
         )
+
+
+@cache
+def model_process() -> ModelProcess:
+    """The model process of this command."""
+    return ModelProcess()

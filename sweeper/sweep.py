@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.model_process import ModelProcess
+from sweeper.model_process import ModelProcess, model_process
 from sweeper.named import named
 from sweeper.outcome import import_drawing, near, print_everything
 from sweeper.plan.compose import Composer
@@ -40,7 +40,6 @@ def sweep(
     sweeper: Mapping[str, Any],
     launcher: str,
     options: Mapping[str, Any],
-    process: ModelProcess,
 ) -> int:
     """Plan the command line and bring everything it needs into being; the exit code.
 
@@ -49,7 +48,6 @@ def sweep(
         sweeper: the `hydra.sweeper` section: what may be planned, what happens on failures.
         launcher: the name that `hydra/launcher` gives: where runs execute.
         options: the `hydra.launcher` section, which belongs to it.
-        process: closed in the end.
 
     Returns:
         0 only if every run of the plan is done (or, in a dry run, could be planned); 1 if not;
@@ -60,7 +58,7 @@ def sweep(
     """
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     policy, watchdog = Policy.read(sweeper), Watchdog.read(sweeper)
-    with StopSignals() as signals, process:
+    with StopSignals() as signals, model_process() as process:
         planner = Planner(Composer(), process, max_runs=int(sweeper["max_runs"]))
         plan = planner.plan(arguments)
         store = RunStore(plan.outputs)

@@ -138,11 +138,12 @@ class Server:
 
     def _data(self, request: Request) -> None:
         """Ask in a child: reading a corpus may need libraries that start threads."""
+        config = request["config"]
+        task = task_of(parse(config))  # here: what that imports, jobs find imported
 
         def ask() -> int:
             try:
-                config = request["config"]
-                digest, describe = task_of(parse(config)).source()
+                digest, describe = task.source()
                 named = {**config, "data": {**config["data"], "digest": digest}}
                 prepared = task_of(parse(named)).data_name()
                 answer = {"digest": digest, "describe": describe, "prepared": prepared}

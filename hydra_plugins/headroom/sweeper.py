@@ -25,10 +25,6 @@ class HeadroomSweeper(Sweeper):
         self.config = config
 
     def sweep(self, arguments: list[str]) -> None:
-        from sweeper.model_process import ModelProcess
-
-        process = ModelProcess()
-        process.start()  # it imports for longer than this process does
         from sweeper.store.errors import UserError
         from sweeper.sweep import sweep
 
@@ -37,13 +33,7 @@ class HeadroomSweeper(Sweeper):
         launcher = self.config.hydra.runtime.choices["hydra/launcher"]
         options = cast(dict[str, Any], OmegaConf.to_object(self.config.hydra.launcher))
         try:
-            code = sweep(
-                arguments,
-                sweeper=self.options,
-                launcher=launcher,
-                options=options,
-                process=process,
-            )
+            code = sweep(arguments, sweeper=self.options, launcher=launcher, options=options)
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)
             code = 2

@@ -32,7 +32,8 @@ def write_figures(outputs: Path, experiments: Sequence[str] | None = None) -> li
 
 
 def import_figures() -> None:
-    """Import every figure and what renders it, which takes half a second."""
+    """Import every figure and what it draws with, which takes half a second."""
+    import scipy.special  # noqa: F401
     from matplotlib.backend_bases import get_registered_canvas_class
 
     from sweeper.results import figures
