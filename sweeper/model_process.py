@@ -117,7 +117,8 @@ class ModelProcess:
         if process is not None and not self._asked:
             process.terminate()
         if process is not None and process.stdin is not None:
-            process.stdin.close()
+            with suppress(BrokenPipeError):
+                process.stdin.close()
 
     def _send(self, question: Mapping[str, Any]) -> int:
         process = self._started()
@@ -142,7 +143,9 @@ class ModelProcess:
         return answer
 
     def _started(self) -> subprocess.Popen[str]:
-        if self._process is None or self._process.poll() is not None:
+        if self._process is not None and self._process.poll() is not None:
+            self.close()
+        if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tasks.serve"],
                 cwd=ROOT,
@@ -161,13 +164,14 @@ class ModelProcess:
     def _listen(self, process: subprocess.Popen[str], answers: Answers, jobs: set[int]) -> None:
         """Hand on what one process says, until it ends."""
         assert process.stdout is not None
-        for line in process.stdout:
-            message = json.loads(line)
-            if "exited" in message:
-                jobs.discard(message["id"])
-                self.exits.put((message["id"], message["exited"]))
-            elif "id" in message:
-                answers[message["id"]].put(message)
+        with process.stdout as lines:
+            for line in lines:
+                message = json.loads(line)
+                if "exited" in message:
+                    jobs.discard(message["id"])
+                    self.exits.put((message["id"], message["exited"]))
+                elif "id" in message:
+                    answers[message["id"]].put(message)
         process.wait()
         for waiting in list(answers.values()):
             waiting.put({"gone": True})

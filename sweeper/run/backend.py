@@ -25,6 +25,7 @@ class Backend(Protocol):
 
     def warm(self) -> None:
         """Begin with what makes the first start a quick one, if there is anything; do not wait."""
+        return
 
     def takes(self, slot: int) -> bool:
         """Whether a free slot takes a run now; if not, it is asked again a moment later."""
