@@ -12,7 +12,7 @@ def lasting() -> Iterator[None]:
     """Whatever exists at the end of the block is never searched for garbage, nor is it meanwhile.
 
     The libraries' half a million objects stay. Searching them time and again takes a fifth of their
-    import; once in a forked job, which copies each page it touches, half a second.
+    import; once in a forked job, which copies each page it touches, up to half a second.
     """
     gc.disable()
     try:

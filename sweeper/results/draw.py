@@ -33,7 +33,7 @@ def write_figures(outputs: Path, experiments: Sequence[str] | None = None) -> li
 
 def import_figures() -> None:
     """Import every figure and what it draws with, which takes half a second."""
-    import scipy.special  # noqa: F401
+    import scipy.special  # noqa: F401  (for the intervals between seeds)
     from matplotlib.backend_bases import get_registered_canvas_class
 
     from sweeper.results import figures
