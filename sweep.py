@@ -8,10 +8,12 @@
 Typed again, the same command continues where it stopped. conf/ holds every value, with a comment.
 """
 
+import gc
 import sys
 
 import hydra
 
+from sweeper.model_process import model_process
 from sweeper.plan.compose import Composer
 from sweeper.plan.refused import refuse_flags
 from sweeper.store.errors import UserError
@@ -28,6 +30,7 @@ def checked(arguments: list[str]) -> list[str]:
     refuse_flags(arguments)
     flags = {argument for argument in arguments if argument.startswith("-")}
     if flags <= {"-m", "--multirun"}:  # Hydra's other flags (--cfg, --help, ...) are its own affair
+        model_process().start()  # it imports PyTorch while this process finds out what is wanted
         Composer().check(argument for argument in arguments if argument not in flags)
     return arguments if flags else ["--multirun", *arguments]
 
@@ -36,5 +39,9 @@ if __name__ == "__main__":
     try:
         sys.argv[1:] = checked(sys.argv[1:])
     except UserError as error:
+        model_process().close()
         sys.exit(f"error: {error}")
-    main()
+    try:
+        main()
+    finally:
+        gc.freeze()  # else all that was imported is searched for garbage on the way out: 0.2 s

@@ -18,16 +18,11 @@ ConfigStore.instance().store("config", {"run": "???", "outputs": "???"})
 
 @hydra.main(version_base="1.3", config_path=None, config_name="config")
 def main(config: DictConfig) -> None:
-    """Train one run; what it prints goes to its own log from there on."""
+    """Train one run."""
     sys.path.insert(0, str(ROOT))  # in a launcher's own process
-    from tasks import train
+    from benchmarks.one_run import execute
 
-    kept = [os.dup(number) for number in (1, 2)]
-    code = train.main(str(Path(config.outputs) / "runs" / config.run))
-    for number, copy in zip((1, 2), kept, strict=True):
-        os.dup2(copy, number)
-    if code:
-        raise RuntimeError(f"run {config.run} ended with code {code}")
+    execute(Path(config.outputs) / "runs" / config.run)
 
 
 if __name__ == "__main__":

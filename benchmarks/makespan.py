@@ -24,7 +24,9 @@ if __name__ == "__main__":
 from benchmarks.runs import frozen
 from sweeper.store.runs import Run
 
-PEER = Path(__file__).with_name("hydra_peer.py")
+HYDRA_PEER, RAY_PEER = (
+    str(Path(__file__).with_name(name)) for name in ("hydra_peer.py", "ray_peer.py")
+)
 # Hydra's launchers: their plugin, and how they are told how many at a time. submitit's local one
 # cannot be told: it starts all runs at once, a process each.
 LAUNCHERS = {
@@ -98,20 +100,35 @@ def _ways(grid: tuple[str, ...], slots: int, *, smoke: bool) -> dict[str, Way]:
         with ThreadPoolExecutor(slots) as pool:
             list(pool.map(lambda run: call("-m", "tasks.train", str(run.path)), runs))
 
-    def hydra(*options: str) -> Way:
-        def way(outputs: Path, runs: list[Run]) -> None:
-            ids = ",".join(run.id for run in runs)
-            folder = f"hydra.sweep.dir={outputs}/hydra"
-            call(str(PEER), "-m", f"run={ids}", f"outputs={outputs}", folder, *options)
+    ways = {"headroom": ours, "process per run": processes, "hydra basic": _hydra()}
+    return ways if smoke else ways | _installed(slots)
 
-        return way
 
-    ways = {"headroom": ours, "process per run": processes, "hydra basic": hydra()}
-    for launcher, (plugin, options) in {} if smoke else LAUNCHERS.items():
+def _installed(slots: int) -> dict[str, Way]:
+    ways = {}
+    for launcher, (plugin, options) in LAUNCHERS.items():
         if present(plugin):
             told = [option.format(slots=slots) for option in options]
-            ways[f"hydra {launcher}"] = hydra(f"hydra/launcher={launcher}", *told)
+            ways[f"hydra {launcher}"] = _hydra(f"hydra/launcher={launcher}", *told)
+    if present("ray"):
+        ways["ray tune"] = _ray_tune(slots)
     return ways
+
+
+def _hydra(*options: str) -> Way:
+    def way(outputs: Path, runs: list[Run]) -> None:
+        ids = ",".join(run.id for run in runs)
+        folder = f"hydra.sweep.dir={outputs}/hydra"
+        call(HYDRA_PEER, "-m", f"run={ids}", f"outputs={outputs}", folder, *options)
+
+    return way
+
+
+def _ray_tune(slots: int) -> Way:
+    def way(outputs: Path, runs: list[Run]) -> None:
+        call(RAY_PEER, str(outputs), str(slots), *(run.id for run in runs))
+
+    return way
 
 
 def _remove(path: Path) -> None:

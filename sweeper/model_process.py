@@ -1,7 +1,8 @@
 """The other side of the house: a process that knows models and tasks, asked by lines of JSON.
 
 The sweeper never imports torch. What a config amounts to (its size, its data) and the warm forking
-of jobs are asked of `python -m tasks.serve`, which is started when the first question comes.
+of jobs are asked of `python -m tasks.serve`, which is started at the latest when the first question
+comes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +41,7 @@ class Gone(UserError):
 
 
 class ModelProcess:
-    """A lazily started `tasks.serve`. Close it, or use it as a context manager."""
+    """A `tasks.serve`, started when it is needed. Close it, or use it as a context manager."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
@@ -46,6 +49,7 @@ class ModelProcess:
         self._answers: Answers = {}
         self._jobs: set[int] = set()
         self._lock = threading.Lock()
+        self._asked = False
         self.exits: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
         """(request id, exit code) of forked jobs, as they end. When the process itself is gone:
         (request id, UNKNOWN) of each that it had not told of, although the job may live on."""
@@ -55,6 +59,18 @@ class ModelProcess:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def start(self) -> None:
+        """Start it now: it imports for a second before it answers the first question."""
+        self._started()
+
+    def tell(self, question: Mapping[str, Any]) -> None:
+        """Send a question without waiting for its answer; what is asked next is taken up after it.
+
+        One that is gone is told nothing: another starts with the next question.
+        """
+        with suppress(Gone):
+            self._send(question)
 
     def ask(self, questions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Send questions, wait for all their answers, in order.
@@ -85,9 +101,8 @@ class ModelProcess:
         self._jobs.add(number)
         return number, int(answer["pid"])
 
-    def finish(self, target: str, argument: Path, *, log: Path) -> int:
-        """Run a job while no other is under way; its exit code."""
-        job, _ = self.fork(target, argument, environment={}, log=log)
+    def exit_code(self, job: int) -> int:
+        """Wait for the only job that is under way; its exit code."""
         ended, code = self.exits.get()
         assert ended == job
         return code
@@ -97,13 +112,17 @@ class ModelProcess:
         self.ask([{"op": "signal", "of": job, "signal": number}])
 
     def close(self) -> None:
-        """Let the process go; jobs it has forked live on."""
+        """Let the process go; jobs it has forked live on. One that was asked nothing is ended."""
         process, self._process = self._process, None
+        if process is not None and not self._asked:
+            process.terminate()
         if process is not None and process.stdin is not None:
-            process.stdin.close()
+            with suppress(BrokenPipeError):
+                process.stdin.close()
 
     def _send(self, question: Mapping[str, Any]) -> int:
         process = self._started()
+        self._asked = True
         number = next(self._numbers)
         with self._lock:
             self._answers[number] = queue.SimpleQueue()
@@ -124,7 +143,9 @@ class ModelProcess:
         return answer
 
     def _started(self) -> subprocess.Popen[str]:
-        if self._process is None or self._process.poll() is not None:
+        if self._process is not None and self._process.poll() is not None:
+            self.close()
+        if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tasks.serve"],
                 cwd=ROOT,
@@ -135,7 +156,7 @@ class ModelProcess:
                 env={**os.environ, **SINGLE_THREADED},
                 start_new_session=True,  # Ctrl-C is this side's to hand on, not the terminal's
             )
-            self._answers, self._jobs = {}, set()
+            self._answers, self._jobs, self._asked = {}, set(), False
             known = (self._process, self._answers, self._jobs)
             threading.Thread(target=self._listen, args=known, daemon=True).start()
         return self._process
@@ -143,13 +164,14 @@ class ModelProcess:
     def _listen(self, process: subprocess.Popen[str], answers: Answers, jobs: set[int]) -> None:
         """Hand on what one process says, until it ends."""
         assert process.stdout is not None
-        for line in process.stdout:
-            message = json.loads(line)
-            if "exited" in message:
-                jobs.discard(message["id"])
-                self.exits.put((message["id"], message["exited"]))
-            elif "id" in message:
-                answers[message["id"]].put(message)
+        with process.stdout as lines:
+            for line in lines:
+                message = json.loads(line)
+                if "exited" in message:
+                    jobs.discard(message["id"])
+                    self.exits.put((message["id"], message["exited"]))
+                elif "id" in message:
+                    answers[message["id"]].put(message)
         process.wait()
         for waiting in list(answers.values()):
             waiting.put({"gone": True})
@@ -160,3 +182,9 @@ class ModelProcess:
         return Gone(
             "the model process ended unexpectedly; `python -m tasks.serve` by hand shows why."
         )
+
+
+@cache
+def model_process() -> ModelProcess:
+    """The model process of this command."""
+    return ModelProcess()

@@ -59,6 +59,13 @@ def _drawn(
     yield from figures
 
 
+def import_drawing() -> None:
+    """Import what draws: for a sweep to do while it has to wait anyway."""
+    from sweeper.results.draw import import_figures
+
+    import_figures()
+
+
 def near(path: Path) -> str:
     """A path as short as it can be told from here."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

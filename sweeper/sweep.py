@@ -11,9 +11,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.model_process import ModelProcess
+from sweeper.model_process import ModelProcess, model_process
 from sweeper.named import named
-from sweeper.outcome import near, print_everything
+from sweeper.outcome import import_drawing, near, print_everything
 from sweeper.plan.compose import Composer
 from sweeper.plan.plan import Plan, Run
 from sweeper.plan.planner import Planner
@@ -58,7 +58,7 @@ def sweep(
     """
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     policy, watchdog = Policy.read(sweeper), Watchdog.read(sweeper)
-    with StopSignals() as signals, ModelProcess() as process:
+    with StopSignals() as signals, model_process() as process:
         planner = Planner(Composer(), process, max_runs=int(sweeper["max_runs"]))
         plan = planner.plan(arguments)
         store = RunStore(plan.outputs)
@@ -73,7 +73,7 @@ def sweep(
         left = [run for run in plan.runs if statuses[run].state is not State.DONE]
         done = True
         if left:
-            _prepare(console, plan, store, process, left)
+            _prepare(console, plan, store, process, backend, left)
             scheduled = partial(
                 Schedule, store, backend, policy=policy, watchdog=watchdog, heed=signals.check
             )
@@ -152,9 +152,16 @@ def _freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float]) -> None:
 
 
 def _prepare(
-    console: Console, plan: Plan, store: RunStore, process: ModelProcess, left: Sequence[str]
+    console: Console,
+    plan: Plan,
+    store: RunStore,
+    process: ModelProcess,
+    backend: Backend,
+    left: Sequence[str],
 ) -> None:
     """Build the data of the runs that are left, once for each distinct one.
+
+    Meanwhile, as nothing trains yet, what will train and what will draw is imported.
 
     Raises:
         UserError: the data cannot be built; the log says why.
@@ -168,7 +175,10 @@ def _prepare(
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("")
         with console.status("preparing data ..."):
-            code = process.finish("prepare", store.run(run).path, log=log)
+            job, _ = process.fork("prepare", store.run(run).path, environment={}, log=log)
+            backend.warm()
+            import_drawing()
+            code = process.exit_code(job)
         if code != 0:
             last = [line for line in log.read_text().splitlines() if line.strip()][-1:]
             raise UserError(f"the data could not be prepared: {' '.join(last)} (log: {log})")

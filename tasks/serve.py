@@ -26,7 +26,7 @@ import selectors
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 if __name__ == "__main__":  # --help is answered before anything heavy is imported
@@ -41,16 +41,21 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAY
     os.environ.setdefault(_name, "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-from sweeper.store.errors import UserError  # noqa: E402
-from tasks.config import parse  # noqa: E402
-from tasks.curves import Curves  # noqa: E402
-from tasks.job import become_job  # noqa: E402
-from tasks.prepare import task_of  # noqa: E402
-from tasks.size import counts, size  # noqa: E402
+from tasks.collector import lasting  # noqa: E402
+
+with lasting():
+    from sweeper.store.errors import UserError
+    from tasks.config import parse
+    from tasks.curves import Curves
+    from tasks.job import become_job
+    from tasks.prepare import task_of
+    from tasks.size import counts, size
 
 TARGETS = {"train": "tasks.train", "prepare": "tasks.prepare"}
+# What building the first model imports.
+BUILDING = ("torch._dynamo",)
 # What a job imports before its first step: by the server once, instead of by every job.
-WARM = ("tasks.training", "torch._dynamo", "omegaconf")
+WARM = (*BUILDING, "tasks.training", "omegaconf")
 # The second is what wandb.init imports for each run: a second of CPU time where torch is loaded.
 WARM_WANDB = ("wandb", "wandb.sdk.launch.inputs.internal")
 
@@ -119,14 +124,13 @@ class Server:
             os.write(self._answers, json.dumps(value).encode() + b"\n")
 
     def _size(self, request: Request) -> dict[str, Any]:
+        _import(BUILDING)
         return {"size": size(request["config"], self._curves.counts)}
 
     def _warm(self, request: Request) -> dict[str, Any]:
-        for name in WARM:
-            importlib.import_module(name)
+        _import(WARM)
         with contextlib.suppress(ModuleNotFoundError):  # W&B is absent on some machines
-            for name in () if request.get("logger") == "none" else WARM_WANDB:
-                importlib.import_module(name)
+            _import(() if request.get("logger") == "none" else WARM_WANDB)
         importlib.import_module(
             "tasks.machine"
         ).facts()  # remembered, with the code's state as of now
@@ -134,11 +138,12 @@ class Server:
 
     def _data(self, request: Request) -> None:
         """Ask in a child: reading a corpus may need libraries that start threads."""
+        config = request["config"]
+        task = task_of(parse(config))  # here: what that imports, jobs find imported
 
         def ask() -> int:
             try:
-                config = request["config"]
-                digest, describe = task_of(parse(config)).source()
+                digest, describe = task.source()
                 named = {**config, "data": {**config["data"], "digest": digest}}
                 prepared = task_of(parse(named)).data_name()
                 answer = {"digest": digest, "describe": describe, "prepared": prepared}
@@ -193,6 +198,12 @@ class Server:
                 elif code:
                     text = f"the process that looked at the data ended with code {code}"
                     self._answer({"id": request["id"], "error": f"{text}; its stderr says why."})
+
+
+def _import(names: Sequence[str]) -> None:
+    with lasting():
+        for name in names:
+            importlib.import_module(name)
 
 
 if __name__ == "__main__":

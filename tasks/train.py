@@ -8,7 +8,9 @@ Its output goes to the attempt's log.txt; `python -m sweeper status --watch` sho
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
+from tasks.collector import lasting
 from tasks.command import directory
 
 
@@ -20,4 +22,7 @@ def main(argument: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(directory("tasks.train", __doc__)))
+    run = directory("tasks.train", __doc__)
+    with lasting():  # this process does one job
+        import_module("tasks.training")
+    sys.exit(main(run))

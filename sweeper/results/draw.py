@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from sweeper.named import named
+from sweeper.named import named, names
 from sweeper.results.collect import write_tables
 from sweeper.results.table import Table, read_table, stem
 from sweeper.store.files import make_directory, publish
@@ -29,6 +29,19 @@ def write_figures(outputs: Path, experiments: Sequence[str] | None = None) -> li
             publish(path, data)
             written.append(path)
     return written
+
+
+def import_figures() -> None:
+    """Import every figure and what it draws with, which takes half a second."""
+    import scipy.special  # noqa: F401  (for the intervals between seeds)
+    from matplotlib.backend_bases import get_registered_canvas_class
+
+    from sweeper.results import figures
+    from sweeper.results.figures.style import KINDS
+
+    names(figures, "draw")
+    for kind in KINDS:
+        get_registered_canvas_class(kind)
 
 
 def files_of(table: Table) -> dict[str, bytes]:

@@ -23,6 +23,10 @@ class Backend(Protocol):
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
         """Start the frozen run in a directory; a handle. `after`: its parent's, while that runs."""
 
+    def warm(self) -> None:
+        """Begin with what makes the first start a quick one, if there is anything; do not wait."""
+        return
+
     def takes(self, slot: int) -> bool:
         """Whether a free slot takes a run now; if not, it is asked again a moment later."""
         return True

@@ -24,6 +24,8 @@ SMALL_PT = 6.5
 LEGEND_PT = 7.0
 INK, FAINT_INK, GRID = "#222222", "#666666", "#e6e6e6"
 
+KINDS = ("pdf", "png", "svg")
+
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 RC: dict[Any, Any] = {
@@ -139,7 +141,7 @@ def _cut(line: str, fits: Callable[[str], bool]) -> str:
     return line[:kept].rstrip() + "…"
 
 
-def rendered(figure: Figure, kinds: Sequence[str] = ("pdf", "png", "svg")) -> dict[str, bytes]:
+def rendered(figure: Figure, kinds: Sequence[str] = KINDS) -> dict[str, bytes]:
     """The figure as files, by suffix; equal figures give equal bytes, whenever they are drawn."""
     metadata = {
         "pdf": {"CreationDate": None, "ModDate": None},

@@ -63,7 +63,7 @@ class LocalBackend(Backend):
         self._logger = logger
         self._stagger_s = stagger_s
         self._started: dict[int, float] = {}  # by slot, when its last run was started
-        self._warm = False
+        self._warmed = False
 
     @property
     def slots(self) -> int:
@@ -79,11 +79,15 @@ class LocalBackend(Backend):
         here = [at for other, at in self._started.items() if self._environments[other] == own]
         return not own or time.monotonic() - max(here, default=-math.inf) >= self._stagger_s
 
+    def warm(self) -> None:
+        """What jobs import is imported once, by the server, so that each starts in a moment."""
+        if not self._warmed:
+            self._process.tell({"op": "warm", "logger": self._logger})
+            self._warmed = True
+
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
         self._started[slot] = time.monotonic()
-        if not self._warm:  # what jobs import is imported once, so that each starts in a moment
-            self._process.ask([{"op": "warm", "logger": self._logger}])
-            self._warm = True
+        self.warm()
         job, _ = self._process.fork(
             "train", run, environment=self._environments[slot], log=run / "start.log"
         )

@@ -36,7 +36,7 @@ def backend(site: Site) -> RayBackend:
     for demand in site.demands:
         demand.refuse_nodes("ray")
         settings.resources(demand)
-    return RayBackend(_connected(settings.address), site, settings)
+    return RayBackend(connected(settings.address), site, settings)
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Place:
             self._process.send_signal(number)
 
 
-def _connected(address: str | None) -> ModuleType:
+def connected(address: str | None) -> ModuleType:
     """Ray, connected. One that is started here obeys only those who know its token."""
     # Ray reads these when it is imported.
     os.environ.setdefault("RAY_AUTH_MODE", "token")

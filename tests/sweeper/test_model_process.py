@@ -1,0 +1,72 @@
+"""The model process starts early, is told without waiting, and outlives no command line in vain."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeper.model_process import ModelProcess
+from sweeper.run.backends.local import LocalBackend
+
+
+def started(process: ModelProcess) -> subprocess.Popen[str]:
+    process.start()
+    assert process._process is not None
+    return process._process
+
+
+def test_one_that_was_asked_nothing_is_ended_at_once() -> None:
+    process = ModelProcess()
+    server = started(process)
+    process.close()
+    assert server.wait(timeout=60) == -signal.SIGTERM
+
+
+def test_one_that_was_started_early_answers_and_ends_by_itself() -> None:
+    process = ModelProcess()
+    server = started(process)
+    process.tell({"op": "no such question"})
+    [answer] = process.ask([{"op": "nor this"}])
+    assert answer["error"].startswith("op=nor this: expected one of")
+    assert process._process is server
+    process.close()
+    assert server.wait(timeout=60) == 0
+
+
+def test_one_that_is_gone_is_told_nothing_and_another_answers() -> None:
+    with ModelProcess() as process:
+        server = started(process)
+        server.kill()
+        server.wait(timeout=60)
+        process.tell({"op": "warm"})
+        [answer] = process.ask([{"op": "no such question"}])
+        assert "error" in answer
+
+
+class Listener:
+    """Stands for a model process and writes down what reaches it."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def tell(self, question: dict[str, Any]) -> None:
+        self.heard.append(f"{question['op']} {question['logger']}")
+
+    def fork(self, target: str, argument: Path, **_: Any) -> tuple[int, int]:
+        self.heard.append(f"fork {argument.name}")
+        return len(self.heard), 0
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["asked to", "unasked"])
+def test_jobs_are_imported_for_once_and_before_the_first(early: bool) -> None:
+    listener = Listener()
+    backend = LocalBackend(listener, [{}, {}], "none", 0)  # type: ignore[arg-type]
+    if early:
+        backend.warm()
+    for slot, name in enumerate(("a", "b")):
+        backend.start(Path(name), slot)
+    assert listener.heard == ["warm none", "fork a", "fork b"]
