@@ -201,9 +201,11 @@ class Server:
 
 
 def _import(names: Sequence[str]) -> None:
-    with lasting():
-        for name in names:
-            importlib.import_module(name)
+    missing = [name for name in names if name not in sys.modules]
+    if missing:  # else what a question left behind would last, too
+        with lasting():
+            for name in missing:
+                importlib.import_module(name)
 
 
 if __name__ == "__main__":
