@@ -52,7 +52,7 @@ with lasting():
     from tasks.size import counts, size
 
 TARGETS = {"train": "tasks.train", "prepare": "tasks.prepare"}
-# What building the first model imports.
+# What the first model imports.
 BUILDING = ("torch._dynamo",)
 # What a job imports before its first step: by the server once, instead of by every job.
 WARM = (*BUILDING, "tasks.training", "omegaconf")
@@ -138,6 +138,7 @@ class Server:
 
     def _data(self, request: Request) -> None:
         """Ask in a child: reading a corpus may need libraries that start threads."""
+        _import(BUILDING)
         config = request["config"]
         task = task_of(parse(config))  # here: what that imports, jobs find imported
 
