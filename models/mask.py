@@ -109,22 +109,33 @@ class SegmentMask(Tensor):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        if function is F.scaled_dot_product_attention:
+        if function is F.scaled_dot_product_attention and cls._covers(*args, **kwargs or {}):
             return _by_segment(*args, **kwargs or {})
         with torch._C.DisableTorchFunctionSubclass():
             return function(*args, **kwargs or {})
 
+    @staticmethod
+    def _covers(
+        q: Tensor, k: Tensor, v: Tensor, attn_mask: SegmentMask, *_: Any, **__: Any
+    ) -> bool:
+        """Whether these are queries, keys and values of the very positions that are laid out."""
+        rows, positions = attn_mask.shape[0], attn_mask.shape[-1]
+        return all(one.dim() == 4 and one.shape[::2] == (rows, positions) for one in (q, k, v))
+
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]  # each batch is laid out differently
-def _by_segment(
+def _by_segment(  # noqa: PLR0913  (torch's own)
     query_BHTP: Tensor,
     key_BHTP: Tensor,
     value_BHTP: Tensor,
     attn_mask: SegmentMask,
     dropout_p: float = 0.0,
+    is_causal: bool = False,
     *,
     scale: float | None = None,
+    enable_gqa: bool = False,
 ) -> Tensor:
+    assert not is_causal  # as torch asks where there is a mask
     layout = attn_mask.segments
     sizes = [count * slots for count, slots in layout.groups]
     laid_out = [
@@ -144,6 +155,7 @@ def _by_segment(
             dropout_p=dropout_p,
             is_causal=attn_mask.causal,  # hides the slots left over, too: they are the last
             scale=scale,
+            enable_gqa=enable_gqa,
         )
         contexts.append(context.transpose(1, 2).flatten(0, 1))
     context_THU = torch.cat(contexts).index_select(0, layout.slot_BT)

@@ -66,6 +66,28 @@ def test_segments_of_any_lengths(causal: bool, seed: int, monkeypatch: pytest.Mo
 
 
 @ways
+def test_queries_that_share_keys_and_values(causal: bool) -> None:
+    mask_B1TT = attention_mask(_segments(), causal=causal)
+    q, (k, v) = torch.randn(B, 4, T, P).double(), torch.randn(2, B, 2, T, P).double()
+    actual, expected = (
+        F.scaled_dot_product_attention(q, k, v, attn_mask=one, enable_gqa=True)
+        for one in (mask_B1TT, _plain(mask_B1TT))
+    )
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("rows", [1, B])
+def test_other_positions_than_those_laid_out_are_under_the_plain_mask(rows: int) -> None:
+    mask_B1TT = attention_mask(_segments(), causal=True)[:, :, : T // 2]
+    mask_B1TT = SegmentMask.over(mask_B1TT, mask.SegmentLayout.of(_segments()), causal=True)
+    q, (k, v) = torch.randn(B, H, T // 2, P), torch.randn(2, rows, H, T, P)
+    torch.testing.assert_close(
+        F.scaled_dot_product_attention(q, k, v, attn_mask=mask_B1TT),
+        F.scaled_dot_product_attention(q, k, v, attn_mask=_plain(mask_B1TT)),
+    )
+
+
+@ways
 def test_it_multiplies_a_fraction_of_what_the_plain_mask_does(causal: bool) -> None:
     mask_B1TT = attention_mask(_segments(), causal=causal)
     q, k, v = torch.randn(3, B, H, T, P)
