@@ -116,18 +116,18 @@ class SegmentMask(Tensor):
 
     @staticmethod
     def _covers(
-        q: Tensor, k: Tensor, v: Tensor, attn_mask: SegmentMask, *_: Any, **__: Any
+        query: Tensor, key: Tensor, value: Tensor, attn_mask: SegmentMask, *_: Any, **__: Any
     ) -> bool:
         """Whether these are queries, keys and values of the very positions that are laid out."""
-        rows, positions = attn_mask.shape[0], attn_mask.shape[-1]
-        return all(one.dim() == 4 and one.shape[::2] == (rows, positions) for one in (q, k, v))
+        here = (attn_mask.shape[0], attn_mask.shape[-1])
+        return all(one.dim() == 4 and one.shape[::2] == here for one in (query, key, value))
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]  # each batch is laid out differently
 def _by_segment(  # noqa: PLR0913  (torch's own)
-    query_BHTP: Tensor,
-    key_BHTP: Tensor,
-    value_BHTP: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
     attn_mask: SegmentMask,
     dropout_p: float = 0.0,
     is_causal: bool = False,
@@ -135,22 +135,23 @@ def _by_segment(  # noqa: PLR0913  (torch's own)
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
+    """Return context_BHTP of query_BHTP, key_BHTP and value_BHTP."""
     assert not is_causal  # as torch asks where there is a mask
     layout = attn_mask.segments
     sizes = [count * slots for count, slots in layout.groups]
     laid_out = [
-        one.transpose(1, 2).flatten(0, 1).index_select(0, layout.source_S)
-        for one in (query_BHTP, key_BHTP, value_BHTP)
+        torch.split(one.transpose(1, 2).flatten(0, 1).index_select(0, layout.source_S), sizes)
+        for one in (query, key, value)
     ]
     contexts = []
     for (count, slots), real, *qkv in zip(
-        layout.groups, *(torch.split(one, sizes) for one in (layout.real_S, *laid_out)), strict=True
+        layout.groups, torch.split(layout.real_S, sizes), *laid_out, strict=True
     ):
-        query, key, value = (one.view(count, slots, *one.shape[1:]).transpose(1, 2) for one in qkv)
+        q, k, v = (one.view(count, slots, *one.shape[1:]).transpose(1, 2) for one in qkv)
         context = F.scaled_dot_product_attention(
-            query,
-            key,
-            value,
+            q,
+            k,
+            v,
             attn_mask=None if attn_mask.causal else real.view(count, 1, 1, slots),
             dropout_p=dropout_p,
             is_causal=attn_mask.causal,  # hides the slots left over, too: they are the last
@@ -158,5 +159,5 @@ def _by_segment(  # noqa: PLR0913  (torch's own)
             enable_gqa=enable_gqa,
         )
         contexts.append(context.transpose(1, 2).flatten(0, 1))
-    context_THU = torch.cat(contexts).index_select(0, layout.slot_BT)
-    return context_THU.view(layout.rows, -1, *context_THU.shape[1:]).transpose(1, 2)
+    context_THP = torch.cat(contexts).index_select(0, layout.slot_BT)
+    return context_THP.view(layout.rows, -1, *context_THP.shape[1:]).transpose(1, 2)

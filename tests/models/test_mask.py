@@ -70,7 +70,7 @@ def test_queries_that_share_keys_and_values(causal: bool) -> None:
     mask_B1TT = attention_mask(_segments(), causal=causal)
     q, (k, v) = torch.randn(B, 4, T, P).double(), torch.randn(2, B, 2, T, P).double()
     actual, expected = (
-        F.scaled_dot_product_attention(q, k, v, attn_mask=one, enable_gqa=True)
+        F.scaled_dot_product_attention(query=q, key=k, value=v, attn_mask=one, enable_gqa=True)
         for one in (mask_B1TT, _plain(mask_B1TT))
     )
     torch.testing.assert_close(actual, expected, rtol=0, atol=1e-13)
