@@ -10,7 +10,6 @@ from benchmarks.measure import arguments, interleaved, leave
 if __name__ == "__main__":
     arguments(__doc__)  # --help is answered before torch is imported
 
-
 from benchmarks.shapes import SHAPES, SMOKE, Batch, alone, decoder_loss, step, training_flops
 
 HEADS = (4, 8, 16, 32, 70)

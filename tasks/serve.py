@@ -44,6 +44,8 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 from tasks.collector import lasting  # noqa: E402
 
 with lasting():
+    import torch._dynamo  # noqa: F401  (which the first model needs)
+
     from sweeper.store.errors import UserError
     from tasks.config import parse
     from tasks.curves import Curves
@@ -52,10 +54,8 @@ with lasting():
     from tasks.size import counts, size
 
 TARGETS = {"train": "tasks.train", "prepare": "tasks.prepare"}
-# What the first model imports.
-BUILDING = ("torch._dynamo",)
 # What a job imports before its first step: by the server once, instead of by every job.
-WARM = (*BUILDING, "tasks.training", "omegaconf")
+WARM = ("tasks.training", "omegaconf")
 # The second is what wandb.init imports for each run: a second of CPU time where torch is loaded.
 WARM_WANDB = ("wandb", "wandb.sdk.launch.inputs.internal")
 
@@ -124,7 +124,6 @@ class Server:
             os.write(self._answers, json.dumps(value).encode() + b"\n")
 
     def _size(self, request: Request) -> dict[str, Any]:
-        _import(BUILDING)
         return {"size": size(request["config"], self._curves.counts)}
 
     def _warm(self, request: Request) -> dict[str, Any]:
@@ -138,7 +137,6 @@ class Server:
 
     def _data(self, request: Request) -> None:
         """Ask in a child: reading a corpus may need libraries that start threads."""
-        _import(BUILDING)
         config = request["config"]
         task = task_of(parse(config))  # here: what that imports, jobs find imported
 
@@ -202,11 +200,9 @@ class Server:
 
 
 def _import(names: Sequence[str]) -> None:
-    missing = [name for name in names if name not in sys.modules]
-    if missing:  # else what a question left behind would last, too
-        with lasting():
-            for name in missing:
-                importlib.import_module(name)
+    with lasting():
+        for name in names:
+            importlib.import_module(name)
 
 
 if __name__ == "__main__":
