@@ -10,15 +10,17 @@ from torch import Tensor
 from models import cross_entropy
 from models.cross_entropy import IGNORED, linear_cross_entropy
 
-ROWS = 13  # of a chunk
-N, D, V = 2 * ROWS + 5, 7, 31  # more than two chunks, the last one short
+ROWS, WORDS = 13, 9  # of a chunk, of a block
+N, D, V = 2 * ROWS + 5, 7, 31  # more than two chunks and blocks, the last ones short
+PARTS = {"chunks": (ROWS, V), "blocks": (N, WORDS), "both": (ROWS, WORDS), "whole": (N, V)}
 
 
-@pytest.fixture(autouse=True, params=[ROWS, N], ids=["chunks", "whole"])
-def rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let that many rows be scored at a time: in several chunks, or all at once."""
+@pytest.fixture(autouse=True, params=PARTS.values(), ids=PARTS)
+def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let that many rows and words be scored at a time."""
     monkeypatch.setattr(cross_entropy, "_LOGITS_CPU", 0)
-    monkeypatch.setattr(cross_entropy, "_ROWS_CPU", request.param)
+    monkeypatch.setattr(cross_entropy, "_ROWS_CPU", request.param[0])
+    monkeypatch.setattr(cross_entropy, "_WORDS_CPU", request.param[1])
 
 
 def _problem(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor, Tensor]:
