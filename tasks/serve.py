@@ -19,14 +19,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
-import importlib.util
 import json
 import os
 import selectors
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 if __name__ == "__main__":  # --help is answered before anything heavy is imported
@@ -52,12 +51,9 @@ with lasting():
     from tasks.job import become_job
     from tasks.prepare import task_of
     from tasks.size import counts, size
+    from tasks.warm import warm
 
 TARGETS = {"train": "tasks.train", "prepare": "tasks.prepare"}
-# What a job imports before its first step: by the server once, instead of by every job.
-WARM = ("tasks.training", "omegaconf")
-# The second is what wandb.init imports for each run: a second of CPU time where torch is loaded.
-WARM_WANDB = ("wandb", "wandb.sdk.launch.inputs.internal")
 
 Request = Mapping[str, Any]
 
@@ -127,9 +123,7 @@ class Server:
         return {"size": size(request["config"], self._curves.counts)}
 
     def _warm(self, request: Request) -> dict[str, Any]:
-        _import(WARM)
-        with contextlib.suppress(ModuleNotFoundError):  # W&B is absent on some machines
-            _import(() if request.get("logger") == "none" else WARM_WANDB)
+        warm(request.get("logger", ""))
         importlib.import_module(
             "tasks.machine"
         ).facts()  # remembered, with the code's state as of now
@@ -197,12 +191,6 @@ class Server:
                 elif code:
                     text = f"the process that looked at the data ended with code {code}"
                     self._answer({"id": request["id"], "error": f"{text}; its stderr says why."})
-
-
-def _import(names: Sequence[str]) -> None:
-    with lasting():
-        for name in names:
-            importlib.import_module(name)
 
 
 if __name__ == "__main__":

@@ -100,7 +100,6 @@ def until(path: Path) -> None:
 def test_nothing_that_it_imports_for_its_jobs_asks_for_a_gpu() -> None:
     """A process in which CUDA has begun cannot fork jobs that use it, nor show each its own GPU."""
     program = f"""if True:
-        import importlib
         import torch
 
         def refuse(*_):
@@ -109,11 +108,10 @@ def test_nothing_that_it_imports_for_its_jobs_asks_for_a_gpu() -> None:
         for name in ("is_available", "device_count", "current_device", "init", "_lazy_init"):
             assert hasattr(torch.cuda, name)
             setattr(torch.cuda, name, refuse)
-        from tasks import serve
+        from tasks.serve import warm
         from tasks.size import size
 
-        for name in (*serve.WARM, *serve.WARM_WANDB):
-            importlib.import_module(name)
+        warm(logger="wandb")
         size({config()!r})
     """
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
@@ -206,19 +204,3 @@ def test_when_nobody_listens_any_more_it_ends_with_its_last_job(tmp_path: Path) 
     for run in runs:
         (folder,) = [path for path in (run.outputs / "data").iterdir() if path.is_dir()]
         assert (folder / "test" / "rows.json").exists()
-
-
-def test_what_wandb_imports_for_each_run_is_imported_by_the_server(tmp_path):
-    code = """if True:
-        import importlib, sys, wandb
-        from tasks.serve import WARM_WANDB
-        for name in WARM_WANDB:
-            importlib.import_module(name)
-        before = set(sys.modules)
-        wandb.init(project="p", mode="offline", dir=sys.argv[1]).finish()
-        print(sum(name.startswith("wandb.") for name in set(sys.modules) - before))
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
-    )
-    assert int(done.stdout.splitlines()[-1]) < 20  # 80 without
