@@ -19,6 +19,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -44,13 +45,23 @@ def interleaved(
     clock: Callable[[], float] = time.thread_time,
 ) -> Times:
     """Return the seconds of each variant, called in turn; a first round is not counted."""
-    times: Times = {name: [] for name in variants}
+
+    def timed(variant: Callable[[], object]) -> float:
+        begun = clock()
+        variant()
+        return clock() - begun
+
+    return turns({name: partial(timed, variant) for name, variant in variants.items()}, rounds)
+
+
+def turns(timed: Mapping[str, Callable[[], float]], rounds: int) -> Times:
+    """Ask each variant in turn for the seconds it takes; a first round is not counted."""
+    times: Times = {name: [] for name in timed}
     for number in range(rounds + 1):
-        for name, variant in variants.items():
-            begun = clock()
-            variant()
+        for name, seconds in timed.items():
+            taken = seconds()
             if number:
-                times[name].append(clock() - begun)
+                times[name].append(taken)
     return times
 
 

@@ -21,6 +21,8 @@ from models.transformer import Decoder
 from tasks.machine import keep_memory
 
 Loss = Callable[[], Tensor]
+Maker = Callable[..., tuple[nn.Module, Loss]]
+"""Called as `maker(shape, batch, compiled=...)`."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +94,12 @@ class Batch:
         return cls(tokens_BT, targets_BT, segments_BT, positions_BT)
 
 
-def alone() -> None:
+def alone(*, keep: bool = True) -> None:
     """Set the process up as a training job does: one thread, memory kept; and seed it."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    keep_memory()
+    if keep:
+        keep_memory()
 
 
 def training_flops(model: Decoder, batch: Batch) -> int:

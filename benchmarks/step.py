@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 
-from benchmarks.measure import arguments, interleaved, leave, present, speed_up
+from benchmarks.measure import arguments, leave, present, speed_up
 
 if __name__ == "__main__":
     arguments(__doc__)  # --help is answered before torch is imported
 
 import torch
 
+from benchmarks.apart import Make, apart
 from benchmarks.shapes import (
     SHAPES,
     SMOKE,
     Batch,
+    Maker,
     Shape,
     alone,
     headroom,
@@ -26,8 +30,7 @@ from benchmarks.shapes import (
 )
 
 PEERS = {"transformers": mistral, "x_transformers": x_transformers}
-LOOPS = 3  # matrix products in a round that measures the peak
-PEAK = 1024  # their size
+PRODUCTS, SIZE = 3, 1024  # matrix products in a round that measures the peak, and their size
 
 
 def main() -> None:
@@ -42,23 +45,12 @@ def main() -> None:
 
 def measure(name: str, shape: Shape, peers: list[str], rounds: int, lines: Path) -> None:
     """Leave tokens per second, the share of the peak, and our speed over each peer's."""
-    batch = Batch.drawn(shape)
-    flops = training_flops(shape.decoder(), batch)
-    makers = {"headroom": headroom, **{peer: PEERS[peer] for peer in peers}}
-    steps = {}
-    for compiled in (False, True) if peers else (False,):
-        for maker, make in makers.items():
-            variant = f"{maker} compiled" if compiled else maker
-            steps[variant] = step(*make(shape, batch, compiled=compiled))
-    left, right = torch.randn(2, PEAK, PEAK)
-
-    def products() -> None:
-        for _ in range(LOOPS):
-            left @ right
-
-    times = interleaved({**steps, "peak": products}, rounds)
-    peak = LOOPS * 2 * PEAK**3 / median(times["peak"])
+    makers = _makers(shape, peers)
+    steps = list(makers)
+    times = apart({**makers, "peak": _products}, rounds)
+    peak = PRODUCTS * 2 * SIZE**3 / median(times["peak"])
     seconds = {variant: median(times[variant]) for variant in steps}
+    flops = training_flops(shape.decoder(), Batch.drawn(shape))
     leave(
         lines,
         "step",
@@ -70,14 +62,40 @@ def measure(name: str, shape: Shape, peers: list[str], rounds: int, lines: Path)
             "peak_gflops": round(peak / 1e9, 1),
             "of_peak": round(flops / seconds["headroom"] / peak, 3),
             "speed_up": {
-                f"{ours} over {other}": speed_up(times, ours, other)
-                for ours in steps
-                if ours.startswith("headroom")
+                f"headroom over {other}": speed_up(times, "headroom", other)
                 for other in steps
-                if other != ours
+                if other != "headroom"
             },
         },
     )
+
+
+def _makers(shape: Shape, peers: list[str]) -> dict[str, Make]:
+    """Return every variant; each peer as it comes, and with memory kept as in our jobs."""
+    makers: dict[str, Make] = {}
+    for how, compiled in {"": False, " compiled": True}.items() if peers else [("", False)]:
+        makers[f"headroom{how}"] = partial(_step, headroom, shape, compiled=compiled, keep=True)
+        for peer in peers:
+            for memory, keep in {"": False, ", memory kept": True}.items():
+                variant = partial(_step, PEERS[peer], shape, compiled=compiled, keep=keep)
+                makers[f"{peer}{how}{memory}"] = variant
+    return makers
+
+
+def _step(make: Maker, shape: Shape, *, compiled: bool, keep: bool) -> Callable[[], None]:
+    alone(keep=keep)
+    return step(*make(shape, Batch.drawn(shape), compiled=compiled))
+
+
+def _products() -> Callable[[], None]:
+    alone()
+    left, right = torch.randn(2, SIZE, SIZE)
+
+    def run() -> None:
+        for _ in range(PRODUCTS):
+            left @ right
+
+    return run
 
 
 if __name__ == "__main__":

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
 from benchmarks.__main__ import BENCHMARKS, failures
+from benchmarks.apart import apart
 from benchmarks.document import document
 from benchmarks.measure import call, interleaved, present, speed_up, spread
 
@@ -74,6 +77,30 @@ def test_variants_take_turns_and_the_first_round_is_not_counted() -> None:
     )
     assert calls == ["a", "b"] * 4
     assert times == {"a": [1.0] * 3, "b": [1.0] * 3}
+
+
+def _process_once() -> Callable[[], None]:
+    processes = {os.getpid()}
+
+    def run() -> None:
+        assert processes == {os.getpid()}, "made in another process"
+
+    return run
+
+
+def _nothing_made() -> Callable[[], None]:
+    raise ZeroDivisionError
+
+
+def test_variants_apart_are_made_where_they_run_and_take_turns() -> None:
+    times = apart({"a": _process_once, "b": _process_once}, rounds=3)
+    assert {name: len(values) for name, values in times.items()} == {"a": 3, "b": 3}
+
+
+def test_a_variant_apart_that_fails_ends_the_benchmark(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match=r"^b failed"):
+        apart({"a": _process_once, "b": _nothing_made}, rounds=3)
+    assert "ZeroDivisionError" in capfd.readouterr().err
 
 
 def test_ratios_are_paired_within_a_round() -> None:
