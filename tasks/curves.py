@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from sweeper.store.errors import UserError
 from sweeper.store.files import canonical
 from tasks.architecture import TransformerSection
-from tasks.config import RunConfig
+from tasks.sections import RunConfig
 
 Counts = dict[str, int]
 Place = tuple[int, ...]

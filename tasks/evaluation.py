@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from tasks.task import Batch
+from tasks.batch import Batch, moved
 
 Output = TypeVar("Output")
 
@@ -42,14 +42,3 @@ class Evaluator:
         finally:
             model.train(training)
         return outputs
-
-
-def moved(batch: Batch, device: torch.device) -> Batch:
-    """Return the batch on a device; the copy does not make the host wait."""
-    if device.type == "cpu":
-        return batch
-    return {key: _pinned(tensor).to(device, non_blocking=True) for key, tensor in batch.items()}
-
-
-def _pinned(tensor: Tensor) -> Tensor:
-    return tensor.pin_memory() if tensor.device.type == "cpu" else tensor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -13,17 +13,15 @@ from torch import Tensor, nn
 from models.heads import load_pretrained
 from models.transformer import Encoder
 from sweeper.store.errors import wrong
+from tasks.batch import Batch
 from tasks.encoder import EncoderSection
 from tasks.schema import Problem, given, whole
+from tasks.sections import RunConfig, TextSection
 from tasks.seeds import Shuffled
-from tasks.task import Batch, TextSection
 from tasks.text.prepared_examples import SPLITS
 from tasks.text.rows import LARGEST_VOCABULARY
 from tasks.text.sequences import FRAME, Sequences
 from tasks.text.tokenizer import BERT_MARKS
-
-if TYPE_CHECKING:
-    from tasks.config import RunConfig
 
 
 class FineTuningSection(TextSection):

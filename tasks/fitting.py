@@ -21,13 +21,14 @@ from sweeper.store.files import publish_json
 from sweeper.store.runs import Run, RunStore
 from tasks import checkpoint, group, machine, ranks
 from tasks.callbacks import Keeper, Recorder, Stage
-from tasks.config import RunConfig, parse
+from tasks.config import parse
 from tasks.evaluation import Evaluator
 from tasks.failures import NotFinite
 from tasks.inheritance import WEIGHTS, adapted, inherited
 from tasks.journal import Journal, Silence
 from tasks.module import TrainingModule
 from tasks.prepare import prepare, task_of
+from tasks.sections import RunConfig
 from tasks.seeds import derive
 from tasks.signals import Interruption
 from tasks.task import Task

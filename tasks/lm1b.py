@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 import torch
@@ -15,18 +15,17 @@ from models.attention_map import HeadMeasures, head_measures
 from models.cross_entropy import IGNORED
 from models.transformer import Decoder
 from tasks import ranks
+from tasks.batch import Batch
 from tasks.decoder import DecoderSection
+from tasks.evaluation import Evaluator
 from tasks.schema import Problem, whole
+from tasks.sections import RunConfig, TextSection
 from tasks.seeds import Shuffled
-from tasks.task import Batch, Task, TextSection
+from tasks.task import Task
 from tasks.text import corpus
 from tasks.text.prepared import TextSettings, folder_name, prepare
 from tasks.text.rows import LARGEST_VOCABULARY, PackedRows
 from tasks.text.tokenizer import SMALLEST_BPE
-
-if TYPE_CHECKING:
-    from tasks.config import RunConfig
-    from tasks.evaluation import Evaluator
 
 MEASURED_ROWS = 4  # of the test split, for the rank and entropy of heads: they hardly vary
 

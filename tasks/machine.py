@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from sweeper.store.errors import wrong
-from tasks.config import TrainerSection
+from tasks.sections import TrainerSection
 
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARIES = ("torch", "pytorch-lightning", "numpy", "tokenizers")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -12,15 +12,14 @@ from torch import Tensor
 
 from models.heads import Classifier
 from tasks import ranks
+from tasks.batch import Batch
 from tasks.encoder import EncoderSection
 from tasks.fine_tuning import ExampleRows, FineTuningSection, encoder_of, inherit
-from tasks.task import Batch, Task
+from tasks.sections import RunConfig
+from tasks.task import Task
 from tasks.text.premises import LABELS, MultiNLI
 from tasks.text.prepared_examples import ExampleSettings, folder_name
 from tasks.text.prepared_premises import prepare
-
-if TYPE_CHECKING:
-    from tasks.config import RunConfig
 
 
 class NaturalLanguageInference(Task):

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from tasks import ranks
-from tasks.evaluation import moved
+from tasks.batch import Batch, moved
 from tasks.optim import adamw
 from tasks.seeds import derive
-from tasks.task import Batch, Task
+from tasks.task import Task
 
 
 class TrainingModule(pl.LightningModule):

@@ -7,20 +7,19 @@ input, heads of a lower rank need many.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tasks import ranks
+from tasks.batch import Batch
 from tasks.layer import LayerSection
 from tasks.schema import given, whole
+from tasks.sections import RunConfig, TaskSection
 from tasks.seeds import derive
-from tasks.task import Batch, Task, TaskSection
-
-if TYPE_CHECKING:
-    from tasks.config import RunConfig
+from tasks.task import Task
 
 TEST_ROWS, AT_ONCE = 4096, 512
 

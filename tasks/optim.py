@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import nn
 
-if TYPE_CHECKING:
-    from tasks.config import OptimizerSection
+from tasks.sections import OptimizerSection
 
 FUSED = ("cpu", "cuda")
 

@@ -14,7 +14,7 @@ from sweeper.store.runs import Run
 from tasks.command import directory
 
 if TYPE_CHECKING:
-    from tasks.config import RunConfig
+    from tasks.sections import RunConfig
     from tasks.task import Task
 
 

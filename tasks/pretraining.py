@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -14,9 +14,11 @@ from models.cross_entropy import IGNORED
 from models.heads import PretrainingModel
 from sweeper.store.errors import wrong
 from tasks import ranks, schedule
+from tasks.batch import Batch
 from tasks.encoder import EncoderSection
 from tasks.schema import Problem, Section, given, whole
-from tasks.task import Batch, Task, TextSection
+from tasks.sections import RunConfig, TextSection
+from tasks.task import Task
 from tasks.text import documents
 from tasks.text.corpus import SPLITS
 from tasks.text.encoded import EncodedDocuments
@@ -25,9 +27,6 @@ from tasks.text.masking import predictions
 from tasks.text.prepared_documents import DocumentSettings, folder_name, prepare
 from tasks.text.rows import LARGEST_VOCABULARY
 from tasks.text.tokenizer import BERT_MARKS
-
-if TYPE_CHECKING:
-    from tasks.config import RunConfig
 
 EVALUATED = 16_384  # positions of a batch of evaluation: its logits are all there at once
 EVALUATION_SEED = 0  # every run is measured on the same pairs under the same masks

@@ -7,7 +7,7 @@ is to form P from X. All problems of a run are fitted at once, every step on all
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
@@ -15,12 +15,11 @@ from torch import Tensor
 from models.theory.heads import ContextHeads
 from models.theory.representation import visible
 from sweeper.store.errors import wrong
+from tasks.batch import Batch
 from tasks.schema import given, whole
+from tasks.sections import RunConfig, TaskSection
 from tasks.seeds import derive
-from tasks.task import Batch, Task, TaskSection
-
-if TYPE_CHECKING:
-    from tasks.config import RunConfig
+from tasks.task import Task
 
 
 class RepresentationSection(TaskSection):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tasks.config import OptimizerSection
+from tasks.sections import OptimizerSection
 
 
 def learning_rate(optimizer: OptimizerSection, steps: int, step: int) -> float:

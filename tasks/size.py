@@ -11,7 +11,8 @@ from models.head_sizes import total_width
 from models.measure import forward_flops, parameter_counts
 from tasks import registry
 from tasks.architecture import TransformerSection
-from tasks.config import RunConfig, parse
+from tasks.config import parse
+from tasks.sections import RunConfig
 from tasks.task import Task
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 if __name__ == "__main__":  # what scores needs nothing of the task, and torch takes seconds
     from tasks.text.predictions import main
@@ -23,19 +23,18 @@ from torch import Tensor, nn
 from models.cross_entropy import IGNORED
 from models.heads import SpanFinder
 from tasks import ranks
+from tasks.batch import Batch
+from tasks.evaluation import Evaluator
 from tasks.fine_tuning import ExampleRows, FineTuningSection, encoder_of, inherit
 from tasks.schema import Problem, whole
-from tasks.task import Batch, Task
+from tasks.sections import RunConfig
+from tasks.task import Task
 from tasks.text import scoring
 from tasks.text.answer_key import AnswerKey, Scores, Search
 from tasks.text.prepared_examples import folder_name
 from tasks.text.prepared_questions import WindowSettings, prepare
 from tasks.text.questions import SQuAD
 from tasks.text.sequences import FRAME
-
-if TYPE_CHECKING:
-    from tasks.config import RunConfig
-    from tasks.evaluation import Evaluator
 
 PREDICTIONS = "predictions.json"
 

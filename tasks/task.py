@@ -8,35 +8,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from sweeper.store.errors import wrong
 from tasks import schedule
-from tasks.schema import Section, whole
-
-if TYPE_CHECKING:
-    from tasks.config import RunConfig
-    from tasks.evaluation import Evaluator
+from tasks.batch import Batch
+from tasks.evaluation import Evaluator
+from tasks.sections import RunConfig, TaskSection, TextSection
 
 DRAWN = "drawn"  # what stands for a text where there is none
-
-Batch = dict[str, Tensor]
-"""Named tensors of one batch, on the CPU until the loop moves them."""
-
-
-class TaskSection(Section):
-    """What every task's section of the config has; a task adds its own keys."""
-
-    name: str
-
-
-class TextSection(TaskSection):
-    """What the sections of tasks on text have besides."""
-
-    batch_tokens: Annotated[int, whole(1, 2**31, 32_768)]
 
 
 class Task(ABC):

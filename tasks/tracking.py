@@ -14,7 +14,7 @@ from typing import Any
 
 from sweeper.store.mirrored import KEY, carried
 from sweeper.store.runs import Run
-from tasks.config import LoggerSection
+from tasks.sections import LoggerSection
 
 INIT_SECONDS = 20
 FINISH_SECONDS = 60

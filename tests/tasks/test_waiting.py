@@ -18,11 +18,12 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from models import cross_entropy
+from tasks.batch import Batch
 from tasks.config import parse
 from tasks.module import TrainingModule
 from tasks.prepare import prepare, task_of
 from tasks.registry import names
-from tasks.task import Batch, Task
+from tasks.task import Task
 from tests.tasks.jobs import freeze, last_word, run_job
 from tests.tasks.test_micro_batches import TASKS as SEPARABLE
 from tests.tasks.test_representation import _config as representation

@@ -1,0 +1,20 @@
+"""What a batch is, and how it gets to a device."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+Batch = dict[str, Tensor]
+"""Named tensors of one batch, on the CPU until the loop moves them."""
+
+
+def moved(batch: Batch, device: torch.device) -> Batch:
+    """Return the batch on a device; the copy does not make the host wait."""
+    if device.type == "cpu":
+        return batch
+    return {key: _pinned(tensor).to(device, non_blocking=True) for key, tensor in batch.items()}
+
+
+def _pinned(tensor: Tensor) -> Tensor:
+    return tensor.pin_memory() if tensor.device.type == "cpu" else tensor
