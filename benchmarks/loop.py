@@ -53,7 +53,7 @@ SHAPES = {
         "task.batch_tokens=512",
     ),
 }
-STEPS = {"demo-d32": 300, "tiny32": 60, "d256-h8": 20}
+STEPS = {"demo-d32": 300, "tiny32": 60, "d256-h8": 60}
 WARMUP = "optimizer.warmup_steps=1"
 
 
