@@ -24,17 +24,26 @@ def test_what_wandb_imports_for_each_run_is_imported(tmp_path: Path) -> None:
     assert int(_said(code, str(tmp_path)).splitlines()[-1]) < 20  # 80 without
 
 
-def test_what_lightning_does_not_need_is_left_out_and_can_be_imported_afterwards() -> None:
+def test_what_lightning_does_not_need_is_left_out_and_can_be_imported_afterwards(
+    tmp_path: Path,
+) -> None:
+    for absent in ("torchvision", "transformers"):  # as if they were installed, of any version
+        (tmp_path / absent).mkdir()
+        (tmp_path / absent / "__init__.py").touch()
+        (tmp_path / f"{absent}-9.0.dist-info").mkdir()
+        about = f"Metadata-Version: 2.1\nName: {absent}\nVersion: 9.0\n"
+        (tmp_path / f"{absent}-9.0.dist-info" / "METADATA").write_text(about)
     code = """if True:
         import sys
+        sys.path.insert(0, sys.argv[1])
         from tasks.warm import UNUSED, warm
         warm(logger="none")
         assert "pytorch_lightning" in sys.modules
         print(*(name for name in UNUSED if name in sys.modules), sep=",")
-        import matplotlib.pyplot, scipy.signal
+        import matplotlib.pyplot, scipy.signal, torchvision, transformers
         print(scipy.signal.__name__)
     """
-    assert _said(code).splitlines() == ["", "scipy.signal"]
+    assert _said(code, str(tmp_path)).splitlines() == ["", "scipy.signal"]
 
 
 def test_what_is_imported_already_stays() -> None:
