@@ -60,7 +60,7 @@ def _drawn(
 
 
 def import_drawing() -> None:
-    """Import what draws: for a sweep to do while it has to wait anyway."""
+    """Import what draws: for a sweep to do where it would have to wait anyway."""
     from sweeper.results.draw import import_figures
 
     import_figures()

@@ -59,11 +59,13 @@ def sweep(
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     policy, watchdog = Policy.read(sweeper), Watchdog.read(sweeper)
     with StopSignals() as signals, model_process() as process:
+        dry = bool(sweeper.get("dry_run"))
+        if not dry:
+            import_drawing()  # the model process imports PyTorch, which takes longer
         planner = Planner(Composer(), process, max_runs=int(sweeper["max_runs"]))
         plan = planner.plan(arguments)
         store = RunStore(plan.outputs)
         statuses = {run: store.run(run).status() for run in plan.runs}
-        dry = bool(sweeper.get("dry_run"))
         backend = _backend(plan, launcher, options, process)
         every_point = dry or len(plan.points) <= 60
         estimate = _show(console, plan, store, backend, statuses, every_point=every_point)
@@ -161,7 +163,7 @@ def _prepare(
 ) -> None:
     """Build the data of the runs that are left, once for each distinct one.
 
-    Meanwhile, as nothing trains yet, what will train and what will draw is imported.
+    Meanwhile, as nothing trains yet, what will train is imported.
 
     Raises:
         UserError: the data cannot be built; the log says why.
@@ -177,7 +179,6 @@ def _prepare(
         with console.status("preparing data ..."):
             job, _ = process.fork("prepare", store.run(run).path, environment={}, log=log)
             backend.warm()
-            import_drawing()
             code = process.exit_code(job)
         if code != 0:
             last = [line for line in log.read_text().splitlines() if line.strip()][-1:]
