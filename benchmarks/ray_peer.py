@@ -19,7 +19,7 @@ if __name__ == "__main__":
 from ray import tune  # noqa: E402
 
 
-class Trial(tune.Trainable):
+class Trial(tune.Trainable):  # type: ignore[misc, unused-ignore]  # Any without Ray
     """One run. A class and not a function, which Tune would call in a thread: runs take signals."""
 
     def setup(self, config: dict[str, Any]) -> None:

@@ -95,7 +95,7 @@ class Batch:
 
 
 def alone(*, keep: bool = True) -> None:
-    """Set the process up as a training job does: one thread, memory kept; and seed it."""
+    """Seed the process and set it up as a job does: one thread and, with `keep`, memory kept."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     if keep:

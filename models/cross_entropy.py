@@ -88,7 +88,7 @@ def _scored(
     denominator_N1 = denominator_NB.logsumexp(1, keepdim=True)
     shares = torch.split((denominator_NB - denominator_N1).exp(), 1, dim=1)
     for gradient_NK, share_N1, (place_N1, here_N1) in zip(gradients, shares, places, strict=True):
-        if len(gradients) > 1:
+        if len(gradients) > 1:  # else it is whole already
             gradient_NK *= share_N1
         gradient_NK.scatter_(1, place_N1, gradient_NK.gather(1, place_N1) - here_N1)
     return denominator_N1 - chosen_N1, [one.to(logits_NK.dtype) for one in gradients]

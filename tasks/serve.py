@@ -46,6 +46,7 @@ with lasting():
     import torch._dynamo  # noqa: F401  (which the first model needs)
 
     from sweeper.store.errors import UserError
+    from tasks import machine
     from tasks.config import parse
     from tasks.curves import Curves
     from tasks.job import become_job
@@ -124,9 +125,7 @@ class Server:
 
     def _warm(self, request: Request) -> dict[str, Any]:
         warm(request.get("logger", ""))
-        importlib.import_module(
-            "tasks.machine"
-        ).facts()  # remembered, with the code's state as of now
+        machine.facts()  # remembered, with the code's state as of now
         return {"warm": True}
 
     def _data(self, request: Request) -> None:
