@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tasks.sections import OptimizerSection
+from tasks.config.sections import OptimizerSection
 
 
 def learning_rate(optimizer: OptimizerSection, steps: int, step: int) -> float:

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from sweeper.store.errors import wrong
 from tasks import schedule
 from tasks.batch import Batch
+from tasks.config.sections import RunConfig, TaskSection, TextSection
 from tasks.evaluation import Evaluator
-from tasks.sections import RunConfig, TaskSection, TextSection
 
 DRAWN = "drawn"  # what stands for a text where there is none
 

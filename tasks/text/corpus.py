@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store.errors import UserError, wrong
-from tasks.text import files, hub, sample
+from tasks.synthetic import sample
+from tasks.text import files, hub
 from tasks.text.lines import Counts, Line, raw_lines_of_file, read_line
 
 SPLITS = ("train", "validation", "test")

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sweeper.store.errors import UserError, wrong
+from tasks.lm1b.rows import END, LARGEST_VOCABULARY, PAD
 from tasks.text.lines import batches
-from tasks.text.rows import END, LARGEST_VOCABULARY, PAD
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.store.errors import UserError
+from tasks.lm1b.rows import END, PAD
+from tasks.synthetic.sample import tell
 from tasks.text.lines import clean
-from tasks.text.rows import END, PAD
-from tasks.text.sample import tell
 from tasks.text.tokenizer import (
     BERT_MARKS,
     decode_sentence,
