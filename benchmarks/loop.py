@@ -29,7 +29,7 @@ from benchmarks.runs import frozen, opened
 from benchmarks.shapes import alone
 from sweeper.store.runs import Run
 from tasks.training import attempt
-from tasks.training.optim import adamw
+from tasks.training.optimizer import adamw
 
 SHAPES = {
     "demo-d32": ("model.embedding_size=32", "model.heads=4"),

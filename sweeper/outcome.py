@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.results.claims import judge
-from sweeper.results.paper_tables.summary import summarise
+from sweeper.results.paper_tables.terminal import summarise
 from sweeper.results.table.table import read_table, stem
 
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError, create_model
 
 from sweeper.store.errors import wrong
 from tasks import registry
-from tasks.config import complaints
+from tasks.config import validation_errors
 from tasks.config.architecture import Architecture
 from tasks.config.schema import spelled
 from tasks.config.sections import RunConfig
@@ -27,7 +27,9 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
     try:
         run = schema.model_validate(dict(config))
     except ValidationError as error:
-        problems = [complaints.problem(schema, one) for one in error.errors(include_url=False)]
+        problems = [
+            validation_errors.problem(schema, one) for one in error.errors(include_url=False)
+        ]
     else:
         problems = list(run.problems())
         if not problems:

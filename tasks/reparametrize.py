@@ -30,7 +30,7 @@ def reparametrized(parent: Run, changes: Mapping[str, Any]) -> Run:
         UserError: the parent is not done, or no run can have this config.
     """
     from tasks.parse import parse  # not before --help is answered
-    from tasks.server.size import size
+    from tasks.server.sizes import size
 
     if parent.result() is None:
         raise wrong("run", parent.path, "a finished run", "train it first")

@@ -11,7 +11,7 @@ import sys
 from importlib import import_module
 
 from tasks.command import directory
-from tasks.training.collector import lasting
+from tasks.training.gc_freeze import lasting
 
 
 def main(argument: str) -> int:

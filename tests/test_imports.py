@@ -134,4 +134,4 @@ def test_a_job_reads_no_configuration_language() -> None:
 
 
 def test_the_warm_server_starts_without_lightning() -> None:
-    assert not loaded_by(["tasks.server.serve"]) & {"pytorch_lightning", "wandb", "datasets"}
+    assert not loaded_by(["tasks.server.__main__"]) & {"pytorch_lightning", "wandb", "datasets"}

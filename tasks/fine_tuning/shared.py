@@ -10,18 +10,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from models.heads import load_pretrained
+from models.bert_heads import load_pretrained
 from models.transformer import Encoder
 from sweeper.store.errors import wrong
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch
 from tasks.config.schema import Problem, given, whole
 from tasks.config.sections import RunConfig, TextSection
-from tasks.fine_tuning.prepared_examples import SPLITS
+from tasks.fine_tuning.prepare import SPLITS
 from tasks.fine_tuning.sequences import FRAME, Sequences
-from tasks.lm1b.rows import LARGEST_VOCABULARY
 from tasks.seeds import Shuffled
-from tasks.text.tokenizer import BERT_MARKS
+from tasks.text.tokenizer import BERT_MARKS, LARGEST_VOCABULARY
 
 
 class FineTuningSection(TextSection):

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from sweeper.store.errors import UserError
-from tasks.lm1b.rows import FORMAT, LARGEST_VOCABULARY, PAD, STORED
+from tasks.lm1b.rows import FORMAT, STORED
 from tasks.text.corpus import Corpus
 from tasks.text.lines import Counts, batches
-from tasks.text.tokenizer import encode_sentences
+from tasks.text.tokenizer import LARGEST_VOCABULARY, PAD, encode_sentences
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -20,10 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweeper.store.errors import UserError
+from tasks.text.tokenizer import END, PAD
 
-PAD = 0  # fills a row's end; as an input it is what the first piece of a segment is predicted from
-END = 1  # the last piece of every sentence
-LARGEST_VOCABULARY = 65_535  # an id takes two bytes on disk
 FORMAT = 1
 STORED = np.dtype("<u2")
 

@@ -20,12 +20,12 @@ from tasks.batch import Batch
 from tasks.config.schema import Problem, whole
 from tasks.config.sections import RunConfig, TextSection
 from tasks.evaluation import Evaluator
-from tasks.lm1b.prepared import TextSettings, folder_name, prepare
-from tasks.lm1b.rows import LARGEST_VOCABULARY, PackedRows
+from tasks.lm1b.prepare import TextSettings, folder_name, prepare
+from tasks.lm1b.rows import PackedRows
 from tasks.seeds import Shuffled
 from tasks.task import Task
 from tasks.text import corpus
-from tasks.text.tokenizer import SMALLEST_BPE
+from tasks.text.tokenizer import LARGEST_VOCABULARY, SMALLEST_BPE
 
 MEASURED_ROWS = 4  # of the test split, for the rank and entropy of heads: they hardly vary
 

@@ -10,15 +10,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from models.heads import Classifier
+from models.bert_heads import Classifier
 from tasks import ranks
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch
 from tasks.config.sections import RunConfig
-from tasks.fine_tuning.prepared_examples import ExampleSettings, folder_name
+from tasks.fine_tuning.prepare import ExampleSettings, folder_name
 from tasks.fine_tuning.shared import ExampleRows, FineTuningSection, encoder_of, inherit
-from tasks.mnli.premises import LABELS, MultiNLI
-from tasks.mnli.prepared_premises import prepare
+from tasks.mnli.dataset import LABELS, MultiNLI
+from tasks.mnli.prepare import prepare
 from tasks.task import Task
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from sweeper.store.errors import UserError, wrong
-from tasks.synthetic.document_sample import generator_hash, write_sample
+from tasks.synthetic.documents import generator_hash, write_sample
 from tasks.text import corpus, files, hub
 from tasks.text.lines import Counts, raw_lines_of_file, raw_lines_of_text, read_line
 from tasks.text.sentences import is_ended, split_sentences

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.pretraining.draws import Draws
+from tasks.pretraining.counter_rng import Draws
 
 FRACTION = 0.15  # of a row's real positions
 MASKED, KEPT = 0.8, 0.1  # of these; the rest become a random piece

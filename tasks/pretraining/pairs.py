@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.pretraining.draws import Draws
+from tasks.pretraining.counter_rng import Draws
 from tasks.pretraining.encoded import EncodedDocuments
 
 MARKS = 3  # positions of a row that [CLS] and two [SEP] take

@@ -10,23 +10,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from models.bert_heads import PretrainingModel
 from models.cross_entropy import IGNORED
-from models.heads import PretrainingModel
 from sweeper.store.errors import wrong
-from tasks import ranks, schedule
+from tasks import learning_rate, ranks
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch
 from tasks.config.schema import Problem, Section, given, whole
 from tasks.config.sections import RunConfig, TextSection
-from tasks.lm1b.rows import LARGEST_VOCABULARY
 from tasks.pretraining import documents
 from tasks.pretraining.encoded import EncodedDocuments
 from tasks.pretraining.masked_pairs import MaskedPairs
 from tasks.pretraining.masking import predictions
-from tasks.pretraining.prepared_documents import DocumentSettings, folder_name, prepare
+from tasks.pretraining.prepare import DocumentSettings, folder_name, prepare
 from tasks.task import Task
 from tasks.text.corpus import SPLITS
-from tasks.text.tokenizer import BERT_MARKS
+from tasks.text.tokenizer import BERT_MARKS, LARGEST_VOCABULARY
 
 EVALUATED = 16_384  # positions of a batch of evaluation: its logits are all there at once
 EVALUATION_SEED = 0  # every run is measured on the same pairs under the same masks
@@ -166,7 +165,7 @@ class Pretraining(Task):
             steps = self.section.second_phase.steps
             warmup = {"warmup_steps": self.section.second_phase.warmup_steps}
             optimizer = optimizer.model_copy(update=warmup)
-        return schedule.learning_rate(optimizer, steps, step)
+        return learning_rate.learning_rate(optimizer, steps, step)
 
     def tokens_seen(self, steps: int) -> int:
         first = min(steps, self._first_steps)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sweeper.store.errors import UserError
 from sweeper.store.files import publish_json, read_object
 from tasks.fine_tuning.sequences import Sequences, read_array, write_array
-from tasks.squad.questions import Question
+from tasks.squad.dataset import Question
 from tasks.squad.spans import Span, best_span
 from tasks.squad.windows import Window, homes
 

@@ -1,39 +1,29 @@
-"""Fine-tuning on SQuAD v1.1: where in a paragraph is the answer to a question?
-
-`python -m tasks.squad score PREDICTIONS DATASET` scores anyone's predictions as the official
-evaluator does.
-"""
+"""Fine-tuning on SQuAD v1.1: where in a paragraph is the answer to a question?"""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
-
-if __name__ == "__main__":  # what scores needs nothing of the task, and torch takes seconds
-    from tasks.squad.predictions import main
-
-    sys.exit(main(sys.argv[1:]))
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.bert_heads import SpanFinder
 from models.cross_entropy import IGNORED
-from models.heads import SpanFinder
 from tasks import ranks
 from tasks.batch import Batch
 from tasks.config.schema import Problem, whole
 from tasks.config.sections import RunConfig
 from tasks.evaluation import Evaluator
-from tasks.fine_tuning.prepared_examples import folder_name
+from tasks.fine_tuning.prepare import folder_name
 from tasks.fine_tuning.sequences import FRAME
 from tasks.fine_tuning.shared import ExampleRows, FineTuningSection, encoder_of, inherit
 from tasks.squad import scoring
 from tasks.squad.answer_key import AnswerKey, Scores, Search
-from tasks.squad.prepared_questions import WindowSettings, prepare
-from tasks.squad.questions import SQuAD
+from tasks.squad.dataset import SQuAD
+from tasks.squad.prepare import WindowSettings, prepare
 from tasks.task import Task
 
 PREDICTIONS = "predictions.json"

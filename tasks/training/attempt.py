@@ -16,10 +16,10 @@ from sweeper.store.errors import UserError
 from sweeper.store.liveness import BEAT_SECONDS, Watcher, alive
 from sweeper.store.runs import Run
 from tasks import ranks
-from tasks.training import checkpoint, group, machine
+from tasks.training import checkpoint, distributed, machine
 from tasks.training.callbacks import leftovers, remove_all
-from tasks.training.failures import cause_of, message_of
-from tasks.training.fitting import Fitting
+from tasks.training.causes import cause_of, message_of
+from tasks.training.fit import Fitting
 from tasks.training.signals import Interrupted, Interruption
 
 INTERRUPTED = 75  # EX_TEMPFAIL of sysexits.h: try again
@@ -34,9 +34,9 @@ def train(argument: str) -> int:
         trainer = run.record()["config"]["trainer"]
         if trainer["devices"] * trainer["num_nodes"] == 1:
             return Job(run).work()
-        if not group.is_rank():
-            return group.supervise(run, trainer["devices"], trainer["num_nodes"])
-        group.join(trainer)
+        if not distributed.is_rank():
+            return distributed.supervise(run, trainer["devices"], trainer["num_nodes"])
+        distributed.join(trainer)
         return Job(run).work()
     except Elsewhere as elsewhere:
         print(elsewhere, file=sys.stderr)
@@ -59,7 +59,7 @@ class Job:
         resumed = self._claim() if ranks.rank() == 0 else None
         if ranks.world() > 1:
             resumed = self._share(resumed)
-        kind = group.Agreed if ranks.world() > 1 else Interruption
+        kind = distributed.Agreed if ranks.world() > 1 else Interruption
         self._interruption = kind(self._stop_at_once)
         self._fitting = Fitting(run, self._attempt, self._interruption, resumed)
         self._over = threading.Event()
@@ -83,7 +83,7 @@ class Job:
         path, resumed = ranks.told((self._attempt.path if ranks.rank() == 0 else None, resumed))
         if ranks.rank():
             assert path is not None
-            self._attempt = group.Onlooker(path, Watcher())
+            self._attempt = distributed.Onlooker(path, Watcher())
         return resumed
 
     def work(self) -> int:

@@ -15,8 +15,8 @@ from sweeper.store.runs import Attempt, Run
 from tasks.evaluation import Evaluator
 from tasks.task import Task
 from tasks.training import checkpoint
-from tasks.training.failures import NotFinite
-from tasks.training.journal import Journal
+from tasks.training.causes import NotFinite
+from tasks.training.metrics_log import Journal
 from tasks.training.signals import Interrupted, Interruption
 
 KEPT = 2  # checkpoints: the newest, and one in case that is damaged

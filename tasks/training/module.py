@@ -13,7 +13,7 @@ from tasks import ranks
 from tasks.batch import Batch, moved
 from tasks.seeds import derive
 from tasks.task import Task
-from tasks.training.optim import adamw
+from tasks.training.optimizer import adamw
 
 
 class TrainingModule(pl.LightningModule):

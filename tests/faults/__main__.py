@@ -1,4 +1,4 @@
-"""`python -m tests.faults [--quick] [--seed N] [--only WORD]`: a line of JSON a case; 1 on a loss."""
+"""`python -m tests.faults [--quick] [--seed N] [--only WORD]`: a line of JSON a case, 1 on loss."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from sweeper.run.watchdog import Watchdog
 from sweeper.store.liveness import alive
 from sweeper.store.runs import RunStore
 from tasks import train
-from tasks.server.job import become_job
+from tasks.server.fork import become_job
 
 Sabotage = Callable[[int], None]
 """Called in each job before it starts, with how many were started before it."""

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.slow
-def test_a_short_round_of_faults_loses_nothing():
+def test_a_short_round_of_faults_loses_nothing() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.faults", "--quick"],
         cwd=ROOT, capture_output=True, text=True, timeout=600,

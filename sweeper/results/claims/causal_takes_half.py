@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sweeper.results.claims.knee import judged
+from sweeper.results.claims.head_size_curve import judged
 from sweeper.results.claims.verdict import Verdict
 from sweeper.results.table.table import Table
 

@@ -19,8 +19,8 @@ from sweeper.results.claims.verdict import (
     decided,
 )
 from sweeper.results.statistics.estimates import Difference, interpolate, paired
+from sweeper.results.table.columns import short
 from sweeper.results.table.points import Point
-from sweeper.results.table.quantities import short
 from sweeper.results.table.table import Table
 
 CLAIM = "small_beats_large"

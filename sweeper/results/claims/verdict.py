@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import Any
 
 from sweeper.results.statistics.estimates import Difference, contrast
+from sweeper.results.table.columns import direction, label
 from sweeper.results.table.points import Point, missing, points, seed_spread
-from sweeper.results.table.quantities import direction, label
 from sweeper.results.table.table import Table
 
 

@@ -22,7 +22,7 @@ from sweeper.results.figures.layout.style import (
     plain,
     wrapped,
 )
-from sweeper.results.paper_tables.printed import Block, Line, printed
+from sweeper.results.paper_tables.content import Block, Line, printed
 from sweeper.results.table.table import Table
 
 _LINE_PT, _GAP_PT, _WORDS = TEXT_PT * 1.5, TEXT_PT * 0.9, 0.28  # the words' share of the width

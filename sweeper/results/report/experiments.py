@@ -10,11 +10,11 @@ from typing import Any
 from sweeper.named import named
 from sweeper.results import claims
 from sweeper.results.claims.verdict import Verdict
-from sweeper.results.paper_tables.printed import is_printed, printed
+from sweeper.results.paper_tables.content import is_printed, printed
 from sweeper.results.statistics.estimates import LEVEL, Spread, interval
+from sweeper.results.table.columns import DIRECTIONS, LABELS, factor, label, number
 from sweeper.results.table.measures import Measure, measures
 from sweeper.results.table.points import Point, missing, seed_spread
-from sweeper.results.table.quantities import DIRECTIONS, LABELS, factor, label, number
 from sweeper.results.table.table import Table
 from sweeper.store.files import canonical
 

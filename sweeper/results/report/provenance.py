@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sweeper.results.table.quantities import number
+from sweeper.results.table.columns import number
 from sweeper.results.table.table import Table
 
 Runs = Mapping[str, Mapping[str, Any]]

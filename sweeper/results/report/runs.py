@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sweeper.results.table.quantities import number
+from sweeper.results.table.columns import number
 from sweeper.results.table.table import Row
 from sweeper.store.attempts import Attempt
 from sweeper.store.errors import UserError, shown

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from sweeper.results.statistics.estimates import mean
+from sweeper.results.table.columns import factor, label, number
 from sweeper.results.table.points import Point, points, rows_of
-from sweeper.results.table.quantities import factor, label, number
 from sweeper.results.table.table import Table
 
 TASKS = {"squad": "SQuAD", "mnli": "MNLI"}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sweeper.results.statistics.estimates import Estimate, Spread, estimate, pooled
-from sweeper.results.table.quantities import number
+from sweeper.results.table.columns import number
 from sweeper.results.table.table import Row, Table
 
 

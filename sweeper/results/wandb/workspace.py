@@ -1,7 +1,8 @@
 """The saved view of a project: what its panels show, built from the tables it is for.
 
-Panels read what the mirror sends (tasks/training/tracking.py): rows under trainer/global_step, the config
-with `size` and `names` beside the run's own keys, and what was measured last as the summary.
+Panels read what the mirror sends (tasks/training/wandb_mirror.py): rows under
+trainer/global_step, the config with `size` and `names` beside the run's own keys, and what was
+measured last as the summary.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from sweeper.results.table.columns import label
 from sweeper.results.table.measures import measures
-from sweeper.results.table.quantities import label
 from sweeper.results.table.table import Table
 from sweeper.results.wandb.service import Project, module
 from sweeper.store.identity import digest_of

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tasks.fine_tuning.bag_of_words import BagOfWords, Bags, guessed_answer, majority_accuracy
-from tasks.synthetic import premise_sample, question_sample
+from tasks.synthetic import pairs, questions
 
 
 def test_a_majority_is_that_of_training() -> None:
@@ -34,8 +34,8 @@ def test_a_text_without_words_is_no_obstacle() -> None:
 
 
 def test_words_tell_nothing_of_who_gave_and_who_got() -> None:
-    rows = [premise_sample.tell(number) for number in range(2003)]
-    labels = [premise_sample.LABELS.index(row["gold_label"]) for row in rows]
+    rows = [pairs.tell(number) for number in range(2003)]
+    labels = [pairs.LABELS.index(row["gold_label"]) for row in rows]
     bags = Bags.of([(row["sentence1"], row["sentence2"]) for row in rows])
     train, test = bags.of_pairs(range(1601)), bags.of_pairs(range(1601, 2003))  # type: ignore[arg-type]
     assert BagOfWords(train, labels[:1601]).accuracy(test, labels[1601:]) < 0.42
@@ -63,10 +63,10 @@ def test_a_context_without_words_gives_the_empty_answer() -> None:
 
 def test_of_a_sample_question_every_sentence_of_its_person_shares_as_much() -> None:
     for number in range(31):
-        paragraph = question_sample.tell(number)
+        paragraph = questions.tell(number)
         for qa in paragraph["qas"]:
             asked = set(qa["question"].rstrip("?").split())
             sentences = paragraph["context"].split(".")
             shared = [len(asked & set(sentence.split())) for sentence in sentences]
-            assert sorted(shared)[-question_sample.DEEDS :] == [1] * question_sample.DEEDS
+            assert sorted(shared)[-questions.DEEDS :] == [1] * questions.DEEDS
             assert max(shared) == 1

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from sweeper.store.errors import UserError
 from tasks.lm1b.packing import OPEN_ROWS, FirstFit, pack_split
-from tasks.lm1b.rows import END, PAD, PackedRows, expand
-from tasks.synthetic.sample import tell
+from tasks.lm1b.rows import PackedRows, expand
+from tasks.synthetic.lm1b import tell
 from tasks.text.corpus import Corpus
-from tasks.text.tokenizer import decode_sentence, encode_sentences, train_bpe
+from tasks.text.tokenizer import END, PAD, decode_sentence, encode_sentences, train_bpe
 
 LINES = list(tell(701))
 LONG = "x" * 997

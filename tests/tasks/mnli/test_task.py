@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import torch
 
-from models.heads import Classifier, PretrainingModel
+from models.bert_heads import Classifier, PretrainingModel
 from sweeper.store.errors import UserError
 from sweeper.store.runs import Run, RunStore
 from tasks.evaluation import Evaluator
 from tasks.mnli import task
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
-from tasks.server.size import size
+from tasks.server.sizes import size
 from tasks.task import Task
 from tests.tasks.fine_tuning_configs import ENCODER, MNLI, PRETRAINING, fine_tuning
 from tests.tasks.jobs import at_call, run_job, science, terminate_self

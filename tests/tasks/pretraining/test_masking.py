@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tasks.pretraining.draws import Draws
+from tasks.pretraining.counter_rng import Draws
 from tasks.pretraining.masking import mask, predictions
 
 MASK, PIECES = 4, range(5, 211)

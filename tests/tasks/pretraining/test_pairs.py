@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tasks.pretraining.draws import Draws
+from tasks.pretraining.counter_rng import Draws
 from tasks.pretraining.encoded import DocumentWriter, EncodedDocuments, publish_about
 from tasks.pretraining.pairs import Pairs, PairSource, rows_of
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tasks.squad.predictions import main
+from tasks.squad.__main__ import main
 from tests.conftest import ROOT
 from tests.tasks.squad import official_evaluator
 

@@ -16,9 +16,9 @@ from sweeper.store.runs import RunStore
 from tasks.evaluation import Evaluator
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
-from tasks.server.size import size
+from tasks.server.sizes import size
 from tasks.squad import task
-from tasks.squad.predictions import score_files
+from tasks.squad.__main__ import score_files
 from tests.tasks.fine_tuning_configs import SQUAD, fine_tuning
 from tests.tasks.jobs import at_call, run_job, science, terminate_self
 from tests.tasks.squad import official_evaluator

@@ -20,8 +20,8 @@ from sweeper.results.figures.layout.style import (
     wrapped,
 )
 from sweeper.results.statistics.estimates import Spread
+from sweeper.results.table.columns import label, number
 from sweeper.results.table.points import Point, unfinished, versions
-from sweeper.results.table.quantities import label, number
 from sweeper.results.table.table import Table
 
 _LINE = 1.3  # height of a line of text, in its size

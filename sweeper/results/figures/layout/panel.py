@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from sweeper.results.figures.layout.series import Mark
 from sweeper.results.figures.layout.style import FAINT_INK, plain
 from sweeper.results.figures.layout.ticks import set_scale
-from sweeper.results.table.quantities import label
+from sweeper.results.table.columns import label
 
 _CROWD = 40  # points of one curve, from which on they are small
 _MOST_CATEGORIES = 8

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sweeper.results.collect import write_tables
-from sweeper.results.paper_tables.printed import ABSENT, Block, printed
-from sweeper.results.paper_tables.typeset import as_latex, as_text
+from sweeper.results.paper_tables.content import ABSENT, Block, printed
+from sweeper.results.paper_tables.export import as_latex, as_text
 from tests.sweeper.results.finetuned import described, finetuned
 
 TABLES = ("table1", "table2a", "table2b", "table3")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sweeper.results.paper_tables.summary import summarise
-from sweeper.results.table.quantities import short
+from sweeper.results.paper_tables.terminal import summarise
+from sweeper.results.table.columns import short
 from tests.sweeper.results.grids import FEW, figure1
 from tests.sweeper.results.synthetic import Model, Sweep
 
