@@ -9,7 +9,7 @@ from typing import Any
 
 from sweeper.named import named
 from sweeper.results import claims
-from sweeper.results.claims.verdict import Verdict
+from sweeper.results.claims.evidence.verdict import Verdict
 from sweeper.results.paper_tables.content import is_printed, printed
 from sweeper.results.statistics.estimates import LEVEL, Spread, interval
 from sweeper.results.table.columns import DIRECTIONS, LABELS, factor, label, number

@@ -12,8 +12,8 @@ import pytest
 
 from sweeper.named import names
 from sweeper.results import claims
-from sweeper.results.claims.judge import judge, verdicts_on
-from sweeper.results.claims.verdict import Answer, Verdict
+from sweeper.results.claims.evidence.verdict import Answer, Verdict
+from sweeper.results.judge import judge, verdicts_on
 from tests.sweeper.results.claims.test_claims_on_size import LONGER, SAVES, SMALL_LOSE, WINS
 from tests.sweeper.results.contexts import Knee, theorem1
 from tests.sweeper.results.finetuned import finetuned

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sweeper.named import named
 from sweeper.results import claims
-from sweeper.results.claims.verdict import Verdict
+from sweeper.results.claims.evidence.verdict import Verdict
 from sweeper.results.collect import write_tables
 from sweeper.results.table.measures import Measure, measures
 from sweeper.results.table.table import Table, read_table
