@@ -13,6 +13,7 @@ from tasks.config.architecture import TransformerSection
 from tasks.config.sections import RunConfig
 from tasks.parse import parse
 from tasks.prepare import task_of
+from tasks.server import attention_contract
 
 
 def size(
@@ -33,6 +34,7 @@ def size(
         UserError: the config is wrong anywhere, one sentence.
     """
     run = parse(config)
+    attention_contract.check(run.model)
     found = dict((counted or counts)(run))
     flops, positions = found.pop("forward_flops"), found.pop("positions")
     return {
