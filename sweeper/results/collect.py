@@ -37,7 +37,7 @@ tell is empty there. Collecting reads only, and equal records give equal bytes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ from sweeper.results.paper_tables.export import write_printed
 from sweeper.results.table.table import Table, write_table
 from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.files import canonical
+from sweeper.store.identity import leaves
 from sweeper.store.plans import newest
 from sweeper.store.runs import Run, RunStore, State
 
@@ -115,7 +116,7 @@ def _cells(run: Run) -> dict[str, Any]:
         record, result = run.record(), run.result()
         if "task" in record["config"]:
             cells["task"] = record["config"]["task"]["name"]
-        cells |= {f"model.{key}": value for key, value in _leaves(record["config"]["model"])}
+        cells |= {f"model.{key}": _plain(value) for key, value in leaves(record["config"]["model"])}
         if result is not None:
             cells |= {field: result.get(field) for field in _RESULT}
             cells["code"] = _attempt(run, result["attempt"]).get("code")
@@ -203,14 +204,6 @@ def _in_words(values: Mapping[str, Any], keys: Collection[str]) -> str:
         name = end if ends.count(end) == 1 else key
         words.append(f"{name}={_word(value)}")
     return " ".join(words)
-
-
-def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in config.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", _plain(value)
 
 
 def _plain(value: Any) -> Any:

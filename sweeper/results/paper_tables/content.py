@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweeper.results.statistics.estimates import mean, sd
-from sweeper.results.table.columns import label, short
+from sweeper.results.table.columns import label
 from sweeper.results.table.measures import Measure, measures
 from sweeper.results.table.points import Point, unfinished, versions
 from sweeper.results.table.table import Table
+from sweeper.store.numbers import short
 
 ABSENT = "–"
 _MOST_COLUMNS = 5

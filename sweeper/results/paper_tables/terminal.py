@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from sweeper.results.paper_tables.content import is_printed, printed
 from sweeper.results.paper_tables.export import as_text
 from sweeper.results.statistics.estimates import mean, sd
-from sweeper.results.table.columns import label, number, short
+from sweeper.results.table.columns import label, number
 from sweeper.results.table.points import metric_of, points, unfinished, versions
 from sweeper.results.table.table import Table
 from sweeper.store.errors import shown
+from sweeper.store.numbers import short
 
 HEADER = ("arm", "point", "seeds", "mean", "sd", "parameters", "match error")
 _LEFT = 2  # columns of words, aligned left; the rest are numbers
