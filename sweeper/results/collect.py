@@ -42,8 +42,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sweeper.results.paper_tables.content import is_printed
-from sweeper.results.paper_tables.export import write_printed
+from sweeper.results.paper_tables.content import has_paper_table
+from sweeper.results.paper_tables.export import write_paper_table
 from sweeper.results.table.table import Table, write_table
 from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.files import canonical
@@ -76,8 +76,8 @@ def write_tables(outputs: Path, experiments: Sequence[str] | None = None) -> lis
     """
     tables = collect(outputs, experiments)
     for table in tables:
-        if is_printed(table):
-            write_printed(outputs, table)
+        if has_paper_table(table):
+            write_paper_table(outputs, table)
     return [write_table(outputs, table) for table in tables]
 
 

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from sweeper.results.claims.head_size_curve import HeadSizeCurve, head_size_curves
-from sweeper.results.figures.layout.frame import Entry, frame, notes_on
 from sweeper.results.figures.layout.labels import label_points
+from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
 from sweeper.results.figures.layout.panel import Look, prepare, scale
 from sweeper.results.figures.layout.series import Mark
 from sweeper.results.figures.layout.style import (
@@ -77,7 +77,7 @@ def draw(table: Table) -> Figure:
                 looks[one.length].draw(axes, marks[arm, one.length])
             _mark(axes, own, looks)
         spread = found[0].spread if found else None
-        frame(
+        lay_out(
             figure,
             _PANEL_PT,
             title=str(table.experiment.get("title") or table.name),

@@ -109,7 +109,7 @@ def test_the_columns_that_vary_are_shown_and_the_others_told_once(page: Path) ->
     assert all(len(row) == len(keys) for row in experiment["rows"])
 
 
-def test_a_fine_tuned_experiment_shows_each_measure_and_its_printed_table(tmp_path: Path) -> None:
+def test_a_fine_tuned_experiment_shows_each_measure_and_its_paper_table(tmp_path: Path) -> None:
     [experiment] = content_of(fine_tuned(tmp_path))["experiments"]
     words = [figure["words"] for figure in experiment["figures"]]
     assert words == ["SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"]
@@ -119,7 +119,7 @@ def test_a_fine_tuned_experiment_shows_each_measure_and_its_printed_table(tmp_pa
     column = [column["key"] for column in experiment["columns"]].index("test/accuracy")
     shown = [row[column] for row in experiment["rows"] if row[column] is not None]
     assert min(shown) > 1, "accuracies are in percent wherever they are called so"
-    assert experiment["printed"]["blocks"]
+    assert experiment["paper_table"]["blocks"]
 
 
 def test_policy_names_the_style_and_the_script_and_allows_nothing_else(page: Path) -> None:
