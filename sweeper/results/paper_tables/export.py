@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sweeper.results.paper_tables.content import Block, Line, PaperTable, paper_table
-from sweeper.results.table.table import Table, csv_line, stem
+from sweeper.results.table.table import Table, csv_line, exported, stem
 from sweeper.store.errors import shown
 from sweeper.store.files import make_directory, publish
 
@@ -27,20 +27,18 @@ _LATEX = {
 }
 
 
-def write_paper_table(outputs: Path, table: Table) -> list[Path]:
-    """Writes all three files of a table; returns their paths."""
-    folder = outputs / "tables"
-    make_directory(folder)
+def write_paper_table(outputs: Path, table: Table) -> None:
+    """Writes all three files of a table."""
     content = paper_table(table)
     files = {
         "txt": "".join(f"{line}\n" for line in as_text(content)),
         "csv": as_csv(content),
         "tex": as_latex(content, stem(table.name)),
     }
-    paths = {kind: folder / f"{stem(table.name)}.printed.{kind}" for kind in files}
     for kind, text in files.items():
-        publish(paths[kind], text)
-    return list(paths.values())
+        path = exported(outputs, table, f".printed.{kind}")
+        make_directory(path.parent)
+        publish(path, text)
 
 
 def as_text(content: PaperTable) -> list[str]:

@@ -10,10 +10,12 @@ import re
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sweeper.__main__ import main
+from sweeper.outcome import collect_and_judge
 from sweeper.results.report.page import SCRIPTS, as_html, content
 from sweeper.results.report.provenance import provenance
 from sweeper.results.report.runs import curves, shared_settings
@@ -44,6 +46,11 @@ class Outline(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements[(tag, *sorted(name for name, _ in attrs))] += 1
+
+
+def shown_of(outputs: Path, experiments: list[str] | None = None) -> dict[str, Any]:
+    """What a page shows of the experiments."""
+    return content(outputs, *collect_and_judge(outputs, experiments))
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +101,7 @@ def test_every_seed_of_a_finished_run_is_drawn(page: Path) -> None:
 @pytest.mark.parametrize(("seeds", "words"), [(1, "there is no interval"), (2, "95% intervals")])
 def test_a_figure_says_what_its_marks_are(tmp_path: Path, seeds: int, words: str) -> None:
     write_sweep(tmp_path, figure1(grid=FEW, seeds=seeds))
-    [figure] = content(tmp_path)["experiments"][0]["figures"]
+    [figure] = shown_of(tmp_path)["experiments"][0]["figures"]
     assert words in figure["marks"]
     assert {point["ends"] is None for point in figure["points"]} == {seeds == 1}
 
@@ -183,7 +190,7 @@ def test_a_damaged_record_is_told_and_costs_only_itself(tmp_path: Path) -> None:
     write_sweep(tmp_path, sweep)
     damaged, other, *_ = sweep.records
     (RunStore(tmp_path).run(damaged).path / "run.json").write_text("{")
-    runs = content(tmp_path)["runs"]
+    runs = shown_of(tmp_path)["runs"]
     assert "cannot be read" in runs[damaged]["problem"]
     assert runs[damaged]["state"] == "failed"
     assert "problem" not in runs[other]
@@ -232,7 +239,7 @@ def test_the_command_writes_the_page_and_says_where(
 def test_an_experiment_that_was_never_planned_is_a_sentence(tmp_path: Path) -> None:
     write_sweep(tmp_path, figure1(grid=FEW, seeds=1))
     with pytest.raises(UserError, match="fig9"):
-        content(tmp_path, ["fig9"])
+        shown_of(tmp_path, ["fig9"])
 
 
 def test_data_is_json_whatever_it_holds() -> None:
