@@ -8,7 +8,7 @@ import pytest
 
 from models.attention import variants
 from sweeper.named import names
-from sweeper.plan.compose import CONF, Composer
+from sweeper.plan.compose import CONF, composer
 from sweeper.results import claims, figures
 from tasks.config.architecture import Architecture
 from tasks.registry import names as registered
@@ -34,7 +34,7 @@ EXPERIMENTS = [
 
 @pytest.mark.parametrize(("group", "option"), [(g, o) for g in GROUPS for o in options(g)])
 def test_every_option_composes_and_sets_its_own_section(group, option):
-    config = Composer().base([f"{group}={option}"]).run({})
+    config = composer().base([f"{group}={option}"]).run({})
     section = group.split("/")[0]
     if section != "scale":
         assert config[section]
