@@ -19,7 +19,7 @@ SECRET = re.compile(r"(?i)(api_?key|secret|passw(or)?d|credential|authorization|
 AWAY = re.compile(r"[/\\$~]|\.\.")  # in a name: a path, or what may become one
 RESOLVER = re.compile(r"\$\{\s*[\w.]+\s*:")
 # Of Hydra's own section a command line may touch these alone.
-HYDRA = ("hydra.sweeper.", "hydra.launcher.", "hydra/launcher", "hydra.mode", "hydra.searchpath")
+HYDRA = ("hydra.sweeper.", "hydra.launcher.", "hydra/launcher", "hydra.mode")
 # Flags that belong to a sweep: whether it is one, and the owner's folders and primary config.
 FOLDERS = frozenset("-cd --config-dir -cp --config-path -cn --config-name".split())
 SWEEPS = FOLDERS | {"-m", "--multirun"}
