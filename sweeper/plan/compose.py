@@ -69,6 +69,7 @@ class Composer:
 
 def composer(conf: Path = CONF) -> Composer:
     """A composer of the configs in a folder, where no command line has made Hydra load one."""
+    close_hydra()
     with initialize_config_dir(str(conf), version_base="1.3"):
         return Composer(GlobalHydra.instance().config_loader())
 
@@ -117,10 +118,11 @@ def _plain(config: DictConfig, *, resolve: bool = False) -> dict[str, Any]:
     return {str(key): value for key, value in plain.items()}
 
 
-def _close_hydra() -> None:
+def close_hydra() -> None:
     """Make read-only what Hydra would call, or configure logging with: no yaml file changes it.
 
-    Hydra refuses what touches it while composing, before it has called anything.
+    To be called before Hydra composes: it then refuses what touches this while composing, before it
+    has called anything.
     """
     silent = {"version": 1, "root": None, "disable_existing_loggers": False}
     own = HydraConf(hydra_logging=silent, job_logging=dict(silent))
@@ -130,6 +132,3 @@ def _close_hydra() -> None:
     for name in closed:
         OmegaConf.set_readonly(section[name], True)
     ConfigStore.instance().store(group="hydra", name="config", node=section)
-
-
-_close_hydra()
