@@ -111,7 +111,7 @@ def read_table(path: Path) -> Table:
     data = read_bytes(path)
     if about is None or data is None:
         expected = "a table with its .csv and .json side by side"
-        raise wrong("table", path, expected, "run python -m sweeper collect")
+        raise wrong("table", path, expected, "collect the experiment again")
     lines = csv.reader(io.StringIO(data.decode(), newline=""))
     columns = [_undefused(column) for column in next(lines)]
     rows = [

@@ -70,7 +70,7 @@ def test_pandas_reads_it(tmp_path: Path) -> None:
 def test_half_a_table_is_an_error_with_a_remedy(tmp_path: Path) -> None:
     path = write_table(tmp_path, table([CELLS]))
     path.with_suffix(".json").unlink()
-    with pytest.raises(UserError, match="python -m sweeper collect"):
+    with pytest.raises(UserError, match="collect the experiment again"):
         read_table(path)
 
 
