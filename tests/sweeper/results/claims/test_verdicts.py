@@ -42,7 +42,7 @@ def test_unknown_names_are_answered_with_the_known(
     sweep.claims, sweep.metric = claims, metric
     sweep.write(tmp_path)
     with pytest.raises(UserError) as caught:
-        judge(tmp_path)
+        judge(tmp_path, write_tables(tmp_path))
     assert told in str(caught.value)
 
 
