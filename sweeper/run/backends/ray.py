@@ -157,7 +157,7 @@ def connected(address: str | None) -> ModuleType:
         ray = import_module("ray")
         ray.init(**arguments, logging_level=logging.ERROR, log_to_driver=False)
     except ImportError:
-        remedy = "pip install 'headroom[ray]'"
+        remedy = "pip install 'headroom-attention[ray]'"
         raise wrong("hydra/launcher", "ray", "ray to be installed", remedy) from None
     except Exception as error:  # Ray raises what it likes; whatever it is, there is no cluster
         what = f"hydra.launcher.address={shown(address)}: no Ray cluster"

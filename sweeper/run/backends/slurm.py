@@ -50,7 +50,7 @@ def backend(site: Site) -> SlurmBackend:
     try:
         import submitit  # noqa: F401
     except ImportError:
-        remedy = "pip install 'headroom[slurm]'"
+        remedy = "pip install 'headroom-attention[slurm]'"
         raise wrong("hydra/launcher", "slurm", "submitit to be installed", remedy) from None
     if not shutil.which("sbatch"):
         expected = "a machine from which Slurm jobs can be submitted, but there is no sbatch"
