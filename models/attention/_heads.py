@@ -18,23 +18,22 @@ _MULTIPLES = {"cuda": 8}  # by type of device; of numbers in bfloat16, single pr
 
 def to_heads(projection: nn.Linear, x_BTD: Tensor, *shape: int) -> Tensor:
     """Return the projection of x_BTD as x_BT..P, `shape` being its axes .. and head_size."""
+    weight_WD, bias_W = projection.weight, projection.bias
     zeros = -shape[-1] % _MULTIPLES.get(x_BTD.device.type, 1)
-    if not zeros:
-        return projection(x_BTD).unflatten(-1, shape)
-    weight_WD = F.pad(projection.weight.unflatten(0, shape), (0, 0, 0, zeros)).flatten(0, -2)
-    bias_W = projection.bias
-    if bias_W is not None:
-        bias_W = F.pad(bias_W.unflatten(0, shape), (0, zeros)).flatten()
-    return F.linear(x_BTD, weight_WD, bias_W).unflatten(-1, (*shape[:-1], shape[-1] + zeros))
+    if zeros:
+        weight_WD = F.pad(weight_WD.view(*shape, -1), (0, 0, 0, zeros)).flatten(0, -2)
+        bias_W = bias_W if bias_W is None else F.pad(bias_W.view(shape), (0, zeros)).flatten()
+    x_BTW = F.linear(x_BTD, weight_WD, bias_W)
+    return x_BTW.view(*x_BTW.shape[:-1], *shape[:-1], shape[-1] + zeros)
 
 
 def from_heads(projection: nn.Linear, context_BHTP: Tensor) -> Tensor:
     """Return x_BTD, the projection of all heads side by side."""
     context_BTW = context_BHTP.transpose(1, 2).flatten(2)
-    weight_DW = projection.weight
+    weight_DW, heads = projection.weight, context_BHTP.shape[1]
     if context_BTW.shape[-1] != projection.in_features:
-        heads, padded = context_BHTP.shape[1::2]
-        weight_DW = widened(weight_DW.unflatten(1, (heads, -1)), padded).flatten(1)
+        weight_DHP = weight_DW.view(len(weight_DW), heads, -1)
+        weight_DW = widened(weight_DHP, context_BHTP.shape[-1]).flatten(1)
     return F.linear(context_BTW, weight_DW, projection.bias)
 
 
