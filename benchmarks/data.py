@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader
 
 from benchmarks.runs import frozen, opened
 from benchmarks.shapes import SHAPES, SMOKE, Batch, alone, headroom, step
-from tasks.lm1b import LanguageModel
+from tasks.lm1b.task import LanguageModel
 
 
 def main() -> None:

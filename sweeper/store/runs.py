@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store.attempts import Attempt, Cause, claim_attempt, find_attempts
+from sweeper.store.check_writable import FULL, probe
 from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.files import (
     FORMAT,
@@ -24,7 +25,6 @@ from sweeper.store.files import (
 from sweeper.store.history import merged_rows
 from sweeper.store.identity import named_by
 from sweeper.store.liveness import Watcher
-from sweeper.store.probe import FULL, probe
 from sweeper.store.states import State, Status, ended, running
 
 __all__ = ["Attempt", "Cause", "Run", "RunStore", "State", "Status"]
