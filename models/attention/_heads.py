@@ -18,7 +18,8 @@ _MULTIPLES = {"cuda": 8}  # by type of device; of numbers in bfloat16, single pr
 
 def to_heads(projection: nn.Linear, x_BTD: Tensor, *shape: int) -> Tensor:
     """Return the projection of x_BTD as x_BT..P, `shape` being its axes .. and head_size."""
-    weight_WD, bias_W = projection.weight, projection.bias
+    weight_WD: Tensor = projection.weight
+    bias_W: Tensor | None = projection.bias
     zeros = -shape[-1] % _MULTIPLES.get(x_BTD.device.type, 1)
     if zeros:
         weight_WD = F.pad(weight_WD.view(*shape, -1), (0, 0, 0, zeros)).flatten(0, -2)
@@ -30,7 +31,8 @@ def to_heads(projection: nn.Linear, x_BTD: Tensor, *shape: int) -> Tensor:
 def from_heads(projection: nn.Linear, context_BHTP: Tensor) -> Tensor:
     """Return x_BTD, the projection of all heads side by side."""
     context_BTW = context_BHTP.transpose(1, 2).flatten(2)
-    weight_DW, heads = projection.weight, context_BHTP.shape[1]
+    weight_DW: Tensor = projection.weight
+    heads = context_BHTP.shape[1]
     if context_BTW.shape[-1] != projection.in_features:
         weight_DHP = weight_DW.view(len(weight_DW), heads, -1)
         weight_DW = widened(weight_DHP, context_BHTP.shape[-1]).flatten(1)
