@@ -90,9 +90,9 @@ class Job:
         """Train, publish and say how it ended."""
         terminal = _redirected(self._attempt)
         faulthandler.register(signal.SIGUSR1)  # the stack of each thread, for a watchdog that asks
-        self._interruption.install()
         threading.Thread(target=self._beat, name="beat", daemon=True).start()
-        try:
+        try:  # a signal that comes at any moment from here on is recorded
+            self._interruption.install()
             self._begin()
             result = self._fitting.result()
             if result is None:

@@ -17,15 +17,15 @@ from tasks.evaluation import Evaluator
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
 from tasks.server.sizes import size
-from tasks.squad import task
 from tasks.squad.__main__ import score_files
+from tasks.squad.task import QuestionAnswering
 from tests.tasks.fine_tuning_configs import SQUAD, fine_tuning
 from tests.tasks.jobs import at_call, run_job, science, terminate_self
 from tests.tasks.squad import official_evaluator
 
 CPU = Evaluator(torch.device("cpu"), "32-true")
 
-Loaded = tuple[task.QuestionAnswering, dict[str, Any]]
+Loaded = tuple[QuestionAnswering, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +38,14 @@ def outputs(_ready_to_fork: None, tmp_path_factory: pytest.TempPathFactory) -> P
 
 def _load(outputs: Path, **changes: Any) -> Loaded:
     task = task_of(parse(fine_tuning(SQUAD, **changes)))
-    assert isinstance(task, task.QuestionAnswering)
+    assert isinstance(task, QuestionAnswering)
     return task, task.open(prepare(task, outputs))
 
 
 class Oracle(nn.Module):
     """Knows the targets of the rows of a split, or of the first of each batch only."""
 
-    def __init__(self, task: task.QuestionAnswering, split: str, *, rows: int = 10**6) -> None:
+    def __init__(self, task: QuestionAnswering, split: str, *, rows: int = 10**6) -> None:
         super().__init__()
         self._batches = task.batches(split)
         self._rows = rows
@@ -180,7 +180,7 @@ def test_a_window_without_the_answer_points_at_its_first_position(outputs: Path)
         assert (batch["end"] >= batch["start"]).all()
 
 
-def _all_rows(task: task.QuestionAnswering) -> Iterator[dict[str, Tensor]]:
+def _all_rows(task: QuestionAnswering) -> Iterator[dict[str, Tensor]]:
     for split in ("validation", "test"):
         yield from task.batches(split)
 
@@ -217,7 +217,7 @@ def test_a_job_that_is_stopped_leaves_the_same_result_and_predictions(outputs: P
     assert run_job(whole) == 0
 
     def sabotage() -> None:
-        at_call(task.QuestionAnswering, "loss", 5, terminate_self)
+        at_call(QuestionAnswering, "loss", 5, terminate_self)
 
     assert run_job(stopped, sabotage) == 75
     assert run_job(stopped) == 0
