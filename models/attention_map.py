@@ -16,6 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+# The arguments of scaled_dot_product_attention that may be given without their names.
+_TAKEN = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 TOLERANCE = 0.01  # a singular value below this share of the largest adds nothing to the rank
 
 
@@ -36,7 +38,8 @@ class HeadMeasures:
 def head_measures(call: Callable[[], object]) -> list[HeadMeasures]:
     """Return the measures of every attention that `call()` computes, in order.
 
-    It sees whatever goes through scaled_dot_product_attention, so every attention variant.
+    It sees whatever goes through scaled_dot_product_attention: nothing of a variant that weighs
+    positions in another way.
     """
     seen = _Watch()
     with ExitStack() as stack:
@@ -63,11 +66,11 @@ class _Watch(TorchFunctionMode):
     ) -> Any:
         options = dict(kwargs or {})
         if function is F.scaled_dot_product_attention:
-            query, key, *_ = args
-            self.measured.append(_measures(query, key, options["attn_mask"], options["scale"]))
+            self.measured.append(_measures({**dict(zip(_TAKEN, args, strict=False)), **options}))
         return function(*args, **options)
 
 
+<<<<<<< HEAD
 def _measures(q_BHTP: Tensor, k_BHTP: Tensor, mask: Tensor | None, scale: float) -> HeadMeasures:
     # In single precision whatever the model computes in: what is small here decides, and a GPU has
     # no singular values in less.
@@ -84,6 +87,31 @@ def _measures(q_BHTP: Tensor, k_BHTP: Tensor, mask: Tensor | None, scale: float)
         seen_BHTT = mask.expand_as(logits_BHTT)
         rank_BH = numerical_rank(left_BHTP, right_BHTP)
         return HeadMeasures(rank_BH.mean(0), _entropy(logits_BHTT, seen_BHTT))
+=======
+def _measures(given: Mapping[str, Any]) -> HeadMeasures:
+    """Return the measures of a call of scaled_dot_product_attention, by the names of its arguments.
+
+    Raises:
+        ValueError: queries and keys are not of the shape (B, H, T, P).
+    """
+    q_BHTP, k_BHTP, mask = given["query"].float(), given["key"].float(), given.get("attn_mask")
+    if given.get("enable_gqa"):  # several heads of queries share one of keys
+        k_BHTP = k_BHTP.repeat_interleave(q_BHTP.shape[-3] // k_BHTP.shape[-3], dim=-3)
+    if q_BHTP.dim() != 4 or q_BHTP.shape != k_BHTP.shape:
+        found = f"{tuple(q_BHTP.shape)} and {tuple(k_BHTP.shape)}"
+        raise ValueError(f"queries and keys are to be (B, H, T, P) for each head, not {found}")
+    scale = given.get("scale")
+    scale = 1 / math.sqrt(q_BHTP.shape[-1]) if scale is None else scale
+    logits_BHTT = scale * q_BHTP @ k_BHTP.mT
+    if mask is None:
+        mask = torch.ones(logits_BHTT.shape[-2:], dtype=torch.bool, device=logits_BHTT.device)
+        mask = mask.tril() if given.get("is_causal") else mask
+    if mask.dtype != torch.bool:  # a bias of the logits, -inf where nothing is seen
+        logits_BHTT = logits_BHTT + mask.float().nan_to_num(neginf=0.0)
+        mask = mask > -math.inf
+    seen_BHTT = mask.expand_as(logits_BHTT)
+    return HeadMeasures(numerical_rank(logits_BHTT).mean(0), _entropy(logits_BHTT, seen_BHTT))
+>>>>>>> main
 
 
 def numerical_rank(left_BHTP: Tensor, right_BHTP: Tensor) -> Tensor:

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sweeper.run.live import clock
 from sweeper.store.errors import UserError, shown, wrong
+from sweeper.store.numbers import clock
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore, State, Status
 

@@ -11,14 +11,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.attention import variant, variants
 from models.attention.multi_head import MultiHeadAttention
 from models.attention_map import TOLERANCE, head_measures, numerical_rank
+from sweeper.store.registry import ATTENTION, names
+from tasks.config.attention import variant
 
 B, T, D, H = 2, 11, 23, 3
 
 
-@pytest.mark.parametrize("name", variants())
+@pytest.mark.parametrize("name", names(ATTENTION))
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
 def test_every_variant_is_seen_and_none_is_changed(name: str, bias: bool) -> None:
     attention = variant(name)(D, H, 2, bias=bias)
@@ -51,7 +52,7 @@ def test_the_rank_is_that_of_the_logits_themselves(head_size: int) -> None:
     assert torch.equal(numerical_rank(left, right).long(), expected)
 
 
-@pytest.mark.parametrize("name", variants())
+@pytest.mark.parametrize("name", names(ATTENTION))
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
 def test_autocast_does_not_reach_the_measures(
     name: str, bias: bool, monkeypatch: pytest.MonkeyPatch
