@@ -40,7 +40,7 @@ def told(value: Value) -> Value:
     return box[0]
 
 
-def part(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+def shard(batch: dict[str, Tensor]) -> dict[str, Tensor]:
     """The rows of a batch that are this rank's.
 
     Raises:
@@ -98,10 +98,9 @@ def one_of_parts(counts: Sequence[Tensor | int]) -> Iterator[None]:
         _counts = None
 
 
-def with_value_of_all(loss: Tensor) -> Tensor:
-    """The loss with its own gradient, and as its value the mean over the ranks."""
-    if world() == 1:
-        return loss
-    mean = loss.detach().clone()
-    dist.all_reduce(mean)
-    return loss + (mean / world() - loss.detach())
+def mean(value: Tensor) -> Tensor:
+    """The mean of what all ranks have."""
+    if world() > 1:
+        dist.all_reduce(value)
+        value /= world()
+    return value
