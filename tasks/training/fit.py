@@ -151,7 +151,7 @@ def _micro_batches(stage: Stage) -> int:
     if asked == 1:
         return 1
     batch = stage.task.batch(1)
-    rows = len(next(iter(batch.values()))) if stage.task.counts(batch) else 1
+    rows = len(next(iter(batch.values()))) if stage.task.separable else 1
     if asked >= 2 * (most := max(rows // ranks.world(), 1)):
         expected = f"a batch that can be split further, but {most} parts took too much memory"
         remedy = "make the model smaller or take a GPU with more memory"

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
@@ -9,7 +14,7 @@ from torch import Tensor, nn
 from tasks import ranks
 from tasks.batch import Batch
 from tasks.seeds import derive
-from tasks.task import Task
+from tasks.task import Mean, Task
 from tasks.training.optimizer import adamw
 
 
@@ -31,32 +36,78 @@ class TrainingModule(pl.LightningModule):
         # Each rank draws its own dropout; the first draws that of a run on one device.
         rank = [ranks.rank()] if ranks.rank() else []
         _seed(derive(self.task.config.seed, "step", step, *rank))
-        if self._parts == 1:
-            return self.task.loss(self.model, batch)
-        return self._loss_in_parts(batch)
+        *early, last = ranks.split(batch, self._parts)
+        if not early:
+            return summed(self.task.loss(self.model, last))
+        return self._loss_in_parts(early, last)
 
-    def _loss_in_parts(self, batch: Batch) -> Tensor:
+    def _loss_in_parts(self, early: list[Batch], last: Batch) -> Tensor:
         """Return the loss of the batch; all of its gradient but the last part's is there already.
 
         Taken by `autograd.grad`, which no hook of DDP sees: the ranks meet once, in the last part.
         """
         parameters = [one for one in self.model.parameters() if one.requires_grad]
-        gradients: list[Tensor | None] = [None] * len(parameters)
-        *early, last = ranks.split(batch, self._parts)
-        counts, earlier = self.task.counts(batch), torch.zeros((), device=self.device)
-        for part in early:
-            with ranks.one_of_parts(counts):
-                loss = self.task.loss(self.model, part)
-            new = torch.autograd.grad(loss, parameters, allow_unused=True)
-            gradients = [_sum(*pair) for pair in zip(gradients, new, strict=True)]
-            earlier += loss.detach()
-        for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = gradient
-        with ranks.one_of_parts(counts):
-            return self.task.loss(self.model, last) + earlier
+        taken = (_taken(self.task.loss(self.model, part), parameters) for part in early)
+        sums = functools.reduce(_joined, taken)
+        means = self.task.loss(self.model, last)
+        pairs = zip(means, sums, strict=True)
+        whole = [Mean(own.total + before.total, own.count + before.count) for own, before in pairs]
+        divisors = [_divisor(mean) for mean in whole]
+        for place, parameter in enumerate(parameters):
+            parameter.grad = None
+            for gradients, divisor in zip((s.gradients for s in sums), divisors, strict=True):
+                if (gradient := gradients[place]) is not None:
+                    parameter.grad = _sum(parameter.grad, gradient / divisor)
+        return summed(whole, divisors)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return adamw(self.model, self.task.config.optimizer)
+
+
+def summed(means: Sequence[Mean], divisors: Sequence[Tensor] | None = None) -> Tensor:
+    """Return the sum of the means, each over the things of all ranks."""
+    divisors = divisors or [_divisor(mean) for mean in means]
+    return functools.reduce(
+        operator.add, (mean.total / by for mean, by in zip(means, divisors, strict=True))
+    )
+
+
+def _divisor(mean: Mean) -> Tensor:
+    """Return by what the totals of each rank are divided to have, on average, the mean of all."""
+    total, count = mean
+    if not isinstance(count, Tensor):  # made on the device, which is not waited for then
+        count = torch.full((), count, dtype=total.dtype, device=total.device)
+    return ranks.mean(count.to(total.dtype)).clamp(min=1 / ranks.world())
+
+
+class _Sum(NamedTuple):
+    """A `Mean` of some rows, and the gradients of its total."""
+
+    total: Tensor
+    count: Tensor | int
+    gradients: list[Tensor | None]
+
+
+def _taken(means: Sequence[Mean], parameters: list[nn.Parameter]) -> list[_Sum]:
+    found = []
+    for place, (total, count) in enumerate(means, start=1):
+        more = place < len(means)
+        grads = torch.autograd.grad(total, parameters, retain_graph=more, allow_unused=True)
+        found.append(_Sum(total.detach(), count, list(grads)))
+    return found
+
+
+def _joined(some: list[_Sum], more: list[_Sum]) -> list[_Sum]:
+    return [
+        _Sum(a.total + b.total, a.count + b.count, list(map(_sum, a.gradients, b.gradients)))
+        for a, b in zip(some, more, strict=True)
+    ]
+
+
+def _sum(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one.add_(other)
 
 
 def _seed(seed: int) -> None:
@@ -68,9 +119,3 @@ def _seed(seed: int) -> None:
     torch.default_generator.manual_seed(seed)
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(seed)
-
-
-def _sum(one: Tensor | None, other: Tensor | None) -> Tensor | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one.add_(other)

@@ -21,7 +21,7 @@ from tasks.batch import Batch
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
 from tasks.registry import names
-from tasks.task import Task
+from tasks.task import Mean, Task
 from tasks.training import fit, loop
 from tasks.training.loop import clip
 from tasks.training.module import TrainingModule
@@ -113,7 +113,7 @@ def test_what_would_wait_is_told(name: str, outputs: Path, monkeypatch: pytest.M
     task = prepared("nearest_neighbour", outputs)
     loss = task.loss
 
-    def waiting(model: Any, batch: Batch) -> Tensor:
+    def waiting(model: Any, batch: Batch) -> tuple[Mean, ...]:
         WAITS[name](batch["points"])
         return loss(model, batch)
 
