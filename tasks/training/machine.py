@@ -10,15 +10,18 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from sweeper.store import registry
 from sweeper.store.errors import wrong
+from sweeper.store.registry import ROOT
 from tasks.config.sections import TrainerSection
 
-ROOT = Path(__file__).resolve().parents[2]
+DISTRIBUTION = "headroom-attention"
 LIBRARIES = ("torch", "pytorch-lightning", "numpy", "tokenizers")
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
 
@@ -73,6 +76,17 @@ def facts() -> dict[str, Any]:
     }
 
 
+def packages(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a run's config names from outside this program; nothing if it is all our own."""
+    named = (
+        (registry.TASKS, config["task"]["name"]),
+        (registry.ARCHITECTURES, config["model"]["name"]),
+        (registry.ATTENTION, config["model"]["attention"]["name"]),
+    )
+    found = [made for kind, name in named if (made := registry.made_of(kind, name))]
+    return {"packages": found} if found else {}
+
+
 @functools.cache
 def cpu_name() -> str:
     """Return the processor's model name where Linux tells it."""
@@ -104,7 +118,11 @@ def versions() -> dict[str, str]:
 
 @functools.cache
 def code() -> str:
-    """Return the commit of this code, "-dirty" where it was changed; "unknown" without git."""
+    """Return the commit of this code, "-dirty" where it was changed; its version if installed."""
+    if not (ROOT / ".git").exists():  # around an installed program a repository is another's
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return f"{DISTRIBUTION} {importlib.metadata.version(DISTRIBUTION)}"
+        return "unknown"
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
         done = subprocess.run(

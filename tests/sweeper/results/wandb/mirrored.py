@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import wandb
+
 from sweeper.__main__ import main
 from sweeper.store.mirrored import KEY, PLAN, carried
 from sweeper.store.plans import newest
