@@ -66,28 +66,14 @@ class _Watch(TorchFunctionMode):
     ) -> Any:
         options = dict(kwargs or {})
         if function is F.scaled_dot_product_attention:
-            self.measured.append(_measures({**dict(zip(_TAKEN, args, strict=False)), **options}))
+            given = {**dict(zip(_TAKEN, args, strict=False)), **options}
+            # In single precision whatever the model computes in: what is small here decides, and a
+            # GPU has no singular values in less.
+            with torch.autocast(given["query"].device.type, enabled=False):
+                self.measured.append(_measures(given))
         return function(*args, **options)
 
 
-<<<<<<< HEAD
-def _measures(q_BHTP: Tensor, k_BHTP: Tensor, mask: Tensor | None, scale: float) -> HeadMeasures:
-    # In single precision whatever the model computes in: what is small here decides, and a GPU has
-    # no singular values in less.
-    with torch.autocast(q_BHTP.device.type, enabled=False):
-        left_BHTP, right_BHTP = scale * q_BHTP.float(), k_BHTP.float()
-        logits_BHTT = left_BHTP @ right_BHTP.mT
-        if mask is None:
-            mask = torch.ones((), dtype=torch.bool, device=logits_BHTT.device)
-        if mask.dtype != torch.bool:  # a bias of the logits, -inf where nothing is seen
-            logits_BHTT = logits_BHTT + mask.float().nan_to_num(neginf=0.0)
-            left_BHTP = logits_BHTT
-            right_BHTP = torch.eye(logits_BHTT.shape[-1], device=mask.device).expand_as(logits_BHTT)
-            mask = mask > -math.inf
-        seen_BHTT = mask.expand_as(logits_BHTT)
-        rank_BH = numerical_rank(left_BHTP, right_BHTP)
-        return HeadMeasures(rank_BH.mean(0), _entropy(logits_BHTT, seen_BHTT))
-=======
 def _measures(given: Mapping[str, Any]) -> HeadMeasures:
     """Return the measures of a call of scaled_dot_product_attention, by the names of its arguments.
 
@@ -102,16 +88,18 @@ def _measures(given: Mapping[str, Any]) -> HeadMeasures:
         raise ValueError(f"queries and keys are to be (B, H, T, P) for each head, not {found}")
     scale = given.get("scale")
     scale = 1 / math.sqrt(q_BHTP.shape[-1]) if scale is None else scale
-    logits_BHTT = scale * q_BHTP @ k_BHTP.mT
+    left_BHTP, right_BHTP = scale * q_BHTP, k_BHTP
+    logits_BHTT = left_BHTP @ right_BHTP.mT
     if mask is None:
         mask = torch.ones(logits_BHTT.shape[-2:], dtype=torch.bool, device=logits_BHTT.device)
         mask = mask.tril() if given.get("is_causal") else mask
     if mask.dtype != torch.bool:  # a bias of the logits, -inf where nothing is seen
         logits_BHTT = logits_BHTT + mask.float().nan_to_num(neginf=0.0)
+        left_BHTP, right_BHTP = logits_BHTT, torch.eye(logits_BHTT.shape[-1], device=mask.device)
         mask = mask > -math.inf
     seen_BHTT = mask.expand_as(logits_BHTT)
-    return HeadMeasures(numerical_rank(logits_BHTT).mean(0), _entropy(logits_BHTT, seen_BHTT))
->>>>>>> main
+    rank_BH = numerical_rank(left_BHTP, right_BHTP)
+    return HeadMeasures(rank_BH.mean(0), _entropy(logits_BHTT, seen_BHTT))
 
 
 def numerical_rank(left_BHTP: Tensor, right_BHTP: Tensor) -> Tensor:

@@ -84,7 +84,9 @@ def on_card(
     if not report.exists():
         return {"code": code}
     word = last_word(run)
-    return {"code": code, "cause": word["cause"], "message": word["message"]} | json.loads(report.read_text())
+    return {"code": code, "cause": word["cause"], "message": word["message"]} | json.loads(
+        report.read_text()
+    )
 
 
 def _work(run: Run, before: Callable[[], None], card: Card, report: Path) -> int:

@@ -35,7 +35,9 @@ def install() -> None:
         "is_bf16_supported": True,
         "is_initialized": True,
         **dict.fromkeys(("_lazy_init", "empty_cache", "init", "ipc_collect"), None),
-        **dict.fromkeys(("manual_seed", "manual_seed_all", "set_device", "set_rng_state_all"), None),
+        **dict.fromkeys(
+            ("manual_seed", "manual_seed_all", "set_device", "set_rng_state_all"), None
+        ),
     }
     for name, answer in answers.items():
         setattr(torch.cuda, name, _constant(answer))
@@ -43,7 +45,9 @@ def install() -> None:
     torch.amp.autocast_mode.torch.cuda.amp.common.amp_definitely_not_available = _constant(False)  # type: ignore[attr-defined]
     Tensor.pin_memory = pinned  # type: ignore[method-assign]
     FakeTensor.tolist = lambda tensor: tensor.cpu().tolist()  # type: ignore[method-assign]
-    FakeTensor.__reduce_ex__ = lambda tensor, protocol: tensor.detach().cpu().__reduce_ex__(protocol)  # type: ignore[method-assign,assignment]
+    FakeTensor.__reduce_ex__ = lambda tensor, protocol: (
+        tensor.detach().cpu().__reduce_ex__(protocol)
+    )  # type: ignore[method-assign,assignment]
     _foreach_utils._foreach_supported_types.append(FakeTensor)
     nn.Module._apply = _apply  # type: ignore[method-assign]
 
