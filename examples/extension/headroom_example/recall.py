@@ -12,13 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tasks import ranks
 from tasks.architectures.layer import LayerSection
 from tasks.batch import Batch
 from tasks.config.schema import whole
 from tasks.config.sections import RunConfig, TaskSection
 from tasks.seeds import derive
-from tasks.task import Task
+from tasks.task import Mean, Task
 
 TEST_BATCHES, TEST_ROWS = 8, 256
 
@@ -67,9 +66,9 @@ class Recall(Task):
         for number in range(TEST_BATCHES):
             yield self._drawn(TEST_ROWS, split, number)
 
-    def loss(self, model: Reader, batch: Batch) -> Tensor:
+    def loss(self, model: Reader, batch: Batch) -> tuple[Mean, ...]:
         answers, values = self._answers(model, batch)
-        return ranks.weighted(F.mse_loss(answers, values), len(values))
+        return (Mean(F.mse_loss(answers, values, reduction="sum"), values.numel()),)
 
     def tokens_seen(self, steps: int) -> int:
         return steps * self._section.batch_rows * 2 * self._section.pairs
