@@ -8,7 +8,7 @@ Two points with the same config are one run, whichever arm or experiment asked f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,9 @@ from sweeper.plan import grid
 from sweeper.plan.compose import Composer, RunTemplate
 from sweeper.plan.drafts import Drafts, Texts
 from sweeper.plan.experiment import Experiment, grid_by_hand, read_experiment, with_typed
-from sweeper.plan.plan import Draft, Plan, Point, Run
-from sweeper.plan.sizes import Size, Sizes
+from sweeper.plan.plan import Draft, Plan
+from sweeper.plan.seeds import seeded
+from sweeper.plan.sizes import Sizes
 from sweeper.plan.typed import Typed, read
 from sweeper.store.errors import wrong
 from sweeper.store.identity import run_id
@@ -49,17 +50,10 @@ class Planner:
         experiments = self._experiments(typed, template, scale)
         sizes = Sizes(self._process, outputs / "cache" / "sizes.json")
         drafts = Drafts(self._composer, typed, self._texts, sizes)
-        points: list[Point] = []
-        texts: dict[str, str] = {}
-        runs: dict[str, Run] = {}
-        for experiment in experiments.values():
-            for draft in drafts.of(experiment):
-                texts.setdefault(experiment.name, self._texts.of(draft.config)["describe"])
-                for point, run in self._runs(experiment, draft, drafts):
-                    points.append(point)
-                    runs.setdefault(run.id, run)
+        found = {name: [*self._drafts(one, drafts)] for name, one in experiments.items()}
+        texts = {name: self._texts.of(of[0].config)["describe"] for name, of in found.items()}
         sizes.save()
-        return Plan(scale, outputs, experiments, texts, points, runs)
+        return seeded(Plan(scale, outputs, experiments, texts, found), {})
 
     def _experiments(
         self, typed: Typed, template: RunTemplate, scale: str
@@ -89,29 +83,14 @@ class Planner:
         grid.check_size(points, self._max_runs, "the sweep")
         return found
 
-    def _runs(
-        self, experiment: Experiment, draft: Draft, drafts: Drafts
-    ) -> Iterator[tuple[Point, Run]]:
-        """The points of a draft with their runs, a parent before its children."""
-        if not experiment.finetune:
-            for seed in experiment.seeds:
-                yield _point(experiment, draft, _seeded(draft, seed), draft.size)
-            return
-        pretraining = _point(experiment, draft, draft.config, draft.size)
-        yield pretraining
-        for task in experiment.finetune:
-            child = self._child(experiment, draft, task, pretraining[1], drafts)
-            for seed in experiment.seeds:
-                yield _point(experiment, child, {**child.config, "seed": seed}, child.size)
-
-    def _child(
-        self, experiment: Experiment, draft: Draft, task: str, parent: Run, drafts: Drafts
-    ) -> Draft:
-        """A draft's pre-training fine-tuned on `task`: its model, its tokenizer, its weights."""
-        config = drafts.heir(experiment, {"task": task}, parent.config)
-        config["parent"] = parent.id
-        [child] = drafts.sized([replace(draft, config=config)])
-        return child
+    def _drafts(self, experiment: Experiment, drafts: Drafts) -> Iterator[Draft]:
+        """Every draft of an experiment, before those that are fine-tuned from it."""
+        for draft in drafts.of(experiment):
+            yield replace(draft, once=bool(experiment.finetune))
+            for task in experiment.finetune:
+                config = drafts.heir(experiment, {"task": task}, draft.config)
+                config["parent"] = run_id(draft.config)
+                yield from drafts.sized([replace(draft, config=config)])
 
 
 def _seeds(given: Iterable[Any]) -> tuple[int, ...]:
@@ -119,21 +98,3 @@ def _seeds(given: Iterable[Any]) -> tuple[int, ...]:
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise wrong("seed", seed, "whole numbers of at least 0", "for example seed=0,1,2")
     return tuple(dict.fromkeys(given))
-
-
-def _seeded(draft: Draft, seed: int) -> dict[str, Any]:
-    """The config of one run of a draft, which starts from its parent's run of the same seed."""
-    config = {**draft.config, "seed": seed}
-    return config | ({"parent": run_id(_seeded(draft.parent, seed))} if draft.parent else {})
-
-
-def _point(
-    experiment: Experiment, draft: Draft, config: Mapping[str, Any], size: Size
-) -> tuple[Point, Run]:
-    seed, task, arm = config["seed"], config["task"]["name"], draft.arm.name
-    setting = grid.shown(draft.values)
-    label = f"{task} {setting}" if experiment.finetune else setting
-    label = f"{label} seed={seed}".strip()
-    names = {"experiment": experiment.name, "arm": arm, "label": label}
-    run = Run(run_id(config), config, size, names)
-    return Point(experiment.name, arm, task, seed, draft.values, run.id, draft.matched), run
