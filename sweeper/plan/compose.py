@@ -129,10 +129,11 @@ class Composer:
         """
         fixed = [o for o in self._parsed(arguments) if not o.is_sweep_override()]
         lines = [str(override.input_line) for override in fixed]
-        refuse_hydra(self._hydra(lines), self._hydra(()))
+        refuse_hydra(self.hydra(lines), self.hydra(()))
         self.base(lines)
 
-    def _hydra(self, overrides: Iterable[str]) -> dict[str, Any]:
+    def hydra(self, overrides: Iterable[str]) -> dict[str, Any]:
+        """The section `hydra` of the config: what the sweep itself is told."""
         section = self.compose(overrides)._get_node("hydra")
         plain = OmegaConf.to_container(section, resolve=False)
         assert isinstance(plain, dict)

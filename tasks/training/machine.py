@@ -89,13 +89,22 @@ def _cpu_lines() -> list[str]:
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """Return the versions of the libraries that compute."""
-    return {name: importlib.metadata.version(name) for name in LIBRARIES}
+    """Return the versions of the libraries that compute; a job may do without one of them."""
+    found = {}
+    for name in LIBRARIES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 @functools.cache
 def code() -> str:
-    """Return the commit of this code, "-dirty" where it was changed; "unknown" without git."""
+    """Return the commit of this code, "-dirty" where it was changed; "unknown" without git.
+
+    Where the code was carried to without its history, a file says which it is.
+    """
+    with contextlib.suppress(OSError):
+        return (ROOT / "REVISION").read_text("utf-8").strip()
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
         done = subprocess.run(
