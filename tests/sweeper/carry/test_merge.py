@@ -17,10 +17,13 @@ from sweeper.store.errors import UserError
 from sweeper.store.identity import run_id
 from sweeper.store.runs import Cause, RunStore, State
 
+NAMES = {"experiment": "fig2", "arm": "standard", "label": "heads=3"}
+
 
 def freeze(outputs: Path, seed: int):
-    config = {"seed": seed, "task": {"name": "lm1b"}, "model": {"embedding_size": 17, "heads": 3}}
-    return RunStore(outputs).freeze({"id": run_id(config), "config": config, "names": {}})
+    model = {"embedding_size": 17, "heads": 3}
+    config = {"seed": seed, "task": {"name": "lm1b"}, "data": {}, "model": model}
+    return RunStore(outputs).freeze({"id": run_id(config), "config": config, "names": NAMES})
 
 
 def finish(run, loss=2.5):
