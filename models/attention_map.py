@@ -16,6 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+# The arguments of scaled_dot_product_attention that may be given without their names.
+_TAKEN = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 TOLERANCE = 0.01  # a singular value below this share of the largest adds nothing to the rank
 
 
@@ -36,7 +38,8 @@ class HeadMeasures:
 def head_measures(call: Callable[[], object]) -> list[HeadMeasures]:
     """Return the measures of every attention that `call()` computes, in order.
 
-    It sees whatever goes through scaled_dot_product_attention, so every attention variant.
+    It sees whatever goes through scaled_dot_product_attention: nothing of a variant that weighs
+    positions in another way.
     """
     seen = _Watch()
     with ExitStack() as stack:
@@ -63,15 +66,28 @@ class _Watch(TorchFunctionMode):
     ) -> Any:
         options = dict(kwargs or {})
         if function is F.scaled_dot_product_attention:
-            query, key, *_ = args
-            self.measured.append(_measures(query, key, options["attn_mask"], options["scale"]))
+            self.measured.append(_measures({**dict(zip(_TAKEN, args, strict=False)), **options}))
         return function(*args, **options)
 
 
-def _measures(q_BHTP: Tensor, k_BHTP: Tensor, mask: Tensor | None, scale: float) -> HeadMeasures:
-    logits_BHTT = scale * q_BHTP.float() @ k_BHTP.float().mT
+def _measures(given: Mapping[str, Any]) -> HeadMeasures:
+    """Return the measures of a call of scaled_dot_product_attention, by the names of its arguments.
+
+    Raises:
+        ValueError: queries and keys are not of the shape (B, H, T, P).
+    """
+    q_BHTP, k_BHTP, mask = given["query"].float(), given["key"].float(), given.get("attn_mask")
+    if given.get("enable_gqa"):  # several heads of queries share one of keys
+        k_BHTP = k_BHTP.repeat_interleave(q_BHTP.shape[-3] // k_BHTP.shape[-3], dim=-3)
+    if q_BHTP.dim() != 4 or q_BHTP.shape != k_BHTP.shape:
+        found = f"{tuple(q_BHTP.shape)} and {tuple(k_BHTP.shape)}"
+        raise ValueError(f"queries and keys are to be (B, H, T, P) for each head, not {found}")
+    scale = given.get("scale")
+    scale = 1 / math.sqrt(q_BHTP.shape[-1]) if scale is None else scale
+    logits_BHTT = scale * q_BHTP @ k_BHTP.mT
     if mask is None:
-        mask = torch.ones((), dtype=torch.bool, device=logits_BHTT.device)
+        mask = torch.ones(logits_BHTT.shape[-2:], dtype=torch.bool, device=logits_BHTT.device)
+        mask = mask.tril() if given.get("is_causal") else mask
     if mask.dtype != torch.bool:  # a bias of the logits, -inf where nothing is seen
         logits_BHTT = logits_BHTT + mask.float().nan_to_num(neginf=0.0)
         mask = mask > -math.inf

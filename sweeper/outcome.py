@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.results.claims import judge
+from sweeper.results import judge
 from sweeper.results.paper_tables.terminal import summarise
 from sweeper.results.table.table import read_table, stem
 

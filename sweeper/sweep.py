@@ -12,14 +12,12 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.model_process import ModelProcess, model_process
-from sweeper.named import named
 from sweeper.outcome import import_drawing, near, print_everything
 from sweeper.plan.compose import Composer
 from sweeper.plan.plan import Plan, Run
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import ASSUMED_RATE, print_cost, print_plan
 from sweeper.plan.throughput import Throughput
-from sweeper.run import backends
 from sweeper.run.backend import Backend
 from sweeper.run.entries import Job, Phase
 from sweeper.run.failures import Policy
@@ -28,6 +26,7 @@ from sweeper.run.schedule import Schedule
 from sweeper.run.site import Demand, Options, Site
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.watchdog import Watchdog
+from sweeper.store import registry
 from sweeper.store.errors import UserError, shown
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
 from sweeper.store.plans import write_plan
@@ -118,7 +117,8 @@ def _backend(
         outputs=plan.outputs,
         process=process,
     )
-    backend: Backend = named(backends, launcher, "backend", "hydra/launcher")(site)
+    made = registry.function(registry.BACKENDS, launcher, "hydra/launcher", "backend")
+    backend: Backend = made(site)
     return backend
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from sweeper.carry.archive import Content, write_archive
 from sweeper.carry.run_files import folder_files, run_files
-from sweeper.model_process import ROOT, ModelProcess
+from sweeper.model_process import ModelProcess
+from sweeper.store import registry
 from sweeper.store.errors import UserError
 from sweeper.store.identity import digest_of
 from sweeper.store.runs import Run, RunStore, State
 
 CODE = ("models", "tasks", "sweeper/store", "sweeper/run", "sweeper/carry")
-CODE_BESIDE = ("sweeper/__init__.py", "sweeper/model_process.py", "sweeper/named.py")
+CODE_BESIDE = ("sweeper/__init__.py", "sweeper/model_process.py")
 ENTRY = "sweeper/carry/entry.py"
 NEEDS = ("torch", "numpy", "pydantic", "pytorch-lightning", "filelock")
 """What a job imports, by the names under which it can be installed."""
@@ -94,11 +95,12 @@ def write_pack(
         needs=", ".join(f"{name} ({number})" for name, number in needs.items()),
         wheels=WHEELS if wheels else "",
     )
+    configs = [store.run(id).record()["config"] for id in runs]
     files = {
         "README.md": readme.encode(),
-        "run.py": ROOT / ENTRY,
-        **_under("code", _code(process)),
-        **_under("outputs", _outputs(store, runs, process)),
+        "run.py": registry.ROOT / ENTRY,
+        **_under("code", _code(configs, process)),
+        **_under("outputs", _outputs(store, runs, configs, process)),
         **(_under("wheels", {file.name: file for file in wheels.glob("*.whl")}) if wheels else {}),
     }
     return write_archive(
@@ -116,15 +118,17 @@ def _about(run: Run, planned: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _outputs(
-    store: RunStore, runs: Mapping[str, Mapping[str, Any]], process: ModelProcess
+    store: RunStore,
+    runs: Mapping[str, Mapping[str, Any]],
+    configs: Sequence[Mapping[str, Any]],
+    process: ModelProcess,
 ) -> dict[str, Content]:
     """Records, prepared data, and what parents that are done here have learned."""
     found: dict[str, Content] = {}
     for id in {*runs, *(about["parent"] for about in runs.values() if about["parent"])}:
         found |= run_files(store.run(id))
     distinct: dict[str, Mapping[str, Any]] = {}
-    for id in runs:
-        config = store.run(id).record()["config"]
+    for config in configs:
         distinct.setdefault(digest_of([config["data"], config["task"]]), config)
     for answer in process.ask({"op": "data", "config": config} for config in distinct.values()):
         if "error" in answer:
@@ -133,14 +137,20 @@ def _outputs(
     return found
 
 
-def _code(process: ModelProcess) -> dict[str, Content]:
-    """What trains, and which state of the code it is; no part of it knows Hydra, or draws."""
+def _code(configs: Iterable[Mapping[str, Any]], process: ModelProcess) -> dict[str, Content]:
+    """What trains, and which state of the code it is; no part of it knows Hydra, or draws.
+
+    Of packages of other people only those that a run names, laid out as if installed there.
+    """
     [answer] = process.ask([{"op": "warm", "logger": "none"}])
-    folders = (path for folder in CODE for path in (ROOT / folder).rglob("*.py"))
+    folders = (path for folder in CODE for path in (registry.ROOT / folder).rglob("*.py"))
+    named = {found for config in configs for found in registry.named_by(config)}
+    outside = [registry.files_of(*found) for found in named]
     return {
+        **{name: file for files in outside for name, file in files.items()},
         "REVISION": answer["code"].encode(),
-        **{path.relative_to(ROOT).as_posix(): path for path in folders},
-        **{name: ROOT / name for name in CODE_BESIDE},
+        **{path.relative_to(registry.ROOT).as_posix(): path for path in folders},
+        **{name: registry.ROOT / name for name in CODE_BESIDE},
     }
 
 

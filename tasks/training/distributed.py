@@ -25,8 +25,8 @@ import torch.distributed as dist
 
 from sweeper.store.attempts import Attempt
 from sweeper.store.errors import wrong
+from sweeper.store.registry import ROOT
 from sweeper.store.runs import Run
-from tasks.training.machine import ROOT
 from tasks.training.signals import STOPS, Interrupted, Interruption
 
 MARK = "HEADROOM_RANK"  # tells a rank from the job that starts the ranks

@@ -10,15 +10,18 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from sweeper.store import registry
 from sweeper.store.errors import wrong
+from sweeper.store.registry import ROOT
 from tasks.config.sections import TrainerSection
 
-ROOT = Path(__file__).resolve().parents[2]
+DISTRIBUTION = "headroom-attention"
 LIBRARIES = ("torch", "pytorch-lightning", "numpy", "tokenizers")
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
 
@@ -64,6 +67,13 @@ def facts() -> dict[str, Any]:
     }
 
 
+def packages(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a run's config names from outside this program; nothing if it is all our own."""
+    named = registry.named_by(config)
+    found = [made for kind, name in named if (made := registry.made_of(kind, name))]
+    return {"packages": found} if found else {}
+
+
 @functools.cache
 def cpu_name() -> str:
     """Return the processor's model name where Linux tells it."""
@@ -99,12 +109,16 @@ def versions() -> dict[str, str]:
 
 @functools.cache
 def code() -> str:
-    """Return the commit of this code, "-dirty" where it was changed; "unknown" without git.
+    """Return the commit of this code, "-dirty" where it was changed; its version if installed.
 
-    Where the code was carried to without its history, a file says which it is.
+    Where it was carried to without its history, a file says what it would be.
     """
     with contextlib.suppress(OSError):
         return (ROOT / "REVISION").read_text("utf-8").strip()
+    if not (ROOT / ".git").exists():  # around an installed program a repository is another's
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return f"{DISTRIBUTION} {importlib.metadata.version(DISTRIBUTION)}"
+        return "unknown"
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
         done = subprocess.run(

@@ -10,14 +10,15 @@ import math
 import pytest
 import torch
 
-from models.attention import variant, variants
 from models.attention.multi_head import MultiHeadAttention
 from models.attention_map import head_measures, numerical_rank
+from sweeper.store.registry import ATTENTION, names
+from tasks.config.attention import variant
 
 B, T, D, H = 2, 11, 23, 3
 
 
-@pytest.mark.parametrize("name", variants())
+@pytest.mark.parametrize("name", names(ATTENTION))
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
 def test_every_variant_is_seen_and_none_is_changed(name: str, bias: bool) -> None:
     attention = variant(name)(D, H, 2, bias=bias)

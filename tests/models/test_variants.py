@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 from torch import Tensor, nn
 
-import models.attention
-from models.attention import variant, variants
+from sweeper.store.registry import ATTENTION, names
+from tasks.config.attention import variant
 
 B, T, D, H, P = 2, 7, 13, 3, 5
 
-every_variant = pytest.mark.parametrize("name", variants())
+every_variant = pytest.mark.parametrize("name", names(ATTENTION))
 with_and_without_bias = pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
 
 
@@ -112,37 +110,3 @@ def test_dropout_is_for_training_only(name: str) -> None:
     without = _build(name)
     torch.manual_seed(1)
     assert torch.equal(_build(name, dropout=0.5).eval()(x_BTD), without(x_BTD))
-
-
-def test_a_variant_is_a_file_of_the_package() -> None:
-    files = Path(models.attention.__path__[0]).glob("[!_]*.py")
-    assert variants() == sorted(file.stem for file in files)
-    assert "multi_head" in variants()
-
-
-@pytest.mark.parametrize("name", ["rotary", "", "__init__", "multi_head.math", "../block", "os"])
-def test_an_unknown_name_is_answered_with_those_there_are(name: str) -> None:
-    with pytest.raises(ValueError, match="multi_head"):
-        variant(name)
-
-
-@pytest.mark.parametrize(
-    ("source", "found"),
-    [
-        pytest.param("", "none", id="no_class"),
-        pytest.param("from torch import nn\nfrom torch.nn import Linear", "none", id="imported"),
-        pytest.param(
-            "from torch import nn\nclass A(nn.Module): ...\nclass B(nn.Module): ...",
-            "A, B",
-            id="two_classes",
-        ),
-    ],
-)
-def test_a_file_defines_exactly_one_variant(
-    source: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = f"added_{found.replace(', ', '_')}_{len(source)}"
-    (tmp_path / f"{name}.py").write_text(source)
-    monkeypatch.setattr(models.attention, "__path__", [str(tmp_path)])
-    with pytest.raises(ValueError, match=f"exactly one public nn.Module, it defines: {found}"):
-        variant(name)

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.claims.head_size_curve import Ladder, ladders
+from sweeper.results.claims.evidence.head_size_curve import Ladder, ladders
 from sweeper.results.figures.layout.frame import Entry, frame, notes_on
 from sweeper.results.figures.layout.labels import label_points
 from sweeper.results.figures.layout.panel import Look, prepare, scale

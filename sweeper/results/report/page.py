@@ -18,8 +18,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from sweeper.results.claims.judge import judge
 from sweeper.results.figures.layout.palette import PALETTE
+from sweeper.results.judge import judge
 from sweeper.results.report.experiments import experiment
 from sweeper.results.report.provenance import provenance
 from sweeper.results.report.runs import described, shared_settings, shares

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sweeper.results.claims.judge import judge
-from sweeper.results.claims.verdict import Verdict
+from sweeper.results.claims.evidence.verdict import Verdict
 from sweeper.results.draw import write_figures
+from sweeper.results.judge import judge
 from sweeper.results.table.table import Table, read_table, stem
 from sweeper.results.wandb.service import Project, connected, module, project_of, sentences
 from sweeper.results.wandb.workspace import EXTRA, JOB_TYPE, saved

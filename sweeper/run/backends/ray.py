@@ -20,10 +20,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sweeper.model_process import ROOT
 from sweeper.run.backend import Backend
 from sweeper.run.site import Demand, Options, Site
 from sweeper.store.errors import UserError, shown, wrong
+from sweeper.store.registry import ROOT
 
 
 def backend(site: Site) -> RayBackend:

@@ -24,13 +24,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sweeper.model_process import ROOT
 from sweeper.run import slurm_queue
 from sweeper.run.backend import Backend
 from sweeper.run.site import Demand, Options, Site
 from sweeper.run.slurm_job import Work
 from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.files import make_directory, publish_json, read_object
+from sweeper.store.registry import ROOT
 
 # States after which Slurm does nothing more for a job (squeue, JOB STATE CODES).
 OVER = frozenset(

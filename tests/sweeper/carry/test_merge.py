@@ -21,7 +21,7 @@ NAMES = {"experiment": "fig2", "arm": "standard", "label": "heads=3"}
 
 
 def freeze(outputs: Path, seed: int):
-    model = {"embedding_size": 17, "heads": 3}
+    model = {"name": "decoder", "embedding_size": 17, "heads": 3, "attention": {"name": "wide"}}
     config = {"seed": seed, "task": {"name": "lm1b"}, "data": {}, "model": model}
     return RunStore(outputs).freeze({"id": run_id(config), "config": config, "names": NAMES})
 

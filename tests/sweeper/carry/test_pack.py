@@ -66,6 +66,18 @@ def test_a_parent_goes_along_before_its_children_and_other_experiments_stay(fami
     assert not [name for name in names if "hydra" in name or "results/" in name or "plan/" in name]
 
 
+def test_a_package_of_other_people_goes_along_as_if_installed_there(family, tmp_path, installed):
+    installed("mine", "class Mine: ...", {"headroom.attention": "wide = mine"})
+    (parent, *_), plan = family
+    runs = {parent.id: unfinished(tmp_path, {"fig2": plan})[parent.id]}
+    names, _ = packed(tmp_path, runs)
+    assert {name for name in names if "mine" in name} == {
+        "code/mine/__init__.py",
+        "code/mine-1.2.3.dist-info/METADATA",
+        "code/mine-1.2.3.dist-info/entry_points.txt",
+    }
+
+
 def test_of_what_is_done_only_what_children_start_from_goes_along(family, tmp_path):
     (parent, first, second, _), plan = family
     finish(parent)

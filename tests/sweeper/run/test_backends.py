@@ -8,11 +8,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from sweeper.named import names
-from sweeper.run import backends
 from sweeper.run.backends import local, ray, slurm
 from sweeper.run.site import Demand, Options, Site
 from sweeper.store.errors import UserError
+from sweeper.store.registry import BACKENDS, names
 
 ROOT = Path(__file__).resolve().parents[3]
 CPU = Demand("cpu", devices=1, nodes=1, threads=1)
@@ -42,7 +41,7 @@ def gpus(tmp_path, monkeypatch):
 
 def test_each_backend_has_a_file_and_a_yaml():
     found = {path.stem for path in (ROOT / "conf" / "hydra" / "launcher").glob("*.yaml")}
-    assert set(names(backends, "backend")) == found
+    assert set(names(BACKENDS)) == found
     assert found >= {"local", "slurm", "ray"}
 
 

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 import torch
 
+from sweeper.store import registry
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
-from tasks.registry import names
-from tasks.task import Task
 from tasks.training.module import TrainingModule
 from tests.tasks.fine_tuning_configs import MNLI, SQUAD, fine_tuning
 from tests.tasks.jobs import config, freeze, instead_of_call, last_word, run_job, science
@@ -34,7 +33,7 @@ def outputs(_ready_to_fork: None, tmp_path_factory: pytest.TempPathFactory) -> A
 
 def test_no_task_is_left_out():
     """Of the tasks only representation has rows that cannot be separated."""
-    assert set(TASKS) == set(names(Task)) - {"representation"}
+    assert set(TASKS) == set(registry.names(registry.TASKS)) - {"representation"}
 
 
 def gradients(task: Any, model: Any, parts: int) -> tuple[float, dict[str, torch.Tensor]]:

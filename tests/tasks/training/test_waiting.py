@@ -18,10 +18,10 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from models import cross_entropy
+from sweeper.store import registry
 from tasks.batch import Batch
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
-from tasks.registry import names
 from tasks.task import Task
 from tasks.training.module import TrainingModule
 from tests.tasks.jobs import freeze, last_word, run_job
@@ -83,7 +83,7 @@ def step(task: Task, parts: int = 1) -> None:
 
 
 def test_no_task_is_left_out() -> None:
-    assert set(TASKS) == set(names(Task))
+    assert set(TASKS) == set(registry.names(registry.TASKS))
 
 
 @pytest.mark.parametrize("logits", [cross_entropy._LOGITS_GPU, 1009], ids=["at once", "in chunks"])

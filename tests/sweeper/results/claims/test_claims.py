@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.named import names
-from sweeper.results import claims
-from sweeper.results.claims.judge import judge, verdicts_on
-from sweeper.results.claims.verdict import Answer, Verdict
+from sweeper.results.claims.evidence.verdict import Answer, Verdict
+from sweeper.results.judge import judge, verdicts_on
+from sweeper.store.registry import CLAIMS, names
 from tests.sweeper.results.claims.test_claims_on_size import LONGER, SAVES, SMALL_LOSE, WINS
 from tests.sweeper.results.contexts import Knee, theorem1
 from tests.sweeper.results.finetuned import finetuned
@@ -75,7 +74,7 @@ def test_the_verdict_is_the_truth(
 def test_every_claim_that_exists_is_tested_here() -> None:
     elsewhere = [SAVES, WINS, SMALL_LOSE, LONGER]  # test_claims_on_size.py
     every = [WORSENS, IMPROVES, BEATS, LARGER, N_MINUS_1, HALF, *elsewhere]
-    assert names(claims, "check") == sorted(every)
+    assert names(CLAIMS) == sorted(every)
 
 
 @pytest.mark.parametrize(

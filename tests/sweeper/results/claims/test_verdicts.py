@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.results.claims.judge import judge, lines
-from sweeper.results.claims.verdict import Answer, Verdict, in_words
+from sweeper.results.claims.evidence.verdict import Answer, Verdict, in_words
+from sweeper.results.judge import judge, lines
 from sweeper.results.statistics.estimates import Difference
 from sweeper.store.errors import UserError
 from tests.sweeper.results.grids import figure1
