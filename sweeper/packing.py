@@ -13,7 +13,7 @@ from sweeper.carry.archive import MEGABYTE
 from sweeper.carry.pack import unfinished, write_pack
 from sweeper.model_process import ModelProcess, model_process
 from sweeper.outcome import near
-from sweeper.plan.compose import Composer
+from sweeper.plan.compose import Composer, composer
 from sweeper.plan.planner import Planner
 from sweeper.store.errors import wrong
 from sweeper.store.plans import newest
@@ -40,20 +40,19 @@ def pack(
     """
     names = [word for word in words if "=" not in word]
     overrides = [word for word in words if "=" in word]
-    composer = Composer()
-    hydra = composer.hydra([word for word in overrides if word.startswith("hydra")])
+    loaded = composer()
+    hydra = loaded.hydra([word for word in overrides if word.startswith("hydra")])
     launcher = hydra["runtime"]["choices"]["hydra/launcher"]
     if launcher != "local":
         remedy = "leave it out; run.py places the runs on the GPUs of the machine it is started on"
         raise wrong("hydra/launcher", launcher, "local", remedy)
     with model_process() as process:
         if overrides or not names or not set(names) <= newest(outputs).keys():
-            names = _planned(composer, process, outputs, names, overrides, hydra)
+            names = _planned(loaded, process, outputs, names, overrides, hydra)
         plans = {name: newest(outputs)[name] for name in names}
         store, runs = RunStore(outputs), unfinished(outputs, plans)
         prepare(console, store, process, {run: store.run(run).record()["config"] for run in runs})
-        options = {f"hydra.{name}": hydra[name] for name in ("sweeper", "launcher")}
-        about = {"experiments": names, "options": options}
+        about = {"experiments": names, "options": _options(hydra)}
         written = write_pack(path, store, runs, about, process, wheels=wheels, max_mb=max_mb)
     for part in written:
         size = part.stat().st_size / MEGABYTE
@@ -62,6 +61,17 @@ def pack(
     folder = path.name.partition(".")[0]
     told = f"{len(runs)} runs to train; there: tar xf {source} && cd {folder} && python run.py"
     console.print(Text(told), soft_wrap=True)
+
+
+def _options(hydra: Mapping[str, Any]) -> dict[str, Any]:
+    """How to train, by key; what Hydra makes the sweeper of is no part of that."""
+    sections = {f"hydra.{name}": hydra[name] for name in ("sweeper", "launcher")}
+    return {
+        f"{section}.{key}": value
+        for section, values in sections.items()
+        for key, value in values.items()
+        if key != "_target_"
+    }
 
 
 def _planned(

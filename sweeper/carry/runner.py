@@ -6,17 +6,20 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from enum import EnumType
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_type_hints
 
 from sweeper.carry.archive import MANIFEST, write_archive
 from sweeper.carry.run_files import run_files
 from sweeper.model_process import model_process
+from sweeper.options import SweepOptions
 from sweeper.run.backends import local
 from sweeper.run.entries import Entry, Job, Phase, counts
-from sweeper.run.failures import Policy
+from sweeper.run.limits import LimitedOptions
 from sweeper.run.schedule import Schedule
-from sweeper.run.site import Demand, Options, Site
+from sweeper.run.site import Demand, Site
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.watchdog import Watchdog
 from sweeper.store.errors import UserError, wrong
@@ -24,6 +27,7 @@ from sweeper.store.files import read_versioned
 from sweeper.store.runs import RunStore, State
 
 RESULTS = "results.tar"
+Options = TypeVar("Options", bound=LimitedOptions)
 
 
 def main(folder: Path, arguments: Sequence[str]) -> int:
@@ -33,7 +37,9 @@ def main(folder: Path, arguments: Sequence[str]) -> int:
         manifest = read_versioned(folder / MANIFEST, keys=("runs", "options"))
         assert manifest is not None
         store = RunStore(folder / "outputs")
-        code = train(store, manifest["runs"], _changed(manifest["options"], options.overrides))
+        values = _changed(manifest["options"], options.overrides)
+        how = _made(SweepOptions, values), _made(local.Options, values)
+        code = train(store, manifest["runs"], *how)
         written = write_results(
             folder, store, manifest, weights=options.weights, max_mb=options.max_mb
         )
@@ -48,20 +54,22 @@ def main(folder: Path, arguments: Sequence[str]) -> int:
 
 
 def train(
-    store: RunStore, runs: Mapping[str, Mapping[str, Any]], options: Mapping[str, Mapping[str, Any]]
+    store: RunStore,
+    runs: Mapping[str, Mapping[str, Any]],
+    options: SweepOptions,
+    launcher: local.Options,
 ) -> int:
     """Train runs on this machine: 0 if all are done, 1 if not, 130 or 143 when asked to stop.
 
     Args:
         runs: what each costs, its parent and its label, by id.
-        options: the sections `hydra.sweeper` and `hydra.launcher`.
     """
-    policy = Policy.read(options["hydra.sweeper"])
-    watchdog = Watchdog.read(options["hydra.sweeper"])
+    hang = options.hang_after_s
+    watchdog = None if hang is None else Watchdog(hang, options.hang_grace_s)
     store.check_writable()
     with StopSignals() as signals, model_process() as process:
         site = Site(
-            options=Options("local", options["hydra.launcher"]),
+            options=launcher,
             demands=frozenset(Demand.of_record(store.run(run).path) for run in runs),
             logger="none",
             outputs=store.outputs,
@@ -72,7 +80,7 @@ def train(
             local.backend(site),
             [Job(run, about["cost"], about["parent"]) for run, about in runs.items()],
             changed=lambda schedule, entry: _say(schedule, entry, runs),
-            policy=policy,
+            policy=options,
             watchdog=watchdog,
             heed=signals.check,
         )
@@ -127,24 +135,36 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _changed(
-    options: Mapping[str, Mapping[str, Any]], overrides: Iterable[str]
-) -> dict[str, dict[str, Any]]:
-    """The sections with what was typed here; numbers, null, true and false are written as JSON."""
-    changed = {section: dict(values) for section, values in options.items()}
-    known = [f"{section}.{key}" for section, values in options.items() for key in values]
+def _changed(options: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    """The options with what was typed here; numbers, null, true and false are written as JSON."""
+    changed = dict(options)
     for override in overrides:
         key, equals, value = override.partition("=")
-        if key not in known or not equals:
-            raise wrong(
-                "run.py", override, f"KEY=VALUE with one of {', '.join(known)}", "correct it"
-            )
-        section, _, name = key.rpartition(".")
+        if key not in options or not equals:
+            raise wrong("run.py", override, f"KEY=VALUE, one of {', '.join(options)}", "correct it")
         try:
-            changed[section][name] = json.loads(value)
+            changed[key] = json.loads(value)
         except ValueError:
-            changed[section][name] = value
+            changed[key] = value
     return changed
+
+
+def _made(kind: type[Options], values: Mapping[str, Any]) -> Options:
+    """Options of a kind from values by key, each of the type that Hydra would want at home."""
+    hints = get_type_hints(kind)
+    keys = {field.name: f"{kind.section}.{field.name}" for field in fields(kind)}
+    return kind(**{name: _typed(key, values[key], hints[name]) for name, key in keys.items()})
+
+
+def _typed(key: str, value: Any, hint: Any) -> Any:
+    if isinstance(hint, EnumType):
+        if value in list(hint):
+            return hint(value)
+        raise wrong(key, value, f"one of {', '.join(map(str, hint))}", "correct the value")
+    if isinstance(value, hint) or (isinstance(value, int) and isinstance(1.0, hint)):
+        return value
+    expected = getattr(hint, "__name__", str(hint)).replace("None", "null")
+    raise wrong(key, value, f"a value of type {expected}", "correct the value")
 
 
 def _say(schedule: Schedule, entry: Entry | None, runs: Mapping[str, Mapping[str, Any]]) -> None:

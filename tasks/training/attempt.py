@@ -17,9 +17,9 @@ from sweeper.store.liveness import BEAT_SECONDS, Watcher, alive
 from sweeper.store.runs import Run
 from tasks import ranks
 from tasks.training import checkpoint, distributed, machine
-from tasks.training.callbacks import leftovers, remove_all
 from tasks.training.causes import cause_of, message_of
 from tasks.training.fit import Fitting
+from tasks.training.progress import leftovers, remove_all
 from tasks.training.signals import Interrupted, Interruption
 
 INTERRUPTED = 75  # EX_TEMPFAIL of sysexits.h: try again

@@ -48,6 +48,15 @@ def keep_memory() -> None:
         libc.mallopt(_M_TRIM_THRESHOLD, -1)
 
 
+def compute_repeatably() -> None:
+    """Have equal steps give equal bits, on a GPU too; a warning says where that cannot be."""
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    torch.backends.cudnn.benchmark = False
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    # Meant to make reads of unwritten memory repeatable; none happen.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+
+
 def device_name(kind: str, count: int = 1) -> str:
     """Return what a table calls the device, or several of it."""
     name = torch.cuda.get_device_name() if kind == "cuda" else cpu_name()
