@@ -54,7 +54,9 @@ class Composer:
 
     def hydra(self, overrides: Iterable[str]) -> dict[str, Any]:
         """Hydra's own section: what the sweep is told, and which files were chosen."""
-        return _plain(self.compose(overrides)._get_node("hydra"))
+        section = self.compose(overrides)._get_node("hydra")
+        assert isinstance(section, DictConfig)
+        return _plain(section)
 
     def base(self, overrides: Iterable[str]) -> RunTemplate:
         """What the runs composed from these overrides have in common.
