@@ -7,7 +7,7 @@ from operator import methodcaller
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from sweeper.results.figures.layout.frame import Entry, frame, notes_on
+from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
 from sweeper.results.figures.layout.panel import Look, prepare, scale
 from sweeper.results.figures.layout.series import marks
 from sweeper.results.figures.layout.style import COLUMN, PALETTE, RC, blank
@@ -33,7 +33,7 @@ def draw(table: Table) -> Figure:
         scale(axes, every, every, room=_ROOM, own=True)
         for arm, look in looks.items():
             look.draw(axes, [mark for mark in every if mark.point.arm == arm])
-        frame(
+        lay_out(
             figure,
             _PANEL_PT,
             title=str(table.experiment.get("title") or table.name),
