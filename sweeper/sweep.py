@@ -20,10 +20,10 @@ from sweeper.plan.planner import Planner
 from sweeper.plan.show import ASSUMED_RATE, print_cost, print_plan
 from sweeper.plan.throughput import Throughput
 from sweeper.run.backend import Backend
+from sweeper.run.context import BackendContext, Resources
 from sweeper.run.entries import Job, Phase
 from sweeper.run.live import LiveTable, Shown
 from sweeper.run.schedule import Schedule
-from sweeper.run.site import Demand, Site
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.watchdog import Watchdog
 from sweeper.store import registry
@@ -109,15 +109,15 @@ def _show(
 def _backend(plan: Plan, launcher: str, options: Any, process: ModelProcess) -> Backend:
     """The backend that `hydra/launcher` names."""
     configs = [run.config for run in plan.runs.values()]
-    site = Site(
+    context = BackendContext(
         options=options,
-        demands=frozenset(Demand.of(config) for config in configs),
+        resources=frozenset(Resources.of(config) for config in configs),
         logger=configs[0]["logger"]["name"],
         outputs=plan.outputs,
         process=process,
     )
     made = registry.function(registry.BACKENDS, launcher, "hydra/launcher", "backend")
-    backend: Backend = made(site)
+    backend: Backend = made(context)
     return backend
 
 

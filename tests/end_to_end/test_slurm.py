@@ -11,9 +11,9 @@ import pytest
 from sweeper.model_process import ModelProcess
 from sweeper.run import slurm_queue
 from sweeper.run.backends.slurm import backend
+from sweeper.run.context import BackendContext, Resources
 from sweeper.run.entries import Job, Phase
 from sweeper.run.schedule import Schedule
-from sweeper.run.site import Demand, Site
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
 from tests.end_to_end.slurm_cluster import cluster, keeps_accounts
@@ -43,9 +43,9 @@ def _slurm(tmp_path_factory):
 
 
 def open_backend(outputs, **options):
-    demands = {Demand.of(config())}
+    resources = {Resources.of(config())}
     given = launcher("slurm", **{**OPTIONS, **options})
-    return backend(Site(given, demands, "none", outputs, ModelProcess()))
+    return backend(BackendContext(given, resources, "none", outputs, ModelProcess()))
 
 
 class Story:
