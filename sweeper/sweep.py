@@ -21,9 +21,9 @@ from sweeper.plan.show import ASSUMED_RATE, print_cost, print_plan
 from sweeper.plan.throughput import Throughput
 from sweeper.run.backend import Backend
 from sweeper.run.context import BackendContext, Resources
-from sweeper.run.entries import Job, Phase
 from sweeper.run.live import LiveTable, Shown
 from sweeper.run.schedule import Schedule
+from sweeper.run.states import Job, Phase
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.watchdog import Watchdog
 from sweeper.store import registry
@@ -203,19 +203,19 @@ def _run(
         except Stopped as stopped:
             console.print(f"{stopped}: what ran was saved. The same command again continues.")
             raise SystemExit(stopped.code) from None
-    unfinished = [e for e in schedule.entries.values() if e.phase is not Phase.DONE]
+    unfinished = [e for e in schedule.states.values() if e.phase is not Phase.DONE]
     if unfinished:
         console.print(
             Text(f"{len(unfinished)} of {len(left)} runs are not done:", style="bold red")
         )
     if schedule.breaker.tripped:
-        waiting = sum(entry.phase is Phase.WAITING for entry in unfinished)
+        waiting = sum(state.phase is Phase.WAITING for state in unfinished)
         console.print(Text(f"  {waiting} were not started: {schedule.breaker.tripped}"))
-    for entry in (entry for entry in unfinished if entry.phase is not Phase.WAITING):
-        status: Status = store.run(entry.job.run).status()
-        log = store.run(entry.job.run).path / "attempts" / f"{status.attempt:04d}" / "log.txt"
+    for state in (state for state in unfinished if state.phase is not Phase.WAITING):
+        status: Status = store.run(state.job.run).status()
+        log = store.run(state.job.run).path / "attempts" / f"{status.attempt:04d}" / "log.txt"
         told = f", log: {near(log)}" if status.attempt else ""
-        console.print(Text(f"  {shown[entry.job.run].label}: {entry.reason}{told}"))
+        console.print(Text(f"  {shown[state.job.run].label}: {state.reason}{told}"))
     return done
 
 

@@ -12,7 +12,7 @@ from sweeper.model_process import ModelProcess
 from sweeper.run import slurm_queue
 from sweeper.run.backends.slurm import backend
 from sweeper.run.context import BackendContext, Resources
-from sweeper.run.entries import Job, Phase
+from sweeper.run.states import Job, Phase
 from sweeper.run.schedule import Schedule
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
@@ -73,7 +73,7 @@ class Story:
             "timed again": (2, ["scancel"]),
         }
 
-    def disturb(self, schedule, entry):
+    def disturb(self, schedule, state):
         for name, (attempt, command) in list(self._left.items()):
             run = self.runs[name.split()[0]]
             attempts = run.attempts()
@@ -103,12 +103,12 @@ def story(tmp_path_factory):
 
 
 def test_cancelling_a_parent_blocks_its_children_by_name(story):
-    entries = story.schedule.entries
-    assert entries["parent"].phase is Phase.FAILED
-    assert "was cancelled" in entries["parent"].reason
-    assert [entries[name].phase for name in ("child", "grandchild")] == [Phase.BLOCKED] * 2
-    assert "parent" in entries["child"].reason
-    assert "child" in entries["grandchild"].reason
+    states = story.schedule.states
+    assert states["parent"].phase is Phase.FAILED
+    assert "was cancelled" in states["parent"].reason
+    assert [states[name].phase for name in ("child", "grandchild")] == [Phase.BLOCKED] * 2
+    assert "parent" in states["child"].reason
+    assert "child" in states["grandchild"].reason
     assert not story.runs["child"].attempts()
     # Slurm itself held them back: they would have waited without the sweep too.
     assert list(story.queued.values()).count("Dependency") == 2
@@ -120,12 +120,12 @@ def test_a_run_at_its_time_limit_saves_and_goes_on_in_the_same_job(story):
     saved = [int(path.stem[5:]) for path in first.checkpoint_dir.glob("step-*.ckpt")]
     assert second.info()["resumed_from"] > 0
     assert not saved or max(saved) == second.info()["resumed_from"]
-    assert story.schedule.entries["timed"].tries == 1
+    assert story.schedule.states["timed"].tries == 1
 
 
 def test_a_requeued_run_ends_with_the_bits_of_an_undisturbed_one(story):
     assert len(story.runs["requeued"].attempts()) == 2
-    assert story.schedule.entries["requeued"].tries == 1
+    assert story.schedule.states["requeued"].tries == 1
     assert science(story.runs["requeued"]) == science(story.runs["undisturbed"])
 
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from sweeper.run.backend import Backend
-from sweeper.run.entries import Job
+from sweeper.run.states import Job
 from sweeper.run.failures import Policy
 from sweeper.run.schedule import Schedule
 from sweeper.run.watchdog import Watchdog
