@@ -13,7 +13,7 @@ from rich.text import Text
 
 from sweeper.model_process import ModelProcess, model_process
 from sweeper.options import SweepOptions
-from sweeper.outcome import import_drawing, near, print_everything
+from sweeper.outcome import import_drawing, print_everything, relative_path
 from sweeper.plan.compose import Composer
 from sweeper.plan.plan import Plan, Run
 from sweeper.plan.planner import Planner
@@ -21,9 +21,9 @@ from sweeper.plan.show import ASSUMED_RATE, print_cost, print_plan
 from sweeper.plan.throughput import Throughput
 from sweeper.run.backend import Backend
 from sweeper.run.context import BackendContext, Resources
+from sweeper.run.job_states import Job, Phase
 from sweeper.run.live import LiveTable, Shown
 from sweeper.run.schedule import Schedule
-from sweeper.run.states import Job, Phase
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.watchdog import Watchdog
 from sweeper.store import registry
@@ -78,7 +78,12 @@ def sweep(
         if left:
             _prepare(console, plan, store, process, backend, left)
             scheduled = partial(
-                Schedule, store, backend, policy=options, watchdog=watchdog, heed=signals.check
+                Schedule,
+                store,
+                backend,
+                policy=options,
+                watchdog=watchdog,
+                check_for_stop=signals.check,
             )
             with signals.held():
                 done = _run(console, plan, store, left, scheduled)
@@ -214,7 +219,7 @@ def _run(
     for state in (state for state in unfinished if state.phase is not Phase.WAITING):
         status: Status = store.run(state.job.run).status()
         log = store.run(state.job.run).path / "attempts" / f"{status.attempt:04d}" / "log.txt"
-        told = f", log: {near(log)}" if status.attempt else ""
+        told = f", log: {relative_path(log)}" if status.attempt else ""
         console.print(Text(f"  {shown[state.job.run].label}: {state.reason}{told}"))
     return done
 

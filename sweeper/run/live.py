@@ -12,8 +12,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from sweeper.run.job_states import JobState, Phase, counts
 from sweeper.run.schedule import Schedule
-from sweeper.run.states import JobState, Phase, counts
 from sweeper.store.numbers import clock
 from sweeper.store.runs import RunStore
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from sweeper.run.backend import Backend
 from sweeper.run.failures import Breaker, Policy
-from sweeper.run.states import Job, JobState, Phase
+from sweeper.run.job_states import Job, JobState, Phase
 from sweeper.run.watchdog import Watchdog
 from sweeper.store.liveness import send
 from sweeper.store.runs import Cause, RunStore, State, Status
@@ -30,9 +30,9 @@ class Schedule:
     jobs: Sequence[Job]
     policy: Policy
     changed: Callable[[Schedule, JobState | None], None] = lambda schedule, state: None
-    """Called with the job state whose phase changed, and with None at least every POLL_S seconds."""
+    """Called with what changed its phase, and with None at least every POLL_S seconds."""
     watchdog: Watchdog | None = None
-    heed: Callable[[], None] = lambda: None
+    check_for_stop: Callable[[], None] = lambda: None
     """Called where everything is noted; raises KeyboardInterrupt if the sweep is to stop."""
     clock: Callable[[], float] = time.monotonic
     states: dict[str, JobState] = field(init=False)
@@ -56,7 +56,7 @@ class Schedule:
             while self._fill() or self._in(Phase.RUNNING):
                 self._reap(self.backend.ended(POLL_S))
                 self._watch()
-                self.heed()
+                self.check_for_stop()
         except KeyboardInterrupt:
             self._stop()
             raise
@@ -134,13 +134,13 @@ class Schedule:
             return
         self._measure(state, status)
         adopted = state.handle is None
-        last_word = "" if state.handle is None else self.backend.last_word(state.handle)
+        exit_reason = "" if state.handle is None else self.backend.exit_reason(state.handle)
         state.slot = state.handle = None
         if status.state is State.DONE:
             self.breaker.done()
             self._now(state, Phase.DONE, "")
-        elif last_word:
-            self._now(state, Phase.FAILED, last_word)
+        elif exit_reason:
+            self._now(state, Phase.FAILED, exit_reason)
         elif self._parent_phase(state.job.parent) is not Phase.DONE and not self.stopping:
             state.tries = 0  # held back in vain: its parent has failed, or is tried again
             self._now(state, Phase.WAITING, "its parent has to be done first")
@@ -194,7 +194,7 @@ class Schedule:
                     self.backend.signal(state.handle, number)
                 while self._own():
                     self._reap(self.backend.ended(POLL_S))
-                    self.heed()
+                    self.check_for_stop()
                 return
             except KeyboardInterrupt:
                 continue

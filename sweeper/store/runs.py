@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store.attempts import Attempt, Cause, claim_attempt, find_attempts
-from sweeper.store.check_writable import FULL, probe
+from sweeper.store.check_writable import FULL, check_writable
 from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.files import (
     FORMAT,
@@ -178,12 +178,12 @@ class RunStore:
 
     def check_writable(self) -> None:
         """UserError unless everything the store does can be done in the outputs folder."""
-        probe(self.outputs)
+        check_writable(self.outputs)
 
     def full(self) -> bool:
         """Whether nothing can be written for want of space."""
         try:
-            probe(self.outputs)
+            check_writable(self.outputs)
         except UserError as error:
             return isinstance(error.__cause__, OSError) and error.__cause__.errno in FULL
         return False

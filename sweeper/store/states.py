@@ -42,28 +42,30 @@ def running(number: int, beat: dict[str, Any] | None) -> Status:
     return Status(State.RUNNING, f"running{_progress(beat)} (attempt {number})", number, beat)
 
 
-def ended(number: int, last_word: Mapping[str, Any] | None, beat: dict[str, Any] | None) -> Status:
-    """The status after attempt `number` ended without a result; `last_word` is its exit."""
-    state, cause = State.FAILED, _cause(last_word)
-    if last_word is None:
+def ended(
+    number: int, exit_reason: Mapping[str, Any] | None, beat: dict[str, Any] | None
+) -> Status:
+    """The status after attempt `number` ended without a result; `exit_reason` is its exit."""
+    state, cause = State.FAILED, _cause(exit_reason)
+    if exit_reason is None:
         state, what = State.INTERRUPTED, f"dead without a word{_progress(beat)}"
     elif cause is Cause.INTERRUPTED:
         state, what = State.INTERRUPTED, f"interrupted{_progress(beat)}"
     elif cause is Cause.NO_RESULT:
         what = "no_result: it says that it finished, but published no result"
     else:
-        message = str(last_word.get("message") or "no message").strip()
-        what = f"{shown(last_word['cause'])}: {shown(message)}"
+        message = str(exit_reason.get("message") or "no message").strip()
+        what = f"{shown(exit_reason['cause'])}: {shown(message)}"
     return Status(state, f"{what} (attempt {number})", number, beat, cause)
 
 
-def _cause(last_word: Mapping[str, Any] | None) -> Cause:
-    if last_word is None:
+def _cause(exit_reason: Mapping[str, Any] | None) -> Cause:
+    if exit_reason is None:
         return Cause.KILLED
-    if last_word["cause"] == Cause.DONE:
+    if exit_reason["cause"] == Cause.DONE:
         return Cause.NO_RESULT
-    known = last_word["cause"] in Cause.__members__.values()
-    return Cause(last_word["cause"]) if known else Cause.CRASH
+    known = exit_reason["cause"] in Cause.__members__.values()
+    return Cause(exit_reason["cause"]) if known else Cause.CRASH
 
 
 def _progress(beat: Mapping[str, Any] | None) -> str:

@@ -12,7 +12,7 @@ from sweeper.model_process import ModelProcess
 from sweeper.run import slurm_queue
 from sweeper.run.backends.slurm import backend
 from sweeper.run.context import BackendContext, Resources
-from sweeper.run.states import Job, Phase
+from sweeper.run.job_states import Job, Phase
 from sweeper.run.schedule import Schedule
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
@@ -157,7 +157,7 @@ def test_another_sweep_takes_over_what_is_in_the_queue(tmp_path):
     while not (over := second.ended(0.1)):
         pass
     assert over == [job]
-    assert "was cancelled" in second.last_word(job)
+    assert "was cancelled" in second.exit_reason(job)
     subprocess.run(["scontrol", "update", "PartitionName=test", "State=UP"], check=True)
 
 
@@ -177,7 +177,7 @@ def test_how_a_job_ended_that_the_queue_has_forgotten_is_read_from_the_accounts(
     while not (over := slurm.ended(0.1)):
         pass
     assert over == [job]
-    assert "was cancelled" in slurm.last_word(job)
+    assert "was cancelled" in slurm.exit_reason(job)
 
 
 def test_what_sbatch_refuses_is_said_in_a_sentence(tmp_path):

@@ -165,7 +165,7 @@ class SlurmBackend(Backend):
         else:
             self._jobs[job].id = "never handed in"
 
-    def last_word(self, job: int) -> str:
+    def exit_reason(self, job: int) -> str:
         ended = self._jobs[job]
         parent = self._jobs.get(ended.after or 0)
         dropped = parent and parent.state in OVER and parent.state != "COMPLETED"

@@ -8,8 +8,8 @@ from collections import deque
 
 import pytest
 
-from sweeper.run.states import Job, Phase, counts
 from sweeper.run.failures import Breaker, OnOom
+from sweeper.run.job_states import Job, Phase, counts
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.watchdog import DUMP, Watchdog
@@ -51,7 +51,7 @@ class FakeBackend:
     def signal(self, job, number):
         self.signals.append((job, number))
 
-    def last_word(self, job):
+    def exit_reason(self, job):
         return self.words.get(job, "")
 
 
@@ -352,7 +352,7 @@ def test_a_signal_that_came_while_jobs_were_started_is_heeded_after(tell):
     signals = StopSignals()
 
     with signals, signals.held():
-        schedule.heed = signals.check
+        schedule.check_for_stop = signals.check
         backend.ended = lambda timeout, ended=backend.ended: (
             ended(timeout) if backend.signals else os.kill(os.getpid(), signal.SIGTERM) or []
         )
