@@ -112,12 +112,12 @@ class LiveTable:
         return Group(table, Text(" · ".join(words), style="bold"))
 
     def _progress(self, run: str) -> tuple[str, str, str, str]:
-        beat = self._store.run(run).status().beat or {}
-        step, steps = beat.get("step", 0), beat.get("steps", 0)
-        speed, loss = beat.get("tokens_per_second"), beat.get("loss")
+        heartbeat = self._store.run(run).status().heartbeat or {}
+        step, steps = heartbeat.get("step", 0), heartbeat.get("steps", 0)
+        speed, loss = heartbeat.get("tokens_per_second"), heartbeat.get("loss")
         elapsed = time.monotonic() - self._begun.get(run, time.monotonic())
         left = clock(elapsed * (steps - step) / step) if step else "-"
-        phase = beat.get("phase") or "starting"
+        phase = heartbeat.get("phase") or "starting"
         return (
             f"{step:,} / {steps:,}" if step else phase,
             f"{loss:.3f}" if isinstance(loss, float) else "-",

@@ -161,7 +161,7 @@ class Schedule:
         self._now(state, Phase.WAITING, f"{status.reason}; now each batch in {parts} parts")
 
     def _measure(self, state: JobState, status: Status) -> None:
-        step = (status.beat or {}).get("step", 0)
+        step = (status.heartbeat or {}).get("step", 0)
         if step > state.furthest:
             state.furthest, state.tries = step, 1
 
@@ -178,7 +178,7 @@ class Schedule:
             run = self.store.run(state.job.run)
             status = run.status()
             if self.watchdog and status.state is State.RUNNING:
-                number = self.watchdog.due(f"{run.id}/{status.attempt}", status.beat)
+                number = self.watchdog.due(f"{run.id}/{status.attempt}", status.heartbeat)
                 if number and state.handle is not None:
                     self.backend.signal(state.handle, number)
                 elif number:

@@ -161,11 +161,11 @@ class Run:
         for attempt in reversed(attempts):
             # In this order: whoever sees the process ended also sees all it wrote before.
             living = attempt.alive()
-            beat = attempt.last_beat()
+            heartbeat = attempt.last_heartbeat()
             if living and attempt.exit() is None:
-                return running(attempt.number, beat)
+                return running(attempt.number, heartbeat)
         newest = attempts[-1]
-        return self._done() or ended(newest.number, newest.exit(), newest.last_beat())
+        return self._done() or ended(newest.number, newest.exit(), newest.last_heartbeat())
 
 
 class RunStore:
