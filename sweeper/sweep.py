@@ -72,11 +72,12 @@ def sweep(
         estimate = _show(console, plan, store, backend, statuses, every_point=every_point)
         if dry:
             return 0
-        _freeze(plan, store, estimate)
+        freeze(plan, store, estimate)
         left = [run for run in plan.runs if statuses[run].state is not State.DONE]
         done = True
         if left:
-            _prepare(console, plan, store, process, backend, left)
+            configs = {run: plan.runs[run].config for run in left}
+            prepare(console, store, process, configs, meanwhile=backend.warm)
             scheduled = partial(
                 Schedule,
                 store,
@@ -134,7 +135,7 @@ def _trained(plan: Plan, store: RunStore) -> Iterator[tuple[Run, float]]:
             yield run, result["seconds"]
 
 
-def _freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float]) -> None:
+def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float]) -> None:
     """Write every record and the plan, before anything starts."""
     store.check_writable()
     for run in plan.runs.values():
@@ -158,32 +159,31 @@ def _freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float]) -> None:
     )
 
 
-def _prepare(
+def prepare(
     console: Console,
-    plan: Plan,
     store: RunStore,
     process: ModelProcess,
-    backend: Backend,
-    left: Sequence[str],
+    configs: Mapping[str, Mapping[str, Any]],
+    *,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
-    """Build the data of the runs that are left, once for each distinct one.
+    """Build the data of runs, given with their configs, once for each distinct one.
 
-    Meanwhile, as nothing trains yet, what will train is imported.
+    `meanwhile` is called when that has begun: nothing trains yet.
 
     Raises:
         UserError: the data cannot be built; the log says why.
     """
     distinct: dict[str, str] = {}
-    for run in left:
-        config = plan.runs[run].config
+    for run, config in configs.items():
         distinct.setdefault(digest_of([config["data"], config["task"]]), run)
     for run in distinct.values():
-        log = plan.outputs / "data" / "prepare.log"
+        log = store.outputs / "data" / "prepare.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("")
         with console.status("preparing data ..."):
             job, _ = process.fork("prepare", store.run(run).path, environment={}, log=log)
-            backend.warm()
+            meanwhile()
             code = process.exit_code(job)
         if code != 0:
             last = [line for line in log.read_text().splitlines() if line.strip()][-1:]

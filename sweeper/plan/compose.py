@@ -49,6 +49,10 @@ class Composer:
         except (HydraException, OmegaConfBaseException) as problem:
             raise explained(problem) from None
 
+    def hydra(self, overrides: Iterable[str]) -> dict[str, Any]:
+        """Hydra's own section: what the sweep is told, and which files were chosen."""
+        return _plain(self.compose(overrides)._get_node("hydra"))
+
     def base(self, overrides: Iterable[str]) -> RunTemplate:
         """What the runs composed from these overrides have in common.
 
