@@ -44,11 +44,11 @@ def _status(console: Console, options: argparse.Namespace) -> int:
 
 
 def _collect(console: Console, options: argparse.Namespace) -> int:
-    from sweeper.outcome import collect_and_judge, near, print_tables
+    from sweeper.outcome import collect_and_judge, print_tables, relative_path
 
     tables, verdicts = collect_and_judge(options.outputs, options.experiments)
     for path in print_tables(console, options.outputs, tables, verdicts):
-        console.print(Text(f"\n{near(path)}"))
+        console.print(Text(f"\n{relative_path(path)}"))
     return 0
 
 

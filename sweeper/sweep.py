@@ -13,17 +13,17 @@ from rich.text import Text
 
 from sweeper.model_process import ModelProcess, model_process
 from sweeper.options import SweepOptions
-from sweeper.outcome import import_drawing, near, print_everything
+from sweeper.outcome import import_drawing, print_everything, relative_path
 from sweeper.plan.compose import Composer
 from sweeper.plan.plan import Plan, Run
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import ASSUMED_RATE, print_cost, print_plan
 from sweeper.plan.throughput import Throughput
 from sweeper.run.backend import Backend
-from sweeper.run.entries import Job, Phase
+from sweeper.run.context import BackendContext, Resources
+from sweeper.run.job_states import Job, Phase
 from sweeper.run.live import LiveTable, Shown
 from sweeper.run.schedule import Schedule
-from sweeper.run.site import Demand, Site
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.watchdog import Watchdog
 from sweeper.store import registry
@@ -79,7 +79,12 @@ def sweep(
             configs = {run: plan.runs[run].config for run in left}
             prepare(console, store, process, configs, meanwhile=backend.warm)
             scheduled = partial(
-                Schedule, store, backend, policy=options, watchdog=watchdog, heed=signals.check
+                Schedule,
+                store,
+                backend,
+                policy=options,
+                watchdog=watchdog,
+                check_for_stop=signals.check,
             )
             with signals.held():
                 done = _run(console, plan, store, left, scheduled)
@@ -110,15 +115,15 @@ def _show(
 def _backend(plan: Plan, launcher: str, options: Any, process: ModelProcess) -> Backend:
     """The backend that `hydra/launcher` names."""
     configs = [run.config for run in plan.runs.values()]
-    site = Site(
+    context = BackendContext(
         options=options,
-        demands=frozenset(Demand.of(config) for config in configs),
+        resources=frozenset(Resources.of(config) for config in configs),
         logger=configs[0]["logger"]["name"],
         outputs=plan.outputs,
         process=process,
     )
     made = registry.function(registry.BACKENDS, launcher, "hydra/launcher", "backend")
-    backend: Backend = made(site)
+    backend: Backend = made(context)
     return backend
 
 
@@ -203,19 +208,19 @@ def _run(
         except Stopped as stopped:
             console.print(f"{stopped}: what ran was saved. The same command again continues.")
             raise SystemExit(stopped.code) from None
-    unfinished = [e for e in schedule.entries.values() if e.phase is not Phase.DONE]
+    unfinished = [e for e in schedule.states.values() if e.phase is not Phase.DONE]
     if unfinished:
         console.print(
             Text(f"{len(unfinished)} of {len(left)} runs are not done:", style="bold red")
         )
     if schedule.breaker.tripped:
-        waiting = sum(entry.phase is Phase.WAITING for entry in unfinished)
+        waiting = sum(state.phase is Phase.WAITING for state in unfinished)
         console.print(Text(f"  {waiting} were not started: {schedule.breaker.tripped}"))
-    for entry in (entry for entry in unfinished if entry.phase is not Phase.WAITING):
-        status: Status = store.run(entry.job.run).status()
-        log = store.run(entry.job.run).path / "attempts" / f"{status.attempt:04d}" / "log.txt"
-        told = f", log: {near(log)}" if status.attempt else ""
-        console.print(Text(f"  {shown[entry.job.run].label}: {entry.reason}{told}"))
+    for state in (state for state in unfinished if state.phase is not Phase.WAITING):
+        status: Status = store.run(state.job.run).status()
+        log = store.run(state.job.run).path / "attempts" / f"{status.attempt:04d}" / "log.txt"
+        told = f", log: {relative_path(log)}" if status.attempt else ""
+        console.print(Text(f"  {shown[state.job.run].label}: {state.reason}{told}"))
     return done
 
 
