@@ -1,4 +1,4 @@
-"""What planning makes: drafts of points, points, the runs they share, and the plan of all of it."""
+"""What planning makes: points without and with a seed, the runs they share, the plan of it all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Matched:
 
 
 @dataclass(frozen=True)
-class Draft:
+class UnseededPoint:
     """A point before its seed: its values, its config, its model's size, what it starts from."""
 
     arm: Arm
@@ -31,7 +31,7 @@ class Draft:
     config: Mapping[str, Any]
     size: Size = field(default_factory=dict)
     matched: Matched | None = None
-    parent: Draft | None = None
+    parent: UnseededPoint | None = None
     once: bool = False
     """Whether it has no seed but that of its config."""
 
@@ -79,13 +79,13 @@ class Run:
 class Plan:
     """The runs of a sweep and the points that use them.
 
-    `texts` say what each experiment's text is, and `drafts` what its points are before their seeds.
+    `texts` say what the text of each experiment is; `unseeded` are its points before their seeds.
     """
 
     scale: str
     outputs: Path
     experiments: Mapping[str, Experiment]
     texts: Mapping[str, str]
-    drafts: Mapping[str, list[Draft]]
+    unseeded: Mapping[str, list[UnseededPoint]]
     points: list[Point] = field(default_factory=list)
     runs: Mapping[str, Run] = field(default_factory=dict)

@@ -1,9 +1,11 @@
-"""From a command line to a plan: every run that is needed, and every point that uses it.
+"""Stop 2 of the road: from a command line to a plan, every run needed and every point using it.
 
-    typed overrides -> experiments -> arms -> drafts (a config and a size each, no seed yet)
+    typed overrides -> experiments -> arms -> unseeded points (a config and a size each)
                     -> points and the runs they share
 
-Two points with the same config are one run, whichever arm or experiment asked for it.
+Two points with the same config are one run, whichever arm or experiment asked for it. Next:
+match.py solves what is to be matched; sweeper/sweep.py freezes the plan, sweeper/run/schedule.py
+has its runs trained.
 """
 
 from __future__ import annotations
@@ -16,12 +18,12 @@ from typing import Any
 from sweeper.model_process import ModelProcess
 from sweeper.plan import grid
 from sweeper.plan.compose import Composer, RunTemplate
-from sweeper.plan.drafts import Drafts, Texts
 from sweeper.plan.experiment import Experiment, grid_by_hand, read_experiment, with_typed
-from sweeper.plan.plan import Draft, Plan
+from sweeper.plan.plan import Plan, UnseededPoint
 from sweeper.plan.seeds import seeded
 from sweeper.plan.sizes import Sizes
 from sweeper.plan.typed import Typed, read
+from sweeper.plan.unseeded_points import Texts, UnseededPoints
 from sweeper.store.errors import wrong
 from sweeper.store.identity import run_id
 
@@ -49,11 +51,11 @@ class Planner:
         scale = str(template.beside("scale")["name"])
         experiments = self._experiments(typed, template, scale)
         sizes = Sizes(self._process, outputs / "cache" / "sizes.json")
-        drafts = Drafts(self._composer, typed, self._texts, sizes)
-        found = {name: [*self._drafts(one, drafts)] for name, one in experiments.items()}
-        texts = {name: self._texts.of(of[0].config)["describe"] for name, of in found.items()}
+        made = UnseededPoints(self._composer, typed, self._texts, sizes)
+        points = {name: [*self._points(one, made)] for name, one in experiments.items()}
+        texts = {name: self._texts.of(of[0].config)["describe"] for name, of in points.items()}
         sizes.save()
-        return seeded(Plan(scale, outputs, experiments, texts, found), {})
+        return seeded(Plan(scale, outputs, experiments, texts, points), {})
 
     def _experiments(
         self, typed: Typed, template: RunTemplate, scale: str
@@ -83,14 +85,14 @@ class Planner:
         grid.check_size(points, self._max_runs, "the sweep")
         return found
 
-    def _drafts(self, experiment: Experiment, drafts: Drafts) -> Iterator[Draft]:
-        """Every draft of an experiment, before those that are fine-tuned from it."""
-        for draft in drafts.of(experiment):
-            yield replace(draft, once=bool(experiment.finetune))
+    def _points(self, experiment: Experiment, made: UnseededPoints) -> Iterator[UnseededPoint]:
+        """The points of an experiment, each before those that are fine-tuned from it."""
+        for point in made.of(experiment):
+            yield replace(point, once=bool(experiment.finetune))
             for task in experiment.finetune:
-                config = drafts.heir(experiment, {"task": task}, draft.config)
-                config["parent"] = run_id(draft.config)
-                yield from drafts.sized([replace(draft, config=config)])
+                config = made.child_config(experiment, {"task": task}, point.config)
+                config["parent"] = run_id(point.config)
+                yield from made.sized([replace(point, config=config, parent=None)])
 
 
 def _seeds(given: Iterable[Any]) -> tuple[int, ...]:
