@@ -11,6 +11,7 @@ from rich.text import Text
 
 from sweeper.carry.archive import MEGABYTE
 from sweeper.carry.pack import unfinished, write_pack
+from sweeper.executor import freeze, prepare
 from sweeper.hydra_section import composer
 from sweeper.model_process import ModelProcess, model_process
 from sweeper.outcome import relative_path
@@ -19,7 +20,6 @@ from sweeper.plan.planner import Planner
 from sweeper.store.errors import wrong
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
-from sweeper.sweep import freeze, prepare
 
 
 def pack(

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
+from sweeper.executor import Executor
 from sweeper.model_process import ModelProcess, model_process
 from sweeper.options import SweepOptions
-from sweeper.outcome import import_drawing, print_everything, relative_path
+from sweeper.outcome import import_drawing, print_everything
 from sweeper.plan.compose import Composer
-from sweeper.plan.plan import Plan, Run
+from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
-from sweeper.plan.show import ASSUMED_RATE, print_cost, print_plan
-from sweeper.plan.throughput import Throughput
+from sweeper.plan.show import print_cost, print_plan
+from sweeper.rounds import decide
 from sweeper.run.backend import Backend
 from sweeper.run.context import BackendContext, Resources
-from sweeper.run.job_states import Job, Phase
-from sweeper.run.live import LiveTable, Shown
-from sweeper.run.schedule import Schedule
-from sweeper.run.stop import Stopped, StopSignals
-from sweeper.run.watchdog import Watchdog
+from sweeper.run.stop import StopSignals
 from sweeper.store import registry
-from sweeper.store.errors import UserError, shown
-from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
-from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore, State, Status
 
 
@@ -58,58 +49,32 @@ def sweep(
         UserError: nothing was started.
     """
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
-    hang = options.hang_after_s
-    watchdog = None if hang is None else Watchdog(hang, options.hang_grace_s)
-    dry = options.dry_run
     with StopSignals() as signals, model_process() as process:
-        if not dry:
+        if not options.dry_run:
             import_drawing()  # the model process imports PyTorch, which takes longer
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
         store = RunStore(plan.outputs)
-        statuses = {run: store.run(run).status() for run in plan.runs}
         backend = _backend(plan, launcher, launcher_options, process)
-        every_point = dry or len(plan.points) <= 60
-        estimate = _show(console, plan, store, backend, statuses, every_point=every_point)
-        if dry:
+        executor = Executor(console, store, process, backend, options, signals)
+        statuses = {run: store.run(run).status() for run in plan.runs}
+        estimate = _show(executor, plan, statuses)
+        if options.dry_run:
             return 0
-        freeze(plan, store, estimate)
-        left = [run for run in plan.runs if statuses[run].state is not State.DONE]
-        done = True
-        if left:
-            configs = {run: plan.runs[run].config for run in left}
-            prepare(console, store, process, configs, meanwhile=backend.warm)
-            scheduled = partial(
-                Schedule,
-                store,
-                backend,
-                policy=options,
-                watchdog=watchdog,
-                check_for_stop=signals.check,
-            )
-            with signals.held():
-                done = _run(console, plan, store, left, scheduled)
+        if options.decide:
+            done = decide(executor, plan, estimate)
+        else:
+            left = [run for run in plan.runs if statuses[run].state is not State.DONE]
+            done = executor.train(plan, left, estimate=estimate)
     print_everything(console, plan.outputs, list(plan.experiments))
     return 0 if done else 1
 
 
-def _show(
-    console: Console,
-    plan: Plan,
-    store: RunStore,
-    backend: Backend,
-    statuses: Mapping[str, Status],
-    *,
-    every_point: bool,
-) -> dict[str, float]:
+def _show(executor: Executor, plan: Plan, statuses: Mapping[str, Status]) -> dict[str, float]:
     """Print the plan and what it will cost there; the seconds each run is thought to train."""
+    console, every_point = executor.console, executor.options.dry_run or len(plan.points) <= 60
     print_plan(console, plan, statuses, every_point=every_point)
-    return print_cost(
-        console,
-        plan,
-        statuses,
-        slots=backend.slots,
-        throughput=Throughput(_trained(plan, store), ASSUMED_RATE[backend.device]),
-    )
+    slots, throughput = executor.backend.slots, executor.throughput(plan)
+    return print_cost(console, plan, statuses, slots=slots, throughput=throughput)
 
 
 def _backend(plan: Plan, launcher: str, options: Any, process: ModelProcess) -> Backend:
@@ -125,105 +90,3 @@ def _backend(plan: Plan, launcher: str, options: Any, process: ModelProcess) -> 
     made = registry.function(registry.BACKENDS, launcher, "hydra/launcher", "backend")
     backend: Backend = made(context)
     return backend
-
-
-def _trained(plan: Plan, store: RunStore) -> Iterator[tuple[Run, float]]:
-    """The finished runs of this plan, and the seconds each of them trained."""
-    for run in plan.runs.values():
-        result = store.run(run.id).result()
-        if result and result.get("seconds"):
-            yield run, result["seconds"]
-
-
-def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float]) -> None:
-    """Write every record and the plan, before anything starts."""
-    store.check_writable()
-    for run in plan.runs.values():
-        record = {"id": run.id, "config": run.config, "size": run.size, "names": run.names}
-        store.freeze(record, apart_from=NOT_IN_IDENTITY)
-    write_plan(
-        plan.outputs,
-        {
-            "command": sys.argv,
-            "scale": plan.scale,
-            "experiments": {
-                name: {**e.described(), "scale": plan.scale, "text": plan.texts[name]}
-                for name, e in plan.experiments.items()
-            },
-            "points": [asdict(point) for point in plan.points],
-            "runs": {
-                run.id: {"size": run.size, "parent": run.parent} for run in plan.runs.values()
-            },
-            "estimate": estimate,
-        },
-    )
-
-
-def prepare(
-    console: Console,
-    store: RunStore,
-    process: ModelProcess,
-    configs: Mapping[str, Mapping[str, Any]],
-    *,
-    meanwhile: Callable[[], None] = lambda: None,
-) -> None:
-    """Build the data of runs, given with their configs, once for each distinct one.
-
-    `meanwhile` is called when that has begun: nothing trains yet.
-
-    Raises:
-        UserError: the data cannot be built; the log says why.
-    """
-    distinct: dict[str, str] = {}
-    for run, config in configs.items():
-        distinct.setdefault(digest_of([config["data"], config["task"]]), run)
-    for run in distinct.values():
-        log = store.outputs / "data" / "prepare.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_text("")
-        with console.status("preparing data ..."):
-            job, _ = process.fork("prepare", store.run(run).path, environment={}, log=log)
-            meanwhile()
-            code = process.exit_code(job)
-        if code != 0:
-            last = [line for line in log.read_text().splitlines() if line.strip()][-1:]
-            raise UserError(f"the data could not be prepared: {' '.join(last)} (log: {log})")
-
-
-def _run(
-    console: Console,
-    plan: Plan,
-    store: RunStore,
-    left: Sequence[str],
-    scheduled: Callable[..., Schedule],
-) -> bool:
-    """Train the runs that are left; whether all are done."""
-    metric = {point.run: plan.experiments[point.experiment].metric for point in plan.points}
-    shown = {run: Shown(_label(plan, run), plan.runs[run].flops, metric[run]) for run in left}
-    jobs = [Job(run, plan.runs[run].flops, plan.runs[run].parent) for run in left]
-    with LiveTable(console, store, shown) as live:
-        schedule = scheduled(jobs=jobs, changed=live.changed)
-        try:
-            done = schedule.execute()
-        except Stopped as stopped:
-            console.print(f"{stopped}: what ran was saved. The same command again continues.")
-            raise SystemExit(stopped.code) from None
-    unfinished = [e for e in schedule.states.values() if e.phase is not Phase.DONE]
-    if unfinished:
-        console.print(
-            Text(f"{len(unfinished)} of {len(left)} runs are not done:", style="bold red")
-        )
-    if schedule.breaker.tripped:
-        waiting = sum(state.phase is Phase.WAITING for state in unfinished)
-        console.print(Text(f"  {waiting} were not started: {schedule.breaker.tripped}"))
-    for state in (state for state in unfinished if state.phase is not Phase.WAITING):
-        status: Status = store.run(state.job.run).status()
-        log = store.run(state.job.run).path / "attempts" / f"{status.attempt:04d}" / "log.txt"
-        told = f", log: {relative_path(log)}" if status.attempt else ""
-        console.print(Text(f"  {shown[state.job.run].label}: {state.reason}{told}"))
-    return done
-
-
-def _label(plan: Plan, run: str) -> str:
-    names = plan.runs[run].names
-    return shown(f"{names['experiment']}/{names['arm']} {names['label']}")

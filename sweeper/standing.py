@@ -1,0 +1,99 @@
+"""Where an experiment stands: what its runs have cost, what they say, what would say more."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sweeper.executor import described
+from sweeper.plan.plan import Plan, Run
+from sweeper.results.claims.evidence.verdict import Answer, Verdict
+from sweeper.results.collect import Records, table_of
+from sweeper.results.judge import verdicts_on, wanted
+from sweeper.results.table.measures import measures
+from sweeper.results.table.table import Table
+from sweeper.run.context import Resources
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What the finished runs of a plan say.
+
+    Attributes:
+        judged: by experiment, its table and the verdicts on it.
+        spent_h: device hours of the runs.
+    """
+
+    judged: Mapping[str, tuple[Table, Sequence[Verdict]]]
+    spent_h: float
+
+    @classmethod
+    def of(cls, plan: Plan, records: Records) -> Standing:
+        """What the runs of a plan say that are finished, and no other run of that folder."""
+        about = described(plan)
+        tables = [table_of(name, about, records) for name in plan.experiments]
+        seconds = {str(row["run"]): row.get("seconds") or 0.0 for t in tables for row in t.rows}
+        spent = sum(device_hours(plan.runs[run], took) for run, took in seconds.items())
+        return cls({table.name: (table, verdicts_on(table)) for table in tables}, spent)
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """Those on all experiments."""
+        return [verdict for _, verdicts in self.judged.values() for verdict in verdicts]
+
+    @property
+    def undecided(self) -> list[str]:
+        """The claims without an answer, in words."""
+        without = [one for one in self.verdicts if one.verdict is Answer.UNDECIDED]
+        return [f"{one.claim} ({one.measure})" if one.measure else one.claim for one in without]
+
+    def seeds(self, most: int, runs: int) -> dict[str, int]:
+        """How many seeds points should have next, by the run of a point's first; empty if none.
+
+        `most` and `runs` are those of `wanted`, which chooses.
+        """
+        found: dict[str, int] = {}
+        for table, verdicts in self.judged.values():
+            more = wanted(table, most, runs)
+            tuned = table.experiment.get("finetune") or {}
+            without = {one.measure for one in verdicts if one.verdict is Answer.UNDECIDED}
+            tasks = {one.task for one in measures(table) if one.words in without}
+            of_point: dict[tuple[Any, ...], list[str]] = {}
+            for row in table.rows:
+                if not tuned or row["task"] in tasks:
+                    point = (row["arm"], row["point"] or "", row["task"])
+                    of_point.setdefault(point, []).append(str(row["run"]))
+            for (arm, name, _), ids in of_point.items():
+                if (arm, name) in more:
+                    found[ids[0]] = max(found.get(ids[0], 0), len(ids) + more[arm, name])
+        return found
+
+    def described(self) -> dict[str, Any]:
+        """The verdicts as plain data, for a plan to keep."""
+        return {
+            name: [
+                {
+                    "claim": verdict.claim,
+                    "measure": verdict.measure,
+                    "answer": str(verdict.verdict),
+                    "contrasts": [
+                        {end: _finite(found[end]) for end in ("value", "low", "high")}
+                        for found in verdict.numbers.get("contrasts", [])
+                    ],
+                }
+                for verdict in verdicts
+            ]
+            for name, (_, verdicts) in self.judged.items()
+        }
+
+
+def device_hours(run: Run, seconds: float) -> float:
+    """What a run costs that trains so long."""
+    taken = Resources.of(run.config)
+    return seconds * taken.devices * taken.nodes / 3600
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
