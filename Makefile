@@ -7,7 +7,7 @@ SCALE ?= demo
 
 BIN := $(VENV)/bin
 READY := $(VENV)/.headroom-installed
-CODE := sweep.py sweeper models tasks hydra_plugins tests faults benchmarks
+CODE := sweep.py sweeper models tasks hydra_plugins tests benchmarks
 
 DEMO := theorem1,fig1,fig2,table1,table2a,table2b,table3
 BEYOND := fig3,fig4,heads_vs_rank,equal_width,value_size,sequence_length,attention_rank,head_sizes,collaborative
@@ -36,7 +36,7 @@ test: $(READY) ## Run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 faults: $(READY) ## Kill, fill, flip and hang sweeps on purpose, and count what is lost (half an hour on two busy cores)
-	OMP_NUM_THREADS=1 $(BIN)/python -m faults
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults
 
 bench: $(READY) ## Measure speed beside peers into docs/performance.md (twenty minutes; it says how to install peers)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks

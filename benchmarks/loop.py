@@ -28,8 +28,8 @@ from torch import nn
 from benchmarks.runs import frozen, opened
 from benchmarks.shapes import alone
 from sweeper.store.runs import Run
-from tasks import training
-from tasks.optim import adamw
+from tasks.training import attempt
+from tasks.training.optimizer import adamw
 
 SHAPES = {
     "demo-d32": ("model.embedding_size=32", "model.heads=4"),
@@ -102,7 +102,7 @@ def _job(run: Run) -> float:
         seconds.append(time.process_time() - begun)
 
     with patch.object(pl.Trainer, "fit", timed), _same_output():
-        code = training.Job(run).work()
+        code = attempt.Job(run).work()
     assert code == 0, run.status()
     for left in ("result.json", "attempts"):  # so that the next round trains again
         path = run.path / left

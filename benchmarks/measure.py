@@ -124,7 +124,7 @@ def present(package: str) -> bool:
 
 def leave(lines: Path, benchmark: str, facts: Mapping[str, Any]) -> None:
     """Print a line of JSON and add it to the file: what was measured, when and on what."""
-    from tasks.machine import facts as machine
+    from tasks.training.machine import facts as machine
 
     line = {
         "benchmark": benchmark,

@@ -8,7 +8,7 @@ from sweeper.model_process import ModelProcess
 from sweeper.plan.compose import Composer
 from sweeper.plan.planner import Planner
 from sweeper.store.runs import Run, RunStore
-from tasks.config import parse
+from tasks.parse import parse
 from tasks.prepare import prepare, task_of
 from tasks.task import Task
 

@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 import torch
 
-from tasks.text.packing import FirstFit
+from tasks.lm1b.packing import FirstFit
 
 MEAN, SIGMA = 29.1, 0.6  # of the lengths of LM1B's sentences in pieces, taken as lognormal
 

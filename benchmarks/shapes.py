@@ -18,7 +18,7 @@ from benchmarks.sentences import Row, lengths, packed
 from models.cross_entropy import IGNORED
 from models.measure import forward_flops
 from models.transformer import Decoder
-from tasks.machine import keep_memory
+from tasks.training.machine import keep_memory
 
 Loss = Callable[[], Tensor]
 Maker = Callable[..., tuple[nn.Module, Loss]]

@@ -46,7 +46,7 @@ def main() -> None:
 
 def fill(outputs: Path, runs: int) -> None:
     """Write a store of so many runs and their plan; every ninth new one waits for a failed one."""
-    from faults.small import SMALL  # late: it imports torch
+    from tests.faults.small import SMALL  # late: it imports torch
 
     store = RunStore(outputs)
     configs = [{**SMALL, "seed": seed} for seed in range(runs)]

@@ -57,7 +57,7 @@ def _fetch(console: Console, options: argparse.Namespace) -> None:
     service, path = options.source
     if service != "wandb":
         raise wrong("--from", service, "wandb", "give it as --from wandb ENTITY/PROJECT")
-    from sweeper.results.mirror.fetch import fetch
+    from sweeper.results.wandb.fetch import fetch
 
     fetched = fetch(options.outputs, path, options.experiments or None)
     for line in (*fetched.refused, fetched.in_words()):
@@ -81,7 +81,7 @@ def _report(console: Console, options: argparse.Namespace) -> int:
 
 
 def _dashboard(console: Console, options: argparse.Namespace) -> int:
-    from sweeper.results.mirror.publish import publish_dashboard
+    from sweeper.results.wandb.publish import publish_dashboard
 
     where = publish_dashboard(
         options.outputs, options.experiments or None, options.project, offline=options.offline

@@ -1,8 +1,8 @@
 """The other side of the house: a process that knows models and tasks, asked by lines of JSON.
 
 The sweeper never imports torch. What a config amounts to (its size, its data) and the warm forking
-of jobs are asked of `python -m tasks.serve`, which is started at the latest when the first question
-comes.
+of jobs are asked of `python -m tasks.server`, which is started at the latest when the first
+question comes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Gone(UserError):
 
 
 class ModelProcess:
-    """A `tasks.serve`, started when it is needed. Close it, or use it as a context manager."""
+    """A `tasks.server`, started when it is needed. Close it, or use it as a context manager."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
@@ -147,7 +147,7 @@ class ModelProcess:
             self.close()
         if self._process is None:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tasks.serve"],
+                [sys.executable, "-m", "tasks.server"],
                 cwd=ROOT,
                 text=True,
                 bufsize=1,
@@ -180,7 +180,7 @@ class ModelProcess:
 
     def _gone(self) -> Gone:
         return Gone(
-            "the model process ended unexpectedly; `python -m tasks.serve` by hand shows why."
+            "the model process ended unexpectedly; `python -m tasks.server` by hand shows why."
         )
 
 

@@ -8,23 +8,23 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.results import claims
-from sweeper.results.summary import summarise
-from sweeper.results.table import read_table, stem
+from sweeper.results.claims import judge
+from sweeper.results.paper_tables.terminal import summarise
+from sweeper.results.table.table import read_table, stem
 
 
 def print_tables(
     console: Console, outputs: Path, experiments: Sequence[str] | None = None
 ) -> list[Path]:
     """Write and print the table and the verdicts of each experiment; the files written."""
-    verdicts = claims.judge(outputs, experiments)
+    verdicts = judge.judge(outputs, experiments)
     paths = [outputs / "tables" / f"{stem(name)}.csv" for name in verdicts]
     for path in paths:
         table = read_table(path)
         console.print()
         for line in summarise(table):
             console.print(Text(line), soft_wrap=True)
-        for line in claims.lines(verdicts[table.name]):
+        for line in judge.lines(verdicts[table.name]):
             console.print(Text(line), soft_wrap=True)
     return paths
 

@@ -14,7 +14,7 @@ from sweeper.store.runs import Run
 from tasks.command import directory
 
 if TYPE_CHECKING:
-    from tasks.sections import RunConfig
+    from tasks.config.sections import RunConfig
     from tasks.task import Task
 
 
@@ -38,7 +38,7 @@ def prepare(task: Task, outputs: Path) -> Path:
 
 def main(argument: str) -> int:
     """Prepare the data of the run in a directory; the exit code is 1 if it cannot be."""
-    from tasks.config import parse
+    from tasks.parse import parse
 
     try:
         run = Run.open(Path(argument))

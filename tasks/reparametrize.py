@@ -29,8 +29,8 @@ def reparametrized(parent: Run, changes: Mapping[str, Any]) -> Run:
     Raises:
         UserError: the parent is not done, or no run can have this config.
     """
-    from tasks.config import parse  # not before --help is answered
-    from tasks.size import size
+    from tasks.parse import parse  # not before --help is answered
+    from tasks.server.sizes import size
 
     if parent.result() is None:
         raise wrong("run", parent.path, "a finished run", "train it first")

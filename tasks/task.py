@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from sweeper.store.errors import wrong
-from tasks import schedule
+from tasks import learning_rate
 from tasks.batch import Batch
+from tasks.config.sections import RunConfig, TaskSection, TextSection
 from tasks.evaluation import Evaluator
-from tasks.sections import RunConfig, TaskSection, TextSection
 
 DRAWN = "drawn"  # what stands for a text where there is none
 
@@ -108,7 +108,7 @@ class Task(ABC):
 
     def learning_rate(self, step: int) -> float:
         """Return the learning rate of a step (from 1)."""
-        return schedule.learning_rate(self.config.optimizer, self.config.trainer.steps, step)
+        return learning_rate.learning_rate(self.config.optimizer, self.config.trainer.steps, step)
 
     def tokens_seen(self, steps: int) -> int:
         """Return how many positions the first `steps` steps see."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-from tasks.collector import lasting
 from tasks.command import directory
+from tasks.training.gc_freeze import lasting
 
 
 def main(argument: str) -> int:
     """Do the job of a run directory; the exit code."""
-    from tasks.training import train  # torch and Lightning take seconds
+    from tasks.training.attempt import train  # torch and Lightning take seconds
 
     return train(argument)
 
@@ -24,5 +24,5 @@ def main(argument: str) -> int:
 if __name__ == "__main__":
     run = directory("tasks.train", __doc__)
     with lasting():  # this process does one job
-        import_module("tasks.training")
+        import_module("tasks.training.attempt")
     sys.exit(main(run))

@@ -10,8 +10,8 @@ import pytest
 
 from sweeper.__main__ import main
 from sweeper.plan.compose import Composer
-from sweeper.results.table import Table, read_table, stem, write_table
-from sweeper.results.typeset import write_printed
+from sweeper.results.paper_tables.export import write_printed
+from sweeper.results.table.table import Table, read_table, stem, write_table
 from sweeper.store.errors import UserError, shown
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore

@@ -93,7 +93,7 @@ def test_asking_the_command_what_it_does_stays_light(flag: str) -> None:
 
 def commands() -> list[str]:
     """Every module of the packages that is a `python -m` command."""
-    folders = [ROOT / package for package in ("sweeper", "tasks", "faults", "benchmarks")]
+    folders = [ROOT / package for package in ("sweeper", "tasks", "tests/faults", "benchmarks")]
     files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
     started = [path for path in files if '__name__ == "__main__"' in path.read_text()]
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in started]
@@ -134,4 +134,4 @@ def test_a_job_reads_no_configuration_language() -> None:
 
 
 def test_the_warm_server_starts_without_lightning() -> None:
-    assert not loaded_by(["tasks.serve"]) & {"pytorch_lightning", "wandb", "datasets"}
+    assert not loaded_by(["tasks.server.__main__"]) & {"pytorch_lightning", "wandb", "datasets"}

@@ -42,9 +42,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sweeper.results.printed import is_printed
-from sweeper.results.table import Table, write_table
-from sweeper.results.typeset import write_printed
+from sweeper.results.paper_tables.content import is_printed
+from sweeper.results.paper_tables.export import write_printed
+from sweeper.results.table.table import Table, write_table
 from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.files import canonical
 from sweeper.store.plans import newest

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sweeper.named import named, names
 from sweeper.results.collect import write_tables
-from sweeper.results.table import Table, read_table, stem
+from sweeper.results.table.table import Table, read_table, stem
 from sweeper.store.files import make_directory, publish
 
 
@@ -37,7 +37,7 @@ def import_figures() -> None:
     from matplotlib.backend_bases import get_registered_canvas_class
 
     from sweeper.results import figures
-    from sweeper.results.figures.style import KINDS
+    from sweeper.results.figures.layout.style import KINDS
 
     names(figures, "draw")
     for kind in KINDS:
@@ -48,7 +48,7 @@ def files_of(table: Table) -> dict[str, bytes]:
     """The figure of a table as files, by suffix."""
     # Importing matplotlib takes most of a second, and not every command draws.
     from sweeper.results import figures
-    from sweeper.results.figures.style import rendered
+    from sweeper.results.figures.layout.style import rendered
 
     name = str(table.experiment.get("figure") or "curves")
     draw = named(figures, name, "draw", f"experiment.figure of {table.name}")

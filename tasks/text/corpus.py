@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store.errors import UserError, wrong
-from tasks.text import files, hub, sample
+from tasks.synthetic import lm1b
+from tasks.text import files, hub
 from tasks.text.lines import Counts, Line, raw_lines_of_file, read_line
 
 SPLITS = ("train", "validation", "test")
@@ -72,7 +73,7 @@ def open_corpus(data: Mapping[str, Any], folder: Path) -> Corpus:
         }
         return Corpus(hub.name_of(data["hub"]), readers["train"], readers.get("test"))
     if data["source"] == "sample":
-        root = sample.write_sample(folder, data["sentences"])
+        root = lm1b.write_sample(folder, data["sentences"])
     else:
         root = _local_root(data)
     found = files.find_files(root)
@@ -92,7 +93,7 @@ def digest(data: Mapping[str, Any]) -> str:
     if data["source"] == "hub":
         return f"hub:{hub.name_of(data['hub'])}"
     if data["source"] == "sample":
-        return f"sample:{sample.generator_hash(data['sentences'])[:16]}"
+        return f"sample:{lm1b.generator_hash(data['sentences'])[:16]}"
     return f"sha256:{files.hash_files(_with_content(_local_root(data)))}"
 
 

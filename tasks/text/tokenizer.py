@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING
 
 from sweeper.store.errors import UserError, wrong
 from tasks.text.lines import batches
-from tasks.text.rows import END, LARGEST_VOCABULARY, PAD
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+PAD = 0  # fills a row's end; as an input it is what the first piece of a segment is predicted from
+END = 1  # the last piece of every sentence
+LARGEST_VOCABULARY = 65_535  # an id takes two bytes on disk
 # Neither name can be written in text: the byte-level alphabet does not hold these brackets.
 MARKS = ("\u27e8pad\u27e9", "\u27e8end\u27e9")
 SMALLEST_BPE = 256 + len(MARKS)  # every byte is a piece

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.heads import PretrainingModel
+from models.bert_heads import PretrainingModel
 from models.transformer import Encoder
 
 Build = Callable[..., Encoder]

@@ -11,7 +11,7 @@ import itertools
 import pytest
 import torch
 
-from models.heads import PretrainingModel
+from models.bert_heads import PretrainingModel
 from models.measure import forward_flops, parameter_counts
 from models.transformer import Encoder
 

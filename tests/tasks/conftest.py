@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tasks.config import parse
+from tasks.parse import parse
 from tasks.prepare import prepare, task_of
 from tests.tasks.jobs import config
 

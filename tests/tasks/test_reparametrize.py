@@ -16,8 +16,8 @@ from models.transformer import Decoder, Encoder
 from sweeper.store.errors import UserError
 from sweeper.store.identity import run_id
 from sweeper.store.runs import Run, RunStore
-from tasks.inheritance import adapted
 from tasks.reparametrize import main, reparametrized
+from tasks.training.inheritance import adapted
 from tests.tasks.jobs import config, run_job
 
 SIZES: dict[str, Any] = {

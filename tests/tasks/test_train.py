@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from sweeper.store.runs import Run
-from tasks import checkpoint
-from tasks.config import parse
+from tasks.parse import parse
 from tasks.prepare import prepare, task_of
+from tasks.training import checkpoint
 from tests.tasks.jobs import (
     Changes,
     config,

@@ -10,12 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.figures.frame import Entry, frame, notes_on
-from sweeper.results.figures.panel import Look, prepare, scale
-from sweeper.results.figures.series import Mark, marks, split
-from sweeper.results.figures.style import DOUBLE_COLUMN, FAINT_INK, MARKERS, RC, blank, ramp
-from sweeper.results.points import points, seed_spread
-from sweeper.results.table import Table
+from sweeper.results.figures.layout.frame import Entry, frame, notes_on
+from sweeper.results.figures.layout.panel import Look, prepare, scale
+from sweeper.results.figures.layout.series import Mark, marks, split
+from sweeper.results.figures.layout.style import DOUBLE_COLUMN, FAINT_INK, MARKERS, RC, blank, ramp
+from sweeper.results.table.points import points, seed_spread
+from sweeper.results.table.table import Table
 
 METRICS = ("test/attention_rank", "test/attention_entropy")
 HEADS, SIZE = "model.heads", "model.head_size"

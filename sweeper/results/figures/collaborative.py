@@ -15,10 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from sweeper.results.figures.frame import Entry, frame, notes_on
-from sweeper.results.figures.panel import Look, prepare, scale
-from sweeper.results.figures.series import Mark, marks
-from sweeper.results.figures.style import (
+from sweeper.results.figures.layout.frame import Entry, frame, notes_on
+from sweeper.results.figures.layout.panel import Look, prepare, scale
+from sweeper.results.figures.layout.series import Mark, marks
+from sweeper.results.figures.layout.style import (
     DOUBLE_COLUMN,
     FAINT_INK,
     PALETTE,
@@ -27,10 +27,10 @@ from sweeper.results.figures.style import (
     blank,
     plain,
 )
-from sweeper.results.measures import Measure
-from sweeper.results.points import Point, metric_of, points, seed_spread
-from sweeper.results.statistics import Spread
-from sweeper.results.table import Table
+from sweeper.results.statistics.estimates import Spread
+from sweeper.results.table.measures import Measure
+from sweeper.results.table.points import Point, metric_of, points, seed_spread
+from sweeper.results.table.table import Table
 
 X = "model.attention.shared_size"
 _PANEL_PT, _WIDTH_PT, _HEIGHT_PT = 165.0, 390.0, 105.0

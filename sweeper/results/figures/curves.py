@@ -12,13 +12,13 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.figures.frame import Entry, frame, notes_on
-from sweeper.results.figures.labels import ends_fit, label_ends
-from sweeper.results.figures.panel import Look, categories, prepare, scale
-from sweeper.results.figures.series import Series, marks, split
-from sweeper.results.figures.style import COLUMN, MARKERS, PALETTE, RC, blank, plain, shades
-from sweeper.results.points import Point, points, seed_spread
-from sweeper.results.table import Table
+from sweeper.results.figures.layout.frame import Entry, frame, notes_on
+from sweeper.results.figures.layout.labels import ends_fit, label_ends
+from sweeper.results.figures.layout.panel import Look, categories, prepare, scale
+from sweeper.results.figures.layout.series import Series, marks, split
+from sweeper.results.figures.layout.style import COLUMN, MARKERS, PALETTE, RC, blank, plain, shades
+from sweeper.results.table.points import Point, points, seed_spread
+from sweeper.results.table.table import Table
 
 _PANEL_PT, _ROOM = 170.0, (180.0, 130.0)
 _LABEL_LETTERS = 16  # longer names go to the legend

@@ -14,13 +14,13 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sweeper.results.figures.frame import Entry, frame, notes_on
-from sweeper.results.figures.labels import Label, ends_fit, label_ends, label_points
-from sweeper.results.figures.panel import Look, prepare, scale
-from sweeper.results.figures.series import Mark, Series, marks, split
-from sweeper.results.figures.style import DOUBLE_COLUMN, PALETTE, RC, blank, plain, ramp
-from sweeper.results.points import Point, points, seed_spread
-from sweeper.results.table import Table
+from sweeper.results.figures.layout.frame import Entry, frame, notes_on
+from sweeper.results.figures.layout.labels import Label, ends_fit, label_ends, label_points
+from sweeper.results.figures.layout.panel import Look, prepare, scale
+from sweeper.results.figures.layout.series import Mark, Series, marks, split
+from sweeper.results.figures.layout.style import DOUBLE_COLUMN, PALETTE, RC, blank, plain, ramp
+from sweeper.results.table.points import Point, points, seed_spread
+from sweeper.results.table.table import Table
 
 TOP = ("params_total", "model.embedding_size")
 BOTTOM = ("params_non_embedding", "flops_per_token", "width")

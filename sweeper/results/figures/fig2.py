@@ -13,10 +13,10 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sweeper.results.figures.frame import Entry, frame, notes_on
-from sweeper.results.figures.panel import Look, prepare, scale
-from sweeper.results.figures.series import Mark, marks
-from sweeper.results.figures.style import (
+from sweeper.results.figures.layout.frame import Entry, frame, notes_on
+from sweeper.results.figures.layout.panel import Look, prepare, scale
+from sweeper.results.figures.layout.series import Mark, marks
+from sweeper.results.figures.layout.style import (
     DOUBLE_COLUMN,
     FAINT_INK,
     MARKERS,
@@ -26,9 +26,9 @@ from sweeper.results.figures.style import (
     blank,
     plain,
 )
-from sweeper.results.measures import measures
-from sweeper.results.points import Point, seed_spread
-from sweeper.results.table import Table
+from sweeper.results.table.measures import measures
+from sweeper.results.table.points import Point, seed_spread
+from sweeper.results.table.table import Table
 
 X = "params_total"
 _PANEL_PT, _WIDTH_PT, _HEIGHT_PT = 150.0, 390.0, 112.0

@@ -8,12 +8,20 @@ from operator import methodcaller
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from sweeper.results.figures.frame import Entry, frame, notes_on
-from sweeper.results.figures.panel import Look, prepare, scale
-from sweeper.results.figures.series import Mark, Series, marks, split
-from sweeper.results.figures.style import DOUBLE_COLUMN, MARKERS, PALETTE, RC, blank, plain, ramp
-from sweeper.results.points import Point, points, seed_spread
-from sweeper.results.table import Table
+from sweeper.results.figures.layout.frame import Entry, frame, notes_on
+from sweeper.results.figures.layout.panel import Look, prepare, scale
+from sweeper.results.figures.layout.series import Mark, Series, marks, split
+from sweeper.results.figures.layout.style import (
+    DOUBLE_COLUMN,
+    MARKERS,
+    PALETTE,
+    RC,
+    blank,
+    plain,
+    ramp,
+)
+from sweeper.results.table.points import Point, points, seed_spread
+from sweeper.results.table.table import Table
 
 HEADS, SIZE = "model.heads", "model.head_size"
 _PANEL_PT, _ROOM = 170.0, (190.0, 130.0)

@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.figures.frame import frame
-from sweeper.results.figures.style import (
+from sweeper.results.figures.layout.frame import frame
+from sweeper.results.figures.layout.style import (
     DOUBLE_COLUMN,
     FAINT_INK,
     INK,
@@ -22,8 +22,8 @@ from sweeper.results.figures.style import (
     plain,
     wrapped,
 )
-from sweeper.results.printed import Block, Line, printed
-from sweeper.results.table import Table
+from sweeper.results.paper_tables.content import Block, Line, printed
+from sweeper.results.table.table import Table
 
 _LINE_PT, _GAP_PT, _WORDS = TEXT_PT * 1.5, TEXT_PT * 0.9, 0.28  # the words' share of the width
 _PAGE_PT = 520.0  # of blocks; what is beyond them is in the printed text alone

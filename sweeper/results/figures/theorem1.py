@@ -13,11 +13,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.figures.frame import Entry, frame, notes_on
-from sweeper.results.figures.labels import label_points
-from sweeper.results.figures.panel import Look, prepare, scale
-from sweeper.results.figures.series import Mark
-from sweeper.results.figures.style import (
+from sweeper.results.claims.head_size_curve import Ladder, ladders
+from sweeper.results.figures.layout.frame import Entry, frame, notes_on
+from sweeper.results.figures.layout.labels import label_points
+from sweeper.results.figures.layout.panel import Look, prepare, scale
+from sweeper.results.figures.layout.series import Mark
+from sweeper.results.figures.layout.style import (
     DOUBLE_COLUMN,
     FAINT_INK,
     INK,
@@ -28,10 +29,9 @@ from sweeper.results.figures.style import (
     plain,
     ramp,
 )
-from sweeper.results.knee import Ladder, ladders
-from sweeper.results.points import points
-from sweeper.results.statistics import interval
-from sweeper.results.table import Table
+from sweeper.results.statistics.estimates import interval
+from sweeper.results.table.points import points
+from sweeper.results.table.table import Table
 
 _PANEL_PT, _ROOM = 180.0, (190.0, 140.0)
 _TICKS = (0, 0.25, 0.5, 0.75, 1)

@@ -8,14 +8,14 @@ from dataclasses import asdict
 from typing import Any
 
 from sweeper.named import named
-from sweeper.results import checks
-from sweeper.results.measures import Measure, measures
-from sweeper.results.points import Point, missing, seed_spread
-from sweeper.results.printed import is_printed, printed
-from sweeper.results.quantities import DIRECTIONS, LABELS, factor, label, number
-from sweeper.results.statistics import LEVEL, Spread, interval
-from sweeper.results.table import Table
-from sweeper.results.verdict import Verdict
+from sweeper.results import claims
+from sweeper.results.claims.verdict import Verdict
+from sweeper.results.paper_tables.content import is_printed, printed
+from sweeper.results.statistics.estimates import LEVEL, Spread, interval
+from sweeper.results.table.columns import DIRECTIONS, LABELS, factor, label, number
+from sweeper.results.table.measures import Measure, measures
+from sweeper.results.table.points import Point, missing, seed_spread
+from sweeper.results.table.table import Table
 from sweeper.store.files import canonical
 
 # What the points can be drawn over, where it varies, beside what the plan varies.
@@ -51,7 +51,7 @@ def experiment(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]:
 
 def _judged(verdict: Verdict, table: Table) -> dict[str, Any]:
     """A verdict with the question it answers, which the check's own first line asks."""
-    check = named(checks, verdict.claim, "check", f"experiment.claims of {table.name}")
+    check = named(claims, verdict.claim, "check", f"experiment.claims of {table.name}")
     told = inspect.getdoc(inspect.getmodule(check)) or verdict.claim
     return {
         "question": told.splitlines()[0],

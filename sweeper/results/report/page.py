@@ -18,12 +18,12 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from sweeper.results.claims import judge
-from sweeper.results.figures.palette import PALETTE
+from sweeper.results.claims.judge import judge
+from sweeper.results.figures.layout.palette import PALETTE
 from sweeper.results.report.experiments import experiment
 from sweeper.results.report.provenance import provenance
 from sweeper.results.report.runs import described, shared_settings, shares
-from sweeper.results.table import Row, read_table, stem
+from sweeper.results.table.table import Row, read_table, stem
 from sweeper.store.errors import shown
 from sweeper.store.files import publish
 from sweeper.store.runs import RunStore

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sweeper.results.quantities import number
-from sweeper.results.table import Table
+from sweeper.results.table.columns import number
+from sweeper.results.table.table import Table
 
 Runs = Mapping[str, Mapping[str, Any]]
 

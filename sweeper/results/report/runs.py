@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sweeper.results.quantities import number
-from sweeper.results.table import Row
+from sweeper.results.table.columns import number
+from sweeper.results.table.table import Row
 from sweeper.store.attempts import Attempt
 from sweeper.store.errors import UserError, shown
 from sweeper.store.files import canonical

@@ -9,7 +9,7 @@ from sweeper.plan.planner import Planner
 
 
 class FakeProcess:
-    """Answers like tasks.serve; sizes by the closed form, data by its config."""
+    """Answers like tasks.server; sizes by the closed form, data by its config."""
 
     def __init__(self):
         self.asked = []

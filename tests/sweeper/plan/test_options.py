@@ -9,8 +9,8 @@ import pytest
 from models.attention import variants
 from sweeper.named import names
 from sweeper.plan.compose import CONF, Composer
-from sweeper.results import checks, figures
-from tasks.architecture import Architecture
+from sweeper.results import claims, figures
+from tasks.config.architecture import Architecture
 from tasks.registry import names as registered
 from tasks.task import Task
 
@@ -74,7 +74,7 @@ def test_every_experiment_plans_at_every_scale_it_defines(plan, name, scale):
     experiment = found.experiments[name]
     assert {point.arm for point in found.points} == set(experiment.arms)
     assert experiment.figure in names(figures, "draw")
-    assert set(experiment.claims) <= set(names(checks, "check"))
+    assert set(experiment.claims) <= set(names(claims, "check"))
     for run in found.runs.values():
         assert run.parent is None or list(found.runs).index(run.parent) < list(found.runs).index(
             run.id

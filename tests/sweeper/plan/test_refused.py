@@ -12,7 +12,7 @@ import pytest
 from sweeper.plan.compose import CONF, Composer
 from sweeper.plan.refused import refuse_flags
 from sweeper.store.errors import UserError
-from tasks.config import parse
+from tasks.parse import parse
 from tests.tasks.jobs import config, freeze, run_job
 
 # Each of these is called by plain Hydra 1.3.8, or was by an earlier release (first block), or

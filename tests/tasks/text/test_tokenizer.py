@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.store.errors import UserError
+from tasks.synthetic.lm1b import tell
 from tasks.text.lines import clean
-from tasks.text.rows import END, PAD
-from tasks.text.sample import tell
 from tasks.text.tokenizer import (
     BERT_MARKS,
+    END,
+    PAD,
     decode_sentence,
     encode_sentences,
     load_tokenizer,

@@ -1,0 +1,154 @@
+"""An experiment as a paper prints it: settings across, parameters and metrics below each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sweeper.results.statistics.estimates import mean, sd
+from sweeper.results.table.columns import label, short
+from sweeper.results.table.measures import Measure, measures
+from sweeper.results.table.points import Point, unfinished, versions
+from sweeper.results.table.table import Table
+
+ABSENT = "–"
+_MOST_COLUMNS = 5
+
+Line = tuple[str, ...]  # the words of a row, then its cells
+Values = Mapping[Measure, Mapping[tuple[str, str], Point]]  # by the arm and name of the point
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some columns: what they are of, the line that heads them, the lines below it."""
+
+    title: str
+    head: Line
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A whole table: its blocks from top to bottom, and what a reader must know."""
+
+    title: str
+    blocks: tuple[Block, ...]
+    notes: tuple[str, ...]
+
+
+def is_printed(table: Table) -> bool:
+    """Whether the experiment is one that a paper prints as a table."""
+    about = table.experiment
+    return about.get("figure") == "table" or bool(about.get("finetune"))
+
+
+def printed(table: Table) -> Printed:
+    """What was measured, by arm; beside it, or below it at another scale, what the paper prints."""
+    about = table.experiment
+    published: Mapping[str, Mapping[str, Any]] = about.get("paper") or {}
+    same_scale = about.get("scale") == "paper"
+    shown = measures(table)
+    by_measure = {measure: _by_name(measure.points(table)) for measure in shown}
+    blocks = [
+        block
+        for arm in about["arms"]
+        for block in _measured(table, arm, by_measure, published if same_scale else {})
+    ]
+    if published and not same_scale:
+        blocks.append(_published(label(str(about.get("x"))), published, shown))
+    return Printed(str(about.get("title") or table.name), tuple(blocks), tuple(_notes(table)))
+
+
+def _by_name(points: Sequence[Point]) -> dict[tuple[str, str], Point]:
+    return {(point.arm, point.name): point for point in points}
+
+
+def _measured(
+    table: Table, arm: str, by_measure: Values, published: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Block]:
+    every = [point for found in by_measure.values() for point in found.values()]
+    points = list({point.name: point for point in every if point.arm == arm}.values())
+    words, names = _heads(points, str(table.experiment.get("x")))
+    for start in range(0, len(points), _MOST_COLUMNS):
+        part, head = points[start : start + _MOST_COLUMNS], names[start : start + _MOST_COLUMNS]
+        beside = [published.get(name, {}) for name in head]
+        lines: list[Line] = [(label("params_total"), *map(_parameters, part))]
+        lines += _paper_line("params", label("params_total"), beside)
+        for measure, found in by_measure.items():
+            lines.append((measure.words, *(_cell(point, found) for point in part)))
+            lines += _paper_line(measure.metric, measure.words, beside)
+        yield Block(table.label(arm), (words, *head), tuple(lines))
+
+
+def _heads(points: Sequence[Point], x: str) -> tuple[str, list[str]]:
+    """What goes across in words, and its value in each column: a number where that is enough."""
+    keys = [x if x in point.settings else next(iter(point.settings), "") for point in points]
+    values = [point.at(key) for point, key in zip(points, keys, strict=True)]
+    numbers = [short(value) for value in values if value is not None]
+    if len(set(keys)) == 1 and len(set(numbers)) == len(points):
+        return label(keys[0]), numbers
+    return "setting", [point.name for point in points]
+
+
+def _parameters(point: Point) -> str:
+    size = point.at("params_total")
+    return ABSENT if size is None else short(size)
+
+
+def _cell(point: Point, found: Mapping[tuple[str, str], Point]) -> str:
+    """Mean ± sd over seeds, and how many there are where some are missing."""
+    own = found.get((point.arm, point.name))
+    if own is None or not own.values:
+        return ABSENT
+    values = list(own.values.values())
+    spread = sd(values)
+    cell = f"{mean(values):.2f}" + ("" if spread is None else f" ± {spread:.2f}")
+    return cell if len(values) == len(own.runs) else f"{cell} ({len(values)}/{len(own.runs)})"
+
+
+def _published(x: str, published: Mapping[str, Mapping[str, Any]], shown: list[Measure]) -> Block:
+    """What the paper prints, as a block of its own."""
+    columns = list(published.values())
+    lines = [_paper_cells("params", label("params_total"), columns)]
+    lines += [_paper_cells(measure.metric, measure.words, columns) for measure in shown]
+    return Block("the paper, at its own scale", (x, *published), tuple(lines))
+
+
+def _paper_line(key: str, words: str, columns: Sequence[Mapping[str, Any]]) -> list[Line]:
+    return [_paper_cells(key, f"{words}, paper", columns)] if any(columns) else []
+
+
+def _paper_cells(key: str, words: str, columns: Sequence[Mapping[str, Any]]) -> Line:
+    return (words, *(_as_printed(column.get(key)) for column in columns))
+
+
+def _as_printed(value: Any) -> str:
+    if value is None:
+        return ABSENT
+    return " ± ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _notes(table: Table) -> Iterator[str]:
+    about = table.experiment
+    if about.get("text"):
+        yield f"Text: {about['text']}; {about.get('scale')} scale."
+    counts = {len(p.runs) for measure in measures(table) for p in measure.points(table)}
+    if counts:
+        seeds = " to ".join(str(count) for count in dict.fromkeys((min(counts), max(counts))))
+        yield f"Mean ± standard deviation over {seeds} seed{'s' * (max(counts) > 1)}."
+    if about.get("finetune"):
+        yield (
+            "One pre-training a setting: the seeds are those of fine-tuning. Parameters are the "
+            "pre-training's."
+        )
+    for measure in measures(table):
+        found = [f"{words} {value:.2f}" for words, value in measure.baselines(table).items()]
+        if found:
+            yield f"{measure.words} of baselines: {', '.join(found)}."
+    codes = versions(table)
+    if len(codes) > 1:
+        yield f"Runs of {len(codes)} versions of the program: {', '.join(codes)}."
+    reason, without, of = unfinished(table)
+    if without:
+        yield f"{without} of {of} runs are missing: {reason}."

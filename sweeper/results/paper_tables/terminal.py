@@ -1,0 +1,65 @@
+"""A table in the terminal: one aligned line a point, or as a paper prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sweeper.results.paper_tables.content import is_printed, printed
+from sweeper.results.paper_tables.export import as_text
+from sweeper.results.statistics.estimates import mean, sd
+from sweeper.results.table.columns import label, number, short
+from sweeper.results.table.points import metric_of, points, unfinished, versions
+from sweeper.results.table.table import Table
+from sweeper.store.errors import shown
+
+HEADER = ("arm", "point", "seeds", "mean", "sd", "parameters", "match error")
+_LEFT = 2  # columns of words, aligned left; the rest are numbers
+
+
+def summarise(table: Table) -> list[str]:
+    """The mean of each point and the standard deviation of its seeds, as lines of text."""
+    if is_printed(table):
+        head, *lines = as_text(printed(table))
+        return [f"{shown(table.name, 80)}: {head}", *lines]
+    metrics = {arm: metric_of(table, arm) for arm in table.experiment["arms"]}
+    everything = [p for arm, metric in metrics.items() for p in points(table, metric, [arm])]
+    rows: list[Sequence[str]] = [HEADER]
+    for point in everything:
+        cells = [
+            _word(point.arm, 24),
+            _word(point.name, 60),
+            f"{len(point.values)}/{len(point.runs)}",
+        ]
+        if point.values:
+            values = list(point.values.values())
+            own = sd(values)
+            cells += [f"{mean(values):.4g}", "" if own is None else f"± {own:.2g}"]
+        else:
+            cells += ["-", ""]
+        size, error = point.at("params_total"), number(point.cells.get("match_error"))
+        cells += ["-" if size is None else short(size), "" if error is None else f"{error:+.2%}"]
+        rows.append(cells)
+    reason, without, of = unfinished(table)
+    words = ", ".join(dict.fromkeys(map(label, metrics.values())))
+    title = f"{shown(table.name, 80)}: {shown(words, 160)}"
+    closing = [f"{without} of {of} runs are missing: {reason}"] if without else []
+    codes = versions(table)
+    if len(codes) > 1:
+        closing.append(f"runs of {len(codes)} versions of the program: {shown(', '.join(codes))}")
+    return [title, *_aligned(rows), *closing]
+
+
+def _word(text: str, limit: int) -> str:
+    safe = shown(text)
+    return safe if len(safe) <= limit else safe[: limit - 1] + "…"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
+    return [
+        "  ".join(
+            cell.ljust(width) if column < _LEFT else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,1 @@
+"""Pure functions of numbers: estimates, intervals, fits."""

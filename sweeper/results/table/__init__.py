@@ -1,0 +1,1 @@
+"""The rows of an experiment: columns, measures, points."""

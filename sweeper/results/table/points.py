@@ -1,0 +1,122 @@
+"""A table seen as points: one setting of an arm, with the metric of each of its seeds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sweeper.results.statistics.estimates import Estimate, Spread, estimate, pooled
+from sweeper.results.table.columns import number
+from sweeper.results.table.table import Row, Table
+
+
+@dataclass
+class Point:
+    """One setting of an arm.
+
+    Attributes:
+        arm, name: where it stands; the name is the setting in words.
+        settings: what the plan varies in this arm, and its values here.
+        cells: the columns that all seeds share; what differs between seeds is the first one's.
+        values: the metric by seed, of finished runs only.
+        runs: the run of every planned seed.
+    """
+
+    arm: str
+    name: str
+    settings: Mapping[str, Any]
+    cells: dict[str, Any] = field(default_factory=dict)
+    values: dict[int, float] = field(default_factory=dict)
+    runs: dict[int, str] = field(default_factory=dict)
+
+    def at(self, column: str) -> float | None:
+        """The number in a column; None if there is none."""
+        return number(self.cells.get(column))
+
+    def estimate(self, spread: Spread | None) -> Estimate:
+        """The mean over seeds; the point must have one."""
+        return estimate(list(self.values.values()), spread)
+
+
+def rows_of(table: Table, metric: str) -> list[Row]:
+    """The rows of runs that measure `metric`: all, unless some are fine-tuned from others.
+
+    Then they are those of the tasks that the metric is of, or the pre-training's if of none.
+    """
+    finetune = table.experiment.get("finetune") or {}
+    owners = {task for task, metrics in finetune.items() if metric in metrics}
+    if owners:
+        return [row for row in table.rows if row.get("task") in owners]
+    return [row for row in table.rows if row.get("task") not in finetune]
+
+
+def metric_of(table: Table, arm: str) -> str:
+    """What an arm is measured by: its own metric, or that of the experiment."""
+    return str(table.experiment["arms"].get(arm, {}).get("metric") or table.metric)
+
+
+def points(table: Table, metric: str, arms: Collection[str] | None = None) -> list[Point]:
+    """The points of `arms` (all if None), in the order of the plan."""
+    found: dict[tuple[str, str], Point] = {}
+    for row in rows_of(table, metric):
+        key = (str(row["arm"]), str(row["point"] or ""))  # one that varies nothing has no words
+        if arms is not None and key[0] not in arms:
+            continue
+        point = found.setdefault(key, Point(*key, table.settings.get(key[1], {})))
+        for column, cell in row.items():
+            if point.cells.get(column) is None:
+                point.cells[column] = cell
+        seed = int(row["seed"])
+        point.runs[seed] = str(row["run"])
+        value = number(row.get(metric))
+        if value is not None:
+            point.values[seed] = value
+    return list(found.values())
+
+
+def seed_spread(given: Collection[Point]) -> Spread | None:
+    """The spread between seeds over all points, a run that several of them use counted once."""
+    groups = {tuple(sorted(point.runs.values())): list(point.values.values()) for point in given}
+    return pooled(groups.values())
+
+
+def versions(table: Table) -> list[str]:
+    """The versions of the program that the finished runs were trained with, where known."""
+    return sorted({str(row["code"]) for row in table.rows if row.get("code")})
+
+
+def missing(table: Table, metric: str, arms: Collection[str] | None = None) -> tuple[str, int, int]:
+    """Why runs lack the metric ("2 failed, 1 running"), how many do, of how many."""
+    rows = [row for row in rows_of(table, metric) if arms is None or row["arm"] in arms]
+    return _lacking((row, number(row.get(metric)) is None) for row in rows)
+
+
+def unfinished(table: Table) -> tuple[str, int, int]:
+    """The same of all that the experiment shows, and of the runs that it is fine-tuned from."""
+    finetune: Mapping[str, list[str]] = table.experiment.get("finetune") or {}
+
+    def lacks(row: Row) -> bool:
+        if not finetune:
+            return number(row.get(metric_of(table, str(row["arm"])))) is None
+        wanted = finetune.get(str(row.get("task")))
+        if wanted is None:
+            return str(row["state"]) != "done"
+        return any(number(row.get(metric)) is None for metric in wanted)
+
+    return _lacking((row, lacks(row)) for row in table.rows)
+
+
+def _lacking(rows: Iterable[tuple[Row, bool]]) -> tuple[str, int, int]:
+    without: dict[str, str] = {}
+    all_runs = set()
+    for row, lacks in rows:
+        all_runs.add(row["run"])
+        if lacks:
+            without[row["run"]] = str(row["state"])
+    # A finished run without the metric trained another task, or measured nan.
+    words = {"done": "done without it", "new": "not started"}
+    counts = Counter(words.get(state, state) for state in without.values())
+    reason = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    return reason, len(without), len(all_runs)

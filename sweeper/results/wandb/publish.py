@@ -1,0 +1,107 @@
+"""An experiment there: its table, figures, verdicts and plan, as a run and an artifact."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sweeper.results.claims.judge import judge
+from sweeper.results.claims.verdict import Verdict
+from sweeper.results.draw import write_figures
+from sweeper.results.table.table import Table, read_table, stem
+from sweeper.results.wandb.service import Project, connected, module, project_of, sentences
+from sweeper.results.wandb.workspace import EXTRA, JOB_TYPE, saved
+from sweeper.store.mirrored import KEY, PLAN
+from sweeper.store.plans import newest
+from sweeper.store.runs import RunStore
+
+_FOLDERS = ("tables", "figures")
+
+
+def publish_dashboard(
+    outputs: Path, experiments: Sequence[str] | None, given: str | None, *, offline: bool
+) -> str:
+    """Collects, judges and draws the experiments and shows them there; where to find them.
+
+    Args:
+        given: ENTITY/PROJECT; None for the project that the runs are mirrored to.
+        offline: keep tables and figures for `wandb sync`, and save no view.
+
+    Raises:
+        UserError: an unknown experiment, a missing package or key, or whatever W&B refuses.
+    """
+    verdicts = judge(outputs, experiments)
+    tables = [read_table(outputs / "tables" / f"{stem(name)}.csv") for name in verdicts]
+    project = Project.parse(given, "--project")[0] if given else _project(outputs, tables)
+    if not offline:
+        module("wandb_workspaces.workspaces", EXTRA)  # before anything is sent
+        api = connected()
+        with sentences():
+            project = Project(project.entity or api.default_entity, project.name)
+    write_figures(outputs, experiments)
+    with sentences():
+        for table in tables:
+            publish(outputs, table, verdicts[table.name], project, offline=offline)
+        if offline:
+            return f"wandb sync {outputs / 'wandb'}"
+        return saved(project, tables)
+
+
+def publish(
+    outputs: Path, table: Table, verdicts: Sequence[Verdict], project: Project, *, offline: bool
+) -> None:
+    """One experiment as a run named after it; published again, it is the next version of it."""
+    wandb = module("wandb", "install it: pip install wandb")
+    name = stem(table.name)
+    run = wandb.init(
+        id=f"{JOB_TYPE}-{name}",
+        name=table.name,
+        entity=project.entity,
+        project=project.name,
+        group=table.name,
+        job_type=JOB_TYPE,
+        dir=str(outputs),
+        mode="offline" if offline else "online",
+        resume="allow",
+        settings=wandb.Settings(console="off", silent=True, disable_git=True, x_disable_stats=True),
+    )
+    code = 1
+    try:
+        plan = json.dumps(newest(outputs).get(table.name))
+        run.config.update({KEY: {PLAN: plan}}, allow_val_change=True)
+        for verdict in verdicts:
+            run.summary[f"{verdict.claim}, {verdict.measure}"] = str(verdict.verdict)
+        run.log(_shown(wandb, outputs, table))
+        run.log_artifact(_artifact(wandb, outputs, name))
+        code = 0
+    finally:
+        run.finish(exit_code=code)
+
+
+def _project(outputs: Path, tables: Sequence[Table]) -> Project:
+    store = RunStore(outputs)
+    ids = dict.fromkeys(str(row["run"]) for table in tables for row in table.rows)
+    return project_of(
+        run.record() for run in map(store.run, ids) if (run.path / "run.json").exists()
+    )
+
+
+def _shown(wandb: Any, outputs: Path, table: Table) -> dict[str, Any]:
+    """What the page of the run shows by itself."""
+    cells = [[row.get(column) for column in table.columns] for row in table.rows]
+    picture = outputs / "figures" / f"{stem(table.name)}.png"
+    return {
+        "table": wandb.Table(columns=list(table.columns), data=cells, allow_mixed_types=True),
+        "figure": wandb.Image(str(picture)),
+    }
+
+
+def _artifact(wandb: Any, outputs: Path, name: str) -> Any:
+    """All files of the experiment, as they lie in its outputs."""
+    artifact = wandb.Artifact(name, type=JOB_TYPE)
+    for folder in _FOLDERS:
+        for path in sorted((outputs / folder).glob(f"{name}.*")):
+            artifact.add_file(str(path), f"{folder}/{path.name}")
+    return artifact

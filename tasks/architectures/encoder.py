@@ -1,0 +1,56 @@
+"""The `encoder` architecture: models.transformer.Encoder from the `model` section of a config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import torch
+from torch import nn
+
+from models.transformer import Encoder
+from tasks.config.architecture import Architecture, TransformerSection
+from tasks.config.schema import Problem, given, whole
+
+BERT_RANGE = 0.02  # what models.initialisation.truncated_normal_ draws with
+
+
+class EncoderSection(TransformerSection, Architecture):
+    """An encoder's keys: those of every Transformer, how long its rows are, how it is drawn."""
+
+    positions: Annotated[int, whole(1, 65_536, 512)]
+    initializer_range: Annotated[float, given("a number above 0 and at most 1", 0.02, gt=0, le=1)]
+
+    def problems(self, path: str) -> Iterator[Problem]:
+        yield from super().problems(path)
+        if not self.tie_embeddings:
+            key = f"{path}.tie_embeddings"
+            expected = "true, since an encoder's masked tokens are told by the token embedding"
+            yield Problem(key, "false", expected, f"give it as {key}=true")
+
+    def build(self, vocabulary_size: int) -> Encoder:
+        encoder = Encoder(
+            vocabulary_size=vocabulary_size,
+            layers=self.layers,
+            embedding_size=self.embedding_size,
+            heads=self.heads,
+            head_size=self.resolved_head_size,
+            feedforward_size=self.feedforward_size,
+            activation=self.activation,
+            dropout=self.dropout,
+            positions=self.positions,
+            attention=self.attention.builder(),
+        )
+        self.widen(encoder)
+        return encoder
+
+    @torch.no_grad()
+    def widen(self, module: nn.Module) -> None:
+        """Give fresh weights the standard deviation `initializer_range` in place of BERT's.
+
+        BERT's is right for about a thousand embeddings. A layer's outputs grow with the root of
+        their number, so that a tiny encoder's branches would begin far too faint to learn from.
+        """
+        for layer in module.modules():
+            if isinstance(layer, nn.Linear | nn.Embedding):
+                layer.weight.mul_(self.initializer_range / BERT_RANGE)

@@ -1,0 +1,165 @@
+"""The contract of an architecture: a section of the config that can build its model."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import PlainValidator, create_model
+from torch import nn
+
+from models import attention
+from models.head_sizes import HeadSize, distinct_sizes
+from sweeper.store.errors import wrong
+from tasks.config.schema import Problem, Section, given, spelled, whole
+
+_LARGEST_HEAD = 65_536
+
+# What every variant takes (`models.attention.variant`); the rest are a variant's own options.
+_COMMON = ("bias", "dropout")
+
+
+def _head_size(value: Any) -> Any:
+    """`value` if it is a head size as `models.head_sizes` describes it, or null."""
+
+    def is_size(entry: Any) -> bool:
+        return type(entry) is int and 1 <= entry <= _LARGEST_HEAD
+
+    def is_list(entry: Any, of: Callable[[Any], bool]) -> bool:
+        return isinstance(entry, list) and len(entry) > 0 and all(map(of, entry))
+
+    def is_layer(entry: Any) -> bool:
+        return is_size(entry) or is_list(entry, of=is_size)
+
+    if value is None or is_size(value) or is_list(value, of=is_layer):
+        return value
+    raise ValueError("not a head size")
+
+
+class AttentionSection(Section):
+    """The attention variant; the variant's own options are added to the schema when it is named."""
+
+    name: str
+
+    def builder(self) -> Callable[..., nn.Module]:
+        """Return `builder(embedding_size, heads, head_size, *, bias, dropout)` of one layer."""
+        options = {key: getattr(self, key) for key in type(self).model_fields if key != "name"}
+        return functools.partial(attention.variant(self.name), **options)
+
+
+class Architecture(Section, ABC):
+    """The `model` section, with what every architecture has.
+
+    What `build` of an architecture takes, and returns, the tasks know that train it.
+    """
+
+    name: str
+    embedding_size: Annotated[int, whole(1, 65_536, 256)]
+    heads: Annotated[int, whole(1, 65_536, 8)]
+    head_size: Annotated[
+        HeadSize | None,
+        PlainValidator(_head_size),
+        given(
+            f"a whole number from 1 to {_LARGEST_HEAD}, or null for embedding_size / heads, or a "
+            "list with an entry for each layer: a number, or a list of one for each head",
+            32,
+        ),
+    ]
+    attention: AttentionSection
+
+    @classmethod
+    def schema_of(cls, section: Mapping[str, Any]) -> type[Architecture]:
+        """Return this class with the options of the attention variant that `section` names."""
+        group = section.get("attention")
+        if not isinstance(group, Mapping):
+            raise wrong(
+                "model.attention",
+                spelled(group),
+                "a group of keys with a name",
+                "choose one of conf/model/attention",
+            )
+        return _with_attention(cls, group.get("name"))
+
+    @property
+    def resolved_head_size(self) -> HeadSize:
+        """The size of a head (the paper's d_p), or those of all heads where they differ."""
+        return self.head_size or self.embedding_size // self.heads
+
+    @property
+    def one_head_size(self) -> int | None:
+        """The size of every head; None where they differ."""
+        first, *others = distinct_sizes(self.resolved_head_size)
+        return None if others else first
+
+    def problems(self, path: str) -> Iterator[Problem]:
+        if isinstance(self.head_size, list):
+            yield from self._problems_of_list(f"{path}.head_size", self.head_size)
+        if self.head_size is None and self.embedding_size % self.heads:
+            size = f"{path}.embedding_size={self.embedding_size}"
+            near = max(h for h in range(1, self.heads + 1) if self.embedding_size % h == 0)
+            yield Problem(
+                f"{path}.heads",
+                self.heads,
+                f"a divisor of {size} (or {path}.head_size set)",
+                f"give it as {path}.heads={near}, or set {path}.head_size",
+            )
+
+    def _problems_of_list(self, key: str, sizes: list[Any]) -> Iterator[Problem]:
+        layers = getattr(self, "layers", None)
+        if layers is None:
+            yield Problem(key, sizes, "a whole number, or null", f"give it as {key}=32")
+        elif len(sizes) != layers:
+            expected = f"an entry for each of model.layers={layers}"
+            yield Problem(key, sizes, expected, f"give it as {key}={(sizes * layers)[:layers]}")
+        elif wrong_layers := [s for s in sizes if isinstance(s, list) and len(s) != self.heads]:
+            expected = f"one size for each of model.heads={self.heads} in a layer's list"
+            whole_layer = (wrong_layers[0] * self.heads)[: self.heads]
+            yield Problem(key, sizes, expected, f"write such a list as {whole_layer}")
+
+    @abstractmethod
+    def build(self, *inputs: Any, **options: Any) -> nn.Module:
+        """Return a new model, on the current default device (`torch.device("meta")` counts it)."""
+
+
+class TransformerSection(Section):
+    """What the architectures have besides that are whole Transformers."""
+
+    layers: Annotated[int, whole(1, 1024, 6)]
+    feedforward_size: Annotated[int, whole(1, 2**22, 1024)]
+    activation: Annotated[Literal["relu", "gelu"], given("one of relu, gelu", "relu")]
+    tie_embeddings: Annotated[bool, given("true or false", True)]
+    dropout: Annotated[float, given("a number at least 0 and below 1", 0.1, ge=0, lt=1)]
+
+
+def _with_attention(architecture: type[Architecture], name: Any) -> type[Architecture]:
+    known = attention.variants()
+    if name not in known:
+        remedy = f"choose it as model/attention={known[0]}"
+        raise wrong("model.attention.name", spelled(name), f"one of {', '.join(known)}", remedy)
+    return _composed(architecture, name)
+
+
+@functools.cache  # composing takes longer than everything else that is done to check a config
+def _composed(architecture: type[Architecture], name: str) -> type[Architecture]:
+    """Return an architecture whose attention section has the options of one variant's class."""
+    constructor = attention.variant(name).__init__
+    hints = typing.get_type_hints(constructor)
+    options: dict[str, Any] = {}
+    for key, parameter in inspect.signature(constructor).parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY and key not in _COMMON:
+            required = parameter.default is parameter.empty
+            is_size = hints[key] in (int, int | None)  # whatever a variant counts is at least 1
+            kind = "a whole number of at least 1" if is_size else "a value"
+            null = ", or null," if hints[key] == int | None else ""
+            field = given(
+                f"{kind}{null} for {key} of the {name} attention",
+                ... if required else parameter.default,
+                **({"ge": 1} if is_size else {}),
+            )
+            options[key] = (Annotated[hints[key], field], ... if required else parameter.default)
+    section = create_model("AttentionSection", __base__=AttentionSection, **options)
+    return create_model(architecture.__name__, __base__=architecture, attention=(section, ...))

@@ -1,0 +1,134 @@
+"""A run's config as types: every key and its limits.
+
+The sections of `task` and `model` belong to the task and the architecture that the config names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tasks.config.architecture import Architecture
+from tasks.config.schema import Problem, Section, given, whole
+
+
+class TaskSection(Section):
+    """What every task's section of the config has; a task adds its own keys."""
+
+    name: str
+
+
+class TextSection(TaskSection):
+    """What the sections of tasks on text have besides."""
+
+    batch_tokens: Annotated[int, whole(1, 2**31, 32_768)]
+
+
+class HubSection(Section):
+    """Arguments of datasets.load_dataset."""
+
+    path: Annotated[str | None, given("the id of a data set on the hub, or null", "dvruette/lm1b")]
+    name: Annotated[str | None, given("the name of a configuration of it, or null", None)]
+    revision: Annotated[str | None, given("a commit of it, or null", None)]
+
+
+class DataSection(Section):
+    """Where the text comes from."""
+
+    source: Annotated[
+        Literal["sample", "local", "hub"], given("one of sample, local, hub", "sample")
+    ]
+    root: Annotated[str | None, given("a folder, or null", "~/lm1b")]
+    hub: HubSection
+    sentences: Annotated[
+        int | None, given("a whole number from 1 to 100000000, or null", 40_000, ge=1, le=10**8)
+    ]
+    digest: Annotated[str | None, given("what the planner found the text to be, or null", None)]
+
+    def problems(self, path: str) -> Iterator[Problem]:
+        needed = {
+            "sample": ("sentences", self.sentences, "a number of sentences", "40000"),
+            "local": ("root", self.root, "the folder that holds the text", "FOLDER"),
+            "hub": ("hub.path", self.hub.path, "the id of a data set", "dvruette/lm1b"),
+        }
+        key, value, expected, example = needed[self.source]
+        if value is None:
+            key = f"{path}.{key}"
+            why = f"{expected}, since {path}.source={self.source}"
+            yield Problem(key, "null", why, f"give it as {key}={example}")
+
+
+class OptimizerSection(Section):
+    """AdamW and its schedule."""
+
+    learning_rate: Annotated[float, given("a number above 0 and at most 100", 0.1, gt=0, le=100)]
+    schedule: Annotated[
+        Literal["rsqrt", "linear", "constant"], given("one of rsqrt, linear, constant", "rsqrt")
+    ]
+    warmup_steps: Annotated[int, whole(0, 10**9, 10_000)]
+    betas: Annotated[
+        list[Annotated[float, Field(ge=0, lt=1)]],
+        given("two numbers, each at least 0 and below 1", [0.9, 0.997], min_length=2, max_length=2),
+    ]
+    epsilon: Annotated[float, given("a number above 0 and at most 1", 1e-9, gt=0, le=1)]
+    weight_decay: Annotated[float, given("a number from 0 to 100", 0.01, ge=0, le=100)]
+    gradient_clip: Annotated[float | None, given("a number above 0, or null", 1.0, gt=0)]
+
+
+class TrainerSection(Section):
+    """How long and how a run is trained, and how it is executed."""
+
+    steps: Annotated[int, whole(0, 10**9, 1000)]
+    precision: Annotated[
+        Literal["32-true", "64-true", "bf16-mixed"],
+        given("one of 32-true, 64-true, bf16-mixed", "32-true"),
+    ]
+    compile: Annotated[bool, given("true or false", False)]
+    accelerator: Annotated[Literal["auto", "cpu", "gpu"], given("one of auto, cpu, gpu", "auto")]
+    devices: Annotated[int, whole(1, 1024, 1)]
+    num_nodes: Annotated[int, whole(1, 1024, 1)]
+    threads: Annotated[int, whole(1, 1024, 1)]
+    log_every: Annotated[int, whole(1, 10**9, 50)]
+    validate_every: Annotated[int, whole(0, 10**9, 1000)]
+    checkpoint_every: Annotated[int, whole(0, 10**9, 1000)]
+
+
+class LoggerSection(Section):
+    """Where metrics are mirrored to."""
+
+    name: Annotated[Literal["wandb", "none"], given("one of wandb, none", "none")]
+    mode: Annotated[
+        Literal["offline", "online", "disabled"],
+        given("one of offline, online, disabled", "offline"),
+    ]
+    project: Annotated[str, given("a name", "headroom", min_length=1, max_length=128)]
+    entity: Annotated[str | None, given("a name, or null", None)]
+
+
+class RunConfig(Section):
+    """Everything that describes one run."""
+
+    seed: Annotated[int, whole(0, 2**32 - 1, 0)]
+    task: TaskSection
+    data: DataSection
+    model: Architecture
+    optimizer: OptimizerSection
+    trainer: TrainerSection
+    logger: LoggerSection
+    parent: Annotated[str | None, given("the id of a finished run, or null", None)]
+
+    def problems(self, path: str = "") -> Iterator[Problem]:
+        for key in type(self).model_fields:
+            section = getattr(self, key)
+            if isinstance(section, Section):
+                yield from section.problems(key)
+        steps, warmup = self.trainer.steps, self.optimizer.warmup_steps
+        if self.optimizer.schedule == "linear" and warmup >= steps > 0:
+            yield Problem(
+                "optimizer.warmup_steps",
+                warmup,
+                f"fewer than trainer.steps={steps}, since the linear schedule ends there at 0",
+                f"give it as optimizer.warmup_steps={steps // 10}",
+            )

@@ -1,0 +1,1 @@
+"""What the tasks share that fine-tune a pre-trained encoder."""

@@ -1,0 +1,192 @@
+"""Labelled data sets as their authors publish them: in a folder, on the Hub, or generated."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic
+
+from sweeper.store.errors import UserError, wrong
+from tasks.fine_tuning.row_report import Kind, Malformed, Tally
+from tasks.text import files, hub
+
+VALIDATION = 0.02  # of the training texts, kept back
+HUB_BATCH = 1000  # rows
+
+
+@dataclass(frozen=True)
+class Examples(Generic[Kind]):
+    """The examples of each split, and what became of the rows of the two that are read."""
+
+    splits: dict[str, list[Kind]]
+    rows: dict[str, dict[str, Any]]
+
+
+class DataSet(ABC, Generic[Kind]):
+    """How one data set is published, and how its examples are read.
+
+    It has a training split, of which VALIDATION is kept back, and one that is evaluated on.
+    """
+
+    title: ClassVar[str]
+    train: ClassVar[re.Pattern[str]]
+    test: ClassVar[re.Pattern[str]]
+    """The names of the files of the two splits; `expected` says them to a person."""
+    expected: ClassVar[str]
+    suffixes: ClassVar[tuple[str, ...]]
+    """How those names may end; of a split in several formats the first one here is read."""
+    columns: ClassVar[tuple[str, ...]]
+    hub_test: ClassVar[str]
+    """What a row on the Hub has, and the split there that is evaluated on."""
+
+    @abstractmethod
+    def read_file(self, path: Path) -> Iterator[tuple[str, Kind | Malformed]]:
+        """Yield (place, example or what is wrong with it) of every row of a file."""
+
+    @abstractmethod
+    def example_of(self, row: Mapping[str, Any]) -> Kind | Malformed:
+        """Return the example of a row as the Hub has it, or what is wrong with it."""
+
+    @abstractmethod
+    def group(self, example: Kind) -> str:
+        """Return the text whose examples are never divided between training and validation."""
+
+    @abstractmethod
+    def write_sample(self, folder: Path, examples: int) -> Path:
+        """Write generated examples into `folder`, in official files, unless it is there."""
+
+    @abstractmethod
+    def sample_digest(self, examples: int) -> str:
+        """Return what tells that sample from others."""
+
+    def trainable(self, example: Kind) -> Kind | Malformed:
+        """Tell what can be trained on from what can only be evaluated."""
+        return example
+
+    def digest(self, data: Mapping[str, Any]) -> str:
+        """What the examples are. UserError where there are none; the Hub is not contacted."""
+        if data["source"] == "hub":
+            return f"hub:{hub.name_of(data['hub'])}"
+        if data["source"] == "sample":
+            return f"sample:{self.sample_digest(data['sentences'])[:16]}"
+        return f"sha256:{files.hash_files(self._files(data['root']))}"
+
+    def describe(self, data: Mapping[str, Any]) -> str:
+        """The source in a few words, for a person. UserError as for `digest`."""
+        if data["source"] == "hub":
+            return f"{self.title}: {hub.name_of(data['hub'])} on the Hugging Face hub"
+        if data["source"] == "sample":
+            return f"{self.title}: generated sample of {data['sentences']:,} examples"
+        found = self._files(data["root"])
+        size = f"{len(found.names)} files, {found.bytes() / 1e6:,.1f} MB"
+        return f"{self.title}: {size}, {data['root']}"
+
+    def load(self, data: Mapping[str, Any], folder: Path) -> Examples[Kind]:
+        """Read all splits. `folder` is where a sample is written if it is not there yet.
+
+        Raises UserError where the data are not what was planned with (data.digest), or a split has
+        nothing in it. Says so on stderr if many rows were dropped.
+        """
+        found = self.digest(data)
+        if data.get("digest") not in (None, found):
+            raise UserError(
+                f"data.digest={data['digest']}: expected the data that was planned with, found "
+                f"{found}; plan again, or bring the old data back."
+            )
+        tallies, kept = {}, {}
+        for split, parts in self._parts(data, folder).items():
+            tallies[split] = Tally()
+            kept[split] = [
+                example for name, rows in parts for example in tallies[split].kept_of(name, rows)
+            ]
+            if not kept[split]:
+                dropped = tallies[split].dropped
+                why = ", ".join(f"{count} x {reason}" for reason, count in dropped.items())
+                raise UserError(
+                    f"{self.describe(data)}: nothing is left to {split} on "
+                    f"({why or 'no rows'}); mend the data or name others."
+                )
+            if warning := tallies[split].warning():
+                print(f"{self.title}, {split}: {warning}", file=sys.stderr)
+        train, validation = self._carved(kept["train"])
+        return Examples(
+            {"train": train, "validation": validation, "test": kept["test"]},
+            {split: tally.about() for split, tally in tallies.items()},
+        )
+
+    def _parts(
+        self, data: Mapping[str, Any], folder: Path
+    ) -> dict[str, list[tuple[str, Iterator[tuple[str, Kind | Malformed]]]]]:
+        """Return the (name, rows) that each split is made of."""
+        if data["source"] == "hub":
+            splits = hub.load_splits(data["hub"], self.columns)
+            if self.hub_test not in splits:
+                expected = f"a data set with a split {self.hub_test}"
+                raise wrong("data.hub", hub.name_of(data["hub"]), expected, "choose another")
+            return {
+                "train": [("train", self._trainable(self._rows(splits["train"])))],
+                "test": [(self.hub_test, self._rows(splits[self.hub_test]))],
+            }
+        root = data["root"]
+        if data["source"] == "sample":
+            root = self.write_sample(folder, data["sentences"])
+        found = self._files(root)
+        return {
+            "train": [
+                (name, self._trainable(self.read_file(found.root / name))) for name in found.train
+            ],
+            "test": [(name, self.read_file(found.root / name)) for name in found.test],
+        }
+
+    def _rows(self, split: Any) -> Iterator[tuple[str, Kind | Malformed]]:
+        number = 0
+        for batch in split.select_columns(list(self.columns)).iter(batch_size=HUB_BATCH):
+            for row in zip(*(batch[name] for name in self.columns), strict=True):
+                number += 1
+                yield str(number), self.example_of(dict(zip(self.columns, row, strict=True)))
+
+    def _trainable(
+        self, rows: Iterable[tuple[str, Kind | Malformed]]
+    ) -> Iterator[tuple[str, Kind | Malformed]]:
+        for place, row in rows:
+            yield place, row if isinstance(row, Malformed) else self.trainable(row)
+
+    def _carved(self, examples: list[Kind]) -> tuple[list[Kind], list[Kind]]:
+        """Keep back whole groups: those whose text has the smallest checksums."""
+        groups = {self.group(example) for example in examples}
+        if len(groups) < 2:
+            raise UserError(f"{self.title} has a single training text; give it more data.")
+        ordered = sorted(groups, key=lambda text: (zlib.crc32(text.encode()), text))
+        back = set(ordered[: max(1, round(len(groups) * VALIDATION))])
+        train = [example for example in examples if self.group(example) not in back]
+        return train, [example for example in examples if self.group(example) in back]
+
+    def _files(self, root: str | Path) -> files.TextFiles:
+        folder = Path(root).expanduser()
+        names = _visible(folder)
+        train, test = (self._in_one_format(names, of) for of in (self.train, self.test))
+        if not train or not test:
+            remedy = "put them there" if folder.is_dir() else "name one that exists"
+            raise wrong("data.root", root, f"a folder with {self.expected}", remedy)
+        return files.TextFiles(folder, train, test)
+
+    def _in_one_format(self, names: list[str], pattern: re.Pattern[str]) -> tuple[str, ...]:
+        own = [name for name in names if pattern.fullmatch(name.rsplit("/", 1)[-1])]
+        for suffix in self.suffixes:
+            if chosen := tuple(name for name in own if name.endswith(suffix)):
+                return chosen
+        return ()
+
+
+def _visible(root: Path) -> list[str]:
+    names = []
+    for folder, below, here in os.walk(root):  # does not follow links to folders: no loops
+        below[:] = [name for name in below if not name.startswith((".", "__MACOSX"))]
+        names += [(Path(folder) / name).relative_to(root).as_posix() for name in here]
+    return sorted(name for name in names if not name.rsplit("/", 1)[-1].startswith("."))

@@ -1,0 +1,119 @@
+"""What fine-tuning tasks share: config keys, rows of two texts by step, the parent's weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from models.bert_heads import load_pretrained
+from models.transformer import Encoder
+from sweeper.store.errors import wrong
+from tasks.architectures.encoder import EncoderSection
+from tasks.batch import Batch
+from tasks.config.schema import Problem, given, whole
+from tasks.config.sections import RunConfig, TextSection
+from tasks.fine_tuning.prepare import SPLITS
+from tasks.fine_tuning.sequences import FRAME, Sequences
+from tasks.seeds import Shuffled
+from tasks.text.tokenizer import BERT_MARKS, LARGEST_VOCABULARY
+
+
+class FineTuningSection(TextSection):
+    """The keys that every fine-tuning task has."""
+
+    tokenizer: Annotated[str | None, given("the name of the parent's prepared data, or null", None)]
+    vocabulary_size: Annotated[int, whole(len(BERT_MARKS) + 2, LARGEST_VOCABULARY, 30_522)]
+    tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
+    sequence_length: Annotated[int, whole(FRAME + 2, 65_536, 128)]
+
+    def problems(self, path: str) -> Iterator[Problem]:
+        if self.batch_tokens % self.sequence_length:
+            whole_rows = max(self.batch_tokens // self.sequence_length, 1) * self.sequence_length
+            expected = f"a multiple of {path}.sequence_length={self.sequence_length}"
+            remedy = f"give it as {path}.batch_tokens={whole_rows}"
+            yield Problem(f"{path}.batch_tokens", self.batch_tokens, expected, remedy)
+
+
+def encoder_of(config: RunConfig) -> Encoder:
+    """Return the config's encoder with fresh weights; UserError if its rows have no room in it."""
+    section, model = config.task, config.model
+    assert isinstance(section, FineTuningSection)
+    assert isinstance(model, EncoderSection)
+    if section.sequence_length > model.positions:
+        expected = f"at most model.positions={model.positions}"
+        remedy = f"give it as task.sequence_length={model.positions}"
+        raise wrong("task.sequence_length", section.sequence_length, expected, remedy)
+    return model.build(section.vocabulary_size)
+
+
+def inherit(model: nn.Module, weights: Mapping[str, Tensor], parent: str | None) -> None:
+    """Take over what a pre-training has for `model`: the encoder and, where it is used, the pooler.
+
+    Raises UserError if those are the weights of another model.
+    """
+    for name, own in model.state_dict().items():
+        theirs = weights.get(name, own)
+        if theirs.shape != own.shape:
+            shapes = f"{name} is {tuple(theirs.shape)} there and {tuple(own.shape)} here"
+            expected = f"a pre-training of the same model and vocabulary_size ({shapes})"
+            raise wrong("parent", parent, expected, "copy its model section and vocabulary_size")
+    try:
+        load_pretrained(model, weights)
+    except ValueError as error:
+        expected = f"a pre-training ({error})"
+        raise wrong("parent", parent, expected, "name a run of task=pretraining") from error
+
+
+class ExampleRows:
+    """The rows of all splits as batches: tokens and types, int64, and real, bool, each (B, T).
+
+    `columns` are added to a batch under their own names, (B,).
+    """
+
+    def __init__(self, config: RunConfig, folder: Path, columns: tuple[str, ...]) -> None:
+        section = config.task
+        assert isinstance(section, FineTuningSection)
+        self.splits = {split: Sequences(folder / split) for split in SPLITS}
+        self._columns = columns
+        self._length = section.sequence_length
+        self._rows = section.batch_tokens // section.sequence_length
+        self._order = Shuffled(len(self.splits["train"]), config.seed)
+        self._check(section.vocabulary_size)
+
+    def batch(self, step: int) -> Batch:
+        """Return the training rows of a step: epoch after epoch, each in an order of its own."""
+        return self._take("train", self._order.stretch((step - 1) * self._rows, self._rows))
+
+    def batches(self, split: str) -> Iterator[Batch]:
+        """Yield all rows of a split in order."""
+        numbers = np.arange(len(self.splits[split]))
+        for first in range(0, len(numbers), self._rows):
+            yield self._take(split, numbers[first : first + self._rows])
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a result says about the data."""
+        train, test = (self.splits[split].about for split in ("train", "test"))
+        return {
+            **{f"{split}_rows": len(rows) for split, rows in self.splits.items()},
+            "skipped": {**train["dropped"], **test["dropped"]},
+            "mended": {**train["mended"], **test["mended"]},
+        }
+
+    def _take(self, split: str, numbers: np.ndarray) -> Batch:
+        rows = self.splits[split]
+        arrays = rows.rows(numbers, self._length)
+        arrays.update({name: rows.columns[name][numbers] for name in self._columns})
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+    def _check(self, vocabulary_size: int) -> None:
+        """Raise UserError if a piece has no row in the embedding; torch would only crash."""
+        largest = max(rows.about["largest_piece"] for rows in self.splits.values())
+        if largest >= vocabulary_size:
+            expected = f"above {largest}, the largest piece of the parent's tokenizer in the data"
+            remedy = "copy the parent's task.vocabulary_size"
+            raise wrong("task.vocabulary_size", vocabulary_size, expected, remedy)

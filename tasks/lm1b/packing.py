@@ -1,0 +1,143 @@
+"""Packs the sentences of a split into rows and writes them; `tasks.lm1b.rows` reads them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from sweeper.store.errors import UserError
+from tasks.lm1b.rows import FORMAT, STORED
+from tasks.text.corpus import Corpus
+from tasks.text.lines import Counts, batches
+from tasks.text.tokenizer import LARGEST_VOCABULARY, PAD, encode_sentences
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+OPEN_ROWS = 10  # as tensor2tensor's pack_examples
+CHUNK = 2_000  # sentences encoded at a time
+
+
+@dataclass
+class RowCounts:
+    """What a split's rows hold; `tokens` counts every target, END included."""
+
+    rows: int = 0
+    tokens: int = 0
+    words: int = 0
+    sentences: int = 0
+    segments: int = 0
+
+
+class FirstFit:
+    """Puts each segment into the first of at most OPEN_ROWS open rows that has room for it."""
+
+    def __init__(self, sequence_length: int) -> None:
+        self.sequence_length = sequence_length
+        self._open: list[tuple[int, list[int]]] = []  # room left, pieces
+
+    def add(self, segment: list[int]) -> list[int] | None:
+        """Place a segment of 1 to sequence_length pieces; returns the row that had to be closed."""
+        size = len(segment)
+        for place, (room, row) in enumerate(self._open):
+            if size <= room:
+                row.extend(segment)
+                if size == room:
+                    del self._open[place]
+                    return row
+                self._open[place] = (room - size, row)
+                return None
+        if size == self.sequence_length:
+            return segment
+        self._open.append((self.sequence_length - size, list(segment)))
+        return self._open.pop(0)[1] if len(self._open) > OPEN_ROWS else None
+
+    def rest(self) -> Iterator[list[int]]:
+        """The rows still open, oldest first."""
+        while self._open:
+            yield self._open.pop(0)[1]
+
+
+def pack_split(
+    folder: Path,
+    corpus: Corpus,
+    split: str,
+    tokenizer: Tokenizer,
+    sequence_length: int,
+) -> dict[str, Any]:
+    """Encode and pack a split into `folder`; returns what rows.json holds.
+
+    Streams: memory does not grow with the corpus. Writes rows.uint16, then rows.json, each under
+    another name first, so that rows.json is there if and only if the rows are complete. The caller
+    keeps other processes out of `folder`.
+    """
+    if tokenizer.get_vocab_size() > LARGEST_VOCABULARY:
+        raise UserError(
+            f"a tokenizer of {tokenizer.get_vocab_size()} pieces: expected at most "
+            f"{LARGEST_VOCABULARY}, two bytes each; choose a smaller task.vocabulary_size."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    lines, rows = Counts(), RowCounts()
+    part = _part(folder / "rows.uint16")
+    try:
+        with part.open("wb") as file:
+            _write_rows(file, corpus.lines(split, lines), tokenizer, sequence_length, rows)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    part.replace(folder / "rows.uint16")
+    about = {
+        "format": FORMAT,
+        "split": split,
+        "sequence_length": sequence_length,
+        "vocabulary_size": tokenizer.get_vocab_size(),
+        **asdict(rows),
+        "fill": rows.tokens / (rows.rows * sequence_length),
+        "lines": lines.total,
+        "skipped": lines.skipped,
+        "repaired": lines.repaired,
+    }
+    part = _part(folder / "rows.json")
+    part.write_text(json.dumps(about, indent=1) + "\n")
+    part.replace(folder / "rows.json")
+    return about
+
+
+def _write_rows(
+    file: BinaryIO,
+    lines: Iterator[str],
+    tokenizer: Tokenizer,
+    sequence_length: int,
+    counts: RowCounts,
+) -> None:
+    packer = FirstFit(sequence_length)
+    for texts in batches(lines, CHUNK):
+        closed = []
+        for text, pieces in zip(texts, encode_sentences(tokenizer, texts), strict=True):
+            counts.sentences += 1
+            counts.words += len(text.split())
+            counts.tokens += len(pieces)
+            for start in range(0, len(pieces), sequence_length):
+                counts.segments += 1
+                row = packer.add(pieces[start : start + sequence_length])
+                if row is not None:
+                    closed.append(row)
+        counts.rows += _append(file, closed, sequence_length)
+    counts.rows += _append(file, list(packer.rest()), sequence_length)
+
+
+def _append(file: BinaryIO, rows: list[list[int]], sequence_length: int) -> int:
+    block = np.full((len(rows), sequence_length), PAD, STORED)
+    for target, row in zip(block, rows, strict=True):
+        target[: len(row)] = row
+    file.write(block.tobytes())
+    return len(rows)
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(f"{path.name}.part")

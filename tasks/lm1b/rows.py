@@ -1,0 +1,82 @@
+"""Packed rows of text: what a row means, and reading rows fast from an array on disk.
+
+A row holds whole segments one after the other and PAD at its end. A segment is a sentence, END
+being its last piece; a sentence longer than a row is cut into segments of a full row and a rest.
+Only targets are stored; the rest follows from them. Within a segment of targets [t1 .. tn] the
+inputs are [PAD, t1 .. tn-1], as in tensor2tensor: every piece, the first and END included, is
+predicted exactly once, from its own segment only.
+
+Shapes: R rows of a split, B rows of a batch, T positions of a row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweeper.store.errors import UserError
+from tasks.text.tokenizer import END, PAD
+
+FORMAT = 1
+STORED = np.dtype("<u2")
+
+
+class PackedRows:
+    """The rows of a split, mapped into memory and read by row number.
+
+    Raises UserError where they are absent, incomplete, or of another format.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            self.about: Mapping[str, Any] = json.loads((folder / "rows.json").read_text())
+            size = (folder / "rows.uint16").stat().st_size
+        except (OSError, ValueError) as error:
+            raise UserError(f"{folder} holds no packed rows; prepare the data.") from error
+        rows, length = self.about.get("rows", 0), self.about.get("sequence_length", 0)
+        if self.about.get("format") != FORMAT or size != rows * length * STORED.itemsize:
+            raise UserError(f"{folder} is not as it was written; delete it and prepare the data.")
+        self.sequence_length: int = length
+        self._targets_RT = np.memmap(folder / "rows.uint16", STORED, "r", shape=(rows, length))
+
+    def __len__(self) -> int:
+        return len(self._targets_RT)
+
+    def rows(self, numbers: NDArray[np.integer[Any]]) -> dict[str, NDArray[np.int64]]:
+        """tokens, targets, segments and positions of these rows, each (B, T) int64.
+
+        segments count from 1 in every row and are 0 on padding; positions count from 0 in every
+        segment and are 0 on padding.
+        """
+        return expand(self._targets_RT[numbers])
+
+
+def expand(targets_BT: NDArray[np.uint16]) -> dict[str, NDArray[np.int64]]:
+    """Inputs, segments and positions of stored targets.
+
+    END ends a segment and a segment without one fills its row, so both follow from the targets.
+    """
+    _, length = targets_BT.shape
+    starts_BT = np.empty(targets_BT.shape, bool)
+    starts_BT[:, 0] = True
+    np.equal(targets_BT[:, :-1], END, out=starts_BT[:, 1:])
+    real_BT = targets_BT != PAD
+    tokens_BT = np.zeros(targets_BT.shape, np.int64)
+    np.multiply(targets_BT[:, :-1], ~starts_BT[:, 1:], out=tokens_BT[:, 1:])
+    tokens_BT *= real_BT
+    segments_BT = np.cumsum(starts_BT, axis=1, dtype=np.int64)
+    segments_BT *= real_BT
+    places_T = np.arange(length)
+    positions_BT = places_T - np.maximum.accumulate(starts_BT * places_T, axis=1)
+    positions_BT *= real_BT
+    return {
+        "tokens": tokens_BT,
+        "targets": targets_BT.astype(np.int64),
+        "segments": segments_BT,
+        "positions": positions_BT,
+    }

@@ -1,0 +1,1 @@
+"""Which of three relations holds between two sentences."""

@@ -1,0 +1,1 @@
+"""How many small heads replace a large one?"""

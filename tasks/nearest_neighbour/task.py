@@ -1,0 +1,120 @@
+"""How many small heads replace a large one? Softly finding the nearest neighbour, on fresh points.
+
+After Amsel, Yehudai and Bruna (2024): one head as large as the points' dimension finds it for every
+input, heads of a lower rank need many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tasks import ranks
+from tasks.architectures.layer import LayerSection
+from tasks.batch import Batch
+from tasks.config.schema import given, whole
+from tasks.config.sections import RunConfig, TaskSection
+from tasks.seeds import derive
+from tasks.task import Task
+
+TEST_ROWS, AT_ONCE = 4096, 512
+
+
+class NearestNeighbourSection(TaskSection):
+    """The keys of conf/task/nearest_neighbour.yaml."""
+
+    points: Annotated[int, whole(3, 4096, 16)]
+    batch_rows: Annotated[int, whole(1, 2**20, 64)]
+    sharpness: Annotated[float, given("a number above 0 and at most 1000", 8.0, gt=0, le=1000)]
+
+
+class NearestNeighbour(Task):
+    """Says for each point of a row which of the others is nearest, softly: as a mean of them.
+
+    Rows are points drawn on the unit sphere, (B, T, D); the target of point y is the mean of the
+    other points x of its row, weighed by the softmax of sharpness * x^T y. One head of size D forms
+    those weights exactly.
+    """
+
+    Section = NearestNeighbourSection
+    architectures = ("layer",)
+
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
+        assert isinstance(config.task, NearestNeighbourSection)
+        self._section = config.task
+
+    def build(self) -> Layer:
+        assert isinstance(self.config.model, LayerSection)
+        return Layer(self.config.model.build())
+
+    def example(self) -> Batch:
+        shape = (1, self._section.points, self.config.model.embedding_size)
+        return {"points": torch.zeros(shape)}
+
+    def positions(self, batch: Batch) -> int:
+        return batch["points"][..., 0].numel()
+
+    def outputs(self, model: Layer, batch: Batch) -> Tensor:
+        output_BTD: Tensor = model(batch["points"])
+        return output_BTD
+
+    def batch(self, step: int) -> Batch:
+        return self._drawn(self._section.batch_rows, "train", step)
+
+    def batches(self, split: str) -> Iterator[Batch]:
+        for number in range(TEST_ROWS // AT_ONCE):
+            yield self._drawn(AT_ONCE, split, number)
+
+    def loss(self, model: Layer, batch: Batch) -> Tensor:
+        mean = F.mse_loss(self.outputs(model, batch), self._target(batch["points"]))
+        return ranks.weighted(mean, len(batch["points"]))
+
+    def tokens_seen(self, steps: int) -> int:
+        return steps * self._section.batch_rows * self._section.points
+
+    def score(self, model: Layer, batch: Batch) -> dict[str, Tensor]:
+        target_BTD = self._target(batch["points"])
+        wrong_BTD = self.outputs(model, batch) - target_BTD
+        return {"wrong": wrong_BTD.square().sum(), "whole": target_BTD.square().sum()}
+
+    def metrics(self, split: str, totals: Mapping[str, float]) -> dict[str, float]:
+        return {f"{split}/relative_error": totals["wrong"] / totals["whole"]}
+
+    def _target(self, x_BTD: Tensor) -> Tensor:
+        logits_BTT = self._section.sharpness * x_BTD @ x_BTD.mT
+        return logits_BTT.masked_fill(_itself(x_BTD), -torch.inf).softmax(-1) @ x_BTD
+
+    def _drawn(self, rows: int, *purpose: str | int) -> Batch:
+        # Every run is measured on the same rows, whatever its seed.
+        seed = self.config.seed if purpose[0] == "train" else 0
+        generator = torch.Generator().manual_seed(derive(seed, "points", *purpose))
+        shape = (rows, self._section.points, self.config.model.embedding_size)
+        return {"points": F.normalize(torch.randn(shape, generator=generator), dim=-1)}
+
+
+class Layer(nn.Module):
+    """An attention layer in which no position sees itself."""
+
+    def __init__(self, attention: nn.Module) -> None:
+        super().__init__()
+        self.attention = attention
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        """Return what each position makes of the others, (B, T, D)."""
+        others_B1TT = ~_itself(x_BTD).expand(len(x_BTD), 1, -1, -1)
+        output_BTD: Tensor = self.attention(x_BTD, others_B1TT)
+        return output_BTD
+
+    def embedding_parameters(self) -> list[nn.Parameter]:
+        """Return nothing: inputs are vectors already."""
+        return []
+
+
+def _itself(x_BTD: Tensor) -> Tensor:
+    """Return where a position (row) stands for itself (column), (T, T)."""
+    return torch.eye(x_BTD.shape[1], dtype=torch.bool, device=x_BTD.device)

@@ -1,0 +1,66 @@
+"""A run's config, checked: typed, or one sentence for whatever is wrong with it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any, cast
+
+from pydantic import ValidationError, create_model
+
+from sweeper.store.errors import wrong
+from tasks import registry
+from tasks.config import validation_errors
+from tasks.config.architecture import Architecture
+from tasks.config.schema import spelled
+from tasks.config.sections import RunConfig
+from tasks.task import Task
+
+
+def parse(config: Mapping[str, Any]) -> RunConfig:
+    """Return the typed config of a run.
+
+    Raises:
+        UserError: one sentence on the first thing that is wrong, and how many more there are.
+    """
+    schema = _schema(config)
+    try:
+        run = schema.model_validate(dict(config))
+    except ValidationError as error:
+        problems = [
+            validation_errors.problem(schema, one) for one in error.errors(include_url=False)
+        ]
+    else:
+        problems = list(run.problems())
+        if not problems:
+            return run
+    first, more = problems[0], len(problems) - 1
+    remedy = first.remedy + (f" (and {more} more: {problems[1].key}" if more else "")
+    remedy += (", ..." if more > 1 else "") + (")" if more else "")
+    raise wrong(first.key, first.value, first.expected, remedy)
+
+
+def _schema(config: Mapping[str, Any]) -> type[RunConfig]:
+    """Return RunConfig with the sections of the task and the architecture that are named."""
+    task = cast(type[Task], registry.find("task.name", _name(config, "task"), Task))
+    found = registry.find("model.name", _name(config, "model"), Architecture)
+    architecture = cast(type[Architecture], found)
+    name = _name(config, "model")
+    if name not in task.architectures:
+        known = ", ".join(task.architectures)
+        expected = f"one of {known}, which task.name={_name(config, 'task')} trains"
+        raise wrong("model.name", name, expected, f"choose it as model={task.architectures[0]}")
+    return _composed(task, architecture.schema_of(config["model"]))
+
+
+@functools.cache
+def _composed(task: type[Task], architecture: type[Architecture]) -> type[RunConfig]:
+    sections: dict[str, Any] = {"task": (task.Section, ...), "model": (architecture, ...)}
+    return create_model("RunConfig", __base__=RunConfig, **sections)
+
+
+def _name(config: Mapping[str, Any], section: str) -> Any:
+    group = config.get(section)
+    if not isinstance(group, Mapping):
+        raise wrong(section, spelled(group), "a group of keys", f"choose one of conf/{section}")
+    return group.get("name")

@@ -1,0 +1,1 @@
+"""BERT's pre-training: masked words and the next segment."""

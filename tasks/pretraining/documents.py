@@ -1,0 +1,172 @@
+"""Documents as lists of sentences, from text files or a dataset, in the splits of pre-training.
+
+A `<doc ...>` line, as WikiExtractor writes them, starts a document and `</doc>` ends it; between
+the two, blank lines separate paragraphs. Elsewhere it depends on the rule: `blank_line`, blank
+lines separate documents, as BERT's create_pretraining_data reads them; `file`, a file is one.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sweeper.store.errors import UserError, wrong
+from tasks.synthetic.documents import generator_hash, write_sample
+from tasks.text import corpus, files, hub
+from tasks.text.lines import Counts, raw_lines_of_file, raw_lines_of_text, read_line
+from tasks.text.sentences import is_ended, split_sentences
+
+RULES = ("blank_line", "file")
+LONGEST = 500  # sentences; a longer text is several documents, so that a single book can be split
+LINES_TOGETHER = 100  # lines a sentence may stretch over
+FEWEST = 2  # documents of a split: the random second text of a pair is another document's
+# Documents kept back, a share of all and at most so many: enough to measure, quick to run through.
+VALIDATION = (0.01, 500)
+TEST = (0.05, 2000)
+
+Text = Iterable[bytes | None]
+"""The raw lines of a file or of a row of a dataset."""
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Where documents are read from, in a fixed order; `test` if the source has a split for it."""
+
+    name: str
+    rule: str
+    train: Callable[[], Iterator[Text]]
+    test: Callable[[], Iterator[Text]] | None
+
+    def read(self, *, test: bool = False, counts: Counts | None = None) -> Iterator[list[str]]:
+        """Yield documents, each a list of at least one sentence; `counts` is filled with lines."""
+        texts = self.test if test else self.train
+        assert texts is not None, "asked for a test split that is not there"
+        counts = Counts() if counts is None else counts
+        for text in texts():
+            yield from documents_of(text, self.rule, counts)
+
+    def homes(self) -> Homes:
+        """Read all documents once and return which split each belongs to; UserError for too few."""
+        found = np.unique(np.fromiter(map(checksum, self.read()), np.uint64))
+        own_test = self.test is not None
+        if len(found) < (2 if own_test else 3) * FEWEST:
+            raise UserError(
+                f"{self.name} has {len(found)} different documents, too few for train, validation "
+                f"and test: give it more text, or choose task.documents (now {self.rule})."
+            )
+        validation = _share(len(found), VALIDATION)
+        test = 0 if own_test else _share(len(found), TEST)
+        return Homes(int(found[validation - 1]), int(found[validation + test - 1]))
+
+
+@dataclass(frozen=True)
+class Homes:
+    """Which split a document belongs to: a function of its text, so equal ones are in one split.
+
+    Documents with checksums up to `validation`, and from there up to `test`, are kept out of train.
+    """
+
+    validation: int
+    test: int
+
+    def of(self, document: list[str]) -> str:
+        """Return the split of a document of the training source."""
+        place = checksum(document)
+        if place <= self.validation:
+            return "validation"
+        return "test" if place <= self.test else "train"
+
+
+def checksum(document: list[str]) -> int:
+    """Return 64 bits that depend on the text of a document alone."""
+    text = "\n".join(document).encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+
+
+def documents_of(text: Text, rule: str, counts: Counts) -> Iterator[list[str]]:
+    """Yield the documents of one text.
+
+    A line that ends in the middle of a sentence goes on in the next one, as in books whose lines
+    are broken at a width.
+    """
+    sentences: list[str] = []
+    together: list[str] = []
+    framed = False
+    for raw in text:
+        line = read_line(raw)
+        if counts.add(line):
+            together.append(line.text)
+            if not is_ended(line.text) and len(together) < LINES_TOGETHER:
+                continue
+        sentences += split_sentences(" ".join(together))
+        together.clear()
+        if line.skip == "markup":
+            framed = raw is not None and raw.lstrip().startswith(b"<doc ")
+        parted = line.skip == "empty" and rule == "blank_line" and not framed
+        if sentences and (parted or line.skip == "markup" or len(sentences) >= LONGEST):
+            yield sentences
+            sentences = []
+    sentences += split_sentences(" ".join(together))
+    if sentences:
+        yield sentences
+
+
+def open_documents(data: Mapping[str, Any], rule: str, folder: Path) -> Documents:
+    """Return the documents that the `data` section of a config names.
+
+    folder: where the generated sample is written if it is not there yet (source=sample only).
+    A row of a dataset on the hub is one document. Raises UserError for a source that is missing.
+    """
+    if data["source"] == "hub":
+        splits = hub.load_splits(data["hub"])
+        readers = {name: functools.partial(_rows, split) for name, split in splits.items()}
+        return Documents(hub.name_of(data["hub"]), "file", readers["train"], readers.get("test"))
+    if data["source"] == "sample":
+        root, rule = write_sample(folder, data["sentences"]), "blank_line"
+    elif data["root"]:
+        root = Path(data["root"]).expanduser()
+    else:
+        raise wrong("data.root", data["root"], "a folder of text files", "give data.root=<folder>")
+    found = files.find_files(root)
+    return Documents(
+        str(root),
+        rule,
+        functools.partial(_files, found.root, found.train),
+        functools.partial(_files, found.root, found.test) if found.test else None,
+    )
+
+
+def digest(data: Mapping[str, Any]) -> str:
+    """Return what the text is, as `tasks.text.corpus.digest` does; the sample is another one."""
+    if data["source"] == "sample":
+        return f"documents:{generator_hash(data['sentences'])[:16]}"
+    return corpus.digest(data)
+
+
+def describe(data: Mapping[str, Any]) -> str:
+    """Return the source in a few words, for a person."""
+    if data["source"] == "sample":
+        return f"generated documents of {data['sentences']:,} sentences"
+    return corpus.describe(data)
+
+
+def _share(documents: int, kept_back: tuple[float, int]) -> int:
+    share, most = kept_back
+    return min(max(int(documents * share), FEWEST), most)
+
+
+def _files(root: Path, names: tuple[str, ...]) -> Iterator[Text]:
+    for name in names:
+        yield raw_lines_of_file(root / name)
+
+
+def _rows(split: Any) -> Iterator[Text]:
+    for batch in split.iter(batch_size=1000):
+        for text in batch[hub.COLUMN]:
+            yield raw_lines_of_text(text or "")

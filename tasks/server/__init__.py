@@ -1,0 +1,1 @@
+"""The warm process: answers questions about configs, and forks jobs."""

@@ -1,0 +1,148 @@
+"""Sizes of many models of one kind, from a few that are built.
+
+A number of parameters or of FLOPs is a sum of products of a model's dimensions: a polynomial in
+them, at most quadratic in embedding_size and heads and affine in head_size and feedforward_size.
+The counts of as many built models as it has coefficients fix it; no formula is written down here.
+It is used only where it also gives, exactly, every count that was built before it was needed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from sweeper.store.errors import UserError
+from sweeper.store.files import canonical
+from tasks.config.architecture import TransformerSection
+from tasks.config.sections import RunConfig
+
+Counts = dict[str, int]
+Place = tuple[int, ...]
+
+NODES: dict[str, tuple[int, ...]] = {
+    "embedding_size": (12, 20, 28),
+    "heads": (2, 3, 5),
+    "head_size": (6, 10),
+    "feedforward_size": (8, 14),
+}
+BUILT_FIRST = math.prod(map(len, NODES.values()))
+"""Models of a kind that are built before a curve is: as many as it costs, and they check it."""
+
+
+class Curves:
+    """Counts of configs, by building them at first and by curves where many are asked for."""
+
+    def __init__(self, build: Callable[[RunConfig], Counts]) -> None:
+        self._build = build
+        self._kinds: dict[str, _Kind] = {}
+
+    def counts(self, run: RunConfig) -> Counts:
+        """What `build(run)` returns, or would."""
+        head_size = run.model.one_head_size
+        if not isinstance(run.model, TransformerSection) or head_size is None:
+            return self._build(run)
+        model = run.model.model_dump()
+        rest = {key: value for key, value in model.items() if key not in NODES}
+        name = canonical([rest, run.task.model_dump()])
+        kind = self._kinds.setdefault(name, _Kind({}, None))
+        place = (
+            run.model.embedding_size,
+            run.model.heads,
+            head_size,
+            run.model.feedforward_size,
+        )
+        if place not in kind.built and len(kind.built) >= BUILT_FIRST:
+            if kind.curve is None:
+                kind = self._kinds[name] = _Kind(kind.built, self._fitted(run, kind.built))
+            if kind.curve is not None and (found := kind.curve.at(place)) is not None:
+                return found
+        if place not in kind.built:
+            kind.built[place] = self._build(run)
+        return kind.built[place]
+
+    def _fitted(self, run: RunConfig, built: dict[Place, Counts]) -> Curve:
+        """The curve through the counts at the nodes; an empty one if it misses a built count."""
+        try:
+            at_nodes = {
+                place: self._build(_reshaped(run, place))
+                for place in itertools.product(*NODES.values())
+            }
+        except (UserError, ValueError):  # a variant that has no model there
+            return Curve({})
+        curve = Curve.through(at_nodes)
+        return (
+            curve
+            if all(curve.at(place) == counts for place, counts in built.items())
+            else Curve({})
+        )
+
+
+class _Kind(NamedTuple):
+    """What is known of the configs that differ in their dimensions alone."""
+
+    built: dict[Place, Counts]
+    curve: Curve | None
+
+
+class Curve:
+    """A polynomial for each count, exact: its coefficients are fractions."""
+
+    def __init__(self, terms: dict[str, dict[Place, Fraction]]) -> None:
+        self._terms = terms
+
+    @classmethod
+    def through(cls, values: dict[Place, Counts]) -> Curve:
+        """The one polynomial with these values at the nodes."""
+        axes = [_basis(nodes) for nodes in NODES.values()]
+        terms: dict[str, dict[Place, Fraction]] = {}
+        for place, counts in values.items():
+            bases = [axis[node] for axis, node in zip(axes, place, strict=True)]
+            for powers in itertools.product(*(range(len(basis)) for basis in bases)):
+                weight = math.prod(
+                    (basis[power] for basis, power in zip(bases, powers, strict=True)),
+                    start=Fraction(1),
+                )
+                for name, count in counts.items():
+                    known = terms.setdefault(name, {})
+                    known[powers] = known.get(powers, Fraction(0)) + weight * count
+        return cls({n: {p: c for p, c in t.items() if c} for n, t in terms.items()})
+
+    def at(self, place: Place) -> Counts | None:
+        """The counts at a place; None where they are no whole numbers, or nothing is known."""
+        found: dict[str, int] = {}
+        for name, terms in self._terms.items():
+            value = sum(
+                (
+                    factor * math.prod(x**power for x, power in zip(place, powers, strict=True))
+                    for powers, factor in terms.items()
+                ),
+                start=Fraction(0),
+            )
+            if value.denominator != 1:
+                return None
+            found[name] = int(value)
+        return found or None
+
+
+def _basis(nodes: Sequence[int]) -> dict[int, list[Fraction]]:
+    """For each node the coefficients, by power, of the polynomial that is 1 there, 0 at others."""
+    found = {}
+    for node in nodes:
+        coefficients = [Fraction(1)]
+        for other in nodes:
+            if other != node:
+                shifted = [Fraction(0), *coefficients]
+                scaled = [*(-other * c for c in coefficients), Fraction(0)]
+                coefficients = [
+                    (a + b) / (node - other) for a, b in zip(shifted, scaled, strict=True)
+                ]
+        found[node] = coefficients
+    return found
+
+
+def _reshaped(run: RunConfig, place: Place) -> RunConfig:
+    sizes: dict[str, Any] = dict(zip(NODES, place, strict=True))
+    return run.model_copy(update={"model": run.model.model_copy(update=sizes)})

@@ -1,0 +1,1 @@
+"""Where in a paragraph the answer to a question stands."""

@@ -1,0 +1,109 @@
+"""What a split of questions is scored with: paragraphs, gold answers, where each piece stands.
+
+Beside the windows of the split lie `questions.json`; `offsets.npy`, (pieces, 2), where each piece
+of each paragraph begins and ends in it; `paragraphs.npy`, where each paragraph begins among those.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweeper.store.errors import UserError
+from sweeper.store.files import publish_json, read_object
+from tasks.fine_tuning.sequences import Sequences, read_array, write_array
+from tasks.squad.dataset import Question
+from tasks.squad.spans import Span, best_span
+from tasks.squad.windows import Window, homes
+
+QUESTIONS = "questions.json"
+
+Scores = tuple[NDArray[np.floating], NDArray[np.floating]]
+"""How likely the answer starts, and ends, at each position of a window's row, without padding."""
+
+
+class Search(NamedTuple):
+    """How many starts and ends are looked at, and how many pieces an answer may have."""
+
+    candidates: int
+    longest: int
+
+
+def write_key(
+    folder: Path, questions: Sequence[Question], contexts: Sequence[tuple[str, NDArray[np.int64]]]
+) -> None:
+    """Write the key of a split; contexts: each different one, with the offsets of its pieces."""
+    places = {context: place for place, (context, _) in enumerate(contexts)}
+    offsets = [offsets for _, offsets in contexts]
+    write_array(folder, "offsets", np.concatenate(offsets))
+    write_array(folder, "paragraphs", np.cumsum([0, *map(len, offsets)], dtype=np.int64))
+    content = {
+        "contexts": [context for context, _ in contexts],
+        "questions": [
+            {"id": q.id, "context": places[q.context], "answers": q.answers} for q in questions
+        ],
+    }
+    publish_json(folder / QUESTIONS, content)
+
+
+class AnswerKey:
+    """The questions of a split. Raises UserError where it is absent or incomplete."""
+
+    def __init__(self, folder: Path, windows: Sequences) -> None:
+        content = read_object(folder / QUESTIONS, keys=("contexts", "questions"))
+        if content is None:
+            raise UserError(f"{folder} holds no questions; prepare the data.")
+        self._contexts: list[str] = content["contexts"]
+        self._questions = content["questions"]
+        self._offsets = read_array(folder, "offsets")
+        self._paragraphs = read_array(folder, "paragraphs")
+        self._windows = windows.columns
+
+    def gold(self) -> list[tuple[str, list[str]]]:
+        """Return the id and the gold answers of every question."""
+        return [(question["id"], question["answers"]) for question in self._questions]
+
+    def predictions(self, scores: Iterable[Scores], search: Search) -> dict[str, str]:
+        """Return the answer of every question, cut from its paragraph as it stands there.
+
+        scores: those of every window of the split, in order. A question without a window, or
+        without a span that may be an answer, gets the empty answer.
+        """
+        found = dict.fromkeys((question["id"] for question in self._questions), "")
+        numbered = enumerate(scores)
+        windows = itertools.groupby(numbered, lambda item: int(self._windows["question"][item[0]]))
+        for number, group in windows:
+            question = self._questions[number]
+            own = list(group)
+            context = question["context"]
+            begin, end = self._paragraphs[context : context + 2]
+            pieces = self._best([row for row, _ in own], [s for _, s in own], end - begin, search)
+            if pieces is not None:
+                first, last = self._offsets[begin + pieces[0]], self._offsets[begin + pieces[1]]
+                found[question["id"]] = self._contexts[context][first[0] : last[1]]
+        return found
+
+    def _best(
+        self, rows: list[int], scores: list[Scores], length: int, search: Search
+    ) -> tuple[int, int] | None:
+        """Return the first and last piece, within the paragraph, of its windows' best span."""
+        cut = [Window(*(int(self._windows[k][r]) for k in ("first", "length"))) for r in rows]
+        home = homes(cut, length)
+        best: Span | None = None
+        for number, (row, window) in enumerate(zip(rows, cut, strict=True)):
+            place = int(self._windows["seconds"][row])
+            starts_T, ends_T = scores[number]
+            text = slice(place, place + window.length)
+            may_start_T, may_end_T = np.zeros(len(starts_T), bool), np.zeros(len(starts_T), bool)
+            may_end_T[text] = True
+            may_start_T[text] = home[window.first : window.first + window.length] == number
+            span = best_span(starts_T, ends_T, may_start_T, may_end_T, *search)
+            if span is not None and (best is None or span.score > best.score):
+                shift = window.first - place
+                best = Span(span.score, span.first + shift, span.last + shift)
+        return None if best is None else (best.first, best.last)

@@ -1,0 +1,177 @@
+"""One job: an attempt at a run, from the claim to the exit code (`python -m tasks.train`)."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from sweeper.store.attempts import Attempt, Cause
+from sweeper.store.errors import UserError
+from sweeper.store.liveness import BEAT_SECONDS, Watcher, alive
+from sweeper.store.runs import Run
+from tasks import ranks
+from tasks.training import checkpoint, distributed, machine
+from tasks.training.callbacks import leftovers, remove_all
+from tasks.training.causes import cause_of, message_of
+from tasks.training.fit import Fitting
+from tasks.training.signals import Interrupted, Interruption
+
+INTERRUPTED = 75  # EX_TEMPFAIL of sysexits.h: try again
+
+
+def train(argument: str) -> int:
+    """Do the job of a run directory; its output goes to the attempt's log.txt."""
+    try:
+        run = Run.open(Path(argument))
+        if run.result() is not None:
+            return 0
+        trainer = run.record()["config"]["trainer"]
+        if trainer["devices"] * trainer["num_nodes"] == 1:
+            return Job(run).work()
+        if not distributed.is_rank():
+            return distributed.supervise(run, trainer["devices"], trainer["num_nodes"])
+        distributed.join(trainer)
+        return Job(run).work()
+    except Elsewhere as elsewhere:
+        print(elsewhere, file=sys.stderr)
+        return INTERRUPTED
+    except (UserError, OSError) as error:  # nothing could be claimed, so nothing can be recorded
+        print(error, file=sys.stderr)
+        return 1
+
+
+class Elsewhere(Exception):
+    """Another process trains the run already; the message says which attempt."""
+
+
+class Job:
+    """One attempt at a run, from the claim to the exit code; of several ranks, one of them."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._notices: list[str] = []
+        resumed = self._claim() if ranks.rank() == 0 else None
+        if ranks.world() > 1:
+            resumed = self._share(resumed)
+        kind = distributed.Agreed if ranks.world() > 1 else Interruption
+        self._interruption = kind(self._stop_at_once)
+        self._fitting = Fitting(run, self._attempt, self._interruption, resumed)
+        self._over = threading.Event()
+
+    def _claim(self) -> Path | None:
+        resumed, self._notices = _newest_whole_checkpoint(self._run)
+        _keep_out(self._run.attempts())
+        step = int(resumed.stem.removeprefix("step-")) if resumed else 0
+        parts = self._run.micro_batches()
+        facts = {"resumed_from": step, "micro_batches": parts, **machine.facts()}
+        self._attempt = self._run.claim(facts)
+        try:  # of two that claimed at the same moment the one with the lower number stays
+            _keep_out([one for one in self._run.attempts() if one.number < self._attempt.number])
+        except Elsewhere as elsewhere:
+            self._attempt.finish(Cause.INTERRUPTED, str(elsewhere))
+            raise
+        return resumed
+
+    def _share(self, resumed: Path | None) -> Path | None:
+        """Have every rank in the attempt of the first, and continue from the same checkpoint."""
+        path, resumed = ranks.told((self._attempt.path if ranks.rank() == 0 else None, resumed))
+        if ranks.rank():
+            assert path is not None
+            self._attempt = distributed.Onlooker(path, Watcher())
+        return resumed
+
+    def work(self) -> int:
+        """Train, publish and say how it ended."""
+        terminal = _redirected(self._attempt)
+        faulthandler.register(signal.SIGUSR1)  # the stack of each thread, for a watchdog that asks
+        threading.Thread(target=self._beat, name="beat", daemon=True).start()
+        try:  # a signal that comes at any moment from here on is recorded
+            self._interruption.install()
+            self._begin()
+            result = self._fitting.result()
+            if result is None:
+                return 0  # the first rank publishes
+            with self._interruption.deferred():  # from here on the run is as good as done
+                self._run.publish_result(self._attempt, result)
+                self._fitting.close(0)
+                self._say(Cause.DONE, "", "")
+                remove_all(self._run)
+        except BaseException as error:  # the edge of the process: whatever it was is recorded
+            with self._interruption.deferred():
+                return self._ended_by(error, terminal)
+        return 0
+
+    def _begin(self) -> None:
+        for notice in self._notices:
+            print(notice)
+        for path in leftovers(self._run):
+            path.unlink(missing_ok=True)
+
+    def _ended_by(self, error: BaseException, terminal: int) -> int:
+        if self._interruption.requested:  # whatever a library made of the signal
+            error = error if isinstance(error, Interrupted) else Interrupted()
+        cause = cause_of(error, self._fitting.reading_data)
+        interrupted = cause is Cause.INTERRUPTED
+        message = "asked to stop" if interrupted else message_of(error)
+        trace = "" if interrupted or isinstance(error, UserError) else traceback.format_exc()
+        print(trace, end="", file=sys.stderr)
+        print(f"{cause}: {message}", file=sys.stderr)
+        os.write(terminal, f"{self._run.id}: {cause}: {message}\n".encode())
+        code = INTERRUPTED if interrupted else 1
+        self._fitting.close(code)
+        self._say(cause, message, trace)
+        return code
+
+    def _say(self, cause: Cause, message: str, trace: str) -> None:
+        self._over.set()
+        try:
+            self._attempt.finish(cause, message, trace)
+        except OSError as error:  # a full disk: the log has said it too
+            print(f"exit.json cannot be written: {error}", file=sys.stderr)
+
+    def _beat(self) -> None:
+        while not self._over.wait(BEAT_SECONDS):
+            self._attempt.beat()
+
+    def _stop_at_once(self) -> None:
+        self._say(Cause.INTERRUPTED, "asked twice to stop", "")
+        os._exit(INTERRUPTED)
+
+
+def _keep_out(attempts: Sequence[Attempt]) -> None:
+    """Raise Elsewhere if the process of one of the attempts provably lives."""
+    for attempt in attempts:
+        if attempt.exit() is None and alive(attempt.info()):
+            raise Elsewhere(f"attempt {attempt.number} trains this run already")
+
+
+def _newest_whole_checkpoint(run: Run) -> tuple[Path | None, list[str]]:
+    """Return where to continue from, and what to tell about it."""
+    notices = []
+    for path in run.checkpoints():
+        try:
+            checkpoint.verify(path, run.id)
+        except checkpoint.Damaged as error:
+            notices.append(f"{path} is not used: {error}.")
+        else:
+            return path, [*notices, f"continues from {path}"]
+    return None, [*notices, "starts from the beginning"]
+
+
+def _redirected(attempt: Attempt) -> int:
+    """Send stdout and stderr to the attempt's log; returns where stderr went before."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    before = os.dup(2)
+    print(f"log: {attempt.log_path}", file=sys.stderr, flush=True)
+    log = os.open(attempt.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
+    return before

@@ -1,0 +1,72 @@
+"""Why a job failed: an exception as one of the causes that the store knows."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+
+import torch
+
+from sweeper.store.attempts import Cause
+from sweeper.store.errors import UserError
+from tasks.training.signals import Interrupted
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+# What torch, CUDA and C++ say where they have no class of exception for it.
+GPU_MEMORY = ("CUDA out of memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+HOST_MEMORY = ("DefaultCPUAllocator", "std::bad_alloc", "Cannot allocate memory")
+DISK = ("No space left on device", "Disk quota exceeded")
+
+
+class NotFinite(Exception):
+    """A loss that is nan or infinite; the message says where and what to do."""
+
+    def __init__(self, name: str, value: float, step: int) -> None:
+        super().__init__(
+            f"{name} is {value} at step {step} of training; lower optimizer.learning_rate, "
+            "lengthen optimizer.warmup_steps or set optimizer.gradient_clip."
+        )
+
+
+def cause_of(error: BaseException, reading_data: bool) -> Cause:
+    """Return the cause; `reading_data` says what a UserError is about, the data or the config."""
+    if isinstance(error, Interrupted):
+        return Cause.INTERRUPTED
+    if isinstance(error, NotFinite):
+        return Cause.NAN
+    if isinstance(error, UserError):
+        return Cause.DATA if reading_data else Cause.CONFIG
+    chain = list(_chain(error))
+    if any(isinstance(one, OSError) and one.errno in FULL for one in chain) or _says(chain, DISK):
+        return Cause.DISK_FULL
+    if any(isinstance(one, torch.OutOfMemoryError) for one in chain) or _says(chain, GPU_MEMORY):
+        return Cause.OUT_OF_GPU_MEMORY
+    if any(_no_host_memory(one) for one in chain) or _says(chain, HOST_MEMORY):
+        return Cause.OUT_OF_HOST_MEMORY
+    return Cause.CRASH
+
+
+def message_of(error: BaseException) -> str:
+    """Return what to tell a person, as one line."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, UserError | NotFinite) else f"{type(error).__name__}: {text}"
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield the exception and what it was raised from: libraries wrap what the system said."""
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        yield one
+        one = one.__cause__ or one.__context__
+
+
+def _no_host_memory(error: BaseException) -> bool:
+    return isinstance(error, MemoryError) or (
+        isinstance(error, OSError) and error.errno == errno.ENOMEM
+    )
+
+
+def _says(chain: list[BaseException], phrases: tuple[str, ...]) -> bool:
+    return any(phrase in str(error) for error in chain for phrase in phrases)

@@ -1,0 +1,199 @@
+"""From a frozen record to a result: data, model, Lightning, evaluation."""
+
+from __future__ import annotations
+
+import logging
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.plugins.environments import LightningEnvironment
+from torch import nn
+
+from sweeper.store.attempts import Attempt
+from sweeper.store.errors import wrong
+from sweeper.store.files import publish_json
+from sweeper.store.runs import Run, RunStore
+from tasks import ranks
+from tasks.config.sections import RunConfig
+from tasks.evaluation import Evaluator
+from tasks.parse import parse
+from tasks.prepare import prepare, task_of
+from tasks.seeds import derive
+from tasks.task import Task
+from tasks.training import checkpoint, distributed, machine
+from tasks.training.callbacks import Keeper, Recorder, Stage
+from tasks.training.causes import NotFinite
+from tasks.training.inheritance import WEIGHTS, adapted, inherited
+from tasks.training.metrics_log import Journal, Silence
+from tasks.training.module import TrainingModule
+from tasks.training.signals import Interruption
+from tasks.training.wandb_mirror import Mirror
+
+
+class Fitting:
+    """The training of one attempt. `reading_data` is true while an error would be the data's."""
+
+    def __init__(
+        self, run: Run, attempt: Attempt, interruption: Interruption, resumed: Path | None
+    ) -> None:
+        self._run = run
+        self._attempt = attempt
+        self._interruption = interruption
+        self._resumed = resumed
+        self._mirror: Mirror | None = None
+        self.reading_data = False
+
+    def result(self) -> dict[str, Any] | None:
+        """Train to the last step, evaluate, store the weights; returns what result.json says.
+
+        Of several ranks only the first evaluates and returns anything.
+        """
+        config = parse(self._run.record()["config"])
+        kind = machine.accelerator(config.trainer)
+        machine.keep_memory()
+        task = task_of(config)
+        facts = self._data(task)
+        with self._journal(config) as journal:
+            stage = Stage(task, self._run, self._attempt, journal, self._interruption)
+            recorder = Recorder(stage)
+            model = self._model(task)
+            device = self._fit(stage, recorder, model, kind)
+            if ranks.rank():
+                return None
+            metrics = self._test(stage, model, device)
+        for name, value in task.files().items():
+            publish_json(self._attempt.path / name, value)
+        weights = model.state_dict()
+        checkpoint.save(weights, self._attempt.checkpoint_dir / WEIGHTS, self._run.id)
+        steps, seconds = config.trainer.steps, recorder.seconds
+        return {
+            "metrics": metrics,
+            "steps": steps,
+            "tokens_seen": task.tokens_seen(steps),
+            "seconds": seconds,
+            "tokens_per_second": task.tokens_seen(steps) / seconds if steps else None,
+            "device": machine.device_name(kind, ranks.world()),
+            "weights_sha256": checkpoint.weights_digest(weights),
+            "data": facts,
+        }
+
+    def close(self, code: int) -> None:
+        """Let the mirror end with the job's exit code."""
+        if self._mirror is not None:
+            self._mirror.finish(code)
+
+    @contextmanager
+    def _journal(self, config: RunConfig) -> Iterator[Journal]:
+        if ranks.rank():
+            yield Silence()
+            return
+        self._mirror = Mirror(config.logger, self._run)
+        with self._attempt.metrics() as writer:
+            yield Journal(writer, self._mirror)
+
+    def _data(self, task: Task) -> dict[str, Any]:
+        self._attempt.beat(phase="prepare")
+        self.reading_data = True
+        facts = task.open(prepare(task, self._run.outputs))
+        self.reading_data = False
+        return facts
+
+    def _model(self, task: Task) -> nn.Module:
+        torch.manual_seed(derive(task.config.seed, "weights"))
+        model = task.build()
+        if task.config.parent is not None and self._resumed is None:
+            parent = RunStore(self._run.outputs).run(task.config.parent)
+            heads = parent.record()["config"]["model"]["heads"]
+            task.inherit(model, adapted(model, inherited(parent), heads))
+        if task.config.trainer.compile:
+            from tasks.training.compile_cache import compile_blocks
+
+            compile_blocks(model, self._run.outputs, self._attempt.path / "compiled")
+        return model
+
+    def _fit(self, stage: Stage, recorder: Recorder, model: nn.Module, kind: str) -> torch.device:
+        """Train; returns the device. A training that was already finished is not begun again."""
+        module = TrainingModule(stage.task, model, _micro_batches(stage))
+        trainer = _trainer(stage, recorder, kind)
+        with self._interruption.deferred():
+            path = str(self._resumed) if self._resumed else None
+            trainer.fit(module, ckpt_path=path, weights_only=True)
+            device = trainer.strategy.root_device
+            module.to(device)
+            recorder.catch_up(trainer, module)
+        self._interruption.check()
+        return device
+
+    def _test(self, stage: Stage, model: nn.Module, device: torch.device) -> dict[str, float]:
+        self._attempt.beat(phase="test")
+        trainer = stage.task.config.trainer
+        evaluator = Evaluator(device, trainer.precision, stage.attempt.advance)
+        metrics = stage.task.evaluate(model, "test", evaluator)
+        stage.journal.row(trainer.steps, metrics)
+        stage.journal.sync()
+        for name, value in metrics.items():
+            if not math.isfinite(value):
+                raise NotFinite(name, value, trainer.steps)
+        return metrics
+
+
+def _micro_batches(stage: Stage) -> int:
+    """The parts of a batch that this attempt is to work off one by one.
+
+    Raises:
+        UserError: an earlier attempt with as few rows at a time ran out of memory.
+    """
+    asked = int(stage.attempt.info().get("micro_batches", 1))
+    if asked == 1:
+        return 1
+    batch = stage.task.batch(1)
+    rows = len(next(iter(batch.values()))) if stage.task.counts(batch) else 1
+    if asked >= 2 * (most := max(rows // ranks.world(), 1)):
+        expected = f"a batch that can be split further, but {most} parts took too much memory"
+        remedy = "make the model smaller or take a GPU with more memory"
+        raise wrong("hydra.sweeper.on_oom", "halve", expected, remedy)
+    return min(asked, most)
+
+
+def _trainer(stage: Stage, recorder: Recorder, kind: str) -> pl.Trainer:
+    _quieten()
+    # Part of deterministic mode, meant to make reads of unwritten memory repeatable; none happen.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    config: RunConfig = stage.task.config
+    asked = stage.interruption
+    together = [distributed.Agreement(asked)] if isinstance(asked, distributed.Agreed) else []
+    return pl.Trainer(
+        accelerator=kind,
+        devices=config.trainer.devices,
+        num_nodes=config.trainer.num_nodes,
+        strategy="ddp" if together else "auto",
+        precision=config.trainer.precision,
+        max_steps=config.trainer.steps,
+        max_epochs=-1,
+        callbacks=[*together, recorder, Keeper(stage)],
+        # Not SLURM's environment: it would requeue by itself and take the signals over. This one
+        # finds that the ranks are started already.
+        plugins=[checkpoint.VerifiedCheckpointIO(stage.run.id), LightningEnvironment()],
+        deterministic="warn",
+        use_distributed_sampler=False,
+        limit_val_batches=0,
+        num_sanity_val_steps=0,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=stage.attempt.path,
+    )
+
+
+def _quieten() -> None:
+    """Keep Lightning's notices about what this program does on purpose out of the log."""
+    logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
+    for notice in (".*`srun` command is available.*", ".*LeafSpec.*is deprecated.*"):
+        warnings.filterwarnings("ignore", notice)

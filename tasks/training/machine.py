@@ -1,0 +1,106 @@
+"""Where a job runs and with what: the device it takes, and the facts an attempt records."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sweeper.store.errors import wrong
+from tasks.config.sections import TrainerSection
+
+ROOT = Path(__file__).resolve().parents[2]
+LIBRARIES = ("torch", "pytorch-lightning", "numpy", "tokenizers")
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
+
+
+def accelerator(section: TrainerSection) -> str:
+    """Return "cuda" or "cpu" and fix the number of CPU threads, which the last bits depend on."""
+    torch.set_num_threads(section.threads)
+    present = torch.cuda.is_available()
+    if section.accelerator == "gpu" and not present:
+        remedy = "give it as trainer.accelerator=auto"
+        raise wrong("trainer.accelerator", "gpu", "a CUDA GPU on this machine", remedy)
+    return "cuda" if present and section.accelerator != "cpu" else "cpu"
+
+
+def keep_memory() -> None:
+    """Have this process keep the memory it frees, since every step asks for the same blocks again.
+
+    glibc gives large blocks back to the system, which clears each page of the next ones when it is
+    first touched: up to a quarter of a small step. Other C libraries are left as they are.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_M_MMAP_MAX, 0)
+        libc.mallopt(_M_TRIM_THRESHOLD, -1)
+
+
+def device_name(kind: str, count: int = 1) -> str:
+    """Return what a table calls the device, or several of it."""
+    name = torch.cuda.get_device_name() if kind == "cuda" else cpu_name()
+    return name if count == 1 else f"{count} x {name}"
+
+
+def facts() -> dict[str, Any]:
+    """Return hardware, versions and the state of the code: what the last bits may depend on."""
+    return {
+        "hardware": {
+            "cpu": cpu_name(),
+            "cores": os.cpu_count(),
+            "instructions": torch.backends.cpu.get_cpu_capability(),
+        },
+        "versions": {"python": platform.python_version(), **versions()},
+        "code": code(),
+    }
+
+
+@functools.cache
+def cpu_name() -> str:
+    """Return the processor's model name where Linux tells it."""
+    names = [
+        line.split(":", 1)[1].strip() for line in _cpu_lines() if line.startswith("model name")
+    ]
+    return names[0] if names else platform.machine()
+
+
+@functools.cache
+def instructions() -> str:
+    """Return a name for what this processor can execute: equal names, equal machine code."""
+    told = [line for line in _cpu_lines() if line.startswith(("flags", "Features"))][:1]
+    return hashlib.sha256(f"{cpu_name()} {told}".encode()).hexdigest()[:12]
+
+
+def _cpu_lines() -> list[str]:
+    try:
+        return Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """Return the versions of the libraries that compute."""
+    return {name: importlib.metadata.version(name) for name in LIBRARIES}
+
+
+@functools.cache
+def code() -> str:
+    """Return the commit of this code, "-dirty" where it was changed; "unknown" without git."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return done.stdout.strip()

@@ -1,0 +1,195 @@
+"""Verdicts on what size buys: parameters saved, heads at equal size, heads against sequences."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sweeper.results.claims.judge import verdicts_on
+from sweeper.results.claims.verdict import Answer, Verdict
+from tests.sweeper.results.grids import Grid, figure1
+from tests.sweeper.results.synthetic import Model, Sweep, Truth
+
+SAVES, WINS = "saves_parameters", "wins_at_equal_size"
+SMALL_LOSE, LONGER = "small_heads_lose_at_equal_width", "longer_sequences_take_larger_heads"
+
+
+def judged(sweep: Sweep, claim: str, folder: Path) -> Verdict:
+    sweep.claims = [claim]
+    [verdict] = verdicts_on(sweep.table(folder))
+    return verdict
+
+
+def repeated(value: float, key: object) -> dict[int, float]:
+    """Three seeds of a value with a little noise."""
+    return {seed: value + random.Random(f"{key}{seed}").gauss(0, 0.01) for seed in range(3)}
+
+
+def law(fixed_factor: float) -> Truth:
+    """Loss follows one power law; heads of 29 need `fixed_factor` times the parameters."""
+
+    def perplexity(model: Model) -> float:
+        size = model.size["params_total"] / (fixed_factor if model.head_size == 29 else 1)
+        return math.exp(40 * size**-0.2)
+
+    return perplexity
+
+
+@pytest.mark.parametrize(
+    ("factor", "expected"),
+    [(0.8, Answer.SUPPORTED), (1.25, Answer.NOT_SUPPORTED), (1.0, Answer.UNDECIDED)],
+    ids=["fewer", "more", "as many"],
+)
+def test_the_parameters_saved_are_those_of_the_truth(
+    tmp_path: Path, factor: float, expected: Answer
+) -> None:
+    found = judged(figure1(law(factor), Grid(head_size=29), noise=0.002), SAVES, tmp_path)
+    assert found.verdict == expected
+    share = found.numbers["share"]
+    assert share["low"] < 1 - factor < share["high"]
+    assert found.numbers["exponent"] == pytest.approx(0.2, rel=0.1)
+    assert "% saved" in found.sentence
+
+
+def test_parameters_are_saved_of_a_loss_only(tmp_path: Path) -> None:
+    sweep = figure1(law(0.8))
+    for result in sweep.results.values():
+        result["metrics"] = {"test/accuracy": 1 / result["metrics"][sweep.metric]}
+    sweep.metric = "test/accuracy"
+    found = judged(sweep, SAVES, tmp_path)
+    assert found.verdict == Answer.UNDECIDED
+    assert "about a loss" in found.sentence
+
+
+def test_arms_with_no_loss_in_common_save_nothing(tmp_path: Path) -> None:
+    def apart(model: Model) -> float:
+        return 9.0 - model.size["params_total"] / 1e7 + (50 if model.head_size == 32 else 0)
+
+    found = judged(figure1(apart), SAVES, tmp_path)
+    assert found.verdict == Answer.UNDECIDED
+    assert "No loss lies within" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("bonus", "expected"),
+    [(3.0, Answer.SUPPORTED), (-3.0, Answer.NOT_SUPPORTED), (0.0, Answer.UNDECIDED)],
+    ids=["better", "worse", "alike"],
+)
+def test_matched_points_are_compared_with_what_they_are_matched_to(
+    tmp_path: Path, bonus: float, expected: Answer
+) -> None:
+    def truth(model: Model) -> float:
+        return 43.0 - (bonus if model.head_size == 32 else 0)
+
+    sweep = figure1(truth, noise=0.002)
+    found = judged(sweep, WINS, tmp_path)
+    assert found.verdict == expected
+    matched = [point for point in sweep.points if point["matched"]]
+    assert len(found.numbers["pairs"]) == len({point["run"][:-3] for point in matched}) == 2
+    assert found.numbers["mean"]["value"] == pytest.approx(bonus, abs=0.3)
+
+
+def test_seeds_are_paired_so_what_they_share_cancels_out(tmp_path: Path) -> None:
+    """A seed moves both arms by far more than the arms differ."""
+    sweep = Sweep(labels={"standard": "standard", "fixed": "fixed"})
+    for heads in (2, 3, 5):
+        fixed, standard = Model(64, heads, 32), Model(64, heads, 16)
+        noise = {seed: 5.0 * seed + 0.01 * heads * seed for seed in range(3)}
+        sweep.add("fixed", {"model.heads": heads}, fixed, {s: 40 + noise[s] for s in noise})
+        match = {"to": f"fixed heads={heads}", "count": "params_total", "error": 0.0}
+        better = {s: 41 + noise[s] + 0.01 * (s == heads % 3) for s in noise}
+        sweep.add("standard", {"model.heads": heads}, standard, better, match)
+    found = judged(sweep, WINS, tmp_path)
+    assert found.verdict == Answer.SUPPORTED
+    assert found.numbers["mean"]["value"] == pytest.approx(1.0, abs=0.02)
+
+
+def test_a_point_that_is_the_run_it_is_matched_to_is_no_pair(tmp_path: Path) -> None:
+    sweep = Sweep(labels={"standard": "standard", "fixed": "fixed"})
+    same = Model(64, 2, 32)
+    sweep.add("fixed", {"model.heads": 2}, same, {0: 40.0, 1: 41.0})
+    match = {"to": "fixed heads=2", "count": "params_total", "error": 0.0}
+    sweep.add("standard", {"model.heads": 2}, same, {0: 40.0, 1: 41.0}, match)
+    found = judged(sweep, WINS, tmp_path)
+    assert found.verdict == Answer.UNDECIDED
+    assert "is matched to" in found.sentence
+
+
+def equal_width(truth: Callable[[int, int], float]) -> Sweep:
+    """Heads and head sizes at two widths."""
+    sweep = Sweep(labels={"narrow": "narrow", "wide": "wide"})
+    for arm, width in (("narrow", 32), ("wide", 128)):
+        for heads in (2, 4, 8, 16):
+            size = width // heads
+            values = {"model.heads": heads, "model.head_size": size}
+            measured = repeated(truth(width, size), (width, size))
+            sweep.add(arm, values, Model(32, heads, size), measured)
+    return sweep
+
+
+@pytest.mark.parametrize(
+    ("truth", "expected"),
+    [
+        (lambda width, size: 40 + 20 / size + size / 10, Answer.SUPPORTED),
+        (lambda width, size: 40 + size, Answer.NOT_SUPPORTED),
+        (lambda width, size: 40.0, Answer.UNDECIDED),
+        (lambda width, size: 40 + (size if width == 32 else -size), Answer.UNDECIDED),
+    ],
+    ids=["small heads lose", "small heads win", "alike", "it depends on the width"],
+)
+def test_small_heads_are_judged_at_each_width(
+    tmp_path: Path, truth: Callable[[int, int], float], expected: Answer
+) -> None:
+    found = judged(equal_width(truth), SMALL_LOSE, tmp_path)
+    assert found.verdict == expected
+    assert [entry["width"] for entry in found.numbers["widths"]] == [32, 128]
+
+
+@pytest.mark.parametrize(
+    ("truth", "expected"),
+    [
+        (lambda n, size: -min(size, n / 2), Answer.SUPPORTED),
+        (lambda n, size: -min(size, 30 / n), Answer.NOT_SUPPORTED),
+        (lambda n, size: -float(size), Answer.UNDECIDED),
+    ],
+    ids=["a knee at n / 2", "an earlier knee", "the same gain at any n"],
+)
+def test_the_gain_of_larger_heads_is_compared_between_lengths(
+    tmp_path: Path, truth: Callable[[int, int], float], expected: Answer
+) -> None:
+    sweep = Sweep(labels={"heads": "heads"})
+    for n in (5, 23):
+        for size in (1, 3, 11):
+            values = {"task.sequence_length": n, "model.head_size": size}
+            # Longer contexts are better by themselves, which must not count.
+            measured = repeated(60 - n + truth(n, size), (n, size))
+            sweep.add("heads", values, Model(64, n, size), measured)
+    found = judged(sweep, LONGER, tmp_path)
+    assert found.verdict == expected
+    assert found.numbers["head_sizes"] == [1, 3, 11]
+
+
+def test_one_length_says_nothing_of_longer_ones(tmp_path: Path) -> None:
+    sweep = Sweep(labels={"heads": "heads"})
+    for size in (1, 3):
+        values = {"task.sequence_length": 5, "model.head_size": size}
+        sweep.add("heads", values, Model(64, 5, size), repeated(40 - size, size))
+    found = judged(sweep, LONGER, tmp_path)
+    assert found.verdict == Answer.UNDECIDED
+    assert "two sequence lengths" in found.sentence
+
+
+def test_without_a_standard_arm_the_rival_is_the_one_that_is_matched(tmp_path: Path) -> None:
+    sweep = Sweep(labels={"keys": "keys", "values": "values"})
+    for size in (3, 5):
+        values = {"model.head_size": size}
+        sweep.add("keys", values, Model(64, 3, size), repeated(41.0, size))
+        match = {"to": f"keys head_size={size}", "count": "params_total", "error": 0.0}
+        sweep.add("values", values, Model(64, 2, size), repeated(43.0, -size), match)
+    found = judged(sweep, WINS, tmp_path)
+    assert found.verdict == Answer.SUPPORTED
+    assert "than with values" in found.sentence

@@ -1,0 +1,88 @@
+"""What a figure draws is decided before anything is drawn: curves, places, words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sweeper.results.figures import curves, fig1
+from sweeper.results.figures.layout.series import apart, marks
+from sweeper.results.figures.layout.style import plain
+from sweeper.results.table.points import points
+from sweeper.results.table.table import read_table, write_table
+from tests.sweeper.results.grids import by_hand, figure1
+from tests.sweeper.results.synthetic import Model, paper
+
+
+def test_text_is_one_short_line_of_letters_that_the_font_has() -> None:
+    assert plain("a\nb\x1b\u202e日", 10) == "a?b???"
+    assert len(plain("x" * 300)) == 48
+    assert plain("head size d/h × 2…") == "head size d/h × 2…"
+
+
+def test_curves_run_along_the_first_key_that_was_typed(tmp_path: Path) -> None:
+    table = by_hand({"model.heads": [2, 3, 5], "model.head_size": [7, None]}).table(tmp_path)
+    series = curves.series_of(table, "model.heads")
+    assert [one.key for one in series] == [(("model.head_size", 7),), (("model.head_size", None),)]
+    assert [point.settings["model.heads"] for point in series[0].points] == [2, 3, 5]
+
+
+def test_standard_models_are_a_curve_for_each_number_of_heads(tmp_path: Path) -> None:
+    table = figure1().table(tmp_path)
+    series = fig1.series_of(table, "standard", "fixed", "matched")
+    keys = [(one.arm, one.key) for one in series]
+    standard = [("standard", heads) for heads in (2.0, 4.0, 8.0, 16.0)]
+    assert keys == [*standard, ("fixed", None), ("matched", None)]
+    found = marks(series[0].points, lambda point: point.at("params_total"), None)
+    assert [mark.x for mark in found] == sorted(
+        Model(d, 2, d // 2).size["params_total"] for d in (64, 96, 128)
+    )
+    assert [mark.mean for mark in found] == pytest.approx(
+        [paper(Model(d, 2, d // 2)) for d in (64, 96, 128)], rel=0.03
+    )
+
+
+APART = {
+    "nothing to do": ([10.0, 30.0, 50.0], [10.0, 30.0, 50.0]),
+    "a pair": ([30.0, 31.0], [25.5, 35.5]),
+    "at the lower edge": ([0.0, 1.0, 2.0], [0.0, 10.0, 20.0]),
+    "at the upper edge": ([99.0, 50.0, 98.0], [100.0, 50.0, 90.0]),
+    "clusters that meet": ([40.0, 41.0, 52.0, 53.0], [31.5, 41.5, 51.5, 61.5]),
+}
+
+
+@pytest.mark.parametrize(("wanted", "placed"), APART.values(), ids=APART.keys())
+def test_labels_move_apart_no_more_than_they_must(wanted: list[float], placed: list[float]) -> None:
+    assert apart(wanted, 10.0, 0.0, 100.0) == pytest.approx(placed)
+
+
+def test_too_many_labels_have_no_place() -> None:
+    assert apart([50.0] * 12, 10.0, 0.0, 100.0) is None
+
+
+def test_keys_that_move_together_are_one_curve(tmp_path: Path) -> None:
+    sweep = by_hand({"model.layers": [1]})
+    sweep.points.clear()
+    for d, heads in ((32, 2), (48, 3), (64, 4)):
+        values = {"model.embedding_size": d, "model.heads": heads}
+        sweep.add("grid", values, Model(d, heads, 16), {0: 43.0 - heads})
+    [one] = curves.series_of(sweep.table(tmp_path), "params_total")
+    assert [point.at("model.heads") for point in one.points] == [2, 3, 4]
+    assert one.key == ()
+
+
+def test_a_key_with_one_value_still_tells_what_a_curve_is(tmp_path: Path) -> None:
+    table = by_hand({"model.heads": [2, 3], "model.head_size": [7]}).table(tmp_path)
+    [one] = curves.series_of(table, "model.heads")
+    assert one.key == (("model.head_size", 7),)
+
+
+def test_a_point_that_varies_nothing_has_no_words(tmp_path: Path) -> None:
+    sweep = by_hand({"model.layers": [1]})
+    sweep.points.clear()
+    sweep.add("grid", {}, Model(64, 2, 16), {0: 43.0, 1: 44.0})
+    path = write_table(tmp_path, sweep.table(tmp_path))
+    [one] = points(read_table(path), sweep.metric)
+    assert one.name == ""
+    assert one.values == {0: 43.0, 1: 44.0}

@@ -1,0 +1,104 @@
+"""A table says what was measured and what the paper prints, and which of the two is which."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeper.results.collect import write_tables
+from sweeper.results.paper_tables.content import ABSENT, Block, printed
+from sweeper.results.paper_tables.export import as_latex, as_text
+from tests.sweeper.results.finetuned import described, finetuned
+
+TABLES = ("table1", "table2a", "table2b", "table3")
+
+
+def lines(block: Block) -> dict[str, tuple[str, ...]]:
+    return {words: tuple(cells) for words, *cells in (block.head, *block.lines)}
+
+
+def test_mean_and_sd_over_seeds_in_the_rows_of_the_paper(tmp_path: Path) -> None:
+    measured = lines(printed(finetuned(tmp_path)).blocks[0])
+    assert list(measured) == [
+        "heads",
+        "total parameters",
+        "SQuAD F1",
+        "SQuAD exact match",
+        "MNLI accuracy (%)",
+    ]
+    assert measured["heads"] == ("8", "12", "32")
+    # Seeds lie 0.6 above and 0.2 below 72; their sd is 0.8 / sqrt(2).
+    assert measured["SQuAD F1"][0] == "72.20 ± 0.57"
+    assert measured["MNLI accuracy (%)"][0] == "52.20 ± 0.57"
+
+
+def test_at_another_scale_the_paper_stands_below_and_says_so(tmp_path: Path) -> None:
+    measured, paper = printed(finetuned(tmp_path)).blocks
+    assert not any("paper" in words for words in lines(measured))
+    assert paper.title == "the paper, at its own scale"
+    assert lines(paper)["heads"] == ("8", "12", "16", "32")
+    assert lines(paper)["total parameters"] == ("168M", "193M", "218M", "319M")
+    assert lines(paper)["SQuAD F1"][3] == "90.95 ± 0.14"
+
+
+def test_at_the_papers_scale_it_stands_beside_where_it_has_the_setting(tmp_path: Path) -> None:
+    about: dict[str, Any] = {"paper": {"32": described("table2a")["paper"]["32"]}}
+    [block] = printed(finetuned(tmp_path, scale="paper", about=about)).blocks
+    beside = lines(block)
+    assert beside["MNLI accuracy (%), paper"] == (ABSENT, ABSENT, "84.9 ± 0.2")
+    assert list(beside)[3:5] == ["SQuAD F1", "SQuAD F1, paper"]
+
+
+def test_missing_seeds_are_counted_in_their_cell(tmp_path: Path) -> None:
+    def done(task: str, heads: int, seed: int) -> bool:
+        return (task, heads) != ("squad", 12) and (task, heads, seed) != ("mnli", 12, 1)
+
+    content = printed(finetuned(tmp_path, done=done))
+    measured = lines(content.blocks[0])
+    assert measured["SQuAD F1"][1] == ABSENT
+    assert measured["MNLI accuracy (%)"][1] == "53.60 (1/2)"
+    assert content.notes[-1] == "3 of 15 runs are missing: 3 not started."
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_number_of_the_paper_is_in_the_text(tmp_path: Path, name: str) -> None:
+    text = "\n".join(as_text(printed(finetuned(tmp_path, name))))
+    paper = described(name)["paper"]
+    assert len(paper) >= 3
+    for entry in paper.values():
+        assert entry["params"] in text
+        assert all(f"{v[0]} ± {v[1]}" in text for key, v in entry.items() if key != "params")
+
+
+def test_the_files_hold_the_same_cells(tmp_path: Path) -> None:
+    table = finetuned(tmp_path)
+    assert [path.name for path in write_tables(tmp_path)] == ["table2a.csv"]
+    content = printed(table)
+    cells = [[b.title, *line] for b in content.blocks for line in (b.head, *b.lines)]
+    base = tmp_path / "tables" / "table2a.printed"
+    with base.with_suffix(".printed.csv").open(newline="") as file:
+        assert list(csv.reader(file)) == cells
+    assert base.with_suffix(".printed.txt").read_text().splitlines() == as_text(content)
+    assert base.with_suffix(".printed.tex").read_text() == as_latex(content, "table2a")
+
+
+def test_latex_is_escaped_and_balanced(tmp_path: Path) -> None:
+    hostile = "50% of $x_1 & #2 {\\input{/etc/passwd}} ~^ <\x1b\n"
+    about = {"title": hostile, "text": hostile, "arms": {"fixed": {"label": hostile}}}
+    text = as_latex(printed(finetuned(tmp_path, about=about)), "table2a")
+    assert "\\input" not in text
+    assert "50\\% of \\$x\\_1 \\& \\#2 \\{\\textbackslash{}input" in text
+    assert text.isascii()
+    bare = re.sub(r"\\[&%$#_{}\\]", "", text)
+    assert bare.count("{") == bare.count("}")
+    assert text.count("\\begin") == text.count("\\end")
+    tabulars = re.findall(r"\\begin\{tabular\}\{(lr*)\}(.*?)\\end", bare, re.S)
+    assert len(tabulars) == 2
+    for tabular in tabulars:
+        rows = [line for line in tabular[1].splitlines() if " & " in line]
+        assert rows
+        assert {line.count(" & ") for line in rows} == {len(tabular[0]) - 1}

@@ -1,0 +1,242 @@
+"""The page holds all that is known of a sweep, runs nothing but its own script, and is small."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from sweeper.__main__ import main
+from sweeper.results.report.page import SCRIPTS, as_html, content
+from sweeper.results.report.provenance import provenance
+from sweeper.results.report.runs import curves, shared_settings
+from sweeper.store.errors import UserError
+from sweeper.store.runs import RunStore
+from tests.sweeper.results.grids import FEW, figure1
+from tests.sweeper.results.report.reported import (
+    PAYLOADS,
+    content_of,
+    fine_tuned,
+    foreign,
+    large_sweep,
+    small_sweep,
+    write_sweep,
+)
+
+REPORT = Path(__file__).parents[4] / "sweeper" / "results" / "report"
+
+
+class Outline(HTMLParser):
+    """The elements of a page with the names of their attributes."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.elements: Counter[tuple[str, ...]] = Counter()
+        self.feed(page.read_text("utf-8"))
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements[(tag, *sorted(name for name, _ in attrs))] += 1
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a small sweep."""
+    return small_sweep(tmp_path_factory.mktemp("small"))
+
+
+def test_every_run_is_there_with_its_state_and_reason(page: Path) -> None:
+    runs = content_of(page)["runs"]
+    states = Counter(run["state"] for run in runs.values())
+    assert set(states) == {"done", "failed", "new"}
+    [failed] = [run for run in runs.values() if run["state"] == "failed"]
+    assert failed["reason"] == "nan: the loss is nan at step 7 (attempt 1)"
+    told = content_of(page)["experiments"][0]["figures"][0]["missing"]
+    assert told == f"{states['failed'] + states['new']} of {len(runs)} runs are missing: " + (
+        f"1 failed, {states['new']} not started."
+    )
+
+
+def test_a_done_run_has_settings_result_curve_and_log(page: Path) -> None:
+    found = content_of(page)
+    id, run = next((id, run) for id, run in found["runs"].items() if run["state"] == "done")
+    settings = found["shared"] | run["settings"]
+    assert settings["model.heads"] == run["sizes"]["width"] / run["sizes"]["head_size"]
+    assert settings["model.attention.name"] == "multi_head"
+    assert run["metrics"]["test/perplexity"] > 1
+    steps, values = run["curves"]["train/loss"]
+    assert steps == list(range(1, 42))
+    assert values[0] == 8
+    assert run["log"][-1].startswith(f"step 3 of {id}")
+
+
+def test_verdicts_answer_the_question_that_their_check_asks(page: Path) -> None:
+    verdicts = content_of(page)["experiments"][0]["verdicts"]
+    assert [verdict["claim"] for verdict in verdicts] == list(figure1().claims)
+    assert all(verdict["question"].endswith("?") for verdict in verdicts)
+    assert {verdict["answer"] for verdict in verdicts} == {"undecided"}  # runs are missing
+
+
+def test_every_seed_of_a_finished_run_is_drawn(page: Path) -> None:
+    found = content_of(page)
+    [experiment] = found["experiments"]
+    drawn = {seed[2] for point in experiment["figures"][0]["points"] for seed in point["seeds"]}
+    assert drawn == {id for id, run in found["runs"].items() if run["state"] == "done"}
+
+
+@pytest.mark.parametrize(("seeds", "words"), [(1, "there is no interval"), (2, "95% intervals")])
+def test_a_figure_says_what_its_marks_are(tmp_path: Path, seeds: int, words: str) -> None:
+    write_sweep(tmp_path, figure1(grid=FEW, seeds=seeds))
+    [figure] = content(tmp_path)["experiments"][0]["figures"]
+    assert words in figure["marks"]
+    assert {point["ends"] is None for point in figure["points"]} == {seeds == 1}
+
+
+def test_the_columns_that_vary_are_shown_and_the_others_told_once(page: Path) -> None:
+    [experiment] = content_of(page)["experiments"]
+    keys = [column["key"] for column in experiment["columns"]]
+    assert {"state", "arm", "point", "seed", "test/perplexity", "reason", "run"} <= set(keys)
+    alike = dict(experiment["alike"])
+    assert alike["layers"] == 3
+    assert "model.layers" not in keys
+    assert all(len(row) == len(keys) for row in experiment["rows"])
+
+
+def test_a_fine_tuned_experiment_shows_each_measure_and_its_printed_table(tmp_path: Path) -> None:
+    [experiment] = content_of(fine_tuned(tmp_path))["experiments"]
+    words = [figure["words"] for figure in experiment["figures"]]
+    assert words == ["SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"]
+    accuracy = experiment["figures"][2]
+    assert all(1 < point["mean"] < 100 for point in accuracy["points"])
+    assert accuracy["baselines"]
+    column = [column["key"] for column in experiment["columns"]].index("test/accuracy")
+    shown = [row[column] for row in experiment["rows"] if row[column] is not None]
+    assert min(shown) > 1, "accuracies are in percent wherever they are called so"
+    assert experiment["printed"]["blocks"]
+
+
+def test_policy_names_the_style_and_the_script_and_allows_nothing_else(page: Path) -> None:
+    text = page.read_text("utf-8")
+    [policy] = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
+    for name in ("style", "script"):
+        [inline] = re.findall(f"<{name}>(.*?)</{name}>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode()
+        assert f"{name}-src 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+
+
+def test_no_script_of_the_page_makes_markup_of_text() -> None:
+    scripts = sorted(path.stem for path in REPORT.glob("*.js"))
+    assert scripts == sorted(SCRIPTS)
+    for name in scripts:
+        text = (REPORT / f"{name}.js").read_text("utf-8")
+        found = re.findall(
+            r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|fetch\(", text
+        )
+        assert not found, name
+
+
+def test_foreign_text_adds_no_element_and_no_attribute(tmp_path: Path) -> None:
+    assert len(PAYLOADS) == 30
+    hostile = foreign(tmp_path / "hostile", PAYLOADS)
+    harmless = foreign(tmp_path / "harmless", tuple(f"word{place}" for place in range(30)))
+    assert Outline(hostile).elements == Outline(harmless).elements
+    found = content_of(hostile)
+    assert found["experiments"][0]["title"] == PAYLOADS[0]
+    assert len(found["experiments"]) == 30
+
+
+def test_five_hundred_runs_stay_below_ten_megabytes(tmp_path: Path) -> None:
+    page = large_sweep(tmp_path)
+    runs = content_of(page)["runs"]
+    assert len(runs) == 500
+    assert all(len(run["curves"]["train/loss"][0]) == 200 for run in runs.values())
+    assert all(len(run["log"]) == 40 for run in runs.values())
+    assert page.stat().st_size < 10e6
+
+
+def test_thinned_curves_keep_their_ends() -> None:
+    rows = [{"step": step, "train/loss": 1 / step} for step in range(1, 1001)]
+    steps, values = curves(rows, 7)["train/loss"]
+    assert (steps[0], steps[-1], len(steps)) == (1, 1000, 7)
+    assert values == [1 / step for step in steps]
+    assert curves(rows[:3], 7)["train/loss"][0] == [1, 2, 3]
+
+
+def test_a_loss_that_is_no_number_breaks_its_curve_and_not_the_page() -> None:
+    rows = [{"step": 1, "train/loss": 2.0}, {"step": 2, "train/loss": math.nan}, {"step": 3}]
+    assert curves(rows, 7) == {"train/loss": [[1, 2], [2.0, None]]}
+    about = {"experiments": [], "runs": {}, "value": math.inf}
+    assert '"value":null' in as_html(about)
+
+
+def test_a_damaged_record_is_told_and_costs_only_itself(tmp_path: Path) -> None:
+    sweep = figure1(grid=FEW, seeds=1)
+    write_sweep(tmp_path, sweep)
+    damaged, other, *_ = sweep.records
+    (RunStore(tmp_path).run(damaged).path / "run.json").write_text("{")
+    runs = content(tmp_path)["runs"]
+    assert "cannot be read" in runs[damaged]["problem"]
+    assert runs[damaged]["state"] == "failed"
+    assert "problem" not in runs[other]
+    assert runs[other]["curves"]
+
+
+def test_settings_that_all_runs_share_are_held_once() -> None:
+    runs = [{"settings": {"a": 1, "b": 2}}, {"settings": {"a": 1, "b": 3}}, {"settings": {}}]
+    assert shared_settings(runs) == {"a": 1}
+    assert runs == [{"settings": {"b": 2}}, {"settings": {"b": 3}}, {"settings": {}}]
+
+
+def test_hours_count_each_run_once_for_every_device_it_took(tmp_path: Path) -> None:
+    cpu = {"hardware": {"cpu": "a processor"}, "versions": {"torch": "2"}, "code": "abc"}
+    one = {"number": 1, **cpu}
+    runs = {
+        "slow": {"result": {"device": "a processor", "seconds": 7200}, "settings": {}},
+        "fast": {
+            "result": {"device": "a card", "seconds": 1800},
+            "settings": {"trainer.devices": 2, "trainer.num_nodes": 3},
+        },
+        "begun": {"result": {}, "settings": {}},
+    }
+    whole = {id: {**run, "attempts": [one], "finished": 1} for id, run in runs.items()}
+    whole["begun"]["finished"] = None
+    table = figure1(grid=FEW, seeds=1).table(tmp_path)
+    found = provenance([table, table], whole)
+    assert found["devices"] == [
+        {"device": "a processor", "kind": "CPU", "runs": 1, "hours": 2.0},
+        {"device": "a card", "kind": "GPU", "runs": 1, "hours": 3.0},
+    ]
+    assert found["code"] == [["abc", 2]]
+    assert found["libraries"] == [["torch 2", 2]]
+    assert found["commands"][0]["command"] == "python sweep.py -m experiment=fig1"
+
+
+def test_the_command_writes_the_page_and_says_where(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_sweep(tmp_path, figure1(grid=FEW, seeds=1))
+    assert main(["report", "fig1", f"--outputs={tmp_path}"]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'report.html'}\n"
+    assert [one["name"] for one in content_of(tmp_path / "report.html")["experiments"]] == ["fig1"]
+
+
+def test_an_experiment_that_was_never_planned_is_a_sentence(tmp_path: Path) -> None:
+    write_sweep(tmp_path, figure1(grid=FEW, seeds=1))
+    with pytest.raises(UserError, match="fig9"):
+        content(tmp_path, ["fig9"])
+
+
+def test_data_is_json_whatever_it_holds() -> None:
+    text = as_html({"a": "</script>\ud800\u2028", "<b>": [1, 2.5, None, True]})
+    [data] = re.findall(r'id="data">(.*?)</script>', text)
+    assert "<" not in data
+    assert json.loads(data) == {"a": "</script>\\ud800\\u2028", "<b>": [1, 2.5, None, True]}

@@ -1,0 +1,142 @@
+"""Results shown in W&B: the saved view as code, and what the server on loopback is given."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("wandb")
+pytest.importorskip("wandb_workspaces")
+
+from sweeper.results.wandb.service import Project
+from sweeper.results.wandb.workspace import workspace
+from tests.sweeper.results.grids import FEW, figure1
+from tests.sweeper.results.wandb.mirrored import command, sweep
+from tests.wandb_answers import ENTITY, WandbServer
+from tests.wandb_server import wandb_server
+
+
+@pytest.fixture
+def server() -> Iterator[WandbServer]:
+    with wandb_server() as server:
+        yield server
+
+
+def panels(view: Any) -> list[dict[str, Any]]:
+    """Title and axes of every panel, as the server is given them."""
+    spec = json.loads(view._to_model().model_dump_json(by_alias=True, exclude_none=True))["spec"]
+    found = [
+        panel for part in spec["section"]["panelBankConfig"]["sections"] for panel in part["panels"]
+    ]
+    return [panel["config"] for panel in found]
+
+
+def test_the_view_draws_loss_by_arm_and_what_was_measured_against_sizes(tmp_path: Path) -> None:
+    view = workspace(Project(ENTITY, "headroom"), [sweep().table(tmp_path)])
+    drawn = panels(view)
+    by_arm = [panel for panel in drawn if "metrics" in panel]
+    assert [panel["metrics"] for panel in by_arm] == [
+        ["train/loss"],
+        ["validation/loss"],
+        ["tokens_per_second"],
+    ]
+    assert {panel["groupBy"] for panel in by_arm} == {"names.value.arm"}
+    assert {panel["xAxis"] for panel in by_arm} == {"trainer/global_step"}
+    against = {(panel["xAxis"], panel["yAxis"]) for panel in drawn if "yAxis" in panel}
+    assert against == {
+        ("config:model.value.heads", "summary:test/perplexity"),
+        ("config:size.value.head_size", "summary:test/perplexity"),
+        ("config:size.value.params_total", "summary:test/perplexity"),
+        ("config:size.value.params_total", "summary:tokens_per_second"),
+    }
+
+
+def test_the_view_draws_the_rank_of_attention_where_it_was_measured(tmp_path: Path) -> None:
+    made = sweep()
+    for result in made.results.values():
+        result["metrics"] |= {"test/attention_rank": 7.5, "test/attention_entropy": 1.5}
+    drawn = panels(workspace(Project(ENTITY, "headroom"), [made.table(tmp_path)]))
+    against = {panel["yAxis"]: panel["xAxis"] for panel in drawn if "yAxis" in panel}
+    assert against["summary:test/attention_rank"] == "config:size.value.head_size"
+    assert against["summary:test/attention_entropy"] == "config:size.value.head_size"
+
+
+def test_dashboard_saves_one_view_and_sends_everything(tmp_path: Path, server: WandbServer) -> None:
+    sweep().write(tmp_path)
+    first, second = (command(tmp_path, "dashboard", "fig1") for _ in range(2))
+    assert (first.code, first.err) == (0, "")
+    assert first.out.startswith(f"{server.address}/{ENTITY}/headroom?nw=")
+    assert second == first, "pushed again it is the same view"
+    [view] = server.views.values()
+    assert (view["entityName"], view["projectName"]) == (ENTITY, "headroom")
+    assert view["displayName"] == "Headroom: fig1"
+    run = server.runs["experiment-fig1"]
+    assert (run.state, run.about["jobType"], run.about["groupName"]) == (
+        "finished",
+        "experiment",
+        "fig1",
+    )
+    assert run.summary["small_beats_large, test perplexity per subword"] in (
+        "supported",
+        "not supported",
+        "undecided",
+    )
+    assert run.summary["table"]["nrows"] == len(sweep().points)
+    artifacts = {
+        id: artifact
+        for id, artifact in server.artifacts.items()
+        if artifact["artifactTypeName"] == "experiment"
+    }
+    assert {artifact["artifactCollectionName"] for artifact in artifacts.values()} == {"fig1"}
+    assert all(artifact["committed"] for artifact in artifacts.values())
+    newest = list(artifacts)[-1]
+    sent = {path.removeprefix(f"{newest}/"): data for path, data in server.files.items()}
+    for path in ("tables/fig1.csv", "tables/fig1.claims.json", "figures/fig1.pdf"):
+        assert sent[path] == (tmp_path / path).read_bytes()
+
+
+def test_dashboard_offline_needs_no_key_and_no_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    sweep().write(tmp_path)
+    done = command(tmp_path, "dashboard", "--offline")
+    assert (done.code, done.out) == (0, f"wandb sync {tmp_path / 'wandb'}\n")
+    [log] = tmp_path.glob("wandb/offline-run-*-experiment-fig1/run-experiment-fig1.wandb")
+    assert b"fig1.csv" in log.read_bytes()
+
+
+def test_runs_that_are_not_mirrored_have_no_project(tmp_path: Path, server: WandbServer) -> None:
+    figure1(grid=FEW, seeds=1).write(tmp_path)
+    done = command(tmp_path, "dashboard")
+    assert done.code == 2
+    assert "logger.project=none: expected runs that are mirrored" in done.err
+    assert command(tmp_path, "dashboard", "--project", f"{ENTITY}/other").code == 0
+    [view] = server.views.values()
+    assert view["projectName"] == "other"
+
+
+def test_without_a_key_it_says_how_to_give_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    sweep().write(tmp_path)
+    done = command(tmp_path, "dashboard")
+    assert done.code == 2
+    assert "set WANDB_API_KEY or run `wandb login`" in done.err
+
+
+def test_without_the_extra_package_it_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "wandb_workspaces.workspaces", None)
+    sweep().write(tmp_path)
+    done = command(tmp_path, "dashboard")
+    assert done.code == 2
+    assert "The package wandb-workspaces is not installed" in done.err
+    assert "--offline" in done.err

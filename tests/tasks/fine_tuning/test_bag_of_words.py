@@ -1,0 +1,72 @@
+"""The baselines see words and no order; equal data give equal numbers."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tasks.fine_tuning.bag_of_words import BagOfWords, Bags, guessed_answer, majority_accuracy
+from tasks.synthetic import pairs, questions
+
+
+def test_a_majority_is_that_of_training() -> None:
+    assert majority_accuracy([2, 2, 1, 0], [2, 1, 1, 1, 2]) == pytest.approx(2 / 5)
+    assert majority_accuracy([1, 0], [1, 1, 0]) == pytest.approx(1 / 3)
+
+
+def test_words_that_tell_a_label_are_found() -> None:
+    chance = random.Random(0)
+    words = ["no", "all", "maybe"]
+    labels = [chance.randrange(3) for _ in range(2003)]
+    noise = [" ".join(chance.choices("abcdefg", k=5)) for _ in labels]
+    pairs = [(text, f"{words[label]} {text}") for label, text in zip(labels, noise, strict=True)]
+    bags = Bags.of(pairs)
+    model = BagOfWords(bags, labels)
+    assert model.accuracy(Bags.of(pairs), labels) > 0.95
+    assert model.accuracy(Bags.of([(second, first) for first, second in pairs]), labels) < 0.6
+    assert BagOfWords(bags, labels).accuracy(bags, labels) == model.accuracy(bags, labels)
+
+
+def test_a_text_without_words_is_no_obstacle() -> None:
+    bags = Bags.of([("?", ""), ("yes", "yes"), ("", "!")])
+    assert 0 <= BagOfWords(bags, [0, 1, 0]).accuracy(bags, [0, 1, 0]) <= 1
+
+
+def test_words_tell_nothing_of_who_gave_and_who_got() -> None:
+    rows = [pairs.tell(number) for number in range(2003)]
+    labels = [pairs.LABELS.index(row["gold_label"]) for row in rows]
+    bags = Bags.of([(row["sentence1"], row["sentence2"]) for row in rows])
+    train, test = bags.of_pairs(range(1601)), bags.of_pairs(range(1601, 2003))  # type: ignore[arg-type]
+    assert BagOfWords(train, labels[:1601]).accuracy(test, labels[1601:]) < 0.42
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        pytest.param("Where did Ada sell gold?", "on Monday in Arden", id="longest_stretch"),
+        pytest.param("Who sold silver?", "Boris", id="sentence_with_most_words"),
+        pytest.param("Ada sold gold on Monday in Arden", "", id="nothing_left"),
+        pytest.param("Why?", "Ada sold gold on Monday in Arden", id="nothing_shared"),
+    ],
+)
+def test_an_answer_is_guessed_from_the_sentence_with_most_of_the_question(
+    question: str, answer: str
+) -> None:
+    context = "Ada sold gold on Monday in Arden. Boris sold silver. Cora sold nothing."
+    assert guessed_answer(question, context) == answer
+
+
+def test_a_context_without_words_gives_the_empty_answer() -> None:
+    assert guessed_answer("What?", "...") == ""
+
+
+def test_of_a_sample_question_every_sentence_of_its_person_shares_as_much() -> None:
+    for number in range(31):
+        paragraph = questions.tell(number)
+        for qa in paragraph["qas"]:
+            asked = set(qa["question"].rstrip("?").split())
+            sentences = paragraph["context"].split(".")
+            shared = [len(asked & set(sentence.split())) for sentence in sentences]
+            assert sorted(shared)[-questions.DEEDS :] == [1] * questions.DEEDS
+            assert max(shared) == 1

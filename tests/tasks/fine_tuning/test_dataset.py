@@ -1,0 +1,211 @@
+"""Data sets are found by their official names, told by what they hold, divided without a leak."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sweeper.store.errors import UserError
+from tasks.fine_tuning.dataset import DataSet
+from tasks.mnli.dataset import MultiNLI
+from tasks.squad.dataset import SQuAD
+from tasks.synthetic import pairs, questions
+
+DATA: dict[str, Any] = {
+    "source": "local",
+    "root": None,
+    "hub": {"path": "some/set", "name": None, "revision": "c0ffee"},
+    "sentences": 307,
+    "digest": None,
+}
+
+
+def _data(**changes: Any) -> dict[str, Any]:
+    return {**DATA, **changes}
+
+
+def _folder(root: Path, *names: str) -> Path:
+    """Files of pairs: `<name> <number>` is the premise of each of their five."""
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = [
+            {"premise": f"{path.name} {n}", "hypothesis": "h", "label": n % 3} for n in range(5)
+        ]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return root
+
+
+def _premises(root: Path) -> dict[str, set[str]]:
+    splits = MultiNLI().load(_data(root=str(root)), root / "sample").splits
+    return {split: {pair.premise.split()[0] for pair in pairs} for split, pairs in splits.items()}
+
+
+def test_files_are_told_by_their_official_names(tmp_path: Path) -> None:
+    train = ("multinli_1.0/multinli_1.0_train.jsonl", "train.part2.jsonl")
+    test = ("multinli_1.0/multinli_1.0_dev_matched.jsonl",)
+    others = (
+        "multinli_1.0/multinli_1.0_dev_mismatched.jsonl",
+        "__MACOSX/multinli_1.0/multinli_1.0_train.jsonl",
+        ".train.jsonl",
+        "dev_matched.jsonl.orig",
+        "strain.jsonl",
+    )
+    found = _premises(_folder(tmp_path, *train, *test, *others))
+    assert found["train"] | found["validation"] == {name.split("/")[-1] for name in train}
+    assert found["test"] == {"multinli_1.0_dev_matched.jsonl"}
+
+
+def test_of_a_split_in_two_formats_one_is_read(tmp_path: Path) -> None:
+    root = _folder(tmp_path, "train.jsonl", "dev_matched.first3.jsonl")
+    (tmp_path / "train.tsv").write_text("not a table of pairs\n")
+    (tmp_path / "dev_matched.txt").write_text("nor this\n")
+    assert _premises(root)["train"] == {"train.jsonl"}
+
+
+@pytest.mark.parametrize("made", [True, False], ids=["empty", "absent"])
+@pytest.mark.parametrize("data_set", [MultiNLI(), SQuAD()], ids=["mnli", "squad"])
+def test_a_folder_without_the_files_is_one_sentence(
+    tmp_path: Path, data_set: DataSet[Any], made: bool
+) -> None:
+    root = tmp_path / "data"
+    if made:
+        root.mkdir()
+    with pytest.raises(UserError, match=r"data.root=.*expected a folder with train") as caught:
+        data_set.digest(_data(root=str(root)))
+    assert "\n" not in str(caught.value)
+
+
+def test_the_digest_is_what_the_files_hold(tmp_path: Path) -> None:
+    first = _folder(tmp_path / "a", "train.jsonl", "dev_matched.jsonl")
+    second = _folder(tmp_path / "b", "train.jsonl", "dev_matched.jsonl", "notes.jsonl")
+    digests = [MultiNLI().digest(_data(root=str(root))) for root in (first, second)]
+    assert digests[0] == digests[1]
+    with (second / "train.jsonl").open("a") as file:
+        file.write("\n")
+    assert MultiNLI().digest(_data(root=str(second))) != digests[0]
+    with pytest.raises(UserError, match="expected the data that was planned with"):
+        MultiNLI().load(_data(root=str(second), digest=digests[0]), tmp_path / "sample")
+
+
+@pytest.mark.parametrize("data_set", [MultiNLI(), SQuAD()], ids=["mnli", "squad"])
+def test_a_sample_is_told_by_its_size_and_writes_nothing_to_be_told(
+    data_set: DataSet[Any],
+) -> None:
+    one, same, other = (
+        data_set.digest(_data(source="sample", sentences=n)) for n in (307, 307, 311)
+    )
+    assert one == same != other
+    assert one.startswith("sample:")
+
+
+def test_training_and_validation_share_no_premise_and_no_paragraph(tmp_path: Path) -> None:
+    for data_set, sample in ((MultiNLI(), pairs), (SQuAD(), questions)):
+        root = sample.write_sample(tmp_path / sample.__name__, 1009)
+        splits = data_set.load(_data(root=str(root)), tmp_path / "unused").splits
+        train, validation = (
+            {data_set.group(example) for example in splits[split]}  # type: ignore[arg-type]
+            for split in ("train", "validation")
+        )
+        assert validation
+        assert not train & validation
+        assert len(validation) == round(0.02 * len(train | validation))
+
+
+def test_nothing_left_to_train_on_is_an_error_that_says_why(tmp_path: Path) -> None:
+    root = _folder(tmp_path, "train.jsonl", "dev_matched.jsonl")
+    (root / "train.jsonl").write_text('{"premise": "p", "hypothesis": "h", "label": -1}\n' * 3)
+    with pytest.raises(UserError, match=r"nothing is left to train on \(3 x train.jsonl: no gold"):
+        MultiNLI().load(_data(root=str(root)), tmp_path / "sample")
+
+
+def test_a_single_premise_cannot_be_divided(tmp_path: Path) -> None:
+    root = _folder(tmp_path, "train.jsonl", "dev_matched.jsonl")
+    (root / "train.jsonl").write_text('{"premise": "p", "hypothesis": "h", "label": 1}\n' * 3)
+    with pytest.raises(UserError, match="single training text"):
+        MultiNLI().load(_data(root=str(root)), tmp_path / "sample")
+
+
+def test_many_dropped_rows_are_said_on_stderr(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = _folder(tmp_path, "train.jsonl", "dev_matched.jsonl")
+    with (root / "train.jsonl").open("a") as file:
+        file.write("{\n")
+    rows = MultiNLI().load(_data(root=str(root)), tmp_path / "sample").rows
+    assert rows["train"]["dropped"] == {"train.jsonl: not JSON": 1}
+    assert rows["train"]["read"] == rows["train"]["kept"] + 1 == 6
+    assert "only 5 of 6 rows are kept (83.3 %): 1 train.jsonl: not JSON" in capsys.readouterr().err
+
+
+class _Split:
+    """As much of datasets.Dataset as is used."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self._rows = rows
+        self.column_names = list(rows[0])
+
+    def select_columns(self, names: list[str]) -> _Split:
+        return _Split([{name: row[name] for name in names} for row in self._rows])
+
+    def iter(self, batch_size: int) -> Any:
+        for first in range(0, len(self._rows), batch_size):
+            rows = self._rows[first : first + batch_size]
+            yield {name: [row[name] for row in rows] for name in self.column_names}
+
+
+def _hub(monkeypatch: pytest.MonkeyPatch, **splits: list[dict[str, Any]]) -> list[Any]:
+    asked: list[Any] = []
+
+    def load_dataset(path: str, **arguments: Any) -> dict[str, _Split]:
+        asked.append((path, arguments))
+        return {name: _Split(rows) for name, rows in splits.items()}
+
+    errors = SimpleNamespace(DatasetsError=OSError)
+    fake = SimpleNamespace(load_dataset=load_dataset, exceptions=errors)
+    monkeypatch.setitem(sys.modules, "datasets", fake)
+    return asked
+
+
+def test_pairs_come_from_the_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    rows = [
+        {"premise": f"p{n}", "hypothesis": "h", "label": n % 4 - 1, "idx": n, "genre": "g"}
+        for n in range(1009)
+    ]
+    asked = _hub(monkeypatch, train=rows, validation_matched=rows, test_matched=rows)
+    found = MultiNLI().load(_data(source="hub", digest="hub:some/set@c0ffee"), tmp_path)
+    assert asked == [("some/set", {"name": None, "revision": "c0ffee"})]
+    assert [pair.label for pair in found.splits["test"]] == [
+        n % 4 - 1 for n in range(1009) if n % 4
+    ]
+    assert found.rows["test"]["dropped"] == {"validation_matched: no gold label": 253}
+
+
+def test_questions_come_from_the_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    rows = [
+        {
+            "id": f"q{n}",
+            "title": "t",
+            "context": f"gold {n}",
+            "question": "What?",
+            "answers": {"text": ["gold"], "answer_start": [0]},
+        }
+        for n in range(7)
+    ]
+    _hub(monkeypatch, train=rows, validation=rows)
+    found = SQuAD().load(_data(source="hub"), tmp_path)
+    assert [question.id for question in found.splits["test"]] == [f"q{n}" for n in range(7)]
+    assert {question.start for question in found.splits["train"]} == {0}
+
+
+def test_a_hub_set_without_the_dev_split_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _hub(monkeypatch, train=[{"premise": "p", "hypothesis": "h", "label": 0}])
+    with pytest.raises(UserError, match="a data set with a split validation_matched"):
+        MultiNLI().load(_data(source="hub"), tmp_path)

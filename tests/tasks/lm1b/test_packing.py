@@ -1,0 +1,172 @@
+"""Packing: every piece of every sentence is a target exactly once, seen only from its sentence."""
+
+import json
+from collections import Counter
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sweeper.store.errors import UserError
+from tasks.lm1b.packing import OPEN_ROWS, FirstFit, pack_split
+from tasks.lm1b.rows import PackedRows, expand
+from tasks.synthetic.lm1b import tell
+from tasks.text.corpus import Corpus
+from tasks.text.tokenizer import END, PAD, decode_sentence, encode_sentences, train_bpe
+
+LINES = list(tell(701))
+LONG = "x" * 997
+TOKENIZER = train_bpe(LINES, 499)
+
+
+def corpus_of(lines):
+    raw = [line.encode() for line in lines]
+    return Corpus("lines", lambda: iter(raw), lambda: iter(raw))
+
+
+def pack(segments, length):
+    packer = FirstFit(length)
+    rows = [row for segment in segments if (row := packer.add(segment)) is not None]
+    rows += packer.rest()
+    packed = np.zeros((len(rows), length), np.uint16)
+    for target, row in zip(packed, rows, strict=True):
+        target[: len(row)] = row
+    return packed
+
+
+def segments_of(rows):
+    """The segments of expanded rows, read off the segment numbers alone."""
+    found = []
+    for targets, segments in zip(rows["targets"], rows["segments"], strict=True):
+        found += [tuple(targets[segments == number]) for number in range(1, segments.max() + 1)]
+    return found
+
+
+def a_sentence(length, number):
+    return [*(2 + (number * 31 + place) % 97 for place in range(length - 1)), END]
+
+
+@given(st.lists(st.integers(1, 13), min_size=1, max_size=80))
+def test_packing_loses_and_adds_nothing(lengths):
+    sentences = [a_sentence(length, number) for number, length in enumerate(lengths)]
+    rows = expand(pack(sentences, 13))
+    assert Counter(segments_of(rows)) == Counter(map(tuple, sentences))
+    assert (rows["targets"] != PAD).sum() == sum(lengths)
+    assert ((rows["segments"] > 0) == (rows["targets"] != PAD)).all()
+
+
+@given(st.lists(st.integers(1, 11), min_size=1, max_size=60))
+def test_inputs_and_positions_restart_in_every_segment(lengths):
+    rows = expand(pack([a_sentence(n, place) for place, n in enumerate(lengths)], 11))
+    names = ("tokens", "targets", "segments", "positions")
+    for row in zip(*(rows[name] for name in names), strict=True):
+        tokens, targets, segments, positions = row
+        for number in range(1, segments.max() + 1):
+            inside = segments == number
+            assert list(positions[inside]) == list(range(inside.sum()))
+            assert list(tokens[inside]) == [PAD, *targets[inside][:-1]]
+        for values in (tokens, targets, positions):
+            assert not values[segments == 0].any()
+
+
+def test_rows_fill_well_with_sentences_of_newspaper_lengths():
+    # Log-normal about a mean of 29 pieces, as LM1B's sentences: evenly spaced quantiles of it.
+    normal = np.array([NormalDist().inv_cdf((number + 0.5) / 997) for number in range(997)])
+    lengths = np.clip(np.round(np.exp(3.2 + 0.55 * normal)), 2, 256).astype(int)
+    assert 27 < lengths.mean() < 31
+    order = np.random.default_rng(3).permutation(len(lengths))
+    packed = pack([a_sentence(lengths[place], place) for place in order] * 5, 256)
+    assert (packed != PAD).mean() >= 0.95
+
+
+def test_a_segment_goes_to_the_first_open_row_that_has_room():
+    packer = FirstFit(10)
+    assert [packer.add([number] * 6) for number in range(2, 2 + OPEN_ROWS)] == [None] * OPEN_ROWS
+    assert packer.add([50] * 4) == [2] * 6 + [50] * 4
+    assert packer.add([51] * 5) is None
+    assert packer.add([52] * 7) == [3] * 6
+    assert packer.add([53] * 3) is None
+    assert next(packer.rest()) == [4] * 6 + [53] * 3
+
+
+@pytest.mark.parametrize("length", [23, 251])
+def test_a_packed_split_holds_every_sentence_and_counts_it(tmp_path, length):
+    about = pack_split(tmp_path, corpus_of([*LINES, "", LONG]), "test", TOKENIZER, length)
+    rows = PackedRows(tmp_path)
+    batch = rows.rows(np.arange(len(rows)))
+    expected = Counter(
+        tuple(pieces[start : start + length])
+        for pieces in encode_sentences(TOKENIZER, [*LINES, LONG])
+        for start in range(0, len(pieces), length)
+    )
+    assert Counter(segments_of(batch)) == expected
+    assert about == dict(rows.about)
+    assert about["sentences"] == (batch["targets"] == END).sum() == len(LINES) + 1
+    assert about["tokens"] == (batch["targets"] != PAD).sum()
+    assert about["segments"] == batch["segments"].max(axis=1).sum()
+    assert about["words"] == sum(len(line.split()) for line in LINES) + 1
+    assert about["lines"] == about["sentences"] + sum(about["skipped"].values())
+    assert about["skipped"] == {"empty": 1}
+    assert about["fill"] == pytest.approx(about["tokens"] / (len(rows) * length))
+
+
+def test_a_long_sentence_continues_in_further_segments(tmp_path):
+    text = " ".join(f"word{number}" for number in range(97))
+    about = pack_split(tmp_path, corpus_of([text]), "test", TOKENIZER, 17)
+    rows = PackedRows(tmp_path)
+    segments = segments_of(rows.rows(np.arange(len(rows))))
+    full = [segment for segment in segments if len(segment) == 17]
+    assert len(segments) == about["segments"] == -(-about["tokens"] // 17)
+    assert len(full) == about["tokens"] // 17
+    pieces = [piece for segment in segments for piece in segment]
+    assert decode_sentence(TOKENIZER, pieces) == text
+
+
+def test_rows_are_read_in_any_order_and_number(tmp_path):
+    pack_split(tmp_path, corpus_of(LINES), "test", TOKENIZER, 31)
+    rows = PackedRows(tmp_path)
+    everything = rows.rows(np.arange(len(rows)))
+    numbers = np.array([5, 2, 2, len(rows) - 1])
+    for name, values in rows.rows(numbers).items():
+        assert values.dtype == np.int64
+        assert values.shape == (4, 31)
+        assert (values == everything[name][numbers]).all()
+
+
+def test_packing_again_gives_the_same_bytes(tmp_path):
+    for folder in ("one", "two"):
+        pack_split(tmp_path / folder, corpus_of(LINES), "test", TOKENIZER, 31)
+    for name in ("rows.uint16", "rows.json"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_a_split_that_breaks_off_leaves_no_rows(tmp_path):
+    def broken():
+        yield from (line.encode() for line in LINES)
+        raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        pack_split(tmp_path, Corpus("broken", broken, broken), "test", TOKENIZER, 31)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(UserError, match="holds no packed rows"):
+        PackedRows(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["cut", "no_rows", "no_json", "other_format", "not_json"])
+def test_rows_that_are_not_as_written_are_refused(tmp_path, damage):
+    pack_split(tmp_path, corpus_of(LINES), "test", TOKENIZER, 31)
+    about, rows = tmp_path / "rows.json", tmp_path / "rows.uint16"
+    if damage == "cut":
+        rows.write_bytes(rows.read_bytes()[:-2])
+    elif damage == "no_rows":
+        rows.unlink()
+    elif damage == "no_json":
+        about.unlink()
+    elif damage == "other_format":
+        about.write_text(json.dumps(json.loads(about.read_text()) | {"format": 0}))
+    else:
+        about.write_text("{")
+    with pytest.raises(UserError, match="prepare the data"):
+        PackedRows(tmp_path)

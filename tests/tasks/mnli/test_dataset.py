@@ -1,0 +1,183 @@
+"""Pairs are read from every form MultiNLI is published in; what is malformed is counted."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.fine_tuning.row_report import Malformed, Tally
+from tasks.mnli.dataset import LABELS, MultiNLI, Pair
+from tasks.synthetic import pairs
+
+OFFICIAL = {
+    "annotator_labels": ["neutral"],
+    "genre": "slate",
+    "gold_label": "contradiction",
+    "pairID": "31193c",
+    "promptID": "31193",
+    "sentence1": 'He "had" \u201cgold\u201d .',
+    "sentence2": "He had none .",
+}
+PAIR = Pair('He "had" \u201cgold\u201d .', "He had none .", 2, id="31193c")
+
+TXT = "gold_label sentence1_binary_parse sentence2_binary_parse sentence1_parse sentence2_parse"
+TXT = (
+    TXT + " sentence1 sentence2 promptID pairID genre label1 label2 label3 label4 label5"
+).split()
+GLUE = "index promptID pairID genre sentence1_binary_parse sentence2_binary_parse sentence1_parse"
+GLUE = (GLUE + " sentence2_parse sentence1 sentence2 label1 gold_label").split()
+
+
+def _read(path: Path) -> tuple[list[Pair], Tally]:
+    tally = Tally()
+    return list(tally.kept_of(path.name, MultiNLI().read_file(path))), tally
+
+
+def _line(columns: list[str], row: dict[str, Any]) -> str:
+    return "\t".join(str(row.get(column, "x")) for column in columns)
+
+
+def _written(path: Path, *lines: str | bytes) -> Path:
+    path.write_bytes(b"\n".join(x.encode() if isinstance(x, str) else x for x in lines) + b"\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        pytest.param("train.jsonl", [json.dumps(OFFICIAL)], id="official_jsonl"),
+        pytest.param("train.txt", ["\t".join(TXT), _line(TXT, OFFICIAL)], id="official_txt"),
+        pytest.param("train.tsv", ["\t".join(GLUE), _line(GLUE, OFFICIAL)], id="glue_tsv"),
+        pytest.param(
+            "train.tsv",
+            ["\ufeff" + "\t".join(GLUE) + "\r", _line(GLUE, OFFICIAL) + "\r"],
+            id="mark_and_windows_ends",
+        ),
+    ],
+)
+def test_each_official_form_gives_the_same_pair(
+    tmp_path: Path, name: str, lines: list[str]
+) -> None:
+    pairs, tally = _read(_written(tmp_path / name, *lines))
+    assert pairs == [PAIR]
+    assert tally.total == 1
+
+
+@pytest.mark.parametrize(("number", "word"), list(enumerate(LABELS)), ids=LABELS)
+def test_a_label_is_a_word_or_the_hubs_number_for_it(number: int, word: str) -> None:
+    for label in (number, word):
+        pair = MultiNLI().example_of({"premise": "p", "hypothesis": "h", "label": label})
+        assert isinstance(pair, Pair)
+        assert pair.label == number
+
+
+@pytest.mark.parametrize(
+    ("label", "reason"),
+    [
+        pytest.param("-", "no gold label", id="dash"),
+        pytest.param(-1, "no gold label", id="minus_one"),
+        pytest.param(None, "no gold label", id="null"),
+        pytest.param(3, "unknown label", id="beyond"),
+        pytest.param(True, "unknown label", id="true_is_not_1"),
+        pytest.param(1.0, "unknown label", id="float"),
+        pytest.param("Neutral", "unknown label", id="capital"),
+        pytest.param("1", "unknown label", id="number_as_text"),
+        pytest.param([1], "unknown label", id="list"),
+    ],
+)
+def test_a_row_without_a_certain_label_is_dropped(label: Any, reason: str) -> None:
+    row = {"premise": "p", "hypothesis": "h", "label": label}
+    assert MultiNLI().example_of(row) == Malformed(reason)
+
+
+def test_an_official_txt_may_leave_off_annotators_but_no_other_column(tmp_path: Path) -> None:
+    whole = _line(TXT, OFFICIAL).split("\t")
+    shifted = whole[:3] + whole[4:]
+    path = tmp_path / "train.txt"
+    lines = ("\t".join(cells) for cells in (TXT, whole[:11], shifted, [*whole, "x"], whole[:10]))
+    pairs, tally = _read(_written(path, *lines))
+    assert [pair.label for pair in pairs] == [2]
+    assert tally.dropped == {"train.txt: duplicate id": 1, "train.txt: wrong number of columns": 2}
+    assert tally.about()["places"]["train.txt: wrong number of columns"] == ["3", "4"]
+
+
+def test_a_table_without_the_columns_of_a_pair_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="no header with the columns sentence1"):
+        _read(_written(tmp_path / "train.tsv", "a\tb", "1\t2"))
+
+
+Row = dict[str, Any]
+
+
+def _text(row: Row) -> bytes:
+    return json.dumps(row).encode()
+
+
+# What is done to a row, and what becomes of it: the reason it is dropped for, or None.
+MUTATIONS: dict[str, tuple[Callable[[Row, random.Random], bytes], str | None]] = {
+    "untouched": (lambda row, chance: _text(row), None),
+    "label_dash": (lambda row, chance: _text({**row, "gold_label": "-"}), "no gold label"),
+    "label_minus_one": (lambda row, chance: _text({**row, "gold_label": -1}), "no gold label"),
+    "label_absent": (
+        lambda row, chance: _text({k: v for k, v in row.items() if k != "gold_label"}),
+        "no gold label",
+    ),
+    "label_unknown": (lambda row, chance: _text({**row, "gold_label": "maybe"}), "unknown label"),
+    "truncated": (lambda row, chance: _text(row)[: chance.randrange(1, 60)], "not JSON"),
+    "empty_premise": (lambda row, chance: _text({**row, "sentence1": " \u3000"}), "empty text"),
+    "empty_hypothesis": (lambda row, chance: _text({**row, "sentence2": ""}), "empty text"),
+    "text_is_a_number": (lambda row, chance: _text({**row, "sentence1": 5}), "a text is missing"),
+    "text_absent": (lambda row, chance: _text({**row, "sentence2": None}), "a text is missing"),
+    "duplicate_id": (lambda row, chance: _text({**row, "pairID": "0e"}), "duplicate id"),
+    "not_an_object": (lambda row, chance: b"[1, 2]", "not a row of named fields"),
+    "nan": (lambda row, chance: _text({**row, "x": float("nan")}), "not JSON"),
+    "key_twice": (
+        lambda row, chance: _text(row)[:-1] + b', "gold_label": "entailment"}',
+        "not JSON",
+    ),
+    "nested_without_end": (lambda row, chance: b"[" * 100_000, "not JSON"),
+    "number_of_6000_digits": (lambda row, chance: b'{"x": ' + b"9" * 6000 + b"}", "not JSON"),
+    "ten_megabytes": (lambda row, chance: _text({**row, "sentence1": "x" * 10**7}), "too long"),
+    "empty_line": (lambda row, chance: b"", "empty line"),
+    "invalid_utf8": (lambda row, chance: _text(row).replace(b"the", b"th\xff", 1), None),
+    "lone_surrogate": (lambda row, chance: _text({**row, "sentence1": "a \ud800 b"}), None),
+    "nul": (lambda row, chance: _text({**row, "sentence2": "a \0 b"}), None),
+    "line_separator": (lambda row, chance: _text({**row, "sentence2": "a \u2028 b"}), None),
+}
+
+
+def test_of_220_mutated_rows_each_is_kept_with_its_label_or_dropped_and_counted(
+    tmp_path: Path,
+) -> None:
+    chance = random.Random(0)
+    expected: dict[str, int] = {}
+    lines, labels = (
+        [_text(pairs.tell(0))],
+        [LABELS.index(pairs.tell(0)["gold_label"])],
+    )
+    for number, (mutate, reason) in enumerate(10 * list(MUTATIONS.values()), start=1):
+        row = pairs.tell(number)
+        lines.append(mutate(row, chance))
+        if reason is None:
+            labels.append(LABELS.index(row["gold_label"]))
+        else:
+            key = f"train.jsonl: {reason}"
+            expected[key] = expected.get(key, 0) + 1
+    read, tally = _read(_written(tmp_path / "train.jsonl", *lines))
+    assert tally.dropped == expected
+    assert [pair.label for pair in read] == labels
+    assert tally.kept + sum(tally.dropped.values()) == tally.total == len(lines) == 221
+    assert tally.mended == {("train.jsonl", "characters replaced"): 30}
+    assert not any("\ud800" in text or "\0" in text for pair in read for text in pair.texts())
+    assert "are kept" in (tally.warning() or "")
+
+
+def test_the_shared_pairs_are_read_whole(shared_data: Path) -> None:
+    pairs, tally = _read(shared_data / "mnli" / "dev_matched.first3000.jsonl")
+    assert len(pairs) == tally.total == 3000
+    assert {pair.label for pair in pairs} == {0, 1, 2}

@@ -1,0 +1,162 @@
+"""Documents: where they begin and end, which split they belong to, and that no line is lost."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeper.store.errors import UserError
+from tasks.pretraining.documents import LONGEST, checksum, digest, documents_of, open_documents
+from tasks.text.lines import Counts
+
+
+def local(root: Path) -> dict[str, Any]:
+    hub = {"path": None, "name": None, "revision": None}
+    return {"source": "local", "root": str(root), "hub": hub, "sentences": None, "digest": None}
+
+
+def read(text: str, rule: str) -> list[list[str]]:
+    return list(documents_of(text.encode().split(b"\n"), rule, Counts()))
+
+
+def test_blank_lines_part_documents_in_berts_format() -> None:
+    text = "It rained.\nWe stayed in.\n\n \t\nThe sun came out.\n"
+    assert read(text, "blank_line") == [["It rained.", "We stayed in."], ["The sun came out."]]
+
+
+def test_a_file_is_one_document_where_that_is_the_rule() -> None:
+    text = "PREFACE\n\nIt rained.\n\n\nWe stayed in.\n"
+    assert read(text, "file") == [["PREFACE", "It rained.", "We stayed in."]]
+
+
+@pytest.mark.parametrize("rule", ["blank_line", "file"])
+def test_a_frame_is_a_document_whatever_the_rule(rule: str) -> None:
+    text = (
+        '<doc id="1" title="Ada">\nAda\n\nAda was born. She wrote.\n\n</doc>\n'
+        '<doc id="2">\n\n</doc>\n<doc id="3">\nThe end.\n<doc id="4">\nAnother one.'
+    )
+    documents = [["Ada", "Ada was born.", "She wrote."], ["The end."], ["Another one."]]
+    assert read(text, rule) == documents
+
+
+def test_a_sentence_broken_over_lines_is_one_and_a_heading_is_its_own() -> None:
+    text = "CHAPTER I\n\nIt rained so\nhard that we\nstayed in. We\nread.\n\nThen Mr.\nHyde came."
+    assert read(text, "file") == [
+        ["CHAPTER I", "It rained so hard that we stayed in.", "We read.", "Then Mr. Hyde came."]
+    ]
+
+
+def test_a_book_is_several_documents_that_are_all_of_it_in_order() -> None:
+    lines = [f"Sentence number {number}." for number in range(2 * LONGEST + 7)]
+    documents = read("\n".join(lines), "file")
+    assert [len(document) for document in documents] == [LONGEST, LONGEST, 7]
+    assert [sentence for document in documents for sentence in document] == lines
+
+
+def stories(folder: Path, numbers: range, name: str = "text.txt") -> None:
+    (folder / name).write_text("\n\n".join(f"Story {n}.\nIt ended." for n in numbers))
+
+
+def test_equal_documents_are_in_one_split_and_the_shares_are_exact(tmp_path: Path) -> None:
+    stories(tmp_path, range(1000), "a.txt")
+    stories(tmp_path, range(0, 1000, 3), "b.txt")  # copies of every third
+    documents = open_documents(local(tmp_path), "blank_line", tmp_path / "none")
+    homes = documents.homes()
+    splits = {(homes.of(document), document[0]) for document in documents.read()}
+    assert Counter(split for split, _ in splits) == {"train": 940, "validation": 10, "test": 50}
+    assert len(splits) == 1000
+
+
+def test_a_split_of_the_sources_own_is_left_as_it_is(tmp_path: Path) -> None:
+    stories(tmp_path, range(100))
+    stories(tmp_path, range(100, 107), "test.txt")
+    documents = open_documents(local(tmp_path), "blank_line", tmp_path / "none")
+    homes = documents.homes()
+    splits = Counter(homes.of(document) for document in documents.read())
+    assert splits == {"train": 98, "validation": 2}
+    assert [d[0] for d in documents.read(test=True)] == [f"Story {n}." for n in range(100, 107)]
+
+
+def test_too_few_documents_are_one_sentence_for_the_user(tmp_path: Path) -> None:
+    stories(tmp_path, range(5))
+    with pytest.raises(UserError, match=r"has 5 different documents.*task\.documents"):
+        open_documents(local(tmp_path), "blank_line", tmp_path / "none").homes()
+    stories(tmp_path, range(6))
+    open_documents(local(tmp_path), "blank_line", tmp_path / "none").homes()
+
+
+def test_a_document_is_told_by_its_text_alone() -> None:
+    assert checksum(["One.", "Two."]) == checksum(["One.", "Two."])
+    assert len({checksum(d) for d in (["One."], ["One.", "Two."], ["One. Two."], ["Two."])}) == 4
+
+
+# What may stand in a line of a file that nobody has checked.
+HARM = [
+    b"\xff\xfe broken \x80 bytes.",
+    b"a\0b\0.",
+    b"\xed\xa0\x80 lone surrogate.",
+    "line\u2028separator\x85 and \x0b more.".encode(),
+    "\u202e right to left.".encode(),
+    b"x" * 1_000_001,
+    b"." * 100_003,
+    b"   \t ",
+    b"",
+    b"<doc",
+    b"<doc id=1>",
+    b"</doc>",
+    b"<doc <doc ></doc>",
+    b"\r\r\r",
+    b"[CLS] [MASK] [SEP] [PAD].",
+    "\ufffd\ufeff zero width \u200b.".encode(),
+]
+
+
+@pytest.mark.parametrize("rule", ["blank_line", "file"])
+def test_of_200_mutated_texts_every_line_is_kept_or_skipped_for_a_reason(
+    rule: str, tmp_path: Path
+) -> None:
+    chance = random.Random(0)
+    good = [f"Sentence {number} of a story.".encode() for number in range(30)]
+    for number in range(200):
+        # The first line is sound: what begins with the mark of UTF-16 is refused as a whole.
+        lines = [
+            line if chance.random() < 0.8 or not place else chance.choice(HARM)
+            for place, line in enumerate(good)
+        ]
+        content = b"\n".join(lines)
+        content = content[: chance.randrange(len(content))] if number % 5 == 0 else content
+        path = tmp_path / f"{number}.txt"
+        path.write_bytes(content)
+        counts = Counts()
+        found = list(open_documents(local(path), rule, tmp_path).read(counts=counts))
+        assert counts.kept + sum(counts.skipped.values()) == counts.total
+        assert counts.total == content.count(b"\n") + (content[-1:] not in (b"\n", b""))
+        told = {sentence for document in found for sentence in document}
+        sound = {line.decode() for line in lines if line.startswith(b"Sentence")}
+        # What was sound stands there as it was, alone or after a line that did not end.
+        assert number % 5 == 0 or all(any(s in t for t in told) for s in sound)
+        assert "" not in told
+
+
+def test_the_digest_changes_with_the_text(tmp_path: Path) -> None:
+    stories(tmp_path, range(7))
+    before = digest(local(tmp_path))
+    assert digest(local(tmp_path)) == before
+    stories(tmp_path, range(8))
+    assert digest(local(tmp_path)) != before
+
+
+def test_novels_and_wikipedia_are_read(shared_data: Path, tmp_path: Path) -> None:
+    wikipedia = shared_data / "wikipedia" / "wiki.utf8"
+    counts = Counts()
+    documents = list(open_documents(local(wikipedia), "file", tmp_path).read(counts=counts))
+    assert counts.skipped["markup"] == 2 * 2349
+    assert 2000 < len(documents) <= 2349 + 20
+    assert documents[0][0] == "2007 European Parliament election in Romania"
+    novel = shared_data / "novels" / "Woolf_Night_1919.txt"
+    (first, *_) = open_documents(local(novel), "file", tmp_path).read()
+    assert "It was a Sunday evening in October" in " ".join(first[:10])

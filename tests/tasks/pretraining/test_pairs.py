@@ -1,0 +1,197 @@
+"""Pairs of texts: where they come from, and that BERT would have drawn such pairs.
+
+Every piece of the documents here is its own place plus FIRST, so that a row tells where it is from.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tasks.pretraining.counter_rng import Draws
+from tasks.pretraining.encoded import DocumentWriter, EncodedDocuments, publish_about
+from tasks.pretraining.pairs import Pairs, PairSource, rows_of
+
+FIRST = 11
+CLS, SEP = 2, 3
+LENGTH = 61
+ROOM = LENGTH - 3
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> EncodedDocuments:
+    """53 documents: of one sentence, of short ones, of ones longer than a row, and long ones."""
+    folder = tmp_path_factory.mktemp("documents")
+    generator = np.random.default_rng(0)
+    place = FIRST
+    with ExitStack() as stack:
+        writer = DocumentWriter(folder, stack)
+        for number in range(53):
+            document = []
+            for _ in range((1, 2, 5, 13, 47)[number % 5]):
+                size = int(generator.integers(1, 97 if number % 7 == 0 else 23))
+                document.append(list(range(place, place + size)))
+                place += size
+            writer.add(document)
+        writer.finish()
+    publish_about(folder, {**writer.totals, "vocabulary_size": place})
+    return EncodedDocuments(folder)
+
+
+def drawn(source: PairSource, epochs: int = 41) -> Pairs:
+    numbers = np.tile(np.arange(len(source)), epochs)
+    return source.draw(np.repeat(np.arange(epochs), len(source)), numbers)[0]
+
+
+@pytest.fixture(scope="module")
+def pairs(documents: EncodedDocuments) -> Pairs:
+    return drawn(PairSource(documents, LENGTH, seed=5))
+
+
+def document_of(documents: EncodedDocuments, place: NDArray[np.int64]) -> NDArray[np.int64]:
+    starts = documents.sentences_S[documents.documents_C]
+    return np.searchsorted(starts, place, "right") - 1
+
+
+def test_a_pair_fits_a_row_and_neither_text_is_empty(pairs: Pairs) -> None:
+    assert pairs.first_length.min() >= 1
+    assert pairs.second_length.min() >= 1
+    assert (pairs.first_length + pairs.second_length).max() == ROOM
+
+
+def test_each_text_lies_in_one_document(documents: EncodedDocuments, pairs: Pairs) -> None:
+    for start, length in (
+        (pairs.first_start, pairs.first_length),
+        (pairs.second_start, pairs.second_length),
+    ):
+        last = start + length - 1
+        assert last.max() < documents.about["pieces"]
+        assert np.array_equal(document_of(documents, start), document_of(documents, last))
+
+
+def test_a_random_second_text_is_another_documents_and_the_next_one_follows(
+    documents: EncodedDocuments, pairs: Pairs
+) -> None:
+    random = pairs.random_next == 1
+    first = document_of(documents, pairs.first_start)
+    second = document_of(documents, pairs.second_start)
+    assert np.all(first[random] != second[random])
+    assert np.all(first[~random] == second[~random])
+    end = pairs.first_start + pairs.first_length
+    assert np.all(pairs.second_start[~random] >= end[~random])
+    # Where nothing was cut off, the second text begins at the next piece, with a sentence.
+    whole = ~random & (pairs.first_length + pairs.second_length < ROOM)
+    assert whole.any()
+    assert np.array_equal(pairs.second_start[whole], end[whole])
+    assert np.all(np.isin(end[whole], documents.sentences_S))
+
+
+def test_half_of_the_pairs_and_all_single_sentences_have_a_random_second_text(
+    documents: EncodedDocuments, pairs: Pairs
+) -> None:
+    sizes = np.diff(documents.documents_C)
+    sentences = sizes[document_of(documents, pairs.first_start)]
+    assert np.all(pairs.random_next[sentences == 1] == 1)
+    # Sentences of 11 pieces on average in these: hardly ever does one fill a row.
+    short = np.arange(53) % 7 != 0
+    of_long = (sentences >= 13) & short[document_of(documents, pairs.first_start)]
+    full = of_long & (pairs.first_length + pairs.second_length > ROOM // 2)
+    error = 4 * 0.5 / np.sqrt(full.sum())
+    assert pairs.random_next[full].mean() == pytest.approx(0.5, abs=error + 0.02)
+
+
+def test_documents_take_part_in_proportion_to_their_length(
+    documents: EncodedDocuments, pairs: Pairs
+) -> None:
+    starts = documents.sentences_S[documents.documents_C]
+    share = np.diff(starts) / documents.about["pieces"]
+    counts = np.bincount(document_of(documents, pairs.first_start), minlength=53)
+    assert counts / counts.sum() == pytest.approx(share, abs=0.003)
+    # A random second text comes from any other document, again in proportion.
+    second = document_of(documents, pairs.second_start[pairs.random_next == 1])
+    others = share * ((share / (1 - share)).sum() - share / (1 - share))
+    counts = np.bincount(second, minlength=53)
+    assert counts / len(second) == pytest.approx(others, abs=5 * np.sqrt(0.1 / len(second)))
+
+
+def test_rows_are_full_where_their_document_can_fill_them(
+    documents: EncodedDocuments, pairs: Pairs
+) -> None:
+    pieces = np.diff(documents.sentences_S[documents.documents_C])
+    can = pieces[document_of(documents, pairs.first_start)] >= ROOM
+    can &= (pieces >= ROOM)[document_of(documents, pairs.second_start)]
+    lengths = (pairs.first_length + pairs.second_length)[can]
+    # One in ten is aimed at a shorter length; a sentence may still overshoot it.
+    assert 0.9 < (lengths == ROOM).mean() < 0.98
+    assert lengths.min() < 13
+
+
+def test_every_piece_is_met_in_training(documents: EncodedDocuments) -> None:
+    pairs = drawn(PairSource(documents, LENGTH, seed=5), epochs=401)
+    changes = np.zeros(documents.about["pieces"] + 1, np.int64)
+    for start, length in (
+        (pairs.first_start, pairs.first_length),
+        (pairs.second_start, pairs.second_length),
+    ):
+        np.add.at(changes, start, 1)
+        np.subtract.at(changes, start + length, 1)
+    assert np.cumsum(changes)[:-1].min() > 0
+
+
+def test_a_pair_is_a_function_of_seed_epoch_and_number(documents: EncodedDocuments) -> None:
+    source = PairSource(documents, LENGTH, seed=5)
+    numbers = np.arange(len(source))
+    epoch = np.zeros_like(numbers)
+    base = np.stack(source.draw(epoch, numbers)[0])
+    for number in (0, 7, len(source) - 1):
+        alone = np.stack(source.draw(epoch[:1], numbers[number : number + 1])[0])
+        assert np.array_equal(alone[:, 0], base[:, number])
+    for other in (
+        source.draw(epoch + 1, numbers)[0],
+        PairSource(documents, LENGTH, seed=6).draw(epoch, numbers)[0],
+    ):
+        assert (np.stack(other) != base).any(axis=0).mean() > 0.9
+
+
+def test_a_row_is_the_pair_between_its_marks(documents: EncodedDocuments, pairs: Pairs) -> None:
+    rows = rows_of(pairs, documents.pieces_N, LENGTH, (CLS, SEP))
+    assert rows["tokens"].shape == (len(pairs.first_start), LENGTH)
+    for row in range(0, len(pairs.first_start), 101):
+        a, b = (
+            list(range(FIRST + start, FIRST + start + length))
+            for start, length in (
+                (int(pairs.first_start[row]), int(pairs.first_length[row])),
+                (int(pairs.second_start[row]), int(pairs.second_length[row])),
+            )
+        )
+        size = len(a) + len(b) + 3
+        rest = [0] * (LENGTH - size)
+        assert rows["tokens"][row].tolist() == [CLS, *a, SEP, *b, SEP, *rest]
+        assert rows["types"][row].tolist() == [0] * (len(a) + 2) + [1] * (len(b) + 1) + rest
+        assert rows["real"][row].tolist() == [True] * size + [False] * len(rest)
+
+
+def test_a_pair_is_shortened_to_the_lengths_bert_shortens_it_to(
+    documents: EncodedDocuments,
+) -> None:
+    def bert(a: int, b: int) -> tuple[int, int]:  # create_pretraining_data.truncate_seq_pair
+        while a + b > ROOM:
+            a, b = (a - 1, b) if a > b else (a, b - 1)
+        return a, b
+
+    grid = np.array([(a, b) for a in range(1, 131) for b in range(1, 131)])
+    zeros = np.zeros(len(grid), np.int64)
+    source = PairSource(documents, LENGTH, seed=5)
+    draws = Draws(0, (np.arange(len(grid)),))
+    cut = source._truncated(Pairs(zeros, grid[:, 0], zeros, grid[:, 1], zeros), draws)
+    expected = np.array([bert(a, b) for a, b in grid.tolist()])
+    assert np.array_equal(np.stack((cut.first_length, cut.second_length), 1), expected)
+    # Both ends are cut, at random: never more than there is.
+    lost = grid - expected
+    front = np.stack((cut.first_start, cut.second_start), 1)
+    assert np.all((front >= 0) & (front <= lost))
+    much = lost > 9
+    assert (front[much] / lost[much]).mean() == pytest.approx(0.5, abs=0.02)

@@ -1,0 +1,229 @@
+"""Questions are read from both forms SQuAD is published in; a wrong place never becomes a label."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeper.store.errors import UserError
+from tasks.fine_tuning.row_report import Malformed, Tally
+from tasks.squad.dataset import Question, SQuAD, question_of
+from tasks.synthetic import questions
+
+CONTEXT = "The caf\u00e9 sold gold. Gold, not old gold paint, was cheap."
+
+
+def _question(*answers: Any, context: Any = CONTEXT, **changes: Any) -> Question | Malformed:
+    return question_of(
+        {"id": "q", "question": "What?", "answers": list(answers), **changes}, context
+    )
+
+
+def _answer(text: str, start: Any) -> dict[str, Any]:
+    return {"text": text, "answer_start": start}
+
+
+@pytest.mark.parametrize(
+    ("answers", "start", "text"),
+    [
+        pytest.param([_answer("gold", 14)], 14, "gold", id="where_it_should"),
+        pytest.param([_answer("gold ", 34)], 34, "gold", id="white_space_left_off"),
+        pytest.param([_answer("cheap", 3)], 50, "cheap", id="found_in_the_only_place"),
+        pytest.param([_answer("cheap", None)], 50, "cheap", id="no_place_given"),
+        pytest.param([_answer("cheap", -3)], 50, "cheap", id="negative"),
+        pytest.param([_answer("cheap", 10**9)], 50, "cheap", id="beyond"),
+        pytest.param([_answer("cheap", True)], 50, "cheap", id="true_is_no_place"),
+        pytest.param([_answer("gold", 13)], -1, "", id="in_several_places"),
+        pytest.param([_answer("sol", 0)], -1, "", id="part_of_a_word"),
+        pytest.param([_answer("silver", 14)], -1, "", id="nowhere"),
+        pytest.param([_answer("", 5), _answer(" ", 8)], -1, "", id="empty"),
+        pytest.param([_answer("silver", 1), _answer("gold", 14)], 14, "gold", id="the_second"),
+        pytest.param([_answer("cheap", 1), _answer("gold", 14)], 14, "gold", id="standing_first"),
+    ],
+)
+def test_an_answer_is_where_it_stands_or_in_the_one_place_it_can_be(
+    answers: list[Any], start: int, text: str
+) -> None:
+    question = _question(*answers)
+    assert isinstance(question, Question)
+    assert (question.start, question.text) == (start, text)
+    assert CONTEXT[start : start + len(text)] == text
+    assert question.answers == tuple(answer["text"] for answer in answers)
+    trainable = SQuAD().trainable(question)
+    assert trainable == (question if start >= 0 else Malformed("no answer stands in the context"))
+
+
+@pytest.mark.parametrize(
+    ("row", "context", "reason"),
+    [
+        pytest.param([], CONTEXT, "not a question", id="no_object"),
+        pytest.param({"id": 5}, CONTEXT, "no id", id="id_is_a_number"),
+        pytest.param({"id": ""}, CONTEXT, "no id", id="id_is_empty"),
+        pytest.param({"id": "q", "question": None}, CONTEXT, "a text is missing", id="no_question"),
+        pytest.param({"id": "q", "question": "?"}, None, "a text is missing", id="no_context"),
+        pytest.param({"id": "q", "question": "?"}, " \n", "empty text", id="empty_context"),
+        pytest.param({"id": "q", "question": " "}, CONTEXT, "empty text", id="empty_question"),
+        pytest.param({"id": "q", "question": "?"}, "x" * 10**7, "too long", id="ten_megabytes"),
+        pytest.param({"id": "q", "question": "?"}, CONTEXT, "no answer", id="no_answers"),
+        pytest.param(
+            {"id": "q", "question": "?", "answers": [3]}, CONTEXT, "no answer", id="number"
+        ),
+    ],
+)
+def test_what_is_no_question_says_why(row: Any, context: Any, reason: str) -> None:
+    assert question_of(row, context) == Malformed(reason)
+
+
+def test_replaced_characters_move_no_answer() -> None:
+    context = "a \ud800 b \0 gold"
+    question = _question(_answer("gold", 8), context=context)
+    assert isinstance(question, Question)
+    assert question.context == "a \ufffd b \ufffd gold"
+    assert question.start == 8
+    assert question.mended == ("characters replaced",)
+
+
+def test_the_hubs_rows_are_the_files_questions() -> None:
+    row = {
+        "id": "q",
+        "question": "What?",
+        "context": CONTEXT,
+        "answers": {"text": ["silver", "gold"], "answer_start": [1, 14]},
+    }
+    assert SQuAD().example_of(row) == _question(_answer("silver", 1), _answer("gold", 14))
+    for answers in (None, {"text": ["gold"], "answer_start": []}, {"text": "gold"}):
+        assert SQuAD().example_of({**row, "answers": answers}) == Malformed("no answer")
+
+
+Entry = dict[str, Any]
+"""A paragraph with one question."""
+
+
+def _change(**changes: Any) -> Callable[[Entry, random.Random], None]:
+    return lambda entry, chance: entry["qas"][0].update(changes)
+
+
+def _place(entry: Entry, change: Callable[[int], Any]) -> None:
+    answer = entry["qas"][0]["answers"][0]
+    answer["answer_start"] = change(answer["answer_start"])
+
+
+def _truncate(entry: Entry, chance: random.Random) -> None:
+    answer = entry["qas"][0]["answers"][0]
+    entry["context"] = entry["context"][: answer["answer_start"] + len(answer["text"]) - 1]
+
+
+# What is done to a question, and what becomes of it: the reason it is dropped for, or None.
+MUTATIONS: dict[str, tuple[Callable[[Entry, random.Random], Any], str | None]] = {
+    "untouched": (lambda entry, chance: None, None),
+    "place_off": (lambda e, chance: _place(e, lambda at: at + chance.choice((-3, -1, 1, 2))), None),
+    "place_negative": (lambda e, chance: _place(e, lambda at: -at - 1), None),
+    "place_beyond": (lambda e, chance: _place(e, lambda at: at + 10**6), None),
+    "place_is_text": (lambda e, chance: _place(e, str), None),
+    "answer_absent": (
+        _change(answers=[_answer("moonlight", 3)]),
+        "no answer stands in the context",
+    ),
+    "answer_ambiguous": (
+        _change(answers=[_answer("there", 0)]),
+        "no answer stands in the context",
+    ),
+    "answer_empty": (_change(answers=[_answer("", 0)]), "no answer stands in the context"),
+    "answer_cut_by_truncation": (_truncate, "no answer stands in the context"),
+    "answers_none": (_change(answers=[]), "no answer"),
+    "answers_null": (_change(answers=None), "no answer"),
+    "answer_text_null": (_change(answers=[{"text": None, "answer_start": 0}]), "no answer"),
+    "question_empty": (_change(question="\t"), "empty text"),
+    "question_is_a_list": (_change(question=["What?"]), "a text is missing"),
+    "context_empty": (lambda entry, chance: entry.update(context=""), "empty text"),
+    "context_absent": (lambda entry, chance: entry.pop("context"), "a text is missing"),
+    "context_of_ten_megabytes": (
+        lambda entry, chance: entry.update(context=entry["context"] + "x" * 10**7),
+        "too long",
+    ),
+    "id_absent": (lambda entry, chance: entry["qas"][0].pop("id"), "no id"),
+    "id_twice": (_change(id="0-0"), "duplicate id"),
+    "questions_absent": (lambda entry, chance: entry.pop("qas"), "a paragraph without questions"),
+    "question_is_a_number": (lambda entry, chance: entry.update(qas=[7]), "not a question"),
+    "lone_surrogate": (lambda e, chance: e.update(context=e["context"] + " \ud800"), None),
+    "nul": (lambda e, chance: e.update(context=e["context"] + " \0"), None),
+}
+
+
+def test_of_230_mutated_questions_each_keeps_its_answer_or_is_dropped_and_counted(
+    tmp_path: Path,
+) -> None:
+    chance = random.Random(0)
+    entries, texts, expected = [], [], dict[str, int]()
+    for number, (mutate, reason) in enumerate(10 * list(MUTATIONS.values())):
+        entry = copy.deepcopy(questions.tell(number))
+        entry["qas"] = entry["qas"][:1]
+        text = entry["qas"][0]["answers"][0]["text"]
+        mutate(entry, chance)
+        entries.append(entry)
+        if reason is None:
+            texts.append(text)
+        else:
+            key = f"train.json: {reason}"
+            expected[key] = expected.get(key, 0) + 1
+    path = tmp_path / "train.json"
+    path.write_text(json.dumps({"version": "1.1", "data": [{"paragraphs": entries}, 5]}))
+    tally, data = Tally(), SQuAD()
+    rows = (
+        (at, r if isinstance(r, Malformed) else data.trainable(r)) for at, r in data.read_file(path)
+    )
+    kept = list(tally.kept_of(path.name, rows))
+    assert tally.dropped == {**expected, "train.json: an article without paragraphs": 1}
+    assert [question.context[q.start :][: len(q.text)] for q in kept for question in [q]] == texts
+    assert tally.kept + sum(tally.dropped.values()) == tally.total == 231
+    assert tally.about()["places"]["train.json: no id"][0] == "data[0].paragraphs[17].qas[0]"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        pytest.param(b'{"version": "1.1", "data": [{"para', "is not JSON", id="truncated"),
+        pytest.param(b"", "is not JSON", id="empty"),
+        pytest.param(b"[" * 100_000, "nested too deeply", id="nested_without_end"),
+        pytest.param(b'{"data": NaN}', "NaN is no JSON number", id="nan"),
+        pytest.param(b'{"data": [], "data": []}', "a key comes twice", id="key_twice"),
+        pytest.param(b'{"data": {}}', 'no list under "data"', id="data_is_no_list"),
+        pytest.param(b"[]", 'no list under "data"', id="no_object"),
+        pytest.param('{"data": []}'.encode("utf-16"), "is UTF-16", id="utf_16"),
+    ],
+)
+def test_a_file_that_is_no_data_set_is_one_sentence(
+    tmp_path: Path, content: bytes, said: str
+) -> None:
+    path = tmp_path / "train.json"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=said) as caught:
+        list(SQuAD().read_file(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_invalid_utf8_keeps_the_question_and_its_answer(tmp_path: Path) -> None:
+    text = json.dumps({"data": [{"paragraphs": [questions.tell(0)]}]})
+    path = tmp_path / "train.json"
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode().replace(b" there", b" \xff\xfeere"))
+    rows = [row for _, row in SQuAD().read_file(path)]
+    assert len(rows) == questions.QUESTIONS
+    for row in rows:
+        assert isinstance(row, Question)
+        assert row.mended == ("characters replaced",)
+        assert row.context[row.start :].startswith(row.text)
+        assert row.text in row.answers
+
+
+def test_every_answer_of_the_shared_questions_stands(shared_data: Path) -> None:
+    for name, count in (("train-v1.1.sample.json", 3547), ("xquad.en.json", 1190)):
+        tally = Tally()
+        found = list(tally.kept_of(name, SQuAD().read_file(shared_data / "squad" / name)))
+        assert len(found) == tally.total == count
+        assert all(question.start >= 0 for question in found)

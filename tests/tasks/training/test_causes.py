@@ -1,0 +1,158 @@
+"""What a job says when it fails: the cause, in a word and in a sentence."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from sweeper.store.runs import State
+from tasks import train
+from tasks.lm1b.task import LanguageModel
+from tasks.training import checkpoint
+from tasks.training.module import TrainingModule
+from tests.tasks.jobs import (
+    at_call,
+    config,
+    freeze,
+    instead_of_call,
+    last_word,
+    run_job,
+    science,
+    write_corpus,
+)
+
+
+def fail_at_step(number: int, error: BaseException) -> Callable[[], None]:
+    return lambda: instead_of_call(TrainingModule, "training_step", number, error)
+
+
+def allocate_too_much() -> None:
+    at_call(TrainingModule, "training_step", 3, lambda: torch.empty(2**58))
+
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+FAILURES: dict[str, tuple[Callable[[], None], str]] = {
+    "GPU memory": (fail_at_step(3, torch.OutOfMemoryError("CUDA out of memory.")), "out_of_gpu"),
+    "cuBLAS": (fail_at_step(3, RuntimeError("CUBLAS_STATUS_ALLOC_FAILED")), "out_of_gpu_memory"),
+    "host memory, torch": (allocate_too_much, "out_of_host_memory"),
+    "host memory, Python": (fail_at_step(3, MemoryError()), "out_of_host_memory"),
+    "disk": (lambda: instead_of_call(checkpoint, "write_all", 3, FULL), "disk_full"),
+    "anything else": (fail_at_step(3, ZeroDivisionError("a bug")), "crash"),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_the_cause_of_a_failure_is_told_apart(failure: str, outputs: Path) -> None:
+    sabotage, cause = FAILURES[failure]
+    run = freeze(outputs)
+    assert run_job(run, sabotage) == 1
+    word = last_word(run)
+    assert word["cause"].startswith(cause)
+    assert word["message"]
+    assert "Traceback" in word["traceback"]
+    assert run.status().state is State.FAILED
+    assert cause in (run.outputs / "terminal.txt").read_text()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf], ids=str)
+def test_a_loss_that_is_no_number_stops_the_run_within_a_row(value: float, outputs: Path) -> None:
+    original = LanguageModel.loss
+
+    def spoiled() -> None:
+        losses: Iterator[float] = iter([1.0] * 6 + [value] * 99)
+        LanguageModel.loss = lambda *args: original(*args) * next(losses)  # type: ignore
+
+    run = freeze(outputs)
+    assert run_job(run, spoiled) == 1
+    word = last_word(run)
+    assert word["cause"] == "nan"
+    assert f"the training loss is {value} at step 7 of training" in word["message"]
+    assert [row["step"] for row in run.history()] == [5, 7, 10]
+    assert run.result() is None
+
+
+def test_a_test_loss_that_is_no_number_is_no_result(outputs: Path) -> None:
+    original = LanguageModel.metrics
+
+    def spoiled() -> None:
+        LanguageModel.metrics = lambda self, split, totals: (  # type: ignore
+            original(self, split, {**totals, "nats": math.nan})
+            if split == "test"
+            else original(self, split, totals)
+        )
+
+    run = freeze(outputs)
+    assert run_job(run, spoiled) == 1
+    assert last_word(run)["cause"] == "nan"
+    assert run.result() is None
+
+
+def test_a_full_disk_keeps_the_last_checkpoint_and_later_the_run_ends_the_same(
+    outputs: Path, prepared: Path
+) -> None:
+    @contextmanager
+    def full(path: Path, **_: Any) -> Iterator[int]:
+        descriptor = os.open("/dev/full", os.O_WRONLY)
+        yield descriptor
+        os.close(descriptor)
+
+    def fill() -> None:
+        original = checkpoint.new_file
+        files = iter([original] * 2)
+        checkpoint.new_file = lambda path: next(files, full)(path)  # type: ignore
+
+    run = freeze(outputs)
+    assert run_job(run, fill) == 1
+    assert last_word(run)["cause"] == "disk_full"
+    newest, _ = run.checkpoints()
+    assert newest.name == "step-00000008.ckpt"
+    checkpoint.verify(newest, run.id)
+    assert run_job(run) == 0
+    undisturbed = freeze(outputs, name="undisturbed")
+    assert run_job(undisturbed) == 0
+    assert science(run) == science(undisturbed)
+
+
+def test_a_config_that_is_wrong_is_one_sentence_without_a_traceback(outputs: Path) -> None:
+    run = freeze(outputs, {"model.heads": "four"})
+    assert run_job(run) == 1
+    word = last_word(run)
+    assert word["cause"] == "config"
+    assert word["message"].startswith("model.heads=four: expected a whole number")
+    assert word["traceback"] == ""
+    assert "Traceback" not in (run.outputs / "terminal.txt").read_text()
+
+
+def test_a_gpu_that_is_not_there_is_one_sentence(outputs: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    run = freeze(outputs, {"trainer.accelerator": "gpu"})
+    assert run_job(run) == 1
+    assert last_word(run)["cause"] == "config"
+    assert last_word(run)["message"].startswith("trainer.accelerator=gpu: expected a CUDA GPU")
+
+
+@pytest.mark.parametrize("lines", [[], ["one line"], ["the same line"] * 997], ids=len)
+def test_data_that_leave_a_split_empty_are_one_sentence(lines: list[str], tmp_path: Path) -> None:
+    root = write_corpus(tmp_path / "text", lines)
+    data = {**config()["data"], "source": "local", "root": root}
+    run = freeze(tmp_path / "outputs", {"data": data})
+    assert run_job(run) == 1
+    assert last_word(run)["cause"] == "data"
+    assert last_word(run)["message"].endswith(".")
+    assert "Traceback" not in (run.outputs / "terminal.txt").read_text()
+
+
+def test_what_is_no_run_directory_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train.main(str(tmp_path / "nothing")) == 1
+    assert "outputs/runs/<id>" in capsys.readouterr().err

@@ -1,0 +1,110 @@
+"""A run on two devices (gloo, on the CPU): the science of one, and whole ends of both processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sweeper.store.files import publish_json
+from tasks.training.attempt import INTERRUPTED
+from tests.tasks.jobs import freeze, last_word, run_job, science
+
+ROOT = Path(__file__).resolve().parents[3]
+# Three rows a batch, so the ranks have one and two; dropout would be drawn for each of them anew.
+TWO = {"trainer.devices": 2, "model.dropout": 0.0}
+
+pytestmark = pytest.mark.slow
+
+
+def started(run):
+    command = [sys.executable, "-m", "tasks.train", str(run.path)]
+    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+
+
+def ranks_of(process):
+    """The processes it has started."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    return [int(pid) for pid in children.split()]
+
+
+def there(pid):
+    return Path(f"/proc/{pid}").exists()
+
+
+def wait_for_a_checkpoint(run, process):
+    while not run.checkpoints():
+        assert process.poll() is None, "it ended before its first checkpoint"
+        time.sleep(0.02)
+
+
+def test_two_devices_stopped_and_continued_learn_what_one_learns(tmp_path):
+    alone = freeze(tmp_path, {"model.dropout": 0.0, "trainer.steps": 61}, "one")
+    assert run_job(alone) == 0
+    run = freeze(tmp_path, {**TWO, "trainer.steps": 61}, "two")
+    process = started(run)
+    wait_for_a_checkpoint(run, process)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == INTERRUPTED
+    assert last_word(run)["cause"] == "interrupted"
+    assert started(run).wait() == 0
+    assert run.attempts()[1].info()["resumed_from"] > 0
+    expected, found = science(alone), science(run)
+    assert found["metrics"] == pytest.approx(expected["metrics"], rel=1e-5)
+    assert len(found["rows"]) == len(expected["rows"])
+    for ours, theirs in zip(found["rows"], expected["rows"], strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-5)
+    assert found["tokens_seen"] == expected["tokens_seen"]
+    assert run.result()["device"].startswith("2 x ")
+
+
+def test_two_devices_that_work_in_parts_learn_what_one_learns(tmp_path):
+    """Seven rows: of three and of four, in two parts each; dropout 0, as for TWO."""
+    rows = {"model.dropout": 0.0, "task.batch_tokens": 7 * 31}
+    alone = freeze(tmp_path, rows, "one")
+    assert run_job(alone) == 0
+    run = freeze(tmp_path, {**TWO, **rows}, "two")
+    publish_json(run.path / "micro_batches.json", {"micro_batches": 2})
+    assert started(run).wait() == 0
+    assert run.attempts()[0].info()["micro_batches"] == 2
+    assert science(run)["metrics"] == pytest.approx(science(alone)["metrics"], rel=1e-4)
+    for ours, theirs in zip(science(run)["rows"], science(alone)["rows"], strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-4)
+
+
+def test_a_rank_that_is_killed_ends_the_run_with_a_recorded_cause(tmp_path):
+    run = freeze(tmp_path, {**TWO, "trainer.steps": 10**6})
+    process = started(run)
+    wait_for_a_checkpoint(run, process)
+    ranks = ranks_of(process)
+    assert len(ranks) == 2
+    first = run.attempts()[0].info()["pid"]
+    other = next(pid for pid in ranks if pid != first)
+    os.kill(other, signal.SIGKILL)
+    assert process.wait() == 1
+    assert last_word(run)["cause"] == "crash"
+    assert not there(first)
+
+
+def test_ranks_end_with_the_process_that_started_them(tmp_path):
+    run = freeze(tmp_path, {**TWO, "trainer.steps": 10**6})
+    process = started(run)
+    wait_for_a_checkpoint(run, process)
+    ranks = ranks_of(process)
+    process.kill()
+    process.wait()
+    while any(there(pid) for pid in ranks):
+        time.sleep(0.02)
+    assert run.result() is None
+
+
+def test_more_devices_than_a_batch_has_rows_is_one_sentence(tmp_path):
+    run = freeze(tmp_path, {"trainer.devices": 2, "task.batch_tokens": 31})
+    assert started(run).wait() == 1
+    assert last_word(run)["cause"] == "config"
+    assert last_word(run)["message"].startswith("trainer.devices=2: expected at most 1 devices")

@@ -1,0 +1,41 @@
+"""What lives as long as a process is not searched for garbage; what comes after it is."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from tasks.training.gc_freeze import lasting
+
+
+@pytest.fixture(autouse=True)
+def _thaw() -> Iterator[None]:
+    yield
+    gc.unfreeze()
+    assert gc.isenabled()
+
+
+class Knot:
+    """Garbage that only the collector finds."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_what_a_block_leaves_is_never_collected_and_what_comes_after_it_is() -> None:
+    with lasting():
+        assert not gc.isenabled()
+        kept = weakref.ref(Knot())
+    gone = weakref.ref(Knot())
+    gc.collect()
+    assert kept() is not None
+    assert gone() is None
+
+
+def test_a_block_that_fails_leaves_the_collector_on() -> None:
+    with pytest.raises(ZeroDivisionError), lasting():
+        _ = 1 / 0
+    assert gc.isenabled()

@@ -1,0 +1,98 @@
+"""A batch worked off in parts: the gradient of the whole, in every task whose rows are separate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from tasks.parse import parse
+from tasks.prepare import prepare, task_of
+from tasks.registry import names
+from tasks.task import Task
+from tasks.training.module import TrainingModule
+from tests.tasks.fine_tuning_configs import MNLI, SQUAD, fine_tuning
+from tests.tasks.jobs import config, freeze, instead_of_call, last_word, run_job, science
+from tests.tasks.nearest_neighbour.test_task import _config as nearest_neighbour
+from tests.tasks.pretraining_job import small
+
+STILL = {"model.dropout": 0.0}  # dropout draws other masks for parts than for the whole
+TASKS = {
+    "lm1b": config({**STILL, "task.batch_tokens": 5 * 31}),
+    "pretraining": small(STILL),
+    "mnli": fine_tuning(MNLI, model__dropout=0.0),
+    "squad": fine_tuning(SQUAD, model__dropout=0.0),
+    "nearest_neighbour": nearest_neighbour(heads=1, head_size=3),
+}
+
+
+@pytest.fixture(scope="module")
+def outputs(_ready_to_fork: None, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return tmp_path_factory.mktemp("parts")
+
+
+def test_no_task_is_left_out():
+    """Of the tasks only representation has rows that cannot be separated."""
+    assert set(TASKS) == set(names(Task)) - {"representation"}
+
+
+def gradients(task: Any, model: Any, parts: int) -> tuple[float, dict[str, torch.Tensor]]:
+    """What a training step leaves before its optimizer's step."""
+    module = TrainingModule(task, model, parts)
+    model.zero_grad()
+    loss = module.training_step(task.batch(2), 1)
+    # Between the two, as Lightning does it.
+    module.optimizer_zero_grad(0, 1, torch.optim.SGD(model.parameters()))
+    loss.backward()
+    grads = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+    return loss.item(), grads
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_parts_of_a_batch_have_together_the_gradient_of_the_whole(name, outputs, monkeypatch):
+    task = task_of(parse(TASKS[name]))
+    task.open(prepare(task, outputs))
+    torch.manual_seed(0)
+    model = task.build()
+    monkeypatch.setattr(TrainingModule, "global_step", 0)
+    loss, whole = gradients(task, model, 1)
+    for parts in (2, 3, 1000):
+        found, grads = gradients(task, model, parts)
+        assert found == pytest.approx(loss, rel=1e-5)
+        assert grads.keys() == whole.keys()
+        for key, gradient in grads.items():
+            torch.testing.assert_close(gradient, whole[key], rtol=1e-4, atol=1e-6)
+
+
+def out_of_memory() -> None:
+    instead_of_call(
+        TrainingModule, "training_step", 7, torch.OutOfMemoryError("CUDA out of memory")
+    )
+
+
+def test_a_run_out_of_gpu_memory_goes_on_in_parts_to_the_same_numbers(outputs):
+    alone = freeze(outputs, STILL, "alone")
+    assert run_job(alone) == 0
+    run = freeze(outputs, STILL, "halved")
+    assert run_job(run, out_of_memory) == 1
+    assert last_word(run)["cause"] == "out_of_gpu_memory"
+    assert run.halve_micro_batches(run.attempts()[-1]) == 2
+    assert run_job(run) == 0
+    assert [attempt.info()["micro_batches"] for attempt in run.attempts()] == [1, 2]
+    assert run.attempts()[1].info()["resumed_from"] == 4
+    expected, found = science(alone), science(run)
+    assert found["metrics"] == pytest.approx(expected["metrics"], rel=1e-4)
+    for ours, theirs in zip(found["rows"], expected["rows"], strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-4)
+
+
+def test_a_batch_that_cannot_be_split_further_is_said(outputs):
+    run = freeze(outputs, STILL, "rows")
+    for _ in range(3):  # three rows: two parts, three, and then no more
+        assert run_job(run, out_of_memory) == 1
+        run.halve_micro_batches(run.attempts()[-1])
+    assert last_word(run)["cause"] == "out_of_gpu_memory"
+    assert run_job(run) == 1
+    assert last_word(run)["cause"] == "config"
+    assert "3 parts took too much memory" in last_word(run)["message"]

@@ -1,0 +1,95 @@
+"""The optimizer and its schedule are those of the paper."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from tasks.parse import parse
+from tasks.prepare import task_of
+from tasks.training.module import TrainingModule
+from tasks.training.optimizer import adamw
+from tests.tasks.jobs import Changes, config
+
+
+def rates(schedule: str, steps: int, warmup: int, peak: float = 0.1) -> list[float]:
+    changes: Changes = {
+        "optimizer.schedule": schedule,
+        "optimizer.learning_rate": peak,
+        "optimizer.warmup_steps": warmup,
+        "trainer.steps": steps,
+    }
+    task = task_of(parse(config(changes)))
+    return [task.learning_rate(step) for step in range(1, steps + 1)]
+
+
+def test_rsqrt_peaks_at_a_thousandth_after_ten_thousand_steps() -> None:
+    # "learning rate 0.1, warm-up 10,000": tensor2tensor's constant * linear_warmup * rsqrt_decay.
+    found = rates("rsqrt", 250_000, 10_000)
+    assert found[0] == pytest.approx(1e-7)
+    assert max(found) == found[9_999] == pytest.approx(1e-3)
+    assert found[-1] == pytest.approx(2e-4)
+
+
+def test_linear_rises_to_its_peak_and_falls_to_nothing_after_the_last_step() -> None:
+    found = rates("linear", 23, 5)
+    falls = [0.1 * n / 19 for n in range(18, 0, -1)]
+    assert found == pytest.approx([0.02, 0.04, 0.06, 0.08, 0.1, *falls])
+
+
+@pytest.mark.parametrize(("warmup", "first"), [(0, 0.1), (4, 0.025)])
+def test_constant_stays_where_its_warm_up_ends(warmup: int, first: float) -> None:
+    found = rates("constant", 11, warmup)
+    assert found[0] == pytest.approx(first)
+    assert found[warmup:] == [0.1] * (11 - warmup)
+
+
+def test_decay_is_on_matrices_alone_and_every_parameter_is_trained_once() -> None:
+    task = task_of(parse(config({"model.attention": {"name": "multi_head"}})))
+    model = task.build()
+    model.register_parameter("content_bias", nn.Parameter(torch.ones(3, 5)))
+    decayed, rest = adamw(model, task.config.optimizer).param_groups
+    assert (decayed["weight_decay"], rest["weight_decay"]) == (0.01, 0.0)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    of = [{names[id(p)] for p in group["params"]} for group in (decayed, rest)]
+    assert of[0] | of[1] == set(names.values())
+    assert not of[0] & of[1]
+    assert "embedding.weight" in of[0]
+    assert all("norm" not in name and not name.endswith("bias") for name in of[0])
+    assert "content_bias" in of[1]
+
+
+def test_decay_is_decoupled_and_times_the_learning_rate() -> None:
+    changes: Changes = {"optimizer.weight_decay": 0.25, "optimizer.schedule": "constant"}
+    section = parse(config(changes)).optimizer
+    layer = nn.Linear(3, 2)
+    before = layer.weight.detach().clone()
+    layer.weight.grad, layer.bias.grad = torch.zeros(2, 3), torch.zeros(2)
+    adamw(layer, section).step()
+    # Without a gradient decay is all that moves a weight: Loshchilov and Hutter's equation 12.
+    torch.testing.assert_close(layer.weight, before * (1 - section.learning_rate * 0.25))
+
+
+def test_the_first_step_moves_every_weight_by_the_learning_rate() -> None:
+    section = parse(config({"optimizer.weight_decay": 0.0})).optimizer
+    layer = nn.Linear(3, 2)
+    before = layer.weight.detach().clone()
+    layer.weight.grad, layer.bias.grad = torch.full((2, 3), -7.0), torch.zeros(2)
+    adamw(layer, section).step()
+    torch.testing.assert_close(layer.weight, before + section.learning_rate)
+    assert math.isclose(section.learning_rate, 0.02)
+
+
+@pytest.mark.parametrize(("largest", "norm"), [(0.5, 0.5), (None, 21.0)], ids=["clipped", "free"])
+def test_gradients_are_clipped_to_their_global_norm(largest: float | None, norm: float) -> None:
+    task = task_of(parse(config({"optimizer.gradient_clip": largest})))
+    model = nn.ParameterList([torch.zeros(9), torch.zeros(4, 3)])
+    for parameter in model:
+        parameter.grad = torch.full_like(parameter, math.sqrt(21))
+    module = TrainingModule(task, model)
+    module.on_before_optimizer_step(torch.optim.SGD(model))
+    found = torch.cat([p.grad.flatten() for p in model if p.grad is not None]).norm()
+    assert float(found) == pytest.approx(norm, rel=1e-4)

@@ -1,0 +1,192 @@
+"""A job that is stopped at any point and run again ends with the bits of an undisturbed one."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeper.store.runs import Run, State
+from tasks.lm1b.task import LanguageModel
+from tasks.training import checkpoint
+from tasks.training.callbacks import Keeper
+from tasks.training.module import TrainingModule
+from tests.tasks.jobs import (
+    after_call,
+    at_call,
+    freeze,
+    kill_self,
+    run_job,
+    science,
+    terminate_self,
+)
+
+Action = Callable[[], None]
+Sabotage = Callable[[Action], None]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    outputs = tmp_path_factory.mktemp("undisturbed") / "outputs"
+    shutil.copytree(prepared, outputs)
+    run = freeze(outputs)
+    assert run_job(run) == 0
+    return science(run)
+
+
+def step(number: int) -> Sabotage:
+    return lambda action: at_call(TrainingModule, "training_step", number, action)
+
+
+def evaluation(number: int) -> Sabotage:
+    """In the middle of the evaluation with this number: its second batch."""
+
+    def sabotage(action: Action) -> None:
+        at_call(
+            LanguageModel, "evaluate", number, lambda: at_call(LanguageModel, "score", 2, action)
+        )
+
+    return sabotage
+
+
+# Validation is due at steps 7, 14 and 19; checkpoints at 4, 8, 12, 16 and 19.
+POINTS: dict[str, Sabotage] = {
+    "first step": step(1),
+    "between two rows": step(13),
+    "last step": step(19),
+    "before a validation": lambda action: at_call(LanguageModel, "evaluate", 2, action),
+    "validation": evaluation(1),
+    "last validation": evaluation(3),
+    "start of a checkpoint": lambda action: at_call(Keeper, "_save", 3, action),
+    "middle of a checkpoint": lambda action: at_call(checkpoint._Writer, "write", 40, action),
+    "checkpoint without a name": lambda action: after_call(checkpoint, "publish_json", 2, action),
+    "end of the last checkpoint": lambda action: after_call(Keeper, "_save", 5, action),
+    "test": evaluation(4),
+    "final weights": lambda action: at_call(checkpoint, "weights_digest", 1, action),
+}
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_and_run_again_it_ends_with_the_same_bits(
+    point: str, outputs: Path, undisturbed: dict[str, Any]
+) -> None:
+    run = freeze(outputs)
+    assert run_job(run, lambda: POINTS[point](kill_self)) == -9
+    assert run.status().state is State.INTERRUPTED
+    assert run_job(run) == 0
+    assert science(run) == undisturbed
+
+
+@pytest.mark.parametrize(
+    ("point", "saved"),
+    [
+        ("first step", 1),
+        ("between two rows", 13),
+        ("validation", 7),
+        ("last validation", 19),
+        ("middle of a checkpoint", 4),
+        ("test", 19),
+    ],
+)
+def test_terminated_it_saves_the_step_and_ends_with_the_same_bits(
+    point: str, saved: int, outputs: Path, undisturbed: dict[str, Any]
+) -> None:
+    run = freeze(outputs)
+    assert run_job(run, lambda: POINTS[point](terminate_self)) == 75
+    (attempt,) = run.attempts()
+    last_word = attempt.exit()
+    assert last_word is not None
+    assert last_word["cause"] == "interrupted"
+    assert run.checkpoints()[0].name == f"step-{saved:08d}.ckpt"
+    assert run_job(run) == 0
+    assert science(run) == undisturbed
+
+
+def test_killed_again_and_again_it_ends_with_the_same_bits(
+    outputs: Path, undisturbed: dict[str, Any]
+) -> None:
+    run = freeze(outputs)
+    points = ["checkpoint without a name", "validation", "middle of a checkpoint", "test"]
+    codes = [run_job(run, lambda name=name: POINTS[name](kill_self)) for name in points]
+    assert codes == [-9] * len(points)
+    assert run_job(run) == 0
+    assert len(run.attempts()) == 5
+    assert science(run) == undisturbed
+
+
+def test_asked_to_stop_while_the_data_is_prepared_it_stops_there(
+    tmp_path: Path, undisturbed: dict[str, Any]
+) -> None:
+    run = freeze(tmp_path / "outputs")
+    assert run_job(run, lambda: at_call(LanguageModel, "prepare", 1, terminate_self)) == 75
+    assert run_job(run) == 0
+    assert science(run) == undisturbed
+
+
+def test_asked_twice_it_stops_at_once(outputs: Path) -> None:
+    run = freeze(outputs)
+
+    def twice() -> None:
+        terminate_self()
+        terminate_self()
+
+    assert run_job(run, lambda: step(13)(twice)) == 75
+    assert run.checkpoints()[0].name == "step-00000012.ckpt"
+    assert run.status().state is State.INTERRUPTED
+
+
+def test_asked_to_stop_when_the_result_is_about_to_be_published_it_publishes(outputs: Path) -> None:
+    run = freeze(outputs)
+    assert run_job(run, lambda: at_call(Run, "publish_result", 1, terminate_self)) == 0
+    assert run.status().state is State.DONE
+
+
+@pytest.mark.parametrize("damage", ["bit flip", "cut short", "no digest", "another run's"])
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
+    damage: str, outputs: Path, undisturbed: dict[str, Any]
+) -> None:
+    run = freeze(outputs)
+    assert run_job(run, lambda: step(13)(kill_self)) == -9
+    newest, before = run.checkpoints()
+    content = bytearray(newest.read_bytes())
+    if damage == "bit flip":
+        content[len(content) // 2] ^= 1
+        newest.write_bytes(content)
+    elif damage == "cut short":
+        newest.write_bytes(content[: len(content) // 2])
+    elif damage == "no digest":
+        checkpoint.sidecar(newest).unlink()
+    else:
+        checkpoint.save(checkpoint.load(newest), newest, "another")
+    assert run_job(run) == 0
+    log = run.attempts()[-1].log_path.read_text()
+    assert f"{newest} is not used" in log
+    assert f"continues from {before}" in log
+    assert science(run) == undisturbed
+
+
+def test_without_any_whole_checkpoint_it_starts_from_the_beginning(
+    outputs: Path, undisturbed: dict[str, Any]
+) -> None:
+    run = freeze(outputs)
+    assert run_job(run, lambda: step(13)(kill_self)) == -9
+    for path in run.checkpoints():
+        path.write_bytes(b"")
+    assert run_job(run) == 0
+    assert run.attempts()[-1].info()["resumed_from"] == 0
+    assert science(run) == undisturbed
+
+
+def test_what_is_kept_is_two_checkpoints_and_in_the_end_the_weights(outputs: Path) -> None:
+    run = freeze(outputs)
+    assert run_job(run, lambda: step(17)(kill_self)) == -9
+    assert [path.name for path in run.checkpoints()] == ["step-00000016.ckpt", "step-00000012.ckpt"]
+    unfinished = run.attempts()[0].checkpoint_dir / ".step-00000019.ckpt.0123.tmp"
+    unfinished.write_bytes(b"what a kill in mid-write leaves")
+    assert run_job(run) == 0
+    left = sorted(path.name for path in run.path.glob("attempts/*/checkpoints/*"))
+    assert left == ["weights.ckpt", "weights.ckpt.sha256"]
+    assert not unfinished.exists()

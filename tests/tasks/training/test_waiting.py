@@ -1,0 +1,164 @@
+"""In a training step the host waits for nothing that the device has computed, in any task.
+
+The device is "meta" here, which computes nothing: whoever asks it for a value gets an error. What
+would wait for a copy to arrive is told by the operations that a step is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from models import cross_entropy
+from tasks.batch import Batch
+from tasks.parse import parse
+from tasks.prepare import prepare, task_of
+from tasks.registry import names
+from tasks.task import Task
+from tasks.training.module import TrainingModule
+from tests.tasks.jobs import freeze, last_word, run_job
+from tests.tasks.representation.test_task import _config as representation
+from tests.tasks.training.test_micro_batches import TASKS as SEPARABLE
+
+TASKS = {**SEPARABLE, "representation": representation()}
+META = torch.device("meta")
+COPIES = (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
+VALUES = (torch.tensor, torch.as_tensor, Tensor.new_tensor)  # of numbers, which are copied too
+STEPS = [(name, 1) for name in TASKS] + [(name, 2) for name in SEPARABLE]  # task, parts of a batch
+
+
+class NoCopies(TorchDispatchMode):
+    """Refuses copies between devices: of memory that is not pinned they make the host wait."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        devices = {one.device for one in (*args, found) if isinstance(one, Tensor)}
+        assert func not in COPIES or len(devices) < 2, f"{func} from one device to another"
+        return found
+
+
+class NoValues(TorchFunctionMode):
+    """Refuses the same where the dispatcher does not see it: numbers made a tensor elsewhere."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        assert func not in VALUES or found.device != META, f"{func} from the host"
+        return found
+
+
+@pytest.fixture(scope="module")
+def outputs(_ready_to_fork: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("waiting")
+
+
+def prepared(name: str, outputs: Path) -> Task:
+    task = task_of(parse(TASKS[name]))
+    task.open(prepare(task, outputs))
+    return task
+
+
+def step(task: Task, parts: int = 1) -> None:
+    """All of a training step, in the order in which Lightning does it."""
+    batch = {key: tensor.to(META) for key, tensor in task.batch(1).items()}
+    with META:
+        model = task.build()
+    module = TrainingModule(task, model, parts).to(META)
+    if task.config.trainer.precision == "64-true":
+        module.double()
+    optimizer = module.configure_optimizers()
+    with NoCopies(), NoValues():
+        loss = module.training_step(batch, 0)
+        module.optimizer_zero_grad(0, 0, optimizer)
+        loss.backward()
+        module.on_before_optimizer_step(optimizer)
+        optimizer.step()
+
+
+def test_no_task_is_left_out() -> None:
+    assert set(TASKS) == set(names(Task))
+
+
+@pytest.mark.parametrize("logits", [cross_entropy._LOGITS_GPU, 1009], ids=["at once", "in chunks"])
+@pytest.mark.parametrize(("name", "parts"), STEPS)
+def test_a_step_waits_for_nothing(
+    name: str, parts: int, logits: int, outputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TrainingModule, "global_step", 0)
+    monkeypatch.setattr(cross_entropy, "_LOGITS_GPU", logits)
+    step(prepared(name, outputs), parts)
+
+
+WAITS: dict[str, Callable[[Tensor], Any]] = {
+    "a number": lambda x: x.sum().item(),
+    "a list": lambda x: x.tolist(),
+    "a branch": lambda x: x.sum() if x.sum() > 0 else -x.sum(),
+    "a copy to the host": lambda x: x.cpu(),
+    "where it is not zero": lambda x: x.nonzero(),
+    "what a mask leaves": lambda x: x[x > 0],
+    "what differs": lambda x: x.unique(),
+    "a number from the host": lambda x: torch.as_tensor(7, device=x.device),
+    "numbers from the host": lambda x: torch.tensor([3, 5], device=x.device),
+}
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_what_would_wait_is_told(name: str, outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = prepared("nearest_neighbour", outputs)
+    monkeypatch.setattr(TrainingModule, "global_step", 0)
+    loss = task.loss
+
+    def waiting(model: Any, batch: Batch) -> Tensor:
+        WAITS[name](batch["points"])
+        return loss(model, batch)
+
+    monkeypatch.setattr(task, "loss", waiting)
+    with pytest.raises((RuntimeError, NotImplementedError, AssertionError)):
+        step(task)
+
+
+READS = ("_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "equal")
+
+
+class NoReads(TorchDispatchMode):
+    """Refuses what reads a value, on any device: here the loop around a step, on a CPU."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert func.overloadpacket.__name__ not in READS, f"{func} reads a value"
+        return func(*args, **(kwargs or {}))
+
+
+def watch() -> None:
+    fit = pl.Trainer.fit
+
+    def watched(*args: Any, **kwargs: Any) -> None:
+        with NoReads():
+            fit(*args, **kwargs)
+
+    pl.Trainer.fit = watched  # type: ignore[method-assign]
+
+
+def watch_one_that_reads() -> None:
+    watch()
+    zero_grad = TrainingModule.optimizer_zero_grad
+
+    def reading(module: TrainingModule, *args: Any) -> None:
+        next(module.parameters()).sum().item()
+        zero_grad(module, *args)
+
+    TrainingModule.optimizer_zero_grad = reading  # type: ignore[method-assign]
+
+
+def test_the_loop_around_a_step_waits_for_nothing_either(outputs: Path) -> None:
+    quiet = {"trainer.validate_every": 0}
+    assert run_job(freeze(outputs, quiet, "watched"), watch) == 0
+    told = freeze(outputs, quiet, "reading")
+    assert run_job(told, watch_one_that_reads) == 1
+    assert "reads a value" in last_word(told)["message"]

@@ -1,0 +1,183 @@
+"""Whatever Weights & Biases does, the run computes the same bits and ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeper.store.mirrored import carried
+from tasks.training import wandb_mirror
+from tests.tasks.jobs import Changes, freeze, kill_self, run_job, science
+
+WANDB: Changes = {"logger.name": "wandb"}
+
+
+class Stub(types.ModuleType):
+    """Stands in for wandb and writes down what it is told; one of its calls may misbehave."""
+
+    class errors:
+        class Error(Exception):
+            pass
+
+    def __init__(self, told: Path, breaks: str = "", how: Callable[[], None] = kill_self) -> None:
+        super().__init__("wandb")
+        self.told, self.breaks, self.how = told, breaks, how
+        self.summary = types.SimpleNamespace(update=lambda values: self.tell("summary", values))
+
+    def tell(self, call: str, value: Any) -> None:
+        if call == self.breaks:
+            self.how()
+        with self.told.open("a") as file:
+            file.write(json.dumps([call, value]) + "\n")
+
+    def Settings(self, **settings: Any) -> dict[str, Any]:
+        return settings
+
+    def init(self, settings: dict[str, Any], **arguments: Any) -> Stub:
+        self.tell("init", arguments)
+        return self
+
+    def teardown(self) -> None:
+        self.tell("teardown", None)
+
+    def define_metric(self, name: str, **how: Any) -> None:
+        self.tell("define_metric", name)
+
+    def log(self, row: dict[str, Any]) -> None:
+        self.tell("log", row)
+
+    def finish(self, exit_code: int) -> None:
+        self.tell("finish", exit_code)
+
+
+def raise_(error: BaseException) -> Callable[[], None]:
+    def action() -> None:
+        raise error
+
+    return action
+
+
+def hang() -> None:
+    time.sleep(10**6)
+
+
+@pytest.fixture(scope="module")
+def untracked(prepared: Path) -> dict[str, Any]:
+    run = freeze(prepared, name="untracked")
+    assert run_job(run) == 0
+    return science(run)
+
+
+def run_with(stub: Stub, outputs: Path, changes: Changes = WANDB) -> tuple[Any, list[Any]]:
+    run = freeze(outputs, changes)
+
+    def replace() -> None:
+        sys.modules["wandb"] = stub
+        wandb_mirror.FINISH_SECONDS = 1  # of its patience with what hangs
+
+    assert run_job(run, replace) == 0
+    lines = stub.told.read_text().splitlines() if stub.told.exists() else []
+    return run, [json.loads(line) for line in lines]
+
+
+def test_it_is_told_what_the_run_is_and_every_row(outputs: Path, untracked: dict[str, Any]) -> None:
+    run, told = run_with(Stub(outputs / "told.txt"), outputs)
+    (arguments,) = [value for call, value in told if call == "init"]
+    assert arguments["id"] == run.id
+    assert (arguments["group"], arguments["job_type"]) == ("none", "none")
+    assert arguments["mode"] == "offline"
+    assert arguments["dir"] == str(outputs)
+    assert arguments["tags"] == ["none", "lm1b", "decoder"]
+    assert arguments["config"]["model"]["heads"] == 3
+    assert arguments["config"]["names"]["arm"] == "none"
+    rows = [value for call, value in told if call == "log"]
+    assert {row["trainer/global_step"] for row in rows} == {5, 7, 10, 14, 15, 19}
+    losses = [row["train/loss"] for row in rows if "train/loss" in row]
+    assert losses == [row["train/loss"] for row in run.history() if "train/loss" in row]
+    assert told[-1] == ["finish", 0]
+    assert science(run) == untracked
+
+
+BROKEN: dict[str, tuple[str, Callable[[], None]]] = {
+    "raises in init": ("init", raise_(RuntimeError("no core"))),
+    "exits in init": ("init", raise_(SystemExit(1))),
+    "hangs in init": ("init", hang),
+    "loses its core": ("log", raise_(ConnectionResetError("gone"))),
+    "hangs in log": ("log", hang),
+    "raises in finish": ("finish", raise_(BrokenPipeError("gone"))),
+    "hangs in finish": ("finish", hang),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_broken_one_costs_one_warning_and_nothing_else(
+    fault: str, outputs: Path, untracked: dict[str, Any]
+) -> None:
+    run, _ = run_with(Stub(outputs / "told.txt", *BROKEN[fault]), outputs)
+    assert science(run) == untracked
+    log = run.attempts()[0].log_path.read_text()
+    assert log.count("warning: W&B is off for this run") == 1
+
+
+def test_an_absent_one_costs_one_warning_and_nothing_else(
+    outputs: Path, untracked: dict[str, Any]
+) -> None:
+    run = freeze(outputs, WANDB)
+
+    def remove() -> None:
+        sys.modules["wandb"] = None  # type: ignore[assignment] # the import then fails
+
+    assert run_job(run, remove) == 0
+    assert science(run) == untracked
+    assert run.attempts()[0].log_path.read_text().count("warning: W&B is off") == 1
+
+
+def test_a_server_out_of_reach_means_offline(outputs: Path, untracked: dict[str, Any]) -> None:
+    stub = Stub(outputs / "told.txt")
+    attempts = iter([raise_(stub.errors.Error("no key")), lambda: None])
+    stub.breaks, stub.how = "init", lambda: next(attempts)()
+    run, told = run_with(stub, outputs, {**WANDB, "logger.mode": "online"})
+    assert [call for call, _ in told[:2]] == ["teardown", "init"]
+    assert told[1][1]["mode"] == "offline"
+    assert science(run) == untracked
+
+
+def test_a_failed_run_is_no_finished_run_there(outputs: Path) -> None:
+    stub = Stub(outputs / "told.txt")
+    run = freeze(outputs, {**WANDB, "optimizer.learning_rate": 100.0, "model.dropout": 0.0})
+
+    def sabotage() -> None:
+        from tasks.training.module import TrainingModule
+        from tests.tasks.jobs import instead_of_call
+
+        sys.modules["wandb"] = stub
+        instead_of_call(TrainingModule, "training_step", 11, ZeroDivisionError())
+
+    assert run_job(run, sabotage) == 1
+    assert json.loads(stub.told.read_text().splitlines()[-1]) == ["finish", 1]
+
+
+def test_without_it_nothing_of_it_is_imported(outputs: Path) -> None:
+    run = freeze(outputs)
+    script = (
+        "import sys; from tasks.train import main; "
+        f"code = main({str(run.path)!r}); assert 'wandb' not in sys.modules; sys.exit(code)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True).returncode == 0
+
+
+def test_a_finished_run_is_carried_whole(outputs: Path) -> None:
+    run, told = run_with(Stub(outputs / "told.txt"), outputs)
+    [began] = [value["config"]["headroom"] for call, value in told if call == "init"]
+    [ended] = [value["headroom"] for call, value in told if call == "summary"]
+    assert began == {"record": (run.path / "run.json").read_text()}
+    assert ended == carried(run)
+    assert json.loads(ended["result"])["metrics"] == run.result()["metrics"]

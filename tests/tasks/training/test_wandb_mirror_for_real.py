@@ -1,0 +1,161 @@
+"""The real W&B: killed in the middle of a run, out of reach, without a key, or in good health."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeper.store.mirrored import KEY, restore
+from sweeper.store.runs import Run, RunStore
+from tasks.training import wandb_mirror
+from tests.tasks.jobs import Changes, at_call, freeze, run_job, science
+from tests.wandb_answers import WandbServer
+from tests.wandb_server import wandb_server
+
+pytest.importorskip("wandb")
+
+OFFLINE: Changes = {"logger.name": "wandb"}
+ONLINE: Changes = {**OFFLINE, "logger.mode": "online"}
+
+
+@pytest.fixture(scope="module")
+def untracked(prepared: Path) -> dict[str, Any]:
+    run = freeze(prepared, name="untracked")
+    assert run_job(run) == 0
+    return science(run)
+
+
+@pytest.fixture
+def server() -> Iterator[WandbServer]:
+    with wandb_server() as server:
+        yield server
+
+
+def wait_for_the_mirror() -> None:
+    """Have the third row, in the middle of the run, wait until the run is at W&B."""
+    ready, original = threading.Event(), wandb_mirror._started
+
+    def started(arguments: dict[str, Any]) -> Any:
+        mirrored = original(arguments)
+        ready.set()
+        return mirrored
+
+    def wait() -> None:
+        assert ready.wait(120), "W&B never started: the check would be vacuous"
+
+    wandb_mirror._started = started  # type: ignore[assignment]
+    at_call(wandb_mirror.Mirror, "log", 3, wait)
+
+
+def children() -> list[int]:
+    folder = Path(f"/proc/{os.getpid()}/task")
+    return [
+        int(pid) for task in folder.iterdir() for pid in (task / "children").read_text().split()
+    ]
+
+
+def kill_core() -> None:
+    """Kill W&B's own process after the third row."""
+    wait_for_the_mirror()
+
+    def kill() -> None:
+        cores = children()
+        assert cores, "no core was started: the check would be vacuous"
+        for pid in cores:
+            os.kill(pid, signal.SIGKILL)
+
+    at_call(wandb_mirror.Mirror, "log", 4, kill)
+
+
+def log_of(run: Run) -> str:
+    return run.attempts()[0].log_path.read_text()
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["left alone", "its core killed"])
+def test_offline(killed: bool, outputs: Path, untracked: dict[str, Any]) -> None:
+    run = freeze(outputs, OFFLINE)
+    assert run_job(run, kill_core if killed else wait_for_the_mirror) == 0
+    assert science(run) == untracked
+    assert log_of(run).count("warning: W&B is off") == killed
+    assert list(outputs.glob(f"wandb/offline-run-*-{run.id}/run-{run.id}.wandb"))
+
+
+def test_online_everything_arrives(
+    server: WandbServer, outputs: Path, untracked: dict[str, Any]
+) -> None:
+    run = freeze(outputs, ONLINE)
+    assert run_job(run, wait_for_the_mirror) == 0
+    assert science(run) == untracked
+    assert "warning" not in log_of(run)
+    remote = server.runs[run.id]
+    assert (remote.state, remote.project) == ("finished", "headroom")
+    assert (remote.about["groupName"], remote.about["jobType"]) == ("none", "none")
+    assert remote.about["tags"] == ["none", "lm1b", "decoder"]
+    steps = {row["trainer/global_step"] for row in remote.history if "train/loss" in row}
+    assert steps == {5, 10, 15, 19}
+    result = run.result()
+    assert result is not None
+    assert remote.summary["test/loss"] == pytest.approx(result["metrics"]["test/loss"], rel=1e-12)
+    texts = {**remote.config[KEY]["value"], **remote.summary[KEY]}
+    elsewhere = RunStore(outputs / "elsewhere")
+    assert restore(elsewhere, run.id, texts)
+    assert elsewhere.run(run.id).result() == result, "it came through W&B as it was"
+
+
+def test_online_with_its_core_killed(
+    server: WandbServer, outputs: Path, untracked: dict[str, Any]
+) -> None:
+    run = freeze(outputs, ONLINE)
+    assert run_job(run, kill_core) == 0
+    assert science(run) == untracked
+    assert run.id in server.runs, "it was never online: the check would be vacuous"
+    assert server.runs[run.id].state == "running"
+    assert log_of(run).count("warning: W&B is off") == 1
+
+
+def test_a_server_that_goes_away_in_the_middle(outputs: Path, untracked: dict[str, Any]) -> None:
+    run = freeze(outputs, ONLINE)
+
+    with wandb_server() as server:
+
+        def silence() -> None:
+            wandb_mirror._SETTINGS["finish_timeout"] = wandb_mirror.FINISH_SECONDS = 3
+            wait_for_the_mirror()
+            at_call(wandb_mirror.Mirror, "log", 4, lambda: (outputs / "silence").touch())
+
+        stopper = threading.Thread(target=_stop_when, args=(outputs / "silence", server))
+        stopper.start()
+        assert run_job(run, silence) == 0
+        stopper.join()
+    assert science(run) == untracked
+    assert run.id in server.runs
+    assert server.runs[run.id].state == "running"
+
+
+def _stop_when(flag: Path, server: WandbServer) -> None:
+    while not flag.exists():
+        time.sleep(0.01)
+    server.silent = True
+
+
+@pytest.mark.parametrize("lacking", ["server", "key"])
+def test_online_without(
+    lacking: str, outputs: Path, untracked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")  # nobody listens to that port
+    monkeypatch.setenv("HOME", str(outputs))  # where a key might be kept
+    if lacking == "server":
+        monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
+    monkeypatch.setitem(wandb_mirror._SETTINGS, "init_timeout", 1)
+    run = freeze(outputs, ONLINE)
+    assert run_job(run) == 0
+    assert science(run) == untracked
+    assert log_of(run).count("warning: W&B is not online for this run") == 1
+    assert list(outputs.glob(f"wandb/offline-run-*-{run.id}/run-{run.id}.wandb"))
