@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sweeper.results.deciding.boundary import FIRST, reach
-from sweeper.results.deciding.spreads import LEAST_DF, Floats, Sample, Spreads, moderated, sample
+from sweeper.results.statistics.boundary import FIRST, reach
+from sweeper.results.statistics.spreads import LEAST_DF, Floats, Sample, Spreads, moderated, sample
 
 
 class Intervals(NamedTuple):
@@ -65,14 +65,13 @@ def effective_seeds(weights: Floats, counts: Floats) -> Floats:
 
 
 def looks(groups: Sequence[Sequence[float]]) -> Sample:
-    """An experiment as it was after FIRST seeds a point, one more, ... and as it is: (looks, points).
+    """An experiment after FIRST seeds a point, one more, ... and as it is: (looks, points).
 
     `groups` are the values of each point in the order of seeds.
     """
     most = max((len(group) for group in groups), default=0)
     found = [
-        sample([group[:seeds] for group in groups])
-        for seeds in range(FIRST, max(most, FIRST) + 1)
+        sample([group[:seeds] for group in groups]) for seeds in range(FIRST, max(most, FIRST) + 1)
     ]
     return Sample(*(np.stack(arrays) for arrays in zip(*found, strict=True)))
 

@@ -8,7 +8,7 @@ import numpy as np
 
 # The share of the squared deviations that remains within the heaps.
 REMAINS = 0.05
-LEAST_DF = 6
+LEAST_DF = 8
 
 
 def two_heaps(groups: Sequence[Sequence[float]]) -> bool:

@@ -113,13 +113,13 @@ def moderated(given: Sample) -> Spreads:
         mixed = (worth * pooled + lends * variances) / weight
         lent = np.nan_to_num(worth * pooled / (weight * mixed))
     own = (df > 0) & ((given.variances > OUT_OF_LINE * mixed) | ~regular | np.isnan(mixed))
-    known = np.where(own, given.variances, mixed)
+    known = np.where(own, given.variances, np.where(np.isnan(mixed), np.inf, mixed))
     moderated_df = np.where(regular | (df == 0), weight, df)
     return Spreads(known, moderated_df, np.where(regular | (df == 0), lent, 0.0), pooled_df)
 
 
 def identical(given: Sample) -> npt.NDArray[np.bool_]:
-    """Whether seeds do not differ at all but for rounding, so that nothing measures chance: (...)."""
+    """Whether seeds differ by rounding at most, so that nothing measures chance: (...)."""
     size = np.abs(given.means).max(axis=-1)
     largest = np.where(given.df > 0, given.variances, 0.0).max(axis=-1)
     same: npt.NDArray[np.bool_] = np.sqrt(largest) <= 1e-9 * size
@@ -132,9 +132,9 @@ def _middle(given: Sample) -> Floats:
     with np.errstate(invalid="ignore"):
         ordered = np.sort(found, axis=-1)  # nan last
     count = (given.df > 0).sum(axis=-1)
-    place = np.maximum(count // 2, 0)[..., None]
-    place = np.minimum(place, given.df.shape[-1] - 1)
-    return np.nan_to_num(np.take_along_axis(ordered, place, axis=-1)[..., 0])
+    place = np.minimum(count // 2, given.df.shape[-1] - 1)[..., None]
+    middle: Floats = np.nan_to_num(np.take_along_axis(ordered, place, axis=-1)[..., 0])
+    return middle
 
 
 def _lendable(regular: npt.NDArray[np.bool_]) -> Floats:
@@ -146,6 +146,8 @@ def _lendable(regular: npt.NDArray[np.bool_]) -> Floats:
 
 def _worth(variances: Floats, df: Floats) -> Floats:
     """The degrees of freedom that the variances say their pooled one is worth: (...)."""
+    largest = variances.max(axis=-1, keepdims=True)
+    variances = variances / np.where(largest > 0, largest, 1.0)  # so that no power overflows
     likelihoods = np.stack([_likelihood(worth, variances, df) for worth in WORTHS], axis=-1)
     shares = np.exp(likelihoods - likelihoods.max(axis=-1, keepdims=True))
     shares /= shares.sum(axis=-1, keepdims=True)
@@ -160,7 +162,7 @@ def _likelihood(worth: float, variances: Floats, df: Floats) -> Floats:
     """
     from scipy.special import gammaln
 
-    centre = np.maximum(variances.mean(axis=-1, keepdims=True), np.finfo(np.float64).tiny)
+    centre = np.maximum(variances.mean(axis=-1, keepdims=True), 1e-100)
     for _ in range(_ROUNDS):
         each = (worth + df) / (worth * centre + df * variances)
         centre = variances.shape[-1] / each.sum(axis=-1, keepdims=True)

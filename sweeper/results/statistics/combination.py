@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sweeper.results.deciding.contrasts import Intervals
-from sweeper.results.deciding.spreads import Floats
+from sweeper.results.statistics.contrasts import Intervals
+from sweeper.results.statistics.spreads import Floats
 
 ERROR = 0.05
 """The chance that any claim of an experiment ever gets a wrong answer."""
