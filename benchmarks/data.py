@@ -17,7 +17,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from benchmarks.runs import frozen, opened
-from benchmarks.shapes import SHAPES, SMOKE, Batch, alone, headroom, step
+from benchmarks.shapes import SHAPES, SMOKE, Batch, Shape, alone, headroom, step
 from tasks.lm1b.task import LanguageModel
 
 
@@ -27,15 +27,8 @@ def main() -> None:
     alone()
     [(name, shape)] = SMOKE.items() if options.smoke else [("tiny32", SHAPES["tiny32"])]
     batches, rounds = (2, 2) if options.smoke else (100, 7)
-    settings = (
-        f"task.sequence_length={shape.length}",
-        f"task.batch_tokens={shape.tokens}",
-        *(["data.sentences=500", "task.vocabulary_size=300"] if options.smoke else []),
-        "seed=0",
-        "logger=none",
-    )
     with TemporaryDirectory() as folder:
-        [run] = frozen(Path(folder), *settings)
+        [run] = frozen(Path(folder), *_settings(shape, smoke=options.smoke))
         task = opened(run)
         assert isinstance(task, LanguageModel)
         loader = _usual_loader(task, shape.rows)
@@ -66,6 +59,16 @@ def main() -> None:
             },
         },
     )
+
+
+def _settings(shape: Shape, *, smoke: bool) -> list[str]:
+    return [
+        f"task.sequence_length={shape.length}",
+        f"task.batch_tokens={shape.tokens}",
+        *(["data.sentences=500", "task.vocabulary_size=300"] if smoke else []),
+        "seed=0",
+        "logger=none",
+    ]
 
 
 def _usual_loader(task: LanguageModel, rows: int) -> DataLoader:  # type: ignore[type-arg]

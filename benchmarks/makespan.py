@@ -38,6 +38,9 @@ STEPS = 330  # about 5 s
 ROUNDS = 2  # one takes minutes and is of many runs; more of them tell the spread
 
 
+Way = Callable[[Path, list[Run]], None]
+
+
 def main() -> None:
     """Measure every way in turn and leave a line."""
     options = arguments(__doc__)
@@ -50,24 +53,9 @@ def main() -> None:
         "logger=none",
     )
     ways = _ways(grid, slots, smoke=options.smoke)
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    bounds = []
     with TemporaryDirectory() as folder:
         runs = frozen(Path(folder), *grid)
-        for _ in range(ROUNDS):
-            for name, way in ways.items():
-                for run in runs:  # trained again each time; their data stays
-                    for left in ("result.json", "attempts", "start.log"):
-                        _remove(run.path / left)
-                begun = time.monotonic()
-                way(Path(folder), runs)
-                times[name].append(time.monotonic() - begun)
-                results = [run.result() or {} for run in runs]
-                unfinished = sum(not result for result in results)
-                assert not unfinished, f"{name}: {unfinished} of {len(runs)} runs are not done"
-                if name == "headroom":
-                    seconds = [float(result["seconds"]) for result in results]
-                    bounds.append(max(sum(seconds) / slots, max(seconds)))
+        times, bounds = _timed(ways, Path(folder), runs, slots)
     leave(
         options.lines,
         "makespan",
@@ -89,7 +77,27 @@ def main() -> None:
     )
 
 
-Way = Callable[[Path, list[Run]], None]
+def _timed(
+    ways: dict[str, Way], outputs: Path, runs: list[Run], slots: int
+) -> tuple[dict[str, list[float]], list[float]]:
+    """The seconds of every way, round by round, and the least that the training alone took."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    bounds = []
+    for _ in range(ROUNDS):
+        for name, way in ways.items():
+            for run in runs:  # trained again each time; their data stays
+                for left in ("result.json", "attempts", "start.log"):
+                    _remove(run.path / left)
+            begun = time.monotonic()
+            way(outputs, runs)
+            times[name].append(time.monotonic() - begun)
+            results = [run.result() or {} for run in runs]
+            unfinished = sum(not result for result in results)
+            assert not unfinished, f"{name}: {unfinished} of {len(runs)} runs are not done"
+            if name == "headroom":
+                seconds = [float(result["seconds"]) for result in results]
+                bounds.append(max(sum(seconds) / slots, max(seconds)))
+    return times, bounds
 
 
 def _ways(grid: tuple[str, ...], slots: int, *, smoke: bool) -> dict[str, Way]:

@@ -8,9 +8,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.results.claims.judge import judge, lines
-from sweeper.results.claims.verdict import Verdict
+from sweeper.results.claims.evidence.verdict import Verdict
 from sweeper.results.collect import write_tables
+from sweeper.results.judge import judge, lines
 from sweeper.results.paper_tables.terminal import summarise
 from sweeper.results.table.table import Table, exported
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from sweeper.named import named, names
 from sweeper.results.table.table import Table, stem
+from sweeper.store import registry
 from sweeper.store.files import make_directory, publish
 
 
@@ -36,10 +36,10 @@ def import_figures() -> None:
     import scipy.special  # noqa: F401  (for the intervals between seeds)
     from matplotlib.backend_bases import get_registered_canvas_class
 
-    from sweeper.results import figures
     from sweeper.results.figures.layout.style import KINDS
 
-    names(figures, "draw")
+    for name in registry.names(registry.FIGURES):
+        registry.function(registry.FIGURES, name, "figure", "draw")
     for kind in KINDS:
         get_registered_canvas_class(kind)
 
@@ -47,9 +47,8 @@ def import_figures() -> None:
 def files_of(table: Table) -> dict[str, bytes]:
     """The figure of a table as files, by suffix."""
     # Importing matplotlib takes most of a second, and not every command draws.
-    from sweeper.results import figures
     from sweeper.results.figures.layout.style import rendered
 
     name = str(table.experiment.get("figure") or "curves")
-    draw = named(figures, name, "draw", f"experiment.figure of {table.name}")
+    draw = registry.function(registry.FIGURES, name, f"experiment.figure of {table.name}", "draw")
     return rendered(draw(table))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sweeper.store.files import FORMAT, canonical, make_directory, publish_json, read_versioned
+from sweeper.store.files import FORMAT, canonical, make_directory, publish_sealed, read_versioned
 
 _NUMBERED = re.compile(r"\d{4,9}\.json")
 
@@ -30,7 +30,7 @@ def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
     for number in itertools.count(int(paths[-1].stem) + 1 if paths else 1):
         path = folder / f"{number:04d}.json"
         value = {**plan, "format": FORMAT, "number": number}
-        if publish_json(path, value, replace=False):
+        if publish_sealed(path, value):
             break
     return path
 

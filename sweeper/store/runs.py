@@ -14,6 +14,7 @@ from sweeper.store.check_writable import FULL, probe
 from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.files import (
     FORMAT,
+    SEAL,
     canonical,
     child,
     make_directory,
@@ -64,8 +65,16 @@ class Run:
         return record
 
     def result(self) -> dict[str, Any] | None:
-        """What result.json says; None if the run is not done."""
-        return read_versioned(self.path / "result.json", keys=("attempt", "metrics"))
+        """What result.json says; None if the run is not done.
+
+        UserError unless it is what an attempt at this very run has published.
+        """
+        path = self.path / "result.json"
+        result = read_versioned(path, keys=("id", "attempt", "metrics", SEAL))
+        if result is not None and result["id"] != self.id:
+            expected = f"the result of run {self.id}, but it is that of run {shown(result['id'])}"
+            raise wrong("result", path, expected, "move it away and train the run again")
+        return result
 
     def attempts(self) -> list[Attempt]:
         """All attempts, oldest first."""

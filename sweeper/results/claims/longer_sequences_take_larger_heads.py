@@ -6,7 +6,7 @@ difference of differences, so what a longer context is worth by itself cancels o
 
 from __future__ import annotations
 
-from sweeper.results.claims.verdict import (
+from sweeper.results.claims.evidence.verdict import (
     Answer,
     Evidence,
     Verdict,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sweeper.results.claims.verdict import (
+from sweeper.results.claims.evidence.verdict import (
     Answer,
     Evidence,
     Verdict,

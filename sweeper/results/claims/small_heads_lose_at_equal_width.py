@@ -6,8 +6,8 @@ claim is supported if the smallest heads are worse than the best of the larger a
 
 from __future__ import annotations
 
-from sweeper.results.claims.most_heads import judged, most_against_fewer
-from sweeper.results.claims.verdict import Evidence, Verdict, by_size
+from sweeper.results.claims.evidence.most_heads import judged, most_against_fewer
+from sweeper.results.claims.evidence.verdict import Evidence, Verdict, by_size
 from sweeper.results.table.points import Point
 from sweeper.results.table.table import Table
 

@@ -6,8 +6,8 @@ the best of the smaller ones. The claim is supported if it is worse at every emb
 
 from __future__ import annotations
 
-from sweeper.results.claims.most_heads import judged, most_against_fewer
-from sweeper.results.claims.verdict import Evidence, Verdict, by_size
+from sweeper.results.claims.evidence.most_heads import judged, most_against_fewer
+from sweeper.results.claims.evidence.verdict import Evidence, Verdict, by_size
 from sweeper.results.table.points import Point
 from sweeper.results.table.table import Table
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from sweeper.results.claims.verdict import Verdict
+from sweeper.results.claims.evidence.verdict import Verdict
 from sweeper.results.figures.layout.palette import PALETTE
 from sweeper.results.report.experiments import experiment
 from sweeper.results.report.provenance import provenance

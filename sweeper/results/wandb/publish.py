@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sweeper.results.claims.verdict import Verdict
+from sweeper.results.claims.evidence.verdict import Verdict
 from sweeper.results.draw import write_figures
 from sweeper.results.table.table import Table, stem
 from sweeper.results.wandb.service import Project, connected, module, project_of, sentences

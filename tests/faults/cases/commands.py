@@ -30,10 +30,9 @@ MARK = "HEADROOM_FAULTS"
 TINY = [
     "data.sentences=600",
     "task.vocabulary_size=400",
-    "task.batch_tokens=512",
+    "task.batch_tokens=480",  # whole rows at every length of both sweeps
     "model.layers=1",
     "optimizer.warmup_steps=5",
-    "trainer.steps=40",
     "trainer.log_every=5",
     "trainer.checkpoint_every=5",
     "logger=none",
@@ -41,8 +40,9 @@ TINY = [
     "hydra.sweeper.wait_s=0",
 ]
 GRID = ["-m", "model.heads=1,2,3,4", "model.head_size=4", "task.sequence_length=32"]
-# A pre-training and two fine-tunings of it, twice.
-TWO_STAGES = ["-m", "experiment=table2a", "seed=0", "model.heads=2,4"]
+GRID += ["trainer.steps=40"]
+# A pre-training, with steps for both of its phases, and two fine-tunings of it, twice.
+TWO_STAGES = ["-m", "experiment=table2a", "seed=0", "model.heads=2,4", "trainer.steps=160"]
 KILLS_PER_SWEEP = 5
 LOCKED = ("it is read-only", "a folder that you may write to")
 CHANGES_WITH_TIME = ("seconds", "tokens_per_second", "reason")

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from sweeper.store.errors import UserError
-from sweeper.store.files import read_json
 from sweeper.store.plans import newest, plans, write_plan
 
 RACE = """
@@ -93,7 +92,14 @@ def test_what_is_no_plan_is_left_alone(tmp_path: Path) -> None:
         (path.parent / name).write_text("{")
     assert len(plans(tmp_path)) == 1
     assert write_plan(tmp_path, plan("fig2")).name == "0002.json"
-    assert read_json(path) == plan("fig1") | {"number": 1}
+    assert plans(tmp_path)[0] == plan("fig1") | {"number": 1}
+
+
+def test_a_plan_that_was_changed_is_refused(tmp_path: Path) -> None:
+    path = write_plan(tmp_path, plan("fig1", points=[{"seed": 3}]))
+    path.write_text(path.read_text().replace('"seed": 3', '"seed": 5'))
+    with pytest.raises(UserError, match="changed after it was written"):
+        plans(tmp_path)
 
 
 @pytest.mark.parametrize("content", ["{", '{"format": 2}', "[]", '{"format": 1}'])

@@ -17,15 +17,16 @@ from tasks.evaluation import Evaluator
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
 from tasks.server.sizes import size
-from tasks.squad import task
 from tasks.squad.__main__ import score_files
+from tasks.squad.task import QuestionAnswering
+from tasks.training.module import summed
 from tests.tasks.fine_tuning_configs import SQUAD, fine_tuning
 from tests.tasks.jobs import at_call, run_job, science, terminate_self
 from tests.tasks.squad import official_evaluator
 
 CPU = Evaluator(torch.device("cpu"), "32-true")
 
-Loaded = tuple[task.QuestionAnswering, dict[str, Any]]
+Loaded = tuple[QuestionAnswering, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +39,14 @@ def outputs(_ready_to_fork: None, tmp_path_factory: pytest.TempPathFactory) -> P
 
 def _load(outputs: Path, **changes: Any) -> Loaded:
     task = task_of(parse(fine_tuning(SQUAD, **changes)))
-    assert isinstance(task, task.QuestionAnswering)
+    assert isinstance(task, QuestionAnswering)
     return task, task.open(prepare(task, outputs))
 
 
 class Oracle(nn.Module):
     """Knows the targets of the rows of a split, or of the first of each batch only."""
 
-    def __init__(self, task: task.QuestionAnswering, split: str, *, rows: int = 10**6) -> None:
+    def __init__(self, task: QuestionAnswering, split: str, *, rows: int = 10**6) -> None:
         super().__init__()
         self._batches = task.batches(split)
         self._rows = rows
@@ -180,7 +181,7 @@ def test_a_window_without_the_answer_points_at_its_first_position(outputs: Path)
         assert (batch["end"] >= batch["start"]).all()
 
 
-def _all_rows(task: task.QuestionAnswering) -> Iterator[dict[str, Tensor]]:
+def _all_rows(task: QuestionAnswering) -> Iterator[dict[str, Tensor]]:
     for split in ("validation", "test"):
         yield from task.batches(split)
 
@@ -201,9 +202,9 @@ def test_windows_without_any_known_answer_teach_nothing(outputs: Path) -> None:
     model = task.build().eval()
     batch = task.batch(1)
     nowhere = {**batch, **{end: torch.full_like(batch[end], -100) for end in ("start", "end")}}
-    assert task.loss(model, nowhere).item() == 0.0
+    assert summed(task.loss(model, nowhere)).item() == 0.0
     half = {key: torch.cat((batch[key], nowhere[key])) for key in batch}
-    torch.testing.assert_close(task.loss(model, half), task.loss(model, batch))
+    torch.testing.assert_close(summed(task.loss(model, half)), summed(task.loss(model, batch)))
 
 
 def test_a_job_that_is_stopped_leaves_the_same_result_and_predictions(outputs: Path) -> None:
@@ -217,7 +218,7 @@ def test_a_job_that_is_stopped_leaves_the_same_result_and_predictions(outputs: P
     assert run_job(whole) == 0
 
     def sabotage() -> None:
-        at_call(task.QuestionAnswering, "loss", 5, terminate_self)
+        at_call(QuestionAnswering, "loss", 5, terminate_self)
 
     assert run_job(stopped, sabotage) == 75
     assert run_job(stopped) == 0

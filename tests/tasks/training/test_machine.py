@@ -12,7 +12,7 @@ BLOCK, ROUNDS = 8 * 2**20, 10
 # Page faults of taking and freeing the same blocks again, in a process that nothing has set up.
 PROGRAM = f"""if True:
     import resource, sys
-    from tasks import machine
+    from tasks.training import machine
 
     def take_and_free():
         blocks = [bytearray({BLOCK}) for _ in range(4)]

@@ -18,8 +18,6 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from sweeper.named import named, names
-from sweeper.results import figures
 from sweeper.results.collect import collect
 from sweeper.results.draw import files_of, write_figures
 from sweeper.results.figures import fig1, fig2
@@ -28,6 +26,7 @@ from sweeper.results.statistics.estimates import estimate, interval
 from sweeper.results.table.points import points, seed_spread
 from sweeper.results.table.table import Table
 from sweeper.store.errors import UserError
+from sweeper.store.registry import FIGURES, function, names
 from tests.sweeper.results.contexts import theorem1
 from tests.sweeper.results.finetuned import MODELS, Finetuned, score
 from tests.sweeper.results.grids import FEW, PAPER, Grid, by_hand, figure1
@@ -91,17 +90,17 @@ def drawn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """One sweep, drawn by each figure that can; a warning is an error."""
     sweep: Sweep | Finetuned = request.param()
     table = sweep.table(tmp_path_factory.mktemp("outputs"))
-    able = [name for name in names(figures, "draw") if name != "fig1" or "standard" in sweep.labels]
+    able = [name for name in names(FIGURES) if name != "fig1" or "standard" in sweep.labels]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found: list[Figure] = [named(figures, name, "draw", "figure")(table) for name in able]
+        found: list[Figure] = [function(FIGURES, name, "figure", "draw")(table) for name in able]
         for figure in found:
             figure.draw_without_rendering()
     return found
 
 
 def test_the_figures_are_found() -> None:
-    assert names(figures, "draw") == [
+    assert names(FIGURES) == [
         "attention",
         "collaborative",
         "curves",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import wandb
+
 from sweeper.__main__ import main
 from tests.sweeper.results.grids import FEW, figure1
 from tests.sweeper.results.synthetic import Sweep

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from sweeper.named import named
-from sweeper.results import claims
-from sweeper.results.claims.verdict import Verdict
+from sweeper.results.claims.evidence.verdict import Verdict
 from sweeper.results.table.measures import Measure, measures
 from sweeper.results.table.table import Table, exported
+from sweeper.store import registry
 from sweeper.store.errors import shown
 from sweeper.store.files import publish_json
 
@@ -40,7 +39,7 @@ def verdicts_on(table: Table) -> list[Verdict]:
     """The verdict on each claim that the experiment names, by each measure that it shows."""
     key = f"experiment.claims of {table.name}"
     named_there = table.experiment.get("claims") or ()
-    found = [named(claims, claim, "check", key) for claim in named_there]
+    found = [registry.function(registry.CLAIMS, claim, key, "check") for claim in named_there]
     return [
         replace(check(_measured_by(table, measure)), measure=measure.words)
         for check in found

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from sweeper.results.claims.verdict import (
+from sweeper.results.claims.evidence.verdict import (
     Answer,
     Evidence,
     Verdict,

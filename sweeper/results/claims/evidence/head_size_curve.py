@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sweeper.results.claims.verdict import Answer, Evidence, Verdict, as_data, in_words
+from sweeper.results.claims.evidence.verdict import Answer, Evidence, Verdict, as_data, in_words
 from sweeper.results.statistics.estimates import Difference, Estimate, Spread, difference, mean
 from sweeper.results.table.points import Point, seed_spread
 from sweeper.results.table.table import Table
