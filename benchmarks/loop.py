@@ -14,6 +14,7 @@ from pathlib import Path
 from shutil import rmtree
 from statistics import median
 from tempfile import TemporaryDirectory
+from typing import Any
 from unittest.mock import patch
 
 from benchmarks.measure import Times, arguments, leave, speed_up
@@ -21,14 +22,13 @@ from benchmarks.measure import Times, arguments, leave, speed_up
 if __name__ == "__main__":
     arguments(__doc__)  # --help is answered before torch is imported
 
-import pytorch_lightning as pl
 import torch
 from torch import nn
 
 from benchmarks.runs import frozen, opened
 from benchmarks.shapes import alone
 from sweeper.store.runs import Run
-from tasks.training import attempt
+from tasks.training import attempt, fit
 from tasks.training.optimizer import adamw
 
 SHAPES = {
@@ -94,14 +94,14 @@ def _rounds(run: Run, rounds: int) -> Times:
 def _job(run: Run) -> float:
     """CPU seconds of the training of a job, from its first step to its last checkpoint."""
     seconds = []
-    fit = pl.Trainer.fit
+    train = fit.train
 
-    def timed(trainer: pl.Trainer, *given: object, **named: object) -> None:
+    def timed(*given: Any) -> None:
         begun = time.process_time()
-        fit(trainer, *given, **named)  # type: ignore[arg-type]
+        train(*given)
         seconds.append(time.process_time() - begun)
 
-    with patch.object(pl.Trainer, "fit", timed), _same_output():
+    with patch.object(fit, "train", timed), _same_output():
         code = attempt.Job(run).work()
     assert code == 0, run.status()
     for left in ("result.json", "attempts"):  # so that the next round trains again
@@ -121,7 +121,8 @@ def _plain(run: Run) -> float:
     for step in range(1, task.config.trainer.steps + 1):
         for group in optimizer.param_groups:
             group["lr"] = task.learning_rate(step)
-        task.loss(model, task.batch(step)).backward()  # type: ignore[no-untyped-call]
+        loss = sum(mean.total / mean.count for mean in task.loss(model, task.batch(step)))
+        loss.backward()  # type: ignore[union-attr, no-untyped-call]
         if clip is not None:
             nn.utils.clip_grad_norm_(model.parameters(), clip)
         optimizer.step()

@@ -16,6 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+# The arguments of scaled_dot_product_attention that may be given without their names.
+_TAKEN = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 TOLERANCE = 0.01  # a singular value below this share of the largest adds nothing to the rank
 
 
@@ -36,7 +38,8 @@ class HeadMeasures:
 def head_measures(call: Callable[[], object]) -> list[HeadMeasures]:
     """Return the measures of every attention that `call()` computes, in order.
 
-    It sees whatever goes through scaled_dot_product_attention, so every attention variant.
+    It sees whatever goes through scaled_dot_product_attention: nothing of a variant that weighs
+    positions in another way.
     """
     seen = _Watch()
     with ExitStack() as stack:
@@ -63,27 +66,53 @@ class _Watch(TorchFunctionMode):
     ) -> Any:
         options = dict(kwargs or {})
         if function is F.scaled_dot_product_attention:
-            query, key, *_ = args
-            self.measured.append(_measures(query, key, options["attn_mask"], options["scale"]))
+            given = {**dict(zip(_TAKEN, args, strict=False)), **options}
+            # In single precision whatever the model computes in: what is small here decides, and a
+            # GPU has no singular values in less.
+            with torch.autocast(given["query"].device.type, enabled=False):
+                self.measured.append(_measures(given))
         return function(*args, **options)
 
 
-def _measures(q_BHTP: Tensor, k_BHTP: Tensor, mask: Tensor | None, scale: float) -> HeadMeasures:
-    logits_BHTT = scale * q_BHTP.float() @ k_BHTP.float().mT
+def _measures(given: Mapping[str, Any]) -> HeadMeasures:
+    """Return the measures of a call of scaled_dot_product_attention, by the names of its arguments.
+
+    Raises:
+        ValueError: queries and keys are not of the shape (B, H, T, P).
+    """
+    q_BHTP, k_BHTP, mask = given["query"].float(), given["key"].float(), given.get("attn_mask")
+    if given.get("enable_gqa"):  # several heads of queries share one of keys
+        k_BHTP = k_BHTP.repeat_interleave(q_BHTP.shape[-3] // k_BHTP.shape[-3], dim=-3)
+    if q_BHTP.dim() != 4 or q_BHTP.shape != k_BHTP.shape:
+        found = f"{tuple(q_BHTP.shape)} and {tuple(k_BHTP.shape)}"
+        raise ValueError(f"queries and keys are to be (B, H, T, P) for each head, not {found}")
+    scale = given.get("scale")
+    scale = 1 / math.sqrt(q_BHTP.shape[-1]) if scale is None else scale
+    left_BHTP, right_BHTP = scale * q_BHTP, k_BHTP
+    logits_BHTT = left_BHTP @ right_BHTP.mT
     if mask is None:
-        mask = torch.ones((), dtype=torch.bool, device=logits_BHTT.device)
+        mask = torch.ones(logits_BHTT.shape[-2:], dtype=torch.bool, device=logits_BHTT.device)
+        mask = mask.tril() if given.get("is_causal") else mask
     if mask.dtype != torch.bool:  # a bias of the logits, -inf where nothing is seen
         logits_BHTT = logits_BHTT + mask.float().nan_to_num(neginf=0.0)
+        left_BHTP, right_BHTP = logits_BHTT, torch.eye(logits_BHTT.shape[-1], device=mask.device)
         mask = mask > -math.inf
     seen_BHTT = mask.expand_as(logits_BHTT)
-    return HeadMeasures(numerical_rank(logits_BHTT).mean(0), _entropy(logits_BHTT, seen_BHTT))
+    rank_BH = numerical_rank(left_BHTP, right_BHTP)
+    return HeadMeasures(rank_BH.mean(0), _entropy(logits_BHTT, seen_BHTT))
 
 
-def numerical_rank(logits_BHTT: Tensor) -> Tensor:
-    """Return rank_BH, of the logits less the mean of each query."""
-    centred_BHTT = logits_BHTT - logits_BHTT.mean(-1, keepdim=True)
-    values_BHT = torch.linalg.svdvals(centred_BHTT)
-    rank_BH: Tensor = (values_BHT > TOLERANCE * values_BHT[..., :1]).sum(-1).float()
+def numerical_rank(left_BHTP: Tensor, right_BHTP: Tensor) -> Tensor:
+    """Return rank_BH of the logits left right^T, less the mean of each query.
+
+    Their singular values are those of a product of two P x P triangles, since the orthogonal
+    factors of both sides change none. From T x T logits they take a CPU 450 times as long at
+    T = 256 and P = 4, and 8 times at P = 64.
+    """
+    centred_BHTP = right_BHTP - right_BHTP.mean(-2, keepdim=True)
+    triangles = [torch.linalg.qr(one, mode="r").R for one in (left_BHTP, centred_BHTP)]
+    values_BHP = torch.linalg.svdvals(triangles[0] @ triangles[1].mT)
+    rank_BH: Tensor = (values_BHP > TOLERANCE * values_BHP[..., :1]).sum(-1).float()
     return rank_BH
 
 

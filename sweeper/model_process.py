@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store.errors import UserError
+from sweeper.store.registry import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 # Set before any numeric library loads: threads of several processes spin against each other.
 SINGLE_THREADED = {
     "OMP_NUM_THREADS": "1",

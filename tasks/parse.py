@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from pydantic import ValidationError, create_model
 
+from sweeper.store import registry
 from sweeper.store.errors import wrong
-from tasks import registry
 from tasks.config import validation_errors
 from tasks.config.architecture import Architecture
 from tasks.config.schema import spelled
@@ -42,10 +42,11 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
 
 def _schema(config: Mapping[str, Any]) -> type[RunConfig]:
     """Return RunConfig with the sections of the task and the architecture that are named."""
-    task = cast(type[Task], registry.find("task.name", _name(config, "task"), Task))
-    found = registry.find("model.name", _name(config, "model"), Architecture)
-    architecture = cast(type[Architecture], found)
+    task: type[Task] = registry.class_of(registry.TASKS, _name(config, "task"), "task.name", Task)
     name = _name(config, "model")
+    architecture: type[Architecture] = registry.class_of(
+        registry.ARCHITECTURES, name, "model.name", Architecture
+    )
     if name not in task.architectures:
         known = ", ".join(task.architectures)
         expected = f"one of {known}, which task.name={_name(config, 'task')} trains"

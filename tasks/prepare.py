@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import filelock
 
+from sweeper.store import registry
 from sweeper.store.errors import UserError
 from sweeper.store.files import make_directory
 from sweeper.store.runs import Run
@@ -20,10 +21,9 @@ if TYPE_CHECKING:
 
 def task_of(config: RunConfig) -> Task:
     """Return the task that a config names."""
-    from tasks import registry  # as below: nothing heavy is imported before it is needed
-    from tasks.task import Task
+    from tasks.task import Task  # as below: nothing heavy is imported before it is needed
 
-    task: Task = registry.find("task.name", config.task.name, Task)(config)
+    task: Task = registry.class_of(registry.TASKS, config.task.name, "task.name", Task)(config)
     return task
 
 

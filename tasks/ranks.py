@@ -1,13 +1,10 @@
 """What one of several processes (ranks) that train a run does with its part of a batch.
 
 A process that trains alone is rank 0 of 1, and nothing here changes a bit of what it computes.
-A rank may work its rows off in parts, one after the other, so that less memory is taken at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -17,8 +14,6 @@ from torch import Tensor
 from sweeper.store.errors import wrong
 
 Value = TypeVar("Value")
-
-_counts: Iterator[Tensor | int] | None = None  # inside `one_of_parts`, of all rows of this rank
 
 
 def rank() -> int:
@@ -40,7 +35,7 @@ def told(value: Value) -> Value:
     return box[0]
 
 
-def part(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+def shard(batch: dict[str, Tensor]) -> dict[str, Tensor]:
     """The rows of a batch that are this rank's.
 
     Raises:
@@ -56,28 +51,11 @@ def part(batch: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor[first:last] for name, tensor in batch.items()}
 
 
-def weighted(mean: Tensor, count: Tensor | int) -> Tensor:
-    """A mean over `count` things of this rank's rows, scaled so that the mean of what all ranks
-    have is the mean over the things of the whole batch, and so is that of its gradients."""
-    if world() == 1 and _counts is None:
-        return mean
-    own = _on_device(count, mean)
-    every = own.clone() if _counts is None else _on_device(next(_counts), mean)
-    if world() > 1:
-        dist.all_reduce(every)
-    return mean * (own * world() / every.clamp(min=1)).to(mean.dtype)
-
-
-def _on_device(count: Tensor | int, mean: Tensor) -> Tensor:
-    """A count beside a mean, where it can be without waiting for the device."""
-    if isinstance(count, Tensor):
-        return count.double()
-    return torch.full((), count, dtype=torch.float64, device=mean.device)
-
-
 def split(batch: dict[str, Tensor], parts: int) -> list[dict[str, Tensor]]:
     """So many parts of this rank's rows, equal within one row; fewer, as many on every rank, where
     one has fewer rows."""
+    if parts == 1:
+        return [batch]
     rows = torch.tensor(len(next(iter(batch.values()))))
     if world() > 1:
         dist.all_reduce(rows, dist.ReduceOp.MIN)
@@ -86,22 +64,10 @@ def split(batch: dict[str, Tensor], parts: int) -> list[dict[str, Tensor]]:
     return [{name: pieces[name][place] for name in batch} for place in range(parts)]
 
 
-@contextmanager
-def one_of_parts(counts: Sequence[Tensor | int]) -> Iterator[None]:
-    """Inside, means over a part of this rank's rows are `weighted` so that those of all parts sum
-    up to the mean over its rows. `counts`: over how many things, in the order of weighting."""
-    global _counts
-    _counts = iter(counts)
-    try:
-        yield
-    finally:
-        _counts = None
-
-
-def with_value_of_all(loss: Tensor) -> Tensor:
-    """The loss with its own gradient, and as its value the mean over the ranks."""
+def mean(value: Tensor) -> Tensor:
+    """The mean of what all ranks have."""
     if world() == 1:
-        return loss
-    mean = loss.detach().clone()
-    dist.all_reduce(mean)
-    return loss + (mean / world() - loss.detach())
+        return value
+    every = value.detach().clone()
+    dist.all_reduce(every)
+    return every / world()

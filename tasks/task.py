@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,17 @@ from tasks.evaluation import Evaluator
 DRAWN = "drawn"  # what stands for a text where there is none
 
 
+class Mean(NamedTuple):
+    """A mean over things of a batch, such as its tokens, before it is divided by their number.
+
+    The rows of a batch may be split between devices and worked off in parts: totals and counts add
+    up to those of the whole. A count that takes computing stays on the device.
+    """
+
+    total: Tensor
+    count: Tensor | int
+
+
 class Task(ABC):
     """What is learned, made from the config of one run.
 
@@ -33,6 +44,8 @@ class Task(ABC):
     Section: ClassVar[type[TaskSection]]
     architectures: ClassVar[tuple[str, ...]]
     """The names `model.name` may take."""
+    separable: ClassVar[bool] = True
+    """Whether a batch without some of its rows is a batch."""
 
     def __init__(self, config: RunConfig) -> None:
         self.config = config
@@ -96,15 +109,8 @@ class Task(ABC):
     # Learning
 
     @abstractmethod
-    def loss(self, model: Any, batch: Batch) -> Tensor:
-        """Return the scalar that is minimised: means over the batch, each `ranks.weighted`, since
-        the batch may be this rank's part of a larger one."""
-
-    def counts(self, batch: Batch) -> tuple[Tensor | int, ...]:
-        """Return over how many things of a batch each mean of `loss` is, in the order in which it
-        weights them; () where the rows of a batch cannot be separated. What has to be counted on
-        the device stays there."""
-        return (len(next(iter(batch.values()))),)
+    def loss(self, model: Any, batch: Batch) -> tuple[Mean, ...]:
+        """Return the means over a batch whose sum is minimised. It may be a part of a batch."""
 
     def learning_rate(self, step: int) -> float:
         """Return the learning rate of a step (from 1)."""

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.packages import Installed
+
 ROOT = Path(__file__).resolve().parents[1]
 TEST_DATA = Path(os.environ.get("HEADROOM_TEST_DATA", ROOT.parent / "shared" / "data"))
 
@@ -55,6 +57,14 @@ def _seeds() -> None:
         sys.modules["numpy"].random.seed(0)
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(0)
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Installed]:
+    """Installs packages for one test."""
+    packages = Installed(tmp_path, monkeypatch)
+    yield packages
+    packages.forget()
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sweeper.model_process import ROOT, ModelProcess
+from sweeper.model_process import ModelProcess
+from sweeper.store import registry
 from sweeper.store.errors import UserError
 from sweeper.store.files import publish
 from sweeper.store.identity import digest_of, identity
@@ -43,8 +44,12 @@ class Sizes:
 
     @cached_property
     def _code(self) -> str:
-        sources = [p for room in ("models", "tasks") for p in sorted((ROOT / room).rglob("*.py"))]
-        return digest_of([(str(p.relative_to(ROOT)), p.read_text()) for p in sources])
+        root = registry.ROOT
+        sources = [p for room in ("models", "tasks") for p in sorted((root / room).rglob("*.py"))]
+        own = [(str(p.relative_to(root)), p.read_text()) for p in sources]
+        kinds = (registry.TASKS, registry.ARCHITECTURES, registry.ATTENTION)
+        every = [registry.made_of(kind, name) for kind in kinds for name in registry.names(kind)]
+        return digest_of([own, every])
 
     def of(self, configs: Sequence[Mapping[str, Any]]) -> list[Size | Invalid]:
         """The size of each config, or why it has none."""

@@ -1,25 +1,25 @@
-"""Draws the figure of each experiment from its table."""
+"""Stop 9 of the road: the figure of each experiment, drawn from its table.
+
+In: the tables that results/collect.py made. Out: outputs/figures/<experiment>.pdf, .png and .svg.
+Next: nothing. What an experiment calls its `figure` is a file of results/figures with a `draw`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from sweeper.named import named, names
-from sweeper.results.collect import write_tables
-from sweeper.results.table.table import Table, read_table, stem
+from sweeper.results.table.table import Table, stem
+from sweeper.store import registry
 from sweeper.store.files import make_directory, publish
 
 
-def write_figures(outputs: Path, experiments: Sequence[str] | None = None) -> list[Path]:
-    """Draws the experiments (all if None) from the records as they are now.
-
-    Returns outputs/figures/<experiment>.pdf, .png and .svg; drawn again they are the same bytes.
+def write_figures(outputs: Path, tables: Sequence[Table]) -> list[Path]:
+    """Draws the tables; returns the files, which are the same bytes when drawn again.
 
     Raises:
-        UserError: an unknown experiment or figure.
+        UserError: an unknown figure.
     """
-    tables = [read_table(path) for path in write_tables(outputs, experiments)]
     folder = outputs / "figures"
     make_directory(folder)
     written = []
@@ -36,10 +36,10 @@ def import_figures() -> None:
     import scipy.special  # noqa: F401  (for the intervals between seeds)
     from matplotlib.backend_bases import get_registered_canvas_class
 
-    from sweeper.results import figures
     from sweeper.results.figures.layout.style import KINDS
 
-    names(figures, "draw")
+    for name in registry.names(registry.FIGURES):
+        registry.function(registry.FIGURES, name, "figure", "draw")
     for kind in KINDS:
         get_registered_canvas_class(kind)
 
@@ -47,9 +47,8 @@ def import_figures() -> None:
 def files_of(table: Table) -> dict[str, bytes]:
     """The figure of a table as files, by suffix."""
     # Importing matplotlib takes most of a second, and not every command draws.
-    from sweeper.results import figures
     from sweeper.results.figures.layout.style import rendered
 
     name = str(table.experiment.get("figure") or "curves")
-    draw = named(figures, name, "draw", f"experiment.figure of {table.name}")
+    draw = registry.function(registry.FIGURES, name, f"experiment.figure of {table.name}", "draw")
     return rendered(draw(table))

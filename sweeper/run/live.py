@@ -14,6 +14,7 @@ from rich.text import Text
 
 from sweeper.run.entries import Entry, Phase, counts
 from sweeper.run.schedule import Schedule
+from sweeper.store.numbers import clock
 from sweeper.store.runs import RunStore
 
 
@@ -144,12 +145,3 @@ class LiveTable:
                 elapsed = time.monotonic() - self._begun[run]
                 left += max(0.0, self._shown[run].flops / rate - elapsed)
         return left / max(1, schedule.backend.slots)
-
-
-def clock(seconds: float) -> str:
-    """Seconds as a person says them: `4.2 s`, `3:05`, `2:03:05`."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from sweeper.store.files import (
     read_versioned,
 )
 from sweeper.store.history import merged_rows
-from sweeper.store.identity import named_by
+from sweeper.store.identity import leaves, named_by
 from sweeper.store.liveness import Watcher
 from sweeper.store.states import State, Status, ended, running
 
@@ -225,18 +225,10 @@ class RunStore:
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """The dotted keys in which two configs differ; 1 and 1.0 are the same, as they are in ids."""
-    first, second = dict(_leaves(one, "")), dict(_leaves(other, ""))
+    first, second = dict(leaves(one)), dict(leaves(other))
     absent = object()
     return sorted(
         key
         for key in first.keys() | second.keys()
         if first.get(key, absent) != second.get(key, absent)
     )
-
-
-def _leaves(value: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for key, inner in value.items():
-        if isinstance(inner, Mapping) and inner:
-            yield from _leaves(inner, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", inner

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
-import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Literal
@@ -12,15 +10,12 @@ from typing import Annotated, Any, Literal
 from pydantic import PlainValidator, create_model
 from torch import nn
 
-from models import attention
 from models.head_sizes import HeadSize, distinct_sizes
 from sweeper.store.errors import wrong
+from tasks.config.attention import AttentionSection, section_of
 from tasks.config.schema import Problem, Section, given, spelled, whole
 
 _LARGEST_HEAD = 65_536
-
-# What every variant takes (`models.attention.variant`); the rest are a variant's own options.
-_COMMON = ("bias", "dropout")
 
 
 def _head_size(value: Any) -> Any:
@@ -38,17 +33,6 @@ def _head_size(value: Any) -> Any:
     if value is None or is_size(value) or is_list(value, of=is_layer):
         return value
     raise ValueError("not a head size")
-
-
-class AttentionSection(Section):
-    """The attention variant; the variant's own options are added to the schema when it is named."""
-
-    name: str
-
-    def builder(self) -> Callable[..., nn.Module]:
-        """Return `builder(embedding_size, heads, head_size, *, bias, dropout)` of one layer."""
-        options = {key: getattr(self, key) for key in type(self).model_fields if key != "name"}
-        return functools.partial(attention.variant(self.name), **options)
 
 
 class Architecture(Section, ABC):
@@ -82,7 +66,7 @@ class Architecture(Section, ABC):
                 "a group of keys with a name",
                 "choose one of conf/model/attention",
             )
-        return _with_attention(cls, group.get("name"))
+        return _composed(cls, section_of(group.get("name")))
 
     @property
     def resolved_head_size(self) -> HeadSize:
@@ -135,31 +119,7 @@ class TransformerSection(Section):
     dropout: Annotated[float, given("a number at least 0 and below 1", 0.1, ge=0, lt=1)]
 
 
-def _with_attention(architecture: type[Architecture], name: Any) -> type[Architecture]:
-    known = attention.variants()
-    if name not in known:
-        remedy = f"choose it as model/attention={known[0]}"
-        raise wrong("model.attention.name", spelled(name), f"one of {', '.join(known)}", remedy)
-    return _composed(architecture, name)
-
-
-@functools.cache  # composing takes longer than everything else that is done to check a config
-def _composed(architecture: type[Architecture], name: str) -> type[Architecture]:
-    """Return an architecture whose attention section has the options of one variant's class."""
-    constructor = attention.variant(name).__init__
-    hints = typing.get_type_hints(constructor)
-    options: dict[str, Any] = {}
-    for key, parameter in inspect.signature(constructor).parameters.items():
-        if parameter.kind is parameter.KEYWORD_ONLY and key not in _COMMON:
-            required = parameter.default is parameter.empty
-            is_size = hints[key] in (int, int | None)  # whatever a variant counts is at least 1
-            kind = "a whole number of at least 1" if is_size else "a value"
-            null = ", or null," if hints[key] == int | None else ""
-            field = given(
-                f"{kind}{null} for {key} of the {name} attention",
-                ... if required else parameter.default,
-                **({"ge": 1} if is_size else {}),
-            )
-            options[key] = (Annotated[hints[key], field], ... if required else parameter.default)
-    section = create_model("AttentionSection", __base__=AttentionSection, **options)
-    return create_model(architecture.__name__, __base__=architecture, attention=(section, ...))
+@functools.cache
+def _composed(architecture: type[Architecture], attention: type[AttentionSection]) -> Any:
+    """Return an architecture whose attention section is that of one variant."""
+    return create_model(architecture.__name__, __base__=architecture, attention=(attention, ...))

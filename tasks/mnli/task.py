@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from models.bert_heads import Classifier
-from tasks import ranks
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch
 from tasks.config.sections import RunConfig
@@ -19,7 +18,7 @@ from tasks.fine_tuning.prepare import ExampleSettings, folder_name
 from tasks.fine_tuning.shared import ExampleRows, FineTuningSection, encoder_of, inherit
 from tasks.mnli.dataset import LABELS, MultiNLI
 from tasks.mnli.prepare import prepare
-from tasks.task import Task
+from tasks.task import Mean, Task
 
 
 class NaturalLanguageInference(Task):
@@ -79,9 +78,9 @@ class NaturalLanguageInference(Task):
     def batches(self, split: str) -> Iterator[Batch]:
         return self._rows.batches(split)
 
-    def loss(self, model: Classifier, batch: Batch) -> Tensor:
-        mean = F.cross_entropy(self.outputs(model, batch), batch["labels"])
-        return ranks.weighted(mean, len(batch["labels"]))
+    def loss(self, model: Classifier, batch: Batch) -> tuple[Mean, ...]:
+        logits_BC, labels_B = self.outputs(model, batch), batch["labels"]
+        return (Mean(F.cross_entropy(logits_BC, labels_B, reduction="sum"), len(labels_B)),)
 
     def score(self, model: Classifier, batch: Batch) -> dict[str, Tensor]:
         logits_BC, labels_B = self.outputs(model, batch), batch["labels"]

@@ -13,13 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tasks import ranks
 from tasks.architectures.layer import LayerSection
 from tasks.batch import Batch
 from tasks.config.schema import given, whole
 from tasks.config.sections import RunConfig, TaskSection
 from tasks.seeds import derive
-from tasks.task import Task
+from tasks.task import Mean, Task
 
 TEST_ROWS, AT_ONCE = 4096, 512
 
@@ -70,9 +69,10 @@ class NearestNeighbour(Task):
         for number in range(TEST_ROWS // AT_ONCE):
             yield self._drawn(AT_ONCE, split, number)
 
-    def loss(self, model: Layer, batch: Batch) -> Tensor:
-        mean = F.mse_loss(self.outputs(model, batch), self._target(batch["points"]))
-        return ranks.weighted(mean, len(batch["points"]))
+    def loss(self, model: Layer, batch: Batch) -> tuple[Mean, ...]:
+        target_BTD = self._target(batch["points"])
+        square = F.mse_loss(self.outputs(model, batch), target_BTD, reduction="sum")
+        return (Mean(square, target_BTD.numel()),)
 
     def tokens_seen(self, steps: int) -> int:
         return steps * self._section.batch_rows * self._section.points

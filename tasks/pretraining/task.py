@@ -13,7 +13,7 @@ from torch import Tensor
 from models.bert_heads import PretrainingModel
 from models.cross_entropy import IGNORED
 from sweeper.store.errors import wrong
-from tasks import learning_rate, ranks
+from tasks import learning_rate
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch
 from tasks.config.schema import Problem, Section, given, whole
@@ -23,7 +23,7 @@ from tasks.pretraining.encoded import EncodedDocuments
 from tasks.pretraining.masked_pairs import MaskedPairs
 from tasks.pretraining.masking import predictions
 from tasks.pretraining.prepare import DocumentSettings, folder_name, prepare
-from tasks.task import Task
+from tasks.task import Mean, Task
 from tasks.text.corpus import SPLITS
 from tasks.text.tokenizer import BERT_MARKS, LARGEST_VOCABULARY
 
@@ -147,15 +147,12 @@ class Pretraining(Task):
         for first in range(0, len(examples), rows):
             yield _tensors(examples.ordered(first, min(rows, len(examples) - first)))
 
-    def loss(self, model: PretrainingModel, batch: Batch) -> Tensor:
+    def loss(self, model: PretrainingModel, batch: Batch) -> tuple[Mean, ...]:
         hidden_BTD = _hidden(model, batch)
-        nats, count = model.token_loss(hidden_BTD, batch["places"], batch["targets"])
+        masked = model.token_loss(hidden_BTD, batch["places"], batch["targets"])
         next_B2 = model.next_logits(hidden_BTD).float()
-        following = F.cross_entropy(next_B2, batch["next"])
-        return ranks.weighted(nats / count, count) + ranks.weighted(following, len(next_B2))
-
-    def counts(self, batch: Batch) -> tuple[Tensor | int, ...]:
-        return (batch["targets"] != IGNORED).sum(), len(batch["next"])
+        following = F.cross_entropy(next_B2, batch["next"], reduction="sum")
+        return Mean(*masked), Mean(following, len(next_B2))
 
     def learning_rate(self, step: int) -> float:
         """Return the rate of a step; each phase runs through a whole schedule of its own."""

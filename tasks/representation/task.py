@@ -19,7 +19,7 @@ from tasks.batch import Batch
 from tasks.config.schema import given, whole
 from tasks.config.sections import RunConfig, TaskSection
 from tasks.seeds import derive
-from tasks.task import Task
+from tasks.task import Mean, Task
 
 
 class RepresentationSection(TaskSection):
@@ -42,6 +42,7 @@ class Representation(Task):
 
     Section = RepresentationSection
     architectures = ("layer",)
+    separable = False  # each row is a problem that has a head of its own
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)
@@ -85,14 +86,11 @@ class Representation(Task):
     def batches(self, split: str) -> Iterator[Batch]:
         yield self.batch(1)
 
-    def loss(self, model: ContextHeads, batch: Batch) -> Tensor:
+    def loss(self, model: ContextHeads, batch: Batch) -> tuple[Mean, ...]:
         """Return the mean square of log P's error: unlike that of P, it has no flat places."""
         errors_KNN = self.outputs(model, batch) - batch["logs"]
         hidden_KNN = batch["logs"].isinf()
-        return errors_KNN.masked_fill(hidden_KNN, 0).square().sum() / (~hidden_KNN).sum()
-
-    def counts(self, batch: Batch) -> tuple[Tensor | int, ...]:
-        return ()  # each row is a problem that has a head of its own
+        return (Mean(errors_KNN.masked_fill(hidden_KNN, 0).square().sum(), (~hidden_KNN).sum()),)
 
     def tokens_seen(self, steps: int) -> int:
         return steps * self._section.problems_per_run * self._section.sequence_length

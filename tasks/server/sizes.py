@@ -9,11 +9,11 @@ import torch
 
 from models.head_sizes import total_width
 from models.measure import forward_flops, parameter_counts
-from tasks import registry
 from tasks.config.architecture import TransformerSection
 from tasks.config.sections import RunConfig
 from tasks.parse import parse
-from tasks.task import Task
+from tasks.prepare import task_of
+from tasks.server import attention_contract
 
 
 def size(
@@ -34,12 +34,13 @@ def size(
         UserError: the config is wrong anywhere, one sentence.
     """
     run = parse(config)
+    attention_contract.check(run.model)
     found = dict((counted or counts)(run))
     flops, positions = found.pop("forward_flops"), found.pop("positions")
     return {
         **found,
         "flops_per_token": 3 * flops // positions,
-        "tokens": _task(run).tokens_seen(run.trainer.steps),
+        "tokens": task_of(run).tokens_seen(run.trainer.steps),
         **_heads(run),
     }
 
@@ -57,7 +58,7 @@ def _heads(run: RunConfig) -> dict[str, int]:
 
 def counts(run: RunConfig) -> dict[str, int]:
     """Return the parameter counts, and the FLOPs of a forward pass over so many positions."""
-    task = _task(run)
+    task = task_of(run)
     with torch.device("meta"):
         model: Any = task.build()
         example = task.example()
@@ -67,7 +68,3 @@ def counts(run: RunConfig) -> dict[str, int]:
         "forward_flops": forward_flops(lambda: task.outputs(model, example)),
         "positions": task.positions(example),
     }
-
-
-def _task(run: RunConfig) -> Task:
-    return registry.find("task.name", run.task.name, Task)(run)

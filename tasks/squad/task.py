@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from models.bert_heads import SpanFinder
 from models.cross_entropy import IGNORED
-from tasks import ranks
 from tasks.batch import Batch
 from tasks.config.schema import Problem, whole
 from tasks.config.sections import RunConfig
@@ -24,7 +23,7 @@ from tasks.squad import scoring
 from tasks.squad.answer_key import AnswerKey, Scores, Search
 from tasks.squad.dataset import SQuAD
 from tasks.squad.prepare import WindowSettings, prepare
-from tasks.task import Task
+from tasks.task import Mean, Task
 
 PREDICTIONS = "predictions.json"
 
@@ -110,13 +109,9 @@ class QuestionAnswering(Task):
     def batches(self, split: str) -> Iterator[Batch]:
         return self._rows.batches(split)
 
-    def loss(self, model: SpanFinder, batch: Batch) -> Tensor:
+    def loss(self, model: SpanFinder, batch: Batch) -> tuple[Mean, ...]:
         totals = _totals(self.outputs(model, batch), batch)
-        mean = totals["nats"] / totals["windows"].clamp(min=1)
-        return ranks.weighted(mean, totals["windows"])
-
-    def counts(self, batch: Batch) -> tuple[Tensor | int, ...]:
-        return ((batch["start"] != IGNORED).sum(),)
+        return (Mean(totals["nats"], totals["windows"]),)
 
     def score(self, model: SpanFinder, batch: Batch) -> dict[str, Tensor]:
         return _totals(self.outputs(model, batch), batch)

@@ -17,9 +17,9 @@ from sweeper.store.liveness import BEAT_SECONDS, Watcher, alive
 from sweeper.store.runs import Run
 from tasks import ranks
 from tasks.training import checkpoint, distributed, machine
-from tasks.training.callbacks import leftovers, remove_all
 from tasks.training.causes import cause_of, message_of
 from tasks.training.fit import Fitting
+from tasks.training.progress import leftovers, remove_all
 from tasks.training.signals import Interrupted, Interruption
 
 INTERRUPTED = 75  # EX_TEMPFAIL of sysexits.h: try again
@@ -69,7 +69,8 @@ class Job:
         _keep_out(self._run.attempts())
         step = int(resumed.stem.removeprefix("step-")) if resumed else 0
         parts = self._run.micro_batches()
-        facts = {"resumed_from": step, "micro_batches": parts, **machine.facts()}
+        packages = machine.packages(self._run.record()["config"])
+        facts = {"resumed_from": step, "micro_batches": parts, **machine.facts(), **packages}
         self._attempt = self._run.claim(facts)
         try:  # of two that claimed at the same moment the one with the lower number stays
             _keep_out([one for one in self._run.attempts() if one.number < self._attempt.number])

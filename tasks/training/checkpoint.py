@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 import torch
-from pytorch_lightning.plugins.io import CheckpointIO
 from torch import Tensor
 
 from sweeper.store.errors import UserError
@@ -82,26 +81,6 @@ def weights_digest(weights: Mapping[str, Tensor]) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(tensor.view(-1).view(torch.uint8).numpy().data if tensor.numel() else b"")
     return digest.hexdigest()
-
-
-class VerifiedCheckpointIO(CheckpointIO):
-    """Lightning's door to the functions above, for one run."""
-
-    def __init__(self, run: str) -> None:
-        self._run = run
-
-    def save_checkpoint(
-        self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
-    ) -> None:
-        save(checkpoint, Path(path), self._run)
-
-    def load_checkpoint(
-        self, path: str | Path, map_location: Any = None, weights_only: bool | None = None
-    ) -> dict[str, Any]:
-        return load(Path(path))
-
-    def remove_checkpoint(self, path: str | Path) -> None:
-        remove(Path(path))
 
 
 class _Writer:

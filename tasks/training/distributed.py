@@ -19,14 +19,13 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
-import pytorch_lightning as pl
 import torch
 import torch.distributed as dist
 
 from sweeper.store.attempts import Attempt
 from sweeper.store.errors import wrong
+from sweeper.store.registry import ROOT
 from sweeper.store.runs import Run
-from tasks.training.machine import ROOT
 from tasks.training.signals import STOPS, Interrupted, Interruption
 
 MARK = "HEADROOM_RANK"  # tells a rank from the job that starts the ranks
@@ -141,7 +140,7 @@ class Agreed(Interruption):
 
     asked = False
 
-    def agree(self) -> None:
+    def synchronize(self) -> None:
         """Ask the others, who must do so at the same step."""
         flag = torch.tensor(int(self.asked))
         dist.all_reduce(flag, dist.ReduceOp.MAX)
@@ -152,13 +151,3 @@ class Agreed(Interruption):
         if not before and not self._deferred:
             self.requested = True
             raise Interrupted
-
-
-class Agreement(pl.Callback):
-    """Lets the ranks agree after every step; has to come before whatever stops a training."""
-
-    def __init__(self, interruption: Agreed) -> None:
-        self._interruption = interruption
-
-    def on_train_batch_end(self, *_: Any) -> None:
-        self._interruption.agree()

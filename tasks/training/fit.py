@@ -1,18 +1,18 @@
-"""From a frozen record to a result: data, model, Lightning, evaluation."""
+"""From a frozen record to a result: data, model, training, evaluation.
+
+In: a run directory with its record, and the attempt that this process has claimed. Out: what
+result.json says. On the road: `tasks.training.loop` trains, step by step.
+"""
 
 from __future__ import annotations
 
-import logging
 import math
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytorch_lightning as pl
 import torch
-from pytorch_lightning.plugins.environments import LightningEnvironment
 from torch import nn
 
 from sweeper.store.attempts import Attempt
@@ -26,12 +26,13 @@ from tasks.parse import parse
 from tasks.prepare import prepare, task_of
 from tasks.seeds import derive
 from tasks.task import Task
-from tasks.training import checkpoint, distributed, machine
-from tasks.training.callbacks import Keeper, Recorder, Stage
+from tasks.training import checkpoint, machine
 from tasks.training.causes import NotFinite
 from tasks.training.inheritance import WEIGHTS, adapted, inherited
+from tasks.training.loop import fabric_for, train
 from tasks.training.metrics_log import Journal, Silence
 from tasks.training.module import TrainingModule
+from tasks.training.progress import Recorder, Stage
 from tasks.training.signals import Interruption
 from tasks.training.wandb_mirror import Mirror
 
@@ -57,6 +58,7 @@ class Fitting:
         config = parse(self._run.record()["config"])
         kind = machine.accelerator(config.trainer)
         machine.keep_memory()
+        machine.compute_repeatably()
         task = task_of(config)
         facts = self._data(task)
         with self._journal(config) as journal:
@@ -119,16 +121,12 @@ class Fitting:
 
     def _fit(self, stage: Stage, recorder: Recorder, model: nn.Module, kind: str) -> torch.device:
         """Train; returns the device. A training that was already finished is not begun again."""
+        fabric = fabric_for(stage.task.config.trainer, kind)
         module = TrainingModule(stage.task, model, _micro_batches(stage))
-        trainer = _trainer(stage, recorder, kind)
         with self._interruption.deferred():
-            path = str(self._resumed) if self._resumed else None
-            trainer.fit(module, ckpt_path=path, weights_only=True)
-            device = trainer.strategy.root_device
-            module.to(device)
-            recorder.catch_up(trainer, module)
+            train(stage, recorder, module, fabric, self._resumed)
         self._interruption.check()
-        return device
+        return fabric.device
 
     def _test(self, stage: Stage, model: nn.Module, device: torch.device) -> dict[str, float]:
         self._attempt.beat(phase="test")
@@ -153,47 +151,9 @@ def _micro_batches(stage: Stage) -> int:
     if asked == 1:
         return 1
     batch = stage.task.batch(1)
-    rows = len(next(iter(batch.values()))) if stage.task.counts(batch) else 1
+    rows = len(next(iter(batch.values()))) if stage.task.separable else 1
     if asked >= 2 * (most := max(rows // ranks.world(), 1)):
         expected = f"a batch that can be split further, but {most} parts took too much memory"
         remedy = "make the model smaller or take a GPU with more memory"
         raise wrong("hydra.sweeper.on_oom", "halve", expected, remedy)
     return min(asked, most)
-
-
-def _trainer(stage: Stage, recorder: Recorder, kind: str) -> pl.Trainer:
-    _quieten()
-    # Part of deterministic mode, meant to make reads of unwritten memory repeatable; none happen.
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    config: RunConfig = stage.task.config
-    asked = stage.interruption
-    together = [distributed.Agreement(asked)] if isinstance(asked, distributed.Agreed) else []
-    return pl.Trainer(
-        accelerator=kind,
-        devices=config.trainer.devices,
-        num_nodes=config.trainer.num_nodes,
-        strategy="ddp" if together else "auto",
-        precision=config.trainer.precision,
-        max_steps=config.trainer.steps,
-        max_epochs=-1,
-        callbacks=[*together, recorder, Keeper(stage)],
-        # Not SLURM's environment: it would requeue by itself and take the signals over. This one
-        # finds that the ranks are started already.
-        plugins=[checkpoint.VerifiedCheckpointIO(stage.run.id), LightningEnvironment()],
-        deterministic="warn",
-        use_distributed_sampler=False,
-        limit_val_batches=0,
-        num_sanity_val_steps=0,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=stage.attempt.path,
-    )
-
-
-def _quieten() -> None:
-    """Keep Lightning's notices about what this program does on purpose out of the log."""
-    logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
-    for notice in (".*`srun` command is available.*", ".*LeafSpec.*is deprecated.*"):
-        warnings.filterwarnings("ignore", notice)

@@ -10,15 +10,18 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from sweeper.store import registry
 from sweeper.store.errors import wrong
+from sweeper.store.registry import ROOT
 from tasks.config.sections import TrainerSection
 
-ROOT = Path(__file__).resolve().parents[2]
+DISTRIBUTION = "headroom-attention"
 LIBRARIES = ("torch", "pytorch-lightning", "numpy", "tokenizers")
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
 
@@ -45,6 +48,15 @@ def keep_memory() -> None:
         libc.mallopt(_M_TRIM_THRESHOLD, -1)
 
 
+def compute_repeatably() -> None:
+    """Have equal steps give equal bits, on a GPU too; a warning says where that cannot be."""
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    torch.backends.cudnn.benchmark = False
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    # Meant to make reads of unwritten memory repeatable; none happen.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+
+
 def device_name(kind: str, count: int = 1) -> str:
     """Return what a table calls the device, or several of it."""
     name = torch.cuda.get_device_name() if kind == "cuda" else cpu_name()
@@ -62,6 +74,17 @@ def facts() -> dict[str, Any]:
         "versions": {"python": platform.python_version(), **versions()},
         "code": code(),
     }
+
+
+def packages(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a run's config names from outside this program; nothing if it is all our own."""
+    named = (
+        (registry.TASKS, config["task"]["name"]),
+        (registry.ARCHITECTURES, config["model"]["name"]),
+        (registry.ATTENTION, config["model"]["attention"]["name"]),
+    )
+    found = [made for kind, name in named if (made := registry.made_of(kind, name))]
+    return {"packages": found} if found else {}
 
 
 @functools.cache
@@ -95,7 +118,11 @@ def versions() -> dict[str, str]:
 
 @functools.cache
 def code() -> str:
-    """Return the commit of this code, "-dirty" where it was changed; "unknown" without git."""
+    """Return the commit of this code, "-dirty" where it was changed; its version if installed."""
+    if not (ROOT / ".git").exists():  # around an installed program a repository is another's
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return f"{DISTRIBUTION} {importlib.metadata.version(DISTRIBUTION)}"
+        return "unknown"
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
         done = subprocess.run(

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import functools
+import operator
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 
 from tasks import ranks
-from tasks.batch import Batch, moved
+from tasks.batch import Batch
 from tasks.seeds import derive
-from tasks.task import Task
+from tasks.task import Mean, Task
 from tasks.training.optimizer import adamw
 
 
 class TrainingModule(pl.LightningModule):
-    """One optimizer step a batch. Data, dropout and learning rate are functions of the step.
+    """The loss of a step (`tasks.training.loop` does all else), as a function of its number.
 
     `micro_batches`: the parts in which a step works its rows off, as far as there are as many rows.
     Up to rounding the gradient is that of the whole; dropout draws other masks.
@@ -29,62 +31,83 @@ class TrainingModule(pl.LightningModule):
         self.model = model
         self._parts = micro_batches
 
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+    def training_step(self, batch: Batch, step: int) -> Tensor:
+        """Return the loss of this rank's rows, so that the mean over the ranks is the batch's."""
         # Each rank draws its own dropout; the first draws that of a run on one device.
         rank = [ranks.rank()] if ranks.rank() else []
-        _seed(derive(self.task.config.seed, "step", self.global_step + 1, *rank))
-        whole = self._parts == 1
-        loss = self.task.loss(self.model, batch) if whole else self._loss_in_parts(batch)
-        return ranks.with_value_of_all(loss)
+        _seed(derive(self.task.config.seed, "step", step, *rank))
+        *early, last = ranks.split(batch, self._parts)
+        if not early:
+            return summed(self.task.loss(self.model, last))
+        return self._loss_in_parts(early, last)
 
-    def _loss_in_parts(self, batch: Batch) -> Tensor:
+    def _loss_in_parts(self, early: list[Batch], last: Batch) -> Tensor:
         """Return the loss of the batch; all of its gradient but the last part's is there already.
 
         Taken by `autograd.grad`, which no hook of DDP sees: the ranks meet once, in the last part.
         """
         parameters = [one for one in self.model.parameters() if one.requires_grad]
-        gradients: list[Tensor | None] = [None] * len(parameters)
-        *early, last = ranks.split(batch, self._parts)
-        counts, earlier = self.task.counts(batch), torch.zeros((), device=self.device)
-        for part in early:
-            with ranks.one_of_parts(counts):
-                loss = self.task.loss(self.model, part)
-            new = torch.autograd.grad(loss, parameters, allow_unused=True)
-            gradients = [_sum(*pair) for pair in zip(gradients, new, strict=True)]
-            earlier += loss.detach()
-        for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = gradient
-        with ranks.one_of_parts(counts):
-            return self.task.loss(self.model, last) + earlier
-
-    def optimizer_zero_grad(self, *args: Any) -> None:
-        if self._parts == 1:  # else Lightning would do it between the early parts and the last
-            super().optimizer_zero_grad(*args)
+        taken = (_taken(self.task.loss(self.model, part), parameters) for part in early)
+        sums = functools.reduce(_joined, taken)
+        means = self.task.loss(self.model, last)
+        pairs = zip(means, sums, strict=True)
+        whole = [Mean(own.total + before.total, own.count + before.count) for own, before in pairs]
+        divisors = [_divisor(mean) for mean in whole]
+        for place, parameter in enumerate(parameters):
+            parameter.grad = None
+            for gradients, divisor in zip((s.gradients for s in sums), divisors, strict=True):
+                if (gradient := gradients[place]) is not None:
+                    parameter.grad = _sum(parameter.grad, gradient / divisor)
+        return summed(whole, divisors)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return adamw(self.model, self.task.config.optimizer)
 
-    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
-        rate = self.task.learning_rate(self.global_step + 1)
-        optimizer = self.optimizers(use_pl_optimizer=False)
-        assert isinstance(optimizer, torch.optim.Optimizer)
-        for group in optimizer.param_groups:
-            group["lr"] = rate
 
-    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
-        # Lightning's own clipping refuses fused optimizers in mixed precision, where only those
-        # that scale gradients (bf16 does not) would go wrong.
-        largest = self.task.config.optimizer.gradient_clip
-        if largest is not None:
-            nn.utils.clip_grad_norm_(self.model.parameters(), largest)
+def summed(means: Sequence[Mean], divisors: Sequence[Tensor] | None = None) -> Tensor:
+    """Return the sum of the means, each over the things of all ranks."""
+    divisors = divisors or [_divisor(mean) for mean in means]
+    return functools.reduce(
+        operator.add, (mean.total / by for mean, by in zip(means, divisors, strict=True))
+    )
 
-    def transfer_batch_to_device(
-        self, batch: Batch, device: torch.device, dataloader_idx: int
-    ) -> Batch:
-        return moved(batch, device)
 
-    def train_dataloader(self) -> Steps:
-        return Steps(self)
+def _divisor(mean: Mean) -> Tensor:
+    """Return by what the totals of each rank are divided to have, on average, the mean of all."""
+    total, count = mean
+    if not isinstance(count, Tensor):  # made on the device, which is not waited for then
+        count = torch.full((), count, dtype=total.dtype, device=total.device)
+    return ranks.mean(count.to(total.dtype)).clamp(min=1 / ranks.world())
+
+
+class _Sum(NamedTuple):
+    """A `Mean` of some rows, and the gradients of its total."""
+
+    total: Tensor
+    count: Tensor | int
+    gradients: list[Tensor | None]
+
+
+def _taken(means: Sequence[Mean], parameters: list[nn.Parameter]) -> list[_Sum]:
+    found = []
+    for place, (total, count) in enumerate(means, start=1):
+        more = place < len(means)
+        grads = torch.autograd.grad(total, parameters, retain_graph=more, allow_unused=True)
+        found.append(_Sum(total.detach(), count, list(grads)))
+    return found
+
+
+def _joined(some: list[_Sum], more: list[_Sum]) -> list[_Sum]:
+    return [
+        _Sum(a.total + b.total, a.count + b.count, list(map(_sum, a.gradients, b.gradients)))
+        for a, b in zip(some, more, strict=True)
+    ]
+
+
+def _sum(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one.add_(other)
 
 
 def _seed(seed: int) -> None:
@@ -96,25 +119,3 @@ def _seed(seed: int) -> None:
     torch.default_generator.manual_seed(seed)
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(seed)
-
-
-def _sum(one: Tensor | None, other: Tensor | None) -> Tensor | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one.add_(other)
-
-
-class Steps:
-    """The batches of all steps from where training stands: one epoch without end.
-
-    There is no position to save: Lightning asks for the iterator after it has restored the step.
-    """
-
-    def __init__(self, module: TrainingModule) -> None:
-        self._module = module
-
-    def __iter__(self) -> Iterator[Batch]:
-        step = self._module.global_step
-        while True:
-            step += 1
-            yield ranks.part(self._module.task.batch(step))

@@ -41,6 +41,9 @@ class Interruption:
         finally:
             self._deferred = False
 
+    def synchronize(self) -> None:
+        """Learn whether another process of the same run was asked to; there is none."""
+
     def check(self) -> None:
         """Raise Interrupted if the job was asked to stop."""
         if self.requested:

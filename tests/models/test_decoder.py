@@ -12,9 +12,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.attention import variant, variants
 from models.embedding import TokenEmbedding, sinusoids
 from models.transformer import Decoder
+from sweeper.store.registry import ATTENTION, names
+from tasks.config.attention import variant
 
 Build = Callable[..., Decoder]
 Row = tuple[Tensor, Tensor, Tensor]
@@ -43,7 +44,7 @@ def test_a_position_depends_on_the_past_of_its_own_sentence_only(
         assert (gradient_TD[~seen] == 0).all()
 
 
-@pytest.mark.parametrize("name", variants())
+@pytest.mark.parametrize("name", names(ATTENTION))
 def test_a_packed_sentence_equals_the_sentence_alone(name: str, decoder: Build, pack: Pack) -> None:
     model, lengths = decoder(attention=variant(name)), (5, 7, 1, 3)
     row = pack(*lengths, padding=4)

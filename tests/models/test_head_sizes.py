@@ -11,10 +11,11 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from models.attention import variant, variants
 from models.attention.multi_head import MultiHeadAttention
 from models.head_sizes import HeadSize, UnevenAttention, distinct_sizes, total_width
 from models.transformer import Decoder, Encoder
+from sweeper.store.registry import ATTENTION, names
+from tasks.config.attention import variant
 from tests.models.conftest import DECODER, ENCODER
 
 B, T, D = 2, 11, 7
@@ -59,7 +60,7 @@ def test_heads_of_several_sizes_are_the_papers_sum_over_heads() -> None:
     torch.testing.assert_close(layer(x_TD[None])[0], expected_TD, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", variants())
+@pytest.mark.parametrize("name", names(ATTENTION))
 def test_every_variant_can_have_heads_of_several_sizes(name: str) -> None:
     layer = UnevenAttention(variant(name), D, SIZES)
     x_BTD, mask_B1TT = torch.randn(B, T, D), torch.ones(B, 1, T, T, dtype=torch.bool).tril()

@@ -8,9 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from models import mask
-from models.attention import variant, variants
 from models.mask import SegmentMask, attention_mask
 from models.measure import forward_flops
+from sweeper.store.registry import ATTENTION, names
+from tasks.config.attention import variant
 
 B, T, D, H, P = 3, 40, 12, 3, 5
 LENGTHS = [(1, 9, 8, 3, 16), (17, 2, 5, 8), (8, 8, 8, 7, 9)]  # of segments; a row's rest is padding
@@ -28,7 +29,7 @@ def _plain(mask_B1TT: Tensor) -> Tensor:
 
 
 @ways
-@pytest.mark.parametrize("name", variants())
+@pytest.mark.parametrize("name", names(ATTENTION))
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
 def test_every_variant_computes_what_it_does_under_the_plain_mask(
     name: str, causal: bool, bias: bool

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from torch import nn
 
-from models import attention
 from sweeper.store.errors import UserError
-from tasks import registry
+from sweeper.store.registry import ARCHITECTURES, ATTENTION, TASKS, class_of, names
 from tasks.config.architecture import Architecture
+from tasks.config.attention import variant
 from tasks.parse import parse
 from tasks.task import Task
 from tests.tasks.jobs import Changes, config
@@ -143,9 +143,9 @@ def test_what_is_suggested_is_accepted() -> None:
     assert followed > 5
 
 
-@pytest.mark.parametrize("name", attention.variants())
+@pytest.mark.parametrize("name", names(ATTENTION))
 def test_every_attention_variant_is_taken_with_its_own_options_alone(name: str) -> None:
-    parameters = inspect.signature(attention.variant(name)).parameters.values()
+    parameters = inspect.signature(variant(name)).parameters.values()
     options: dict[str, Any] = {
         option.name: option.default if option.default is not option.empty else 3
         for option in parameters
@@ -159,8 +159,8 @@ def test_every_attention_variant_is_taken_with_its_own_options_alone(name: str) 
 
 
 def test_every_file_that_says_it_is_a_task_or_an_architecture_is_one() -> None:
-    assert "lm1b" in registry.names(Task)
-    assert "decoder" in registry.names(Architecture)
-    for base in (Task, Architecture):
-        for name in registry.names(base):
-            assert issubclass(registry.find("name", name, base), base)
+    assert "lm1b" in names(TASKS)
+    assert "decoder" in names(ARCHITECTURES)
+    for kind, base in ((TASKS, Task), (ARCHITECTURES, Architecture)):
+        for name in names(kind):
+            assert issubclass(class_of(kind, name, "name", base), base)

@@ -1,5 +1,5 @@
-"""The checks behind the claims, one file each, found by name.
+"""The claims, one file each, found by name; evidence/ is what they share.
 
-A check is a pure function `check(table, *, <role>="<arm>", ...) -> Verdict`. To add one, write
-`claims/<name>.py` and name it under `claims` in the experiment's yaml.
+A claim is a module with a pure function `check(table, *, <role>="<arm>", ...) -> Verdict`. To add
+one, write `claims/<name>.py` and name it under `claims` in the experiment's yaml.
 """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sweeper.results.claims.head_size_curve import judged
-from sweeper.results.claims.verdict import Verdict
+from sweeper.results.claims.evidence.head_size_curve import judged
+from sweeper.results.claims.evidence.verdict import Verdict
 from sweeper.results.table.table import Table
 
 

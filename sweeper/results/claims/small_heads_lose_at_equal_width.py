@@ -6,8 +6,8 @@ claim is supported if the smallest heads are worse than the best of the larger a
 
 from __future__ import annotations
 
-from sweeper.results.claims.most_heads import judged, most_against_fewer
-from sweeper.results.claims.verdict import Evidence, Verdict, by_size
+from sweeper.results.claims.evidence.most_heads import judged, most_against_fewer
+from sweeper.results.claims.evidence.verdict import Evidence, Verdict, by_size
 from sweeper.results.table.points import Point
 from sweeper.results.table.table import Table
 
@@ -19,7 +19,7 @@ def check(table: Table) -> Verdict:
     for point in by_size(evidence.of(table.experiment["arms"]), "model.heads"):
         by_width.setdefault(point.at("width") or 0.0, []).append(point)
     found = [
-        {"width": int(width)} | most_against_fewer(evidence, ladder, f"at {width:.0f}")
-        for width, ladder in sorted(by_width.items())
+        {"width": int(width)} | most_against_fewer(evidence, ordered, f"at {width:.0f}")
+        for width, ordered in sorted(by_width.items())
     ]
     return judged(evidence, "small_heads_lose_at_equal_width", found, "widths")

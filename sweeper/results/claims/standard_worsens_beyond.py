@@ -6,8 +6,8 @@ the best of the smaller ones. The claim is supported if it is worse at every emb
 
 from __future__ import annotations
 
-from sweeper.results.claims.most_heads import judged, most_against_fewer
-from sweeper.results.claims.verdict import Evidence, Verdict, by_size
+from sweeper.results.claims.evidence.most_heads import judged, most_against_fewer
+from sweeper.results.claims.evidence.verdict import Evidence, Verdict, by_size
 from sweeper.results.table.points import Point
 from sweeper.results.table.table import Table
 
@@ -19,7 +19,7 @@ def check(table: Table, *, standard: str = "standard") -> Verdict:
     for point in by_size(evidence.of([standard]), "model.heads"):
         by_embedding.setdefault(point.at("model.embedding_size") or 0.0, []).append(point)
     found = [
-        {"embedding_size": int(size)} | most_against_fewer(evidence, ladder, f"at {size:.0f}")
-        for size, ladder in sorted(by_embedding.items())
+        {"embedding_size": int(size)} | most_against_fewer(evidence, ordered, f"at {size:.0f}")
+        for size, ordered in sorted(by_embedding.items())
     ]
     return judged(evidence, "standard_worsens_beyond", found, "embedding sizes")

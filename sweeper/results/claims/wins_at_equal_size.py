@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sweeper.results.claims.verdict import Answer, Evidence, Verdict, as_data, compared, decided
+from sweeper.results.claims.evidence.verdict import (
+    Answer,
+    Evidence,
+    Verdict,
+    as_data,
+    compared,
+    decided,
+)
 from sweeper.results.statistics.estimates import (
     Difference,
     Estimate,

@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sweeper.named import named
-from sweeper.results import claims
-from sweeper.results.claims.verdict import Verdict
-from sweeper.results.paper_tables.content import is_printed, printed
+from sweeper.results.claims.evidence.verdict import Verdict
+from sweeper.results.paper_tables.content import has_paper_table, paper_table
 from sweeper.results.statistics.estimates import LEVEL, Spread, interval
 from sweeper.results.table.columns import DIRECTIONS, LABELS, factor, label, number
 from sweeper.results.table.measures import Measure, measures
 from sweeper.results.table.points import Point, missing, seed_spread
 from sweeper.results.table.table import Table
+from sweeper.store import registry
 from sweeper.store.files import canonical
 
 # What the points can be drawn over, where it varies, beside what the plan varies.
@@ -38,20 +37,21 @@ def experiment(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     about = table.experiment
     return {
         "name": table.name,
-        "title": about.get("title") or table.name,
+        "title": table.title,
         "text": about.get("text"),
         "scale": about.get("scale") or table.provenance.get("scale"),
         "arms": [{"name": arm, "label": table.label(arm)} for arm in about["arms"]],
         "verdicts": [_judged(verdict, table) for verdict in verdicts],
         "figures": [_figure(table, measure) for measure in measures(table)],
-        "printed": asdict(printed(table)) if is_printed(table) else None,
+        "paper_table": asdict(paper_table(table)) if has_paper_table(table) else None,
         **_rows(table),
     }
 
 
 def _judged(verdict: Verdict, table: Table) -> dict[str, Any]:
     """A verdict with the question it answers, which the check's own first line asks."""
-    check = named(claims, verdict.claim, "check", f"experiment.claims of {table.name}")
+    key = f"experiment.claims of {table.name}"
+    check = registry.function(registry.CLAIMS, verdict.claim, key, "check")
     told = inspect.getdoc(inspect.getmodule(check)) or verdict.claim
     return {
         "question": told.splitlines()[0],

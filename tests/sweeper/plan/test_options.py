@@ -6,13 +6,8 @@ import re
 
 import pytest
 
-from models.attention import variants
-from sweeper.named import names
-from sweeper.plan.compose import CONF, Composer
-from sweeper.results import claims, figures
-from tasks.config.architecture import Architecture
-from tasks.registry import names as registered
-from tasks.task import Task
+from sweeper.plan.compose import CONF, composer
+from sweeper.store.registry import ARCHITECTURES, ATTENTION, CLAIMS, FIGURES, TASKS, names
 
 GROUPS = ("model", "model/attention", "task", "data", "optimizer", "trainer", "logger", "scale")
 
@@ -34,7 +29,7 @@ EXPERIMENTS = [
 
 @pytest.mark.parametrize(("group", "option"), [(g, o) for g in GROUPS for o in options(g)])
 def test_every_option_composes_and_sets_its_own_section(group, option):
-    config = Composer().base([f"{group}={option}"]).run({})
+    config = composer().base([f"{group}={option}"]).run({})
     section = group.split("/")[0]
     if section != "scale":
         assert config[section]
@@ -50,15 +45,15 @@ def test_every_file_begins_with_a_comment_that_says_what_it_is_for(path):
 
 
 def test_every_attention_variant_has_a_yaml_and_the_other_way_round():
-    assert options("model/attention") == sorted(variants())
+    assert options("model/attention") == names(ATTENTION)
 
 
 def test_every_architecture_has_a_yaml_and_the_other_way_round():
-    assert options("model") == list(registered(Architecture))
+    assert options("model") == names(ARCHITECTURES)
 
 
 def test_every_task_has_a_yaml_and_the_other_way_round():
-    assert options("task") == list(registered(Task))
+    assert options("task") == names(TASKS)
 
 
 def test_scales_of_tasks_are_scales_and_tasks_that_exist():
@@ -73,8 +68,8 @@ def test_every_experiment_plans_at_every_scale_it_defines(plan, name, scale):
     found = plan(f"experiment={name}", f"scale={scale}")
     experiment = found.experiments[name]
     assert {point.arm for point in found.points} == set(experiment.arms)
-    assert experiment.figure in names(figures, "draw")
-    assert set(experiment.claims) <= set(names(claims, "check"))
+    assert experiment.figure in names(FIGURES)
+    assert set(experiment.claims) <= set(names(CLAIMS))
     for run in found.runs.values():
         assert run.parent is None or list(found.runs).index(run.parent) < list(found.runs).index(
             run.id

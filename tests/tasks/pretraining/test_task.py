@@ -16,6 +16,7 @@ from tasks.prepare import prepare, task_of
 from tasks.pretraining.task import Pretraining
 from tasks.seeds import derive
 from tasks.text.tokenizer import BERT_MARKS, load_tokenizer
+from tasks.training.module import summed
 from tests.tasks.jobs import at_call, freeze, kill_self, run_job, science
 from tests.tasks.pretraining_job import SMALL, small
 
@@ -120,7 +121,7 @@ def test_the_loss_is_the_mean_over_hidden_pieces_plus_the_mean_over_pairs(output
     ]
     pairs = F.cross_entropy(model.next_logits(hidden_BTD), batch["next"])
     expected = sum(nats) / len(nats) + float(pairs)
-    assert float(task.loss(model, batch)) == pytest.approx(expected, rel=1e-5)
+    assert float(summed(task.loss(model, batch))) == pytest.approx(expected, rel=1e-5)
 
 
 def test_metrics_are_exact_over_a_split(outputs: Path) -> None:
@@ -173,7 +174,7 @@ def test_an_encoder_learns(outputs: Path) -> None:
     before = task.evaluate(model, "test", CPU)
     for step in range(1, 61):
         optimizer.zero_grad()
-        task.loss(model, task.batch(step)).backward()
+        summed(task.loss(model, task.batch(step))).backward()
         optimizer.step()
     after = task.evaluate(model, "test", CPU)
     assert after["test/mlm_loss"] < before["test/mlm_loss"] - 1

@@ -10,7 +10,7 @@ from torch import nn
 
 from tasks.parse import parse
 from tasks.prepare import task_of
-from tasks.training.module import TrainingModule
+from tasks.training.loop import clip
 from tasks.training.optimizer import adamw
 from tests.tasks.jobs import Changes, config
 
@@ -85,11 +85,9 @@ def test_the_first_step_moves_every_weight_by_the_learning_rate() -> None:
 
 @pytest.mark.parametrize(("largest", "norm"), [(0.5, 0.5), (None, 21.0)], ids=["clipped", "free"])
 def test_gradients_are_clipped_to_their_global_norm(largest: float | None, norm: float) -> None:
-    task = task_of(parse(config({"optimizer.gradient_clip": largest})))
     model = nn.ParameterList([torch.zeros(9), torch.zeros(4, 3)])
     for parameter in model:
         parameter.grad = torch.full_like(parameter, math.sqrt(21))
-    module = TrainingModule(task, model)
-    module.on_before_optimizer_step(torch.optim.SGD(model))
+    clip(model, largest)
     found = torch.cat([p.grad.flatten() for p in model if p.grad is not None]).norm()
     assert float(found) == pytest.approx(norm, rel=1e-4)

@@ -12,8 +12,8 @@ import pytest
 from sweeper.store.runs import Run, State
 from tasks.lm1b.task import LanguageModel
 from tasks.training import checkpoint
-from tasks.training.callbacks import Keeper
 from tasks.training.module import TrainingModule
+from tasks.training.progress import Keeper
 from tests.tasks.jobs import (
     after_call,
     at_call,

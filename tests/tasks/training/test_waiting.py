@@ -11,20 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytorch_lightning as pl
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from models import cross_entropy
+from sweeper.store import registry
 from tasks.batch import Batch
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
-from tasks.registry import names
-from tasks.task import Task
+from tasks.task import Mean, Task
+from tasks.training import fit, loop
+from tasks.training.loop import clip
 from tasks.training.module import TrainingModule
-from tests.tasks.jobs import freeze, last_word, run_job
+from tests.tasks.jobs import at_call, freeze, last_word, run_job
 from tests.tasks.representation.test_task import _config as representation
 from tests.tasks.training.test_micro_batches import TASKS as SEPARABLE
 
@@ -66,7 +67,7 @@ def prepared(name: str, outputs: Path) -> Task:
 
 
 def step(task: Task, parts: int = 1) -> None:
-    """All of a training step, in the order in which Lightning does it."""
+    """All of a training step but the batch, in the order in which the loop does it."""
     batch = {key: tensor.to(META) for key, tensor in task.batch(1).items()}
     with META:
         model = task.build()
@@ -75,15 +76,14 @@ def step(task: Task, parts: int = 1) -> None:
         module.double()
     optimizer = module.configure_optimizers()
     with NoCopies(), NoValues():
-        loss = module.training_step(batch, 0)
-        module.optimizer_zero_grad(0, 0, optimizer)
-        loss.backward()
-        module.on_before_optimizer_step(optimizer)
+        optimizer.zero_grad()
+        module.training_step(batch, 1).backward()
+        clip(module, task.config.optimizer.gradient_clip)
         optimizer.step()
 
 
 def test_no_task_is_left_out() -> None:
-    assert set(TASKS) == set(names(Task))
+    assert set(TASKS) == set(registry.names(registry.TASKS))
 
 
 @pytest.mark.parametrize("logits", [cross_entropy._LOGITS_GPU, 1009], ids=["at once", "in chunks"])
@@ -91,7 +91,6 @@ def test_no_task_is_left_out() -> None:
 def test_a_step_waits_for_nothing(
     name: str, parts: int, logits: int, outputs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(TrainingModule, "global_step", 0)
     monkeypatch.setattr(cross_entropy, "_LOGITS_GPU", logits)
     step(prepared(name, outputs), parts)
 
@@ -112,10 +111,9 @@ WAITS: dict[str, Callable[[Tensor], Any]] = {
 @pytest.mark.parametrize("name", WAITS)
 def test_what_would_wait_is_told(name: str, outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = prepared("nearest_neighbour", outputs)
-    monkeypatch.setattr(TrainingModule, "global_step", 0)
     loss = task.loss
 
-    def waiting(model: Any, batch: Batch) -> Tensor:
+    def waiting(model: Any, batch: Batch) -> tuple[Mean, ...]:
         WAITS[name](batch["points"])
         return loss(model, batch)
 
@@ -136,24 +134,18 @@ class NoReads(TorchDispatchMode):
 
 
 def watch() -> None:
-    fit = pl.Trainer.fit
+    train = fit.train
 
-    def watched(*args: Any, **kwargs: Any) -> None:
+    def watched(*args: Any) -> None:
         with NoReads():
-            fit(*args, **kwargs)
+            train(*args)
 
-    pl.Trainer.fit = watched  # type: ignore[method-assign]
+    fit.train = watched
 
 
 def watch_one_that_reads() -> None:
     watch()
-    zero_grad = TrainingModule.optimizer_zero_grad
-
-    def reading(module: TrainingModule, *args: Any) -> None:
-        next(module.parameters()).sum().item()
-        zero_grad(module, *args)
-
-    TrainingModule.optimizer_zero_grad = reading  # type: ignore[method-assign]
+    at_call(loop, "clip", 7, lambda: torch.ones(3).sum().item())
 
 
 def test_the_loop_around_a_step_waits_for_nothing_either(outputs: Path) -> None:

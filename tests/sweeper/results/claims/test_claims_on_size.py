@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.results.claims.judge import verdicts_on
-from sweeper.results.claims.verdict import Answer, Verdict
+from sweeper.results.claims.evidence.verdict import Answer, Verdict
+from sweeper.results.judge import verdicts_on
 from tests.sweeper.results.grids import Grid, figure1
 from tests.sweeper.results.synthetic import Model, Sweep, Truth
 

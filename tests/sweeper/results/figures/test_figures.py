@@ -18,8 +18,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from sweeper.named import named, names
-from sweeper.results import figures
+from sweeper.results.collect import collect
 from sweeper.results.draw import files_of, write_figures
 from sweeper.results.figures import fig1, fig2
 from sweeper.results.figures.layout.style import COLUMN, DOUBLE_COLUMN
@@ -27,6 +26,7 @@ from sweeper.results.statistics.estimates import estimate, interval
 from sweeper.results.table.points import points, seed_spread
 from sweeper.results.table.table import Table
 from sweeper.store.errors import UserError
+from sweeper.store.registry import FIGURES, function, names
 from tests.sweeper.results.contexts import theorem1
 from tests.sweeper.results.finetuned import MODELS, Finetuned, score
 from tests.sweeper.results.grids import FEW, PAPER, Grid, by_hand, figure1
@@ -90,17 +90,17 @@ def drawn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """One sweep, drawn by each figure that can; a warning is an error."""
     sweep: Sweep | Finetuned = request.param()
     table = sweep.table(tmp_path_factory.mktemp("outputs"))
-    able = [name for name in names(figures, "draw") if name != "fig1" or "standard" in sweep.labels]
+    able = [name for name in names(FIGURES) if name != "fig1" or "standard" in sweep.labels]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found: list[Figure] = [named(figures, name, "draw", "figure")(table) for name in able]
+        found: list[Figure] = [function(FIGURES, name, "figure", "draw")(table) for name in able]
         for figure in found:
             figure.draw_without_rendering()
     return found
 
 
 def test_the_figures_are_found() -> None:
-    assert names(figures, "draw") == [
+    assert names(FIGURES) == [
         "attention",
         "collaborative",
         "curves",
@@ -116,7 +116,8 @@ def test_no_text_is_clipped_or_covered_by_other_text(drawn: list[Figure]) -> Non
     for figure in drawn:
         written = texts(figure)
         width, height = figure.bbox.width, figure.bbox.height
-        boxes = [(text.get_text(), text.get_window_extent()) for text in written]
+        # Not an annotation's own extent, which holds its leader too.
+        boxes = [(text.get_text(), Text.get_window_extent(text)) for text in written]
         for text, box in boxes:
             inside = box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height
             assert inside, f"{text!r} leaves the canvas"
@@ -224,16 +225,12 @@ def test_heads_stand_beside_the_lines_or_else_in_the_legend(tmp_path: Path) -> N
 def test_drawn_again_it_is_the_same_bytes(tmp_path: Path) -> None:
     """In another process, in another order of hashing, after everything drawn was deleted."""
     hostile().write(tmp_path)
-    first = {path: path.read_bytes() for path in write_figures(tmp_path)}
+    first = {path: path.read_bytes() for path in write_figures(tmp_path, collect(tmp_path))}
     assert {path.name for path in first} == {"fig1.pdf", "fig1.png", "fig1.svg"}
-    for folder in ("figures", "tables"):
-        for path in (tmp_path / folder).iterdir():
-            path.unlink()
-    command = "import sys; from pathlib import Path; from sweeper.results.draw import write_figures"
-    command += "; write_figures(Path(sys.argv[1]))"
-    subprocess.run(
-        [sys.executable, "-c", command, str(tmp_path)], check=True, env={"PYTHONHASHSEED": "7"}
-    )
+    for path in first:
+        path.unlink()
+    command = [sys.executable, "-m", "sweeper", "draw", f"--outputs={tmp_path}"]
+    subprocess.run(command, check=True, env={"PYTHONHASHSEED": "7"}, capture_output=True)
     assert {path: path.read_bytes() for path in first} == first
 
 

@@ -9,8 +9,8 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from sweeper.named import named
-from sweeper.results import figures
+from sweeper.results.figures import attention, collaborative
+from sweeper.results.figures import theorem1 as knees_figure
 from tests.sweeper.results.contexts import theorem1
 from tests.sweeper.results.synthetic import Model, Sweep
 
@@ -22,7 +22,7 @@ def words(figure: Figure) -> str:
 
 
 def test_every_knee_is_marked_with_its_head_size(tmp_path: Path) -> None:
-    figure = named(figures, "theorem1", "draw", "figure")(theorem1().table(tmp_path))
+    figure = knees_figure.draw(theorem1().table(tmp_path))
     for axes, knees in zip(figure.axes, ({5: 4, 7: 6}, {5: 2, 7: 3}), strict=True):
         rings = {line.get_xdata()[0] for line in axes.get_lines() if line.get_markersize() == 9.0}
         assert rings == {head_size / n for n, head_size in knees.items()}
@@ -41,7 +41,7 @@ def test_a_reparametrised_run_stands_beside_the_one_it_was(tmp_path: Path) -> No
     arms = {"trained": {"label": "MNLI"}, "shared": {"label": "shared", "parent": "trained"}}
     saved = [{**row, "params_attention_saved": 0.25} for row in table.rows]
     about = {**table.experiment, "arms": arms}
-    draw = named(figures, "collaborative", "draw", "figure")
+    draw = collaborative.draw
     figure = draw(replace(table, experiment=about, rows=saved))
     axes, *_ = figure.axes
     levels = [line.get_ydata()[0] for line in axes.get_lines() if len(set(line.get_ydata())) == 1]
@@ -61,7 +61,7 @@ def test_the_rank_of_heads_stands_beside_the_most_it_can_be(tmp_path: Path) -> N
             sweep.add("sizes", values, Model(64, heads, size), {0: 0.5 * size, 1: 0.7 * size})
     for result in sweep.results.values():
         result["metrics"]["test/attention_entropy"] = 1.1
-    figure = named(figures, "attention", "draw", "figure")(sweep.table(tmp_path))
+    figure = attention.draw(sweep.table(tmp_path))
     ranks, entropies = figure.axes
     drawn = [(list(line.get_xdata()), list(line.get_ydata())) for line in ranks.get_lines()]
     assert ([2, 7, 13], [2, 7, 13]) in drawn

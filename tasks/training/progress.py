@@ -1,4 +1,4 @@
-"""What happens at the end of a step: rows of metrics, validation, checkpoints, stopping."""
+"""What happens between two steps: rows of metrics, validation, checkpoints."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytorch_lightning as pl
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sweeper.store.runs import Attempt, Run
+from tasks import ranks
 from tasks.evaluation import Evaluator
 from tasks.task import Task
 from tasks.training import checkpoint
 from tasks.training.causes import NotFinite
 from tasks.training.metrics_log import Journal
+from tasks.training.module import TrainingModule
 from tasks.training.signals import Interrupted, Interruption
 
 KEPT = 2  # checkpoints: the newest, and one in case that is damaged
@@ -24,7 +25,7 @@ HELD = 1000  # losses left on the device at most, however rarely rows are writte
 
 
 class Stage(NamedTuple):
-    """What the callbacks of one job share."""
+    """What the parts of one job share."""
 
     task: Task
     run: Run
@@ -33,7 +34,7 @@ class Stage(NamedTuple):
     interruption: Interruption
 
 
-class Recorder(pl.Callback):
+class Recorder:
     """Writes a row every `log_every` steps and validates every `validate_every`.
 
     Between two rows losses stay on the device; reading them is the only time the host waits.
@@ -49,39 +50,38 @@ class Recorder(pl.Callback):
         self.seconds = 0.0
         """Spent in training steps, those of interrupted attempts included."""
 
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        # Lightning has put its own handler in place by now, which ends a job as if it were done.
-        self._stage.interruption.install()
-        self.catch_up(trainer, pl_module)
+    def begin(self, model: nn.Module, device: torch.device, step: int) -> None:
+        """Start the clock of a training that stands after `step`."""
+        self._model, self._device = model, device
+        self._validate(step)
         self._since = time.perf_counter()
 
-    def on_train_batch_end(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, *_: Any
-    ) -> None:
+    def after(self, step: int, loss: Tensor) -> None:
+        """Note the loss of a step, and write and validate what is due."""
         self._stage.attempt.advance()
-        self._losses.append(outputs["loss"].detach())
+        self._losses.append(loss)
         self._timed += 1
         if len(self._losses) == HELD:
             self._earlier, self._losses = self._read(), []
-        step, trained = trainer.global_step, self._stage.task.config.trainer
+        trained = self._stage.task.config.trainer
         if step % trained.log_every == 0 or step == trained.steps:
             self._write_row(step)
-        self.catch_up(trainer, pl_module)
+        self._validate(step)
 
-    def catch_up(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def _validate(self, step: int) -> None:
         """Validate if that is due at this step and was not done, by this or an earlier attempt."""
-        step, every = trainer.global_step, self._stage.task.config.trainer.validate_every
-        last = step == self._stage.task.config.trainer.steps
-        if not every or not step or (step % every and not last) or self._validated == step:
+        every, steps = (
+            self._stage.task.config.trainer.validate_every,
+            self._stage.task.config.trainer.steps,
+        )
+        if not every or not step or (step % every and step != steps) or self._validated == step:
             return
         begun = time.perf_counter()
         self._stage.attempt.beat(phase="validate")
         precision = self._stage.task.config.trainer.precision
-        evaluator = Evaluator(pl_module.device, precision, self._between_batches)
+        evaluator = Evaluator(self._device, precision, self._between_batches)
         try:
-            metrics = self._stage.task.evaluate(
-                pl_module.get_submodule("model"), "validation", evaluator
-            )
+            metrics = self._stage.task.evaluate(self._model, "validation", evaluator)
         except Interrupted:
             return  # the state is that of a finished step: the Keeper saves it and stops
         self._stage.journal.row(step, metrics)
@@ -132,28 +132,52 @@ class Recorder(pl.Callback):
         return [*self._earlier, *new]
 
 
-class Keeper(pl.Callback):
-    """Saves every `checkpoint_every` steps and at the last; saves and stops when asked to stop."""
+class Keeper:
+    """Saves every `checkpoint_every` steps and at the last, and when the job is asked to stop.
 
-    def __init__(self, stage: Stage) -> None:
+    A checkpoint spells its keys as Lightning's Trainer does.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        recorder: Recorder,
+        module: TrainingModule,
+        optimizer: torch.optim.Optimizer,
+    ) -> None:
         self._stage = stage
+        self._recorder = recorder
+        self._module = module
+        self._optimizer = optimizer
 
-    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
-        step, trained = trainer.global_step, self._stage.task.config.trainer
+    def load(self, path: Path) -> int:
+        """Go back to where a checkpoint was saved; returns after which step that was."""
+        saved = checkpoint.load(path)
+        self._module.load_state_dict(saved["state_dict"])
+        self._optimizer.load_state_dict(saved["optimizer_states"][0])
+        self._recorder.load_state_dict(saved["callbacks"]["Recorder"])
+        step: int = saved["global_step"]
+        return step
+
+    def after(self, step: int) -> None:
+        """Save what a step left, if that is due."""
+        trained = self._stage.task.config.trainer
         every = trained.checkpoint_every
         due = step == trained.steps or (every and step % every == 0)
-        if due or self._stage.interruption.requested:
-            self._save(trainer, step)
-        self._stage.interruption.check()
+        if (due or self._stage.interruption.requested) and ranks.rank() == 0:
+            self._save(step)
 
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self._stage.interruption.check()  # asked to stop while an earlier validation was caught up
-
-    def _save(self, trainer: pl.Trainer, step: int) -> None:
+    def _save(self, step: int) -> None:
         # First the rows, so that a checkpoint never knows of a step that the metrics lost.
         self._stage.journal.sync()
         folder = self._stage.attempt.checkpoint_dir
-        trainer.save_checkpoint(folder / f"step-{step:08d}.ckpt")
+        state = {
+            "global_step": step,
+            "state_dict": self._module.state_dict(),
+            "optimizer_states": [self._optimizer.state_dict()],
+            "callbacks": {"Recorder": self._recorder.state_dict()},
+        }
+        checkpoint.save(state, folder / f"step-{step:08d}.ckpt", self._stage.run.id)
         everything = self._stage.run.checkpoints()  # highest step first
         own = [path for path in everything if path.parent == folder]
         if len(own) >= KEPT:  # only now are those that others left not needed any more

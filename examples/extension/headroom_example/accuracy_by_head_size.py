@@ -1,0 +1,36 @@
+"""Accuracy over head size: every seed, means, and their intervals."""
+
+from __future__ import annotations
+
+from operator import methodcaller
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from sweeper.results.figures.layout.layout import lay_out, notes_on
+from sweeper.results.figures.layout.panel import Look, fill
+from sweeper.results.figures.layout.series import marks, split
+from sweeper.results.figures.layout.style import COLUMN, PALETTE, RC
+from sweeper.results.table.measures import Measure
+from sweeper.results.table.points import seed_spread
+from sweeper.results.table.table import Table
+
+SIZE = "model.head_size"
+_PANEL_PT = 150.0
+
+
+@rc_context(RC)
+def draw(table: Table) -> Figure:
+    """The figure, from a table whose points differ in head size."""
+    points = Measure("", table.metric).points(table)
+    spread = seed_spread(points)
+    looks = dict(zip(table.experiment["arms"], map(Look, PALETTE), strict=False))
+    figure = Figure(figsize=(COLUMN, COLUMN))
+    curves = [
+        (looks[one.arm], marks(one.points, methodcaller("at", SIZE), spread))
+        for one in split(points, by=lambda point: None)
+    ]
+    fill(figure.subplots(), SIZE, table.metric, curves, own=True)
+    legend = [((look.handle(),), table.label(arm)) for arm, look in looks.items()]
+    lay_out(figure, _PANEL_PT, table, legend, notes_on(table, points, spread))
+    return figure

@@ -1,0 +1,1 @@
+"""What the claims share: verdicts, and what a verdict rests on."""

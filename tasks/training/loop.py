@@ -1,0 +1,97 @@
+"""The training loop: what one step is, and what happens between two steps.
+
+In: a task with its data open, and its model. Out: the model, trained, and the device it is on. On
+the road: a step asks the module (module.py) for its loss, and that the task (tasks/<name>/task.py).
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import torch
+from lightning_fabric import Fabric
+from lightning_fabric.plugins import DoublePrecision, MixedPrecision, Precision
+from lightning_fabric.plugins.environments import LightningEnvironment
+from torch import Tensor, nn
+
+from tasks import ranks
+from tasks.batch import Batch, moved
+from tasks.config.sections import TrainerSection
+from tasks.training.module import TrainingModule
+from tasks.training.progress import Keeper, Recorder, Stage
+
+
+def train(
+    stage: Stage, recorder: Recorder, module: TrainingModule, fabric: Fabric, resumed: Path | None
+) -> None:
+    """Train from the checkpoint `resumed`, or from the beginning, to the last step."""
+    last, optimizer = stage.task.config.trainer.steps, module.configure_optimizers()
+    wrapped, stepping = fabric.setup_module(module), fabric.setup_optimizers(optimizer)
+    keeper = Keeper(stage, recorder, module, optimizer)
+    first = keeper.load(resumed) + 1 if resumed else 1
+    recorder.begin(module.model, fabric.device, step=first - 1)
+    stage.interruption.check()  # asked to stop while an earlier validation was caught up
+    for step in range(first, last + 1):
+        loss = train_step(fabric, wrapped, stepping, step)
+        stage.interruption.synchronize()
+        recorder.after(step, loss)
+        keeper.after(step)
+        stage.interruption.check()
+
+
+def train_step(
+    fabric: Fabric, module: TrainingModule, optimizer: torch.optim.Optimizer, step: int
+) -> Tensor:
+    """Move the weights once; returns the loss of the whole batch, which stays on the device.
+
+    The batch, the dropout and the learning rate are functions of the step, counted from 1.
+    """
+    task = module.task
+    for group in optimizer.param_groups:
+        group["lr"] = task.learning_rate(step)
+    batch = moved(ranks.shard(task.batch(step)), fabric.device)
+    optimizer.zero_grad()
+    with fabric.autocast():
+        loss = module.training_step(batch, step)
+    fabric.backward(loss)
+    clip(module, task.config.optimizer.gradient_clip)
+    optimizer.step()
+    return ranks.mean(loss.detach())
+
+
+def clip(module: nn.Module, largest: float | None) -> None:
+    """Scale gradients down to a global norm of `largest`."""
+    if largest is not None:
+        nn.utils.clip_grad_norm_(module.parameters(), largest)
+
+
+def fabric_for(section: TrainerSection, accelerator: str) -> Fabric:
+    """Return what places a model on its device, or one model on each of several."""
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it says what is on purpose
+    fabric = Fabric(
+        accelerator=accelerator,
+        devices=section.devices,
+        num_nodes=section.num_nodes,
+        strategy="ddp" if ranks.world() > 1 else "auto",
+        # Not SLURM's environment: this one finds that the ranks are started already.
+        plugins=[_precision(section.precision, accelerator), LightningEnvironment()],
+    )
+    fabric.launch()
+    return fabric
+
+
+class Autocast(MixedPrecision):
+    """bfloat16 for matrix products alone: a batch stays as it is, and no cast weight is kept."""
+
+    def convert_input(self, data: Batch) -> Batch:
+        return data
+
+    def forward_context(self) -> torch.autocast:
+        return torch.autocast(self.device, torch.bfloat16, cache_enabled=False)
+
+
+def _precision(name: str, accelerator: str) -> Precision:
+    if name == "bf16-mixed":
+        return Autocast(name, accelerator)
+    return DoublePrecision() if name == "64-true" else Precision()

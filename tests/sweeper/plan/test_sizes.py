@@ -1,0 +1,42 @@
+"""Sizes are remembered for as long as the code that they are facts about stays as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+from sweeper.model_process import ModelProcess
+from sweeper.plan.sizes import Sizes
+from tests.packages import Installed
+
+CONFIG: dict[str, Any] = {"seed": 3, "task": {"name": "lm1b"}, "model": {"heads": 7}}
+
+
+def asked(memory: Path) -> int:
+    """How many models are built for the size of one config."""
+    process = Mock(spec=ModelProcess)
+    process.ask = Mock(side_effect=lambda asked: [{"size": {"params_total": 17}} for _ in asked])
+    sizes = Sizes(process, memory)
+    assert sizes.of([CONFIG, {**CONFIG, "seed": 5}]) == [{"params_total": 17}] * 2
+    sizes.save()
+    return sizes.built
+
+
+def test_a_size_is_built_once_until_an_outside_model_changes(installed: Installed) -> None:
+    memory = installed.folder / "sizes.json"
+    assert [asked(memory), asked(memory)] == [1, 0]
+    module = installed("mine", "SIZE = 1", {"headroom.attention": "mine = mine"})
+    assert [asked(memory), asked(memory)] == [1, 0]
+    module.write_text("SIZE = 2")
+    installed.forget()
+    assert [asked(memory), asked(memory)] == [1, 0]
+
+
+def test_what_cannot_change_a_size_builds_none(installed: Installed) -> None:
+    memory = installed.folder / "sizes.json"
+    module = installed("drawing", "SIZE = 1", {"headroom.figures": "drawing = drawing"})
+    assert asked(memory) == 1
+    module.write_text("SIZE = 2")
+    installed.forget()
+    assert asked(memory) == 0
