@@ -135,7 +135,7 @@ def rounds(given: Simulated) -> tuple[Course, Floats]:
         spreads = course.look(sample, left)
         needs = course.needs(sample, spreads, left)
         runs = (((needs > 0) @ (weights != 0)) > 0).sum(axis=-1)
-        more = allocated(weights, needs, sample, spreads, costs=costs, most=SEEDS, runs=runs)
+        more = allocated(weights, needs, sample.counts, costs=costs, most=SEEDS, runs=runs)
         counts[left] += more
         left = left[more.any(axis=-1)]
     return course, counts[:, given.used].sum(axis=-1)

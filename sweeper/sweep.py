@@ -13,7 +13,7 @@ from rich.text import Text
 
 from sweeper.model_process import ModelProcess, model_process
 from sweeper.options import SweepOptions
-from sweeper.outcome import import_drawing, near, print_everything
+from sweeper.outcome import import_drawing, near, print_everything, print_refused
 from sweeper.plan.compose import Composer
 from sweeper.plan.plan import Plan, Run
 from sweeper.plan.planner import Planner
@@ -70,9 +70,11 @@ def sweep(
         backend = _backend(plan, launcher, launcher_options, process)
         every_point = dry or len(plan.points) <= 60
         estimate = _show(console, plan, store, backend, statuses, every_point=every_point)
+        frozen = _frozen(plan, estimate)
+        print_refused(console, frozen, {run.id: run.config for run in plan.runs.values()})
         if dry:
             return 0
-        _freeze(plan, store, estimate)
+        _freeze(plan, store, frozen)
         left = [run for run in plan.runs if statuses[run].state is not State.DONE]
         done = True
         if left:
@@ -129,28 +131,28 @@ def _trained(plan: Plan, store: RunStore) -> Iterator[tuple[Run, float]]:
             yield run, result["seconds"]
 
 
-def _freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float]) -> None:
+def _freeze(plan: Plan, store: RunStore, frozen: Mapping[str, Any]) -> None:
     """Write every record and the plan, before anything starts."""
     store.check_writable()
     for run in plan.runs.values():
         record = {"id": run.id, "config": run.config, "size": run.size, "names": run.names}
         store.freeze(record, apart_from=NOT_IN_IDENTITY)
-    write_plan(
-        plan.outputs,
-        {
-            "command": sys.argv,
-            "scale": plan.scale,
-            "experiments": {
-                name: {**e.described(), "scale": plan.scale, "text": plan.texts[name]}
-                for name, e in plan.experiments.items()
-            },
-            "points": [asdict(point) for point in plan.points],
-            "runs": {
-                run.id: {"size": run.size, "parent": run.parent} for run in plan.runs.values()
-            },
-            "estimate": estimate,
+    write_plan(plan.outputs, frozen)
+
+
+def _frozen(plan: Plan, estimate: Mapping[str, float]) -> dict[str, Any]:
+    """The plan as plain data, which the stages after it read."""
+    return {
+        "command": sys.argv,
+        "scale": plan.scale,
+        "experiments": {
+            name: {**e.described(), "scale": plan.scale, "text": plan.texts[name]}
+            for name, e in plan.experiments.items()
         },
-    )
+        "points": [asdict(point) for point in plan.points],
+        "runs": {run.id: {"size": run.size, "parent": run.parent} for run in plan.runs.values()},
+        "estimate": estimate,
+    }
 
 
 def _prepare(

@@ -97,12 +97,15 @@ class Planner:
             for seed in experiment.seeds:
                 yield _point(experiment, draft, _seeded(draft, seed), draft.size)
             return
-        pretraining = _point(experiment, draft, draft.config, draft.size)
-        yield pretraining
-        for task in experiment.finetune:
-            child = self._child(experiment, draft, task, pretraining[1], drafts)
-            for seed in experiment.seeds:
-                yield _point(experiment, child, {**child.config, "seed": seed}, child.size)
+        one = experiment.pretrainings == "one"
+        for seeds in [experiment.seeds] if one else [(seed,) for seed in experiment.seeds]:
+            config = draft.config if one else _seeded(draft, seeds[0])
+            pretraining = _point(experiment, draft, config, draft.size)
+            yield pretraining
+            for task in experiment.finetune:
+                child = self._child(experiment, draft, task, pretraining[1], drafts)
+                for seed in seeds:
+                    yield _point(experiment, child, {**child.config, "seed": seed}, child.size)
 
     def _child(
         self, experiment: Experiment, draft: Draft, task: str, parent: Run, drafts: Drafts

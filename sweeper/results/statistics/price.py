@@ -13,7 +13,7 @@ import numpy as np
 
 from sweeper.results.statistics.boundary import FIRST, Floats, bound, crossed
 from sweeper.results.statistics.combination import Above, Combination, Every, Same
-from sweeper.results.statistics.contrasts import Intervals
+from sweeper.results.statistics.contrasts import Intervals, effective_seeds
 from sweeper.results.statistics.spreads import Sample, Spreads
 
 MOST = 10_000  # seeds a point; what would take more is priced as this
@@ -70,13 +70,14 @@ def known(
     margins: Floats,
 ) -> Known:
     """What a sample tells of contrasts of these weights, judged as `found`."""
-    usual = np.isfinite(spreads.variances) & (spreads.variances > 0)
-    variances = np.where(usual, spreads.variances, 1.0)[..., None, :]
-    squares = (weights**2 * variances).sum(axis=-1)
-    errors = (weights**2 * variances / np.maximum(given.counts, 1e-9)[..., None, :]).sum(axis=-1)
-    lost = ((weights != 0) & ~usual[..., None, :]).any(axis=-1)
-    sds = np.where(lost, np.inf, np.sqrt(squares))
-    return Known(found, sds, squares / errors, ends, margins)
+    squares = np.where(weights != 0, weights**2 * spreads.variances[..., None, :], 0.0)
+    return Known(
+        found,
+        np.sqrt(squares.sum(axis=-1)),
+        effective_seeds(weights, given.counts),
+        ends,
+        margins,
+    )
 
 
 def price(claim: Combination, known: Known, chance: float = 0.5) -> Price:

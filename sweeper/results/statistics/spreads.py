@@ -27,7 +27,7 @@ OUT_OF_LINE = 1.45
 BEYOND = 1000.0
 WORTHS = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 1000.0)
 # Fewer degrees of freedom than these in all points together are too few for any answer.
-LEAST_DF = 8
+LEAST_DF = 12
 _ROUNDS = 12
 
 

@@ -100,7 +100,7 @@ def test_one_seed_or_two_and_values_that_do_not_differ_decide_nothing() -> None:
 
 
 def test_what_was_decided_stays_decided() -> None:
-    groups = drawn(9, 0, seeds=5)
+    groups = drawn(9, 0, seeds=7)
     assert closed(intervals(looks(groups), PAIR, EVEN)).lows > 0
     later = [[*values, 4.5] for values in groups]
     later[0] += [-30.0]
@@ -168,24 +168,32 @@ def test_the_cheapest_way_to_an_answer_is_priced_and_bought() -> None:
     cost = price(claim, so_far)
     assert cost.needs[0] == 0
     assert cost.needs[1] == cost.seeds > 5
-    more = allocated(weights, cost.needs, now, spreads, costs=np.ones(6), most=29, runs=3)
+    more = allocated(weights, cost.needs, now.counts, costs=np.ones(6), most=29, runs=3)
     assert more.sum() <= 3
     assert more[[0, 1, 4, 5]].sum() == 0 < more[[2, 3]].sum()
 
 
 def test_seeds_go_where_they_narrow_most_for_their_cost() -> None:
-    groups = [list(5 * np.array(drawn(0)[0])), *drawn(0, 0, 0, 0, 0, 0, 0)]
-    now, spreads = sample(groups), moderated(sample(groups))
-    weights = np.array([[1, -1, 0, 0, 0, 0, 0, 0.0]])
+    weights = np.array([[1, -0.5, -0.5, 0]])
 
-    def bought(cost: float, most: int = 29) -> list[float]:
-        costs = np.array([cost, 1, 1, 1, 1, 1, 1, 1])
-        more = allocated(weights, np.array([23.0]), now, spreads, costs=costs, most=most, runs=3)
-        return list(more[:3])
+    def bought(
+        *counts: float, costs: tuple[float, ...] = (1, 1, 1, 1), most: int = 29
+    ) -> list[int]:
+        more = allocated(
+            weights,
+            np.array([23.0]),
+            np.array(counts),
+            costs=np.array(costs),
+            most=most,
+            runs=3,
+        )
+        return [int(seeds) for seeds in more]
 
-    assert bought(1) == [3, 0, 0]
-    assert bought(1000) == [0, 3, 0]
-    assert bought(1, most=7) == [0, 0, 0]
+    assert bought(5, 5, 5, 5) == [3, 0, 0, 0]
+    assert bought(5, 5, 5, 5, costs=(1000, 1, 1, 1)) == [0, 2, 1, 0]
+    assert bought(5, 5, 5, 5, most=5) == [0, 0, 0, 0]
+    assert bought(29, 29, 29, 0, most=97) == [0, 0, 0, 0]
+    assert bought(0, 1, 3, 0) == [3, 2, 0, 0]  # the first look, whatever it takes
 
 
 def test_two_heaps_are_seen_and_ordinary_seeds_are_not() -> None:
