@@ -89,7 +89,9 @@ class Executor:
         if not left:
             return True
         configs = {run: plan.runs[run].config for run in left}
-        new = {run: config for run, config in configs.items() if _data(config) not in self._prepared}
+        new = {
+            run: config for run, config in configs.items() if _data(config) not in self._prepared
+        }
         prepare(self.console, self.store, self.process, new, meanwhile=self.backend.warm)
         self._prepared |= {_data(config) for config in new.values()}
         with self.signals.held():

@@ -133,7 +133,9 @@ def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
         spent = f"{now.spent_h + seconds * devices:.2g}{of} device hours spent"
         return f"{head}\n{spent}; this round is thought to take {sum(now.hours.values()):.2g}"
 
-    estimate = {run: hours / device_hours(now.plan.runs[run], 1.0) for run, hours in now.hours.items()}
+    estimate = {
+        run: hours / device_hours(now.plan.runs[run], 1.0) for run, hours in now.hours.items()
+    }
     executor.train(now.plan, left, estimate=estimate, rounds=now.before, about=about)
 
 

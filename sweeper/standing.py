@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 from sweeper.executor import described
 from sweeper.plan.plan import Plan, Run
 from sweeper.results.claims.evidence.verdict import Answer, Verdict
-from sweeper.results.collect import Records, table_of
+from sweeper.results.collect import Records, tables_of
 from sweeper.results.judge import verdicts_on, wanted
 from sweeper.results.table.measures import measures
 from sweeper.results.table.table import Table
@@ -32,16 +33,16 @@ class Standing:
     @classmethod
     def of(cls, plan: Plan, records: Records) -> Standing:
         """What the runs of a plan say that are finished, and no other run of that folder."""
-        about = described(plan)
-        tables = [table_of(name, about, records) for name in plan.experiments]
+        tables = tables_of(json.loads(json.dumps(described(plan))), records)  # as from disk
         seconds = {str(row["run"]): row.get("seconds") or 0.0 for t in tables for row in t.rows}
         spent = sum(device_hours(plan.runs[run], took) for run, took in seconds.items())
         return cls({table.name: (table, verdicts_on(table)) for table in tables}, spent)
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """Those on all experiments."""
-        return [verdict for _, verdicts in self.judged.values() for verdict in verdicts]
+        """Those on all experiments, less those on claims that their points cannot decide."""
+        every = [verdict for _, verdicts in self.judged.values() for verdict in verdicts]
+        return [verdict for verdict in every if verdict.numbers]
 
     @property
     def undecided(self) -> list[str]:

@@ -8,10 +8,10 @@ from typing import Any
 
 from rich.console import Console
 
-from sweeper.executor import Executor
+from sweeper.executor import Executor, described
 from sweeper.model_process import ModelProcess, model_process
 from sweeper.options import SweepOptions
-from sweeper.outcome import import_drawing, print_everything
+from sweeper.outcome import import_drawing, print_everything, print_refused
 from sweeper.plan.compose import Composer
 from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
@@ -58,6 +58,8 @@ def sweep(
         executor = Executor(console, store, process, backend, options, signals)
         statuses = {run: store.run(run).status() for run in plan.runs}
         estimate = _show(executor, plan, statuses)
+        configs = {run.id: run.config for run in plan.runs.values()}
+        print_refused(console, described(plan), configs)
         if options.dry_run:
             return 0
         if options.decide:

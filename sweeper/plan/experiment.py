@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any
 
+from sweeper.plan.margin import Margin, read_margin
 from sweeper.store.errors import UserError, wrong
 
 COUNTS = ("params_total", "params_non_embedding", "flops_per_token")
@@ -60,8 +61,11 @@ class Experiment:
     """Arms, the metric they are compared on, and how the result is drawn and judged.
 
     Attributes:
+        margin: metric -> the difference below which arms count as alike.
         finetune: task -> the metrics shown of it. Each point is then a pre-training that is
-            fine-tuned on every one of these tasks, once per seed.
+            fine-tuned on every one of these tasks.
+        pretrainings: "each" seed pre-trains and fine-tunes; or all seeds fine-tune "one", as papers
+            do, whose verdicts are then about these weights only.
         paper: a value of `x` -> what the paper prints there, to stand beside what was measured.
     """
 
@@ -73,7 +77,9 @@ class Experiment:
     figure: str = "curves"
     claims: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (0,)
+    margin: Mapping[str, Margin] = field(default_factory=dict)
     finetune: Mapping[str, list[str]] = field(default_factory=dict)
+    pretrainings: str = "each"
     paper: Mapping[Any, Mapping[str, Any]] = field(default_factory=dict)
 
     def described(self) -> dict[str, Any]:
@@ -84,6 +90,7 @@ class Experiment:
             "x": self.x,
             "figure": self.figure,
             "claims": list(self.claims),
+            "margin": {metric: asdict(margin) for metric, margin in self.margin.items()},
             "finetune": dict(self.finetune),
             "paper": {str(value): dict(printed) for value, printed in self.paper.items()},
             "arms": {
@@ -116,6 +123,13 @@ def read_experiment(name: str, data: Mapping[str, Any], *, scale: str) -> Experi
         if key in data:
             data[key] = tuple(data[key])
     _check_keys(name, data, Experiment, given={"name"})
+    data["margin"] = {
+        metric: read_margin(f"experiment.margin of {name}, {metric}", margin)
+        for metric, margin in (data.get("margin") or {}).items()
+    }
+    if data.get("pretrainings", "each") not in ("each", "one"):
+        key = f"experiment.pretrainings of {name}"
+        raise wrong(key, data["pretrainings"], "each or one", "choose one of them")
     return Experiment(name=name, **data)
 
 

@@ -88,11 +88,13 @@ class Planner:
     def _points(self, experiment: Experiment, made: UnseededPoints) -> Iterator[UnseededPoint]:
         """The points of an experiment, each before those that are fine-tuned from it."""
         for point in made.of(experiment):
-            yield replace(point, once=bool(experiment.finetune))
+            one = bool(experiment.finetune) and experiment.pretrainings == "one"
+            yield replace(point, once=one)
             for task in experiment.finetune:
                 config = made.child_config(experiment, {"task": task}, point.config)
                 config["parent"] = run_id(point.config)
-                yield from made.sized([replace(point, config=config, parent=None)])
+                child = replace(point, config=config, parent=None if one else point)
+                yield from made.sized([child])
 
 
 def _seeds(given: Iterable[Any]) -> tuple[int, ...]:

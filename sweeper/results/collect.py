@@ -35,6 +35,8 @@ or not; a run that several arms use has a row in each. Columns, in this order:
     state, reason                new, running, interrupted, failed or done, and why
     run                          the id of the run: outputs/runs/<run>
 
+Besides, a row in memory has `parent`, the run whose weights it starts from; it is no column.
+
 Sizes are those of the plan, so rows of unfinished runs have them too; what only a finished run can
 tell is empty there. Collecting reads only, and equal records give equal bytes.
 """
@@ -95,21 +97,41 @@ def collect(outputs: Path, experiments: Sequence[str] | None = None) -> list[Tab
         if name not in known:
             names = ", ".join(shown(one, 80) for one in known)
             raise wrong("experiment", name, f"one that was planned ({names})", "choose one of them")
-    runs = _Runs(RunStore(outputs))
+    runs = Records(RunStore(outputs))
     return [_table(name, known[name], runs) for name in dict.fromkeys(experiments or known)]
 
 
-class _Runs:
-    """The columns that a run's record fills, read once a run."""
+def tables_of(plan: Mapping[str, Any], runs: Records | Configs) -> list[Table]:
+    """The tables of the experiments of one plan, from what is known of its runs."""
+    return [_table(name, plan, runs) for name in plan["experiments"]]
+
+
+class Configs:
+    """The columns that a config alone fills: before anything is trained; by run."""
+
+    def __init__(self, configs: Mapping[str, Mapping[str, Any]]) -> None:
+        self._configs = configs
+
+    def cells(self, id: str) -> dict[str, Any]:
+        """The columns of a run."""
+        config = self._configs[id]
+        model = {f"model.{key}": _plain(value) for key, value in leaves(config["model"])}
+        return {"run": id, "state": str(State.NEW), "task": config["task"]["name"], **model}
+
+
+class Records:
+    """The columns that a run's record fills."""
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
         self._known: dict[str, dict[str, Any]] = {}
 
     def cells(self, id: str) -> dict[str, Any]:
-        if id not in self._known:
-            self._known[id] = _cells(self._store.run(id))
-        return self._known[id]
+        """The columns of a run; of one that is done they stay as they are."""
+        cells = self._known.get(id) or _cells(self._store.run(id))
+        if cells["state"] == State.DONE:
+            self._known[id] = cells
+        return cells
 
 
 def _cells(run: Run) -> dict[str, Any]:
@@ -139,7 +161,7 @@ def _attempt(run: Run, number: int) -> Mapping[str, Any]:
     return found[0].info() if found else {}
 
 
-def _table(name: str, plan: Mapping[str, Any], runs: _Runs) -> Table:
+def _table(name: str, plan: Mapping[str, Any], runs: Records | Configs) -> Table:
     points = [point for point in plan["points"] if point["experiment"] == name]
     swept = {key for point in points for key in point["values"]}
     tasks = {point["run"]: point.get("task") for point in plan["points"]}
@@ -152,6 +174,7 @@ def _table(name: str, plan: Mapping[str, Any], runs: _Runs) -> Table:
                 **runs.cells(point["run"]),
                 **_size(point["run"], plan["runs"], tasks),
                 **_match(point.get("matched")),
+                "parent": plan["runs"].get(point["run"], {}).get("parent"),
                 "experiment": name,
                 "arm": point["arm"],
                 "point": words(point["values"]),
@@ -199,7 +222,7 @@ def _match(matched: Mapping[str, Any] | None) -> dict[str, Any]:
 def _columns(rows: Sequence[Mapping[str, Any]], swept: Collection[str]) -> list[str]:
     found = dict.fromkeys(key for row in rows for key in row)
     named = {*_COLUMNS_BEFORE, *_SIZES, *_COLUMNS_MATCH, *_COLUMNS_AFTER}
-    free = sorted(key for key in found if key not in named)
+    free = sorted(key for key in found if key not in {*named, "parent"})
     model = [key for key in free if key.startswith("model.")]
     metrics = [key for key in free if "/" in key and key not in swept]
     other = [key for key in free if key not in model and key not in metrics]

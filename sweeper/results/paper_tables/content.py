@@ -9,7 +9,7 @@ from typing import Any
 from sweeper.results.statistics.estimates import mean, sd
 from sweeper.results.table.columns import label
 from sweeper.results.table.measures import Measure, measures
-from sweeper.results.table.points import Point, unfinished, versions
+from sweeper.results.table.points import Point, caveats, origin
 from sweeper.results.table.table import Table
 from sweeper.store.numbers import short
 
@@ -58,7 +58,7 @@ def paper_table(table: Table) -> PaperTable:
     ]
     if published and not same_scale:
         blocks.append(_published(label(str(about.get("x"))), published, shown))
-    return PaperTable(str(about.get("title") or table.name), tuple(blocks), tuple(_notes(table)))
+    return PaperTable(table.title, tuple(blocks), tuple(_notes(table)))
 
 
 def _by_name(points: Sequence[Point]) -> dict[tuple[str, str], Point]:
@@ -131,14 +131,12 @@ def _as_printed(value: Any) -> str:
 
 
 def _notes(table: Table) -> Iterator[str]:
-    about = table.experiment
-    if about.get("text"):
-        yield f"Text: {about['text']}; {about.get('scale')} scale."
+    yield from origin(table)
     counts = {len(p.runs) for measure in measures(table) for p in measure.points(table)}
     if counts:
         seeds = " to ".join(str(count) for count in dict.fromkeys((min(counts), max(counts))))
         yield f"Mean ± standard deviation over {seeds} seed{'s' * (max(counts) > 1)}."
-    if about.get("finetune"):
+    if table.experiment.get("finetune"):
         yield (
             "One pre-training a setting: the seeds are those of fine-tuning. Parameters are the "
             "pre-training's."
@@ -147,9 +145,4 @@ def _notes(table: Table) -> Iterator[str]:
         found = [f"{words} {value:.2f}" for words, value in measure.baselines(table).items()]
         if found:
             yield f"{measure.words} of baselines: {', '.join(found)}."
-    codes = versions(table)
-    if len(codes) > 1:
-        yield f"Runs of {len(codes)} versions of the program: {', '.join(codes)}."
-    reason, without, of = unfinished(table)
-    if without:
-        yield f"{without} of {of} runs are missing: {reason}."
+    yield from caveats(table)

@@ -37,7 +37,7 @@ def experiment(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     about = table.experiment
     return {
         "name": table.name,
-        "title": about.get("title") or table.name,
+        "title": table.title,
         "text": about.get("text"),
         "scale": about.get("scale") or table.provenance.get("scale"),
         "arms": [{"name": arm, "label": table.label(arm)} for arm in about["arms"]],

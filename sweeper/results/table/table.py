@@ -51,6 +51,11 @@ class Table:
         """The column that the arms are compared on."""
         return str(self.experiment["metric"])
 
+    @property
+    def title(self) -> str:
+        """What it is called above figures and tables."""
+        return str(self.experiment.get("title") or self.name)
+
     def label(self, arm: str) -> str:
         """The words for an arm."""
         return str(self.experiment["arms"].get(arm, {}).get("label") or arm)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import textwrap
+from collections.abc import Sequence
 from functools import cache
 from io import BytesIO
 from typing import Any
 
 import matplotlib as mpl
-from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.textpath import TextPath
 
 from sweeper.results.figures.layout.palette import PALETTE as PALETTE
 
@@ -22,6 +23,8 @@ DOUBLE_COLUMN = 6.75
 TEXT_PT = 8.0
 SMALL_PT = 6.5
 LEGEND_PT = 7.0
+LETTER = 0.54  # width of a letter in its size, on average
+_TIGHT = 0.93  # of the letters that fit in a line on average
 INK, FAINT_INK, GRID = "#222222", "#666666", "#e6e6e6"
 
 KINDS = ("pdf", "png", "svg")
@@ -90,13 +93,6 @@ def shades(colour: str, count: int) -> list[str]:
     ]
 
 
-def blank(width: float) -> Figure:
-    """An empty figure `width` inches wide; `lay_out` gives it its height."""
-    figure = Figure(figsize=(width, width))
-    FigureCanvasAgg(figure)
-    return figure
-
-
 def plain(value: object, limit: int = 48) -> str:
     """`value` as text that can be drawn: one line, short, only letters that the font has."""
     text = str(value)
@@ -108,37 +104,13 @@ def plain(value: object, limit: int = 48) -> str:
     )
 
 
-def text_width(text: str, size: float, weight: str = "normal") -> float:
-    """How wide `text` is when set in `size` points, in points."""
-    font = FontProperties(family=RC["font.sans-serif"], size=size, weight=weight)
-    measure = _renderer().get_text_width_height_descent
-    width, _, _ = measure(text, font, False)  # type: ignore[no-untyped-call]
-    return float(width)
-
-
-def wrapped(
-    text: str, size: float, width: float, *, weight: str = "normal", most: int = 100
-) -> list[str]:
-    """`text` broken into at most `most` lines no wider than `width` points; what is cut shows …."""
-
-    def fits(line: str) -> bool:
-        return text_width(line, size, weight) <= width
-
-    lines: list[str] = []
-    for word in text.split():
-        longer = f"{lines[-1]} {word}" if lines else word
-        if lines and (len(lines) == most or fits(longer)):
-            lines[-1] = longer
-        else:
-            lines.append(word)
-    return [_cut(line, fits) for line in lines]
-
-
-def _cut(line: str, fits: Callable[[str], bool]) -> str:
-    if fits(line):
-        return line
-    kept = next(n for n in range(len(line) - 1, -1, -1) if fits(line[:n] + "…"))
-    return line[:kept].rstrip() + "…"
+def wrapped(text: str, size: float, width: float, *, weight: str = "normal") -> list[str]:
+    """`text` in lines of about `width` points when set in `size`."""
+    if not text.strip():
+        return []
+    font = FontProperties(family=RC["font.sans-serif"], weight=weight)
+    share = width / TextPath((0, 0), text, size=size, prop=font).get_extents().width
+    return textwrap.wrap(text, max(1, int(len(text) * share * (1 if share >= 1 else _TIGHT))))
 
 
 def rendered(figure: Figure, kinds: Sequence[str] = KINDS) -> dict[str, bytes]:
@@ -155,12 +127,6 @@ def rendered(figure: Figure, kinds: Sequence[str] = KINDS) -> dict[str, bytes]:
             figure.savefig(buffer, format=kind, metadata=metadata[kind])
             files[kind] = buffer.getvalue()
     return files
-
-
-@cache
-def _renderer() -> RendererAgg:
-    """What measures text; at 72 dots an inch its dots are points."""
-    return RendererAgg(1, 1, dpi=72)  # type: ignore[no-untyped-call]
 
 
 @cache
