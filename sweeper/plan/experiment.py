@@ -44,6 +44,7 @@ class Arm:
         parent: the arm whose runs its own start from, each from that of the same seed. A point is
             then one of that arm's with what this arm sets and sweeps besides; its model is the
             parent's but for the keys that this arm names.
+        seeds: its own, where it is to share no run with an arm that trains the same model.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Arm:
     match: Match | None = None
     metric: str | None = None
     parent: str | None = None
+    seeds: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,7 @@ def _read_arm(where: str, name: str, entry: Mapping[str, Any]) -> Arm:
             raise wrong(
                 f"{where}.grid.{key}", values, "a list of values", "write it as a yaml list"
             )
-    return Arm(name=name, **entry)
+    return Arm(name=name, **{**entry, "seeds": tuple(entry.get("seeds") or ())})
 
 
 def _check_targets(name: str, arms: Mapping[str, Arm]) -> None:

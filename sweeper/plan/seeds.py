@@ -1,7 +1,8 @@
 """From points before their seeds to a plan: which seeds each has, and the runs that these share.
 
-Seeds are counted, not chosen: a point of n seeds has the first n of the experiment's own, followed
-by the least whole numbers that are not among those. So more seeds are always further runs.
+Seeds are counted, not chosen: a point of n seeds has the first n of its own, which are those of its
+arm or of its experiment, and of the whole numbers that follow the largest of these. So more seeds
+are further runs, never others.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ def seeded(plan: Plan, wanted: Mapping[str, int]) -> Plan:
     Args:
         plan: its `unseeded` points are what is given seeds.
         wanted: by the run of a point's first seed, how many seeds it is to have, where that is more
-            than the experiment's own. What it starts from has as many; points of several arms or
-            experiments that are the same runs have equally many.
+            than its own. What it starts from has as many; points of several arms or experiments
+            that are the same runs have equally many.
     """
     points: list[Point] = []
     runs: dict[str, Run] = {}
@@ -42,16 +43,22 @@ def _counts(
     points: Sequence[UnseededPoint], experiment: Experiment, wanted: Mapping[str, int]
 ) -> list[int]:
     """How many seeds each point has; what it starts from stands before it."""
-    own = len(experiment.seeds)
+    own = [len(_own(point, experiment)) for point in points]
     if not wanted:
-        return [own] * len(points)
+        return own
     names = [_first(point, experiment) for point in points]
-    counts = {name: max(own, wanted.get(name, 0)) for name in names}
+    counts: dict[str, int] = {}
+    for name, least in zip(names, own, strict=True):
+        counts[name] = max(least, wanted.get(name, 0), counts.get(name, 0))
     for point, name in zip(reversed(points), reversed(names), strict=True):
         if point.parent:
             parent = _first(point.parent, experiment)
             counts[parent] = max(counts[parent], counts[name])
     return [counts[name] for name in names]
+
+
+def _own(point: UnseededPoint, experiment: Experiment) -> tuple[int, ...]:
+    return point.arm.seeds or experiment.seeds
 
 
 def _first(point: UnseededPoint, experiment: Experiment) -> str:
@@ -63,8 +70,8 @@ def _configs(point: UnseededPoint, experiment: Experiment, count: int) -> Iterat
     if point.once:
         yield dict(point.config)
         return
-    further = (seed for seed in itertools.count() if seed not in experiment.seeds)
-    for seed in itertools.islice(itertools.chain(experiment.seeds, further), count):
+    own = _own(point, experiment)
+    for seed in itertools.islice(itertools.chain(own, itertools.count(max(own) + 1)), count):
         yield _seeded(point, seed)
 
 

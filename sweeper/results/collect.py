@@ -120,18 +120,23 @@ class Configs:
 
 
 class Records:
-    """The columns that a run's record fills."""
+    """The columns that a run's record fills, read once a run."""
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
         self._known: dict[str, dict[str, Any]] = {}
 
     def cells(self, id: str) -> dict[str, Any]:
-        """The columns of a run; of one that is done they stay as they are."""
-        cells = self._known.get(id) or _cells(self._store.run(id))
-        if cells["state"] == State.DONE:
-            self._known[id] = cells
-        return cells
+        """The columns of a run."""
+        if id not in self._known:
+            self._known[id] = _cells(self._store.run(id))
+        return self._known[id]
+
+    def renewed(self) -> Records:
+        """The same later: what is done is done, all else is read anew."""
+        later = Records(self._store)
+        later._known = {id: c for id, c in self._known.items() if c["state"] == State.DONE}
+        return later
 
 
 def _cells(run: Run) -> dict[str, Any]:
