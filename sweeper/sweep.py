@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.text import Text
@@ -33,22 +33,23 @@ from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore, State, Status
 
 
+class Launcher(NamedTuple):
+    """A backend by the name that `hydra/launcher` gives, and the `hydra.launcher` section."""
+
+    name: str
+    options: Any
+
+
 def sweep(
-    arguments: Sequence[str],
-    *,
-    composer: Composer,
-    options: SweepOptions,
-    launcher: str,
-    launcher_options: Any,
+    arguments: Sequence[str], *, composer: Composer, options: SweepOptions, launcher: Launcher
 ) -> int:
     """Plan the command line and bring everything it needs into being; the exit code.
 
     Args:
         arguments: overrides as typed, swept ones included.
         composer: of the configs that the command line is about.
-        options: the `hydra.sweeper` section: what may be planned, what happens on failures.
-        launcher: the name that `hydra/launcher` gives: where runs execute.
-        launcher_options: the `hydra.launcher` section, which belongs to it.
+        options: the `hydra.sweeper` section.
+        launcher: where runs execute.
 
     Returns:
         0 only if every run of the plan is done (or, in a dry run, could be planned); 1 if not;
@@ -58,26 +59,25 @@ def sweep(
         UserError: nothing was started.
     """
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
-    dry = options.dry_run
     with StopSignals() as signals, model_process() as process:
-        if not dry:
+        if not options.dry_run:
             import_drawing()  # the model process imports PyTorch, which takes longer
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
         store = RunStore(plan.outputs)
         statuses = {run: store.run(run).status() for run in plan.runs}
-        backend = _backend(plan, launcher, launcher_options, process)
-        estimate = _show(console, plan, store, backend, statuses, every_point=dry)
-        if dry:
+        backend = _backend(plan, launcher, process)
+        estimate = _show(console, plan, store, backend, statuses, every_point=options.dry_run)
+        if options.dry_run:
             return 0
-        _freeze(plan, store, estimate)
+        freeze(plan, store, estimate)
         left = [run for run in plan.runs if statuses[run].state is not State.DONE]
         done = True
         if left:
-            _prepare(console, plan, store, process, backend, left)
+            configs = {run: plan.runs[run].config for run in left}
+            prepare(console, store, process, configs, meanwhile=backend.warm)
+            scheduled = _scheduled(store, backend, options, signals)
             with signals.held():
-                done = _run(
-                    console, plan, store, left, _scheduled(store, backend, options, signals)
-                )
+                done = _run(console, plan, store, left, scheduled)
     print_everything(console, plan.outputs, list(plan.experiments))
     return 0 if done else 1
 
@@ -102,17 +102,17 @@ def _show(
     )
 
 
-def _backend(plan: Plan, launcher: str, options: Any, process: ModelProcess) -> Backend:
+def _backend(plan: Plan, launcher: Launcher, process: ModelProcess) -> Backend:
     """The backend that `hydra/launcher` names."""
     configs = [run.config for run in plan.runs.values()]
     context = BackendContext(
-        options=options,
+        options=launcher.options,
         resources=frozenset(Resources.of(config) for config in configs),
         logger=configs[0]["logger"]["name"],
         outputs=plan.outputs,
         process=process,
     )
-    made = registry.function(registry.BACKENDS, launcher, "hydra/launcher", "backend")
+    made = registry.function(registry.BACKENDS, launcher.name, "hydra/launcher", "backend")
     backend: Backend = made(context)
     return backend
 
@@ -125,7 +125,7 @@ def _trained(plan: Plan, store: RunStore) -> Iterator[tuple[Run, float]]:
             yield run, result["seconds"]
 
 
-def _freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float]) -> None:
+def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float]) -> None:
     """Write every record and the plan, before anything starts."""
     store.check_writable()
     for run in plan.runs.values():
@@ -149,32 +149,31 @@ def _freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float]) -> None:
     )
 
 
-def _prepare(
+def prepare(
     console: Console,
-    plan: Plan,
     store: RunStore,
     process: ModelProcess,
-    backend: Backend,
-    left: Sequence[str],
+    configs: Mapping[str, Mapping[str, Any]],
+    *,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
-    """Build the data of the runs that are left, once for each distinct one.
+    """Build the data of runs, given with their configs, once for each distinct one.
 
-    Meanwhile, as nothing trains yet, what will train is imported.
+    `meanwhile` is called when that has begun: nothing trains yet.
 
     Raises:
         UserError: the data cannot be built; the log says why.
     """
     distinct: dict[str, str] = {}
-    for run in left:
-        config = plan.runs[run].config
+    for run, config in configs.items():
         distinct.setdefault(digest_of([config["data"], config["task"]]), run)
     for run in distinct.values():
-        log = plan.outputs / "data" / "prepare.log"
+        log = store.outputs / "data" / "prepare.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("")
         with console.status("preparing data ..."):
             job, _ = process.fork("prepare", store.run(run).path, environment={}, log=log)
-            backend.warm()
+            meanwhile()
             code = process.exit_code(job)
         if code != 0:
             last = [line for line in log.read_text().splitlines() if line.strip()][-1:]

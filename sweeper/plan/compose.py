@@ -53,6 +53,12 @@ class Composer:
         except (HydraException, OmegaConfBaseException) as problem:
             raise explained(problem) from None
 
+    def hydra(self, overrides: Iterable[str]) -> dict[str, Any]:
+        """Hydra's own section: what the sweep is told, and which files were chosen."""
+        section = self.compose(overrides)._get_node("hydra")
+        assert isinstance(section, DictConfig)
+        return _plain(section)
+
     def base(self, overrides: Iterable[str]) -> RunTemplate:
         """What the runs composed from these overrides have in common.
 

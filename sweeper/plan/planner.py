@@ -1,9 +1,11 @@
-"""From a command line to a plan: every run that is needed, and every point that uses it.
+"""Stop 2 of the road: from a command line to a plan, every run needed and every point using it.
 
     typed overrides -> experiments -> arms -> unseeded points (a config and a size each)
                     -> points and the runs they share
 
-Two points with the same config are one run, whichever arm or experiment asked for it.
+Two points with the same config are one run, whichever arm or experiment asked for it. Next:
+match.py solves what is to be matched; sweeper/sweep.py freezes the plan, sweeper/run/schedule.py
+has its runs trained.
 """
 
 from __future__ import annotations
