@@ -25,7 +25,6 @@ from sweeper.run.job_states import Job, Phase
 from sweeper.run.live import LiveTable, Shown
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
-from sweeper.run.watchdog import Watchdog
 from sweeper.store import registry
 from sweeper.store.errors import UserError, shown
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
@@ -184,13 +183,12 @@ def _scheduled(
     store: RunStore, backend: Backend, options: SweepOptions, signals: StopSignals
 ) -> Callable[..., Schedule]:
     """A schedule that lacks its jobs and whom to tell what they do."""
-    hang = options.hang_after_s
     return partial(
         Schedule,
         store,
         backend,
         policy=options,
-        watchdog=None if hang is None else Watchdog(hang, options.hang_grace_s),
+        watchdog=options.watchdog(),
         check_for_stop=signals.check,
     )
 
