@@ -121,11 +121,11 @@ class Planner:
         return child
 
 
-def _seeds(given: Iterable[Any]) -> tuple[int, ...]:
+def _seeds(given: Iterable[Any]) -> list[int]:
     for seed in given:
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise wrong("seed", seed, "whole numbers of at least 0", "for example seed=0,1,2")
-    return tuple(dict.fromkeys(given))
+    return list(dict.fromkeys(given))
 
 
 def _seeded(unseeded: UnseededPoint, seed: int) -> dict[str, Any]:
