@@ -11,9 +11,10 @@ from rich.text import Text
 
 from sweeper.carry.archive import MEGABYTE
 from sweeper.carry.pack import unfinished, write_pack
+from sweeper.hydra_section import composer
 from sweeper.model_process import ModelProcess, model_process
-from sweeper.outcome import near
-from sweeper.plan.compose import Composer, composer
+from sweeper.outcome import relative_path
+from sweeper.plan.compose import Composer
 from sweeper.plan.planner import Planner
 from sweeper.store.errors import wrong
 from sweeper.store.plans import newest
@@ -56,7 +57,7 @@ def pack(
         written = write_pack(path, store, runs, about, process, wheels=wheels, max_mb=max_mb)
     for part in written:
         size = part.stat().st_size / MEGABYTE
-        console.print(Text(f"{near(part)}: {size:.1f} MB"), soft_wrap=True)
+        console.print(Text(f"{relative_path(part)}: {size:.1f} MB"), soft_wrap=True)
     source = str(path) if len(written) == 1 else f"<(cat {path}.*)"
     folder = path.name.partition(".")[0]
     told = f"{len(runs)} runs to train; there: tar xf {source} && cd {folder} && python run.py"

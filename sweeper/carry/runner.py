@@ -16,10 +16,10 @@ from sweeper.carry.run_files import run_files
 from sweeper.model_process import model_process
 from sweeper.options import SweepOptions
 from sweeper.run.backends import local
-from sweeper.run.entries import Entry, Job, Phase, counts
+from sweeper.run.context import BackendContext, Resources
+from sweeper.run.job_states import Job, JobState, Phase, counts
 from sweeper.run.limits import LimitedOptions
 from sweeper.run.schedule import Schedule
-from sweeper.run.site import Demand, Site
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.watchdog import Watchdog
 from sweeper.store.errors import UserError, wrong
@@ -68,21 +68,21 @@ def train(
     watchdog = None if hang is None else Watchdog(hang, options.hang_grace_s)
     store.check_writable()
     with StopSignals() as signals, model_process() as process:
-        site = Site(
+        context = BackendContext(
             options=launcher,
-            demands=frozenset(Demand.of_record(store.run(run).path) for run in runs),
+            resources=frozenset(Resources.of_record(store.run(run).path) for run in runs),
             logger="none",
             outputs=store.outputs,
             process=process,
         )
         schedule = Schedule(
             store,
-            local.backend(site),
+            local.backend(context),
             [Job(run, about["cost"], about["parent"]) for run, about in runs.items()],
-            changed=lambda schedule, entry: _say(schedule, entry, runs),
+            changed=lambda schedule, state: _say(schedule, state, runs),
             policy=options,
             watchdog=watchdog,
-            heed=signals.check,
+            check_for_stop=signals.check,
         )
         with signals.held():
             try:
@@ -167,10 +167,10 @@ def _typed(key: str, value: Any, hint: Any) -> Any:
     raise wrong(key, value, f"a value of type {expected}", "correct the value")
 
 
-def _say(schedule: Schedule, entry: Entry | None, runs: Mapping[str, Mapping[str, Any]]) -> None:
+def _say(schedule: Schedule, state: JobState | None, runs: Mapping[str, Mapping[str, Any]]) -> None:
     """A line for each run that starts or ends; plain, so that it needs no library."""
-    if entry is not None:
-        done = counts(schedule.entries)[Phase.DONE]
-        label = runs[entry.job.run]["label"]
-        place = f"[{done}/{len(schedule.entries)}]"
-        print(f"{place} {entry.phase:8} {label}  {entry.reason}".rstrip(), flush=True)
+    if state is not None:
+        done = counts(schedule.states)[Phase.DONE]
+        label = runs[state.job.run]["label"]
+        place = f"[{done}/{len(schedule.states)}]"
+        print(f"{place} {state.phase:8} {label}  {state.reason}".rstrip(), flush=True)
