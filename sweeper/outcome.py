@@ -60,13 +60,6 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
         console.print(Text(f"  {near(path)}"))
 
 
-def import_drawing() -> None:
-    """Import what draws: for a sweep to do where it would have to wait anyway."""
-    from sweeper.results.draw import import_figures
-
-    import_figures()
-
-
 def near(path: Path) -> str:
     """A path as short as it can be told from here."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

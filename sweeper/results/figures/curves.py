@@ -12,7 +12,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.figures.layout.labels import ends_fit, label_ends
+from sweeper.results.figures.layout.labels import label_ends
 from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
 from sweeper.results.figures.layout.panel import Look, categories, fill
 from sweeper.results.figures.layout.series import Series, marks, split
@@ -20,7 +20,7 @@ from sweeper.results.figures.layout.style import COLUMN, MARKERS, PALETTE, RC, p
 from sweeper.results.table.points import Point, points, seed_spread
 from sweeper.results.table.table import Table
 
-_PANEL_PT, _HEIGHT_PT = 170.0, 130.0  # of the panel with its axis labels, and without
+_PANEL_PT = 170.0
 _LABEL_LETTERS = 16  # longer names go to the legend
 _MOST_ENTRIES = 12
 
@@ -93,9 +93,7 @@ def draw(table: Table) -> Figure:
         if curve
     ]
     short = len(series) > 1 and all(len(name) <= _LABEL_LETTERS for name in names)
-    direct = short and ends_fit(axes, [mark for *_, mark in ends], _HEIGHT_PT)
-    if direct:
-        label_ends(axes, ends, _HEIGHT_PT)
+    direct = short and label_ends(axes, ends)
     legend = [] if direct or len(series) < 2 else _legend(names, looks)
     lay_out(figure, _PANEL_PT, table, legend, notes_on(table, everything, spread))
     return figure

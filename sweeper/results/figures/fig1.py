@@ -14,7 +14,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sweeper.results.figures.layout.labels import ends_fit, label_ends, label_point
+from sweeper.results.figures.layout.labels import label_ends, label_point
 from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
 from sweeper.results.figures.layout.panel import Look, fill
 from sweeper.results.figures.layout.series import Mark, Series, marks, split
@@ -25,7 +25,6 @@ from sweeper.results.table.table import Table
 TOP = ("params_total", "model.embedding_size")
 BOTTOM = ("params_non_embedding", "flops_per_token", "width")
 _TOP_PT, _BOTTOM_PT = 168.0, 122.0  # height of a row, axis labels included
-_HEIGHT_PT = 130.0  # of a panel above, without its axis labels
 _FIXED, *_OTHERS = PALETTE[1], PALETTE[3], PALETTE[5], PALETTE[6]
 
 
@@ -85,10 +84,7 @@ def _label(
         for arm, look, curve in drawn
         if arm == standard
     ]
-    fit = ends_fit(axes, [mark for *_, mark in ends], _HEIGHT_PT)
-    if fit:
-        label_ends(axes, ends, _HEIGHT_PT)
-    return fit
+    return label_ends(axes, ends)
 
 
 def _panels(figure: Figure) -> dict[str, Axes]:
