@@ -49,16 +49,16 @@ def draw(
     everything = points(table, table.metric)
     spread = seed_spread(everything)
     figure = Figure(figsize=(DOUBLE_COLUMN, DOUBLE_COLUMN))
-    panels = _panels(figure)
+    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(_TOP_PT, _BOTTOM_PT)).flat
+    panels = dict(zip(TOP, above.subplots(1, 2), strict=True))
+    panels |= dict(zip(BOTTOM, below.subplots(1, 3), strict=True))
     for (x, axes), letter in zip(panels.items(), "abcde", strict=True):
         curves = [
             (look, marks(one.points, methodcaller("at", x), spread))
             for one, look in zip(series, looks, strict=True)
         ]
         fill(axes, x, table.metric, curves, letter=letter, own=x == TOP[1])
-        if x not in (TOP[0], BOTTOM[0]):  # all panels have the same height axis
-            axes.set_ylabel("")
-            axes.tick_params(labelleft=False)
+        axes.label_outer()  # all panels have the same height axis
         if x == TOP[0]:
             pairs = zip(series, curves, strict=True)
             drawn = [(one.arm, look, curve) for one, (look, curve) in pairs if curve]
@@ -85,17 +85,6 @@ def _label(
         if arm == standard
     ]
     return label_ends(axes, ends)
-
-
-def _panels(figure: Figure) -> dict[str, Axes]:
-    """The panels by the column they are over; each row is laid out on its own."""
-    rows = figure.add_gridspec(2, 1, height_ratios=(_TOP_PT, _BOTTOM_PT))
-    panels = {}
-    for row, columns in enumerate((TOP, BOTTOM)):
-        places = rows[row].subgridspec(1, len(columns))
-        for place, column in enumerate(columns):
-            panels[column] = figure.add_subplot(places[place])
-    return panels
 
 
 def _looks(series: Sequence[Series], standard: str, fixed: str, matched: str) -> list[Look]:

@@ -9,7 +9,8 @@ from io import BytesIO
 from typing import Any
 
 import matplotlib as mpl
-from matplotlib.colors import to_hex, to_rgb
+import numpy as np
+from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.textpath import TextPath
@@ -85,12 +86,8 @@ def ramp(count: int) -> list[str]:
 
 def shades(colour: str, count: int) -> list[str]:
     """`count` shades of a colour, from light to itself."""
-    shares = [1.0] if count == 1 else [0.4 + 0.6 * step / (count - 1) for step in range(count)]
-    red, green, blue = to_rgb(colour)
-    return [
-        to_hex((1 - share * (1 - red), 1 - share * (1 - green), 1 - share * (1 - blue)))
-        for share in shares
-    ]
+    mixed = LinearSegmentedColormap.from_list("shades", ["white", colour])
+    return [to_hex(mixed(share)) for share in np.linspace(1.0, 0.4, count)[::-1]]
 
 
 def plain(value: object, limit: int = 48) -> str:
