@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sweeper.hydra_section import composer
 from sweeper.model_process import ModelProcess
-from sweeper.plan.compose import composer
 from sweeper.plan.planner import Planner
 from sweeper.store.runs import Run, RunStore
 from tasks.parse import parse

@@ -32,7 +32,7 @@ class Line:
     state: str
     """A state of the store, or "blocked"."""
     reason: str
-    beat: Mapping[str, Any] = field(default_factory=dict)
+    heartbeat: Mapping[str, Any] = field(default_factory=dict)
     """Of a run that is not done: its newest beat."""
     left_s: float | None = None
     """Of a running one: seconds of training left at its newest speed."""
@@ -44,8 +44,8 @@ class Line:
     def described(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         told = asdict(self)
-        beat = told.pop("beat")
-        return {key: value for key, value in (told | beat).items() if value is not None}
+        heartbeat = told.pop("heartbeat")
+        return {key: value for key, value in (told | heartbeat).items() if value is not None}
 
 
 def lines(outputs: Path, experiments: Sequence[str] = ()) -> Iterator[Line]:
@@ -60,7 +60,7 @@ def lines(outputs: Path, experiments: Sequence[str] = ()) -> Iterator[Line]:
                 name,
                 run,
                 *_told(run, plan, status_of),
-                beat=status.beat or {},
+                heartbeat=status.heartbeat or {},
                 left_s=_left(status, plan["runs"].get(run)),
                 seconds=status.seconds,
                 estimated_seconds=plan.get("estimate", {}).get(run),
@@ -81,8 +81,8 @@ def _told(run: str, plan: Mapping[str, Any], status_of: Callable[[str], Status])
 
 
 def _left(status: Status, planned_run: Mapping[str, Any] | None) -> float | None:
-    beat = status.beat or {}
-    step, steps, speed = (beat.get(key) for key in ("step", "steps", "tokens_per_second"))
+    heartbeat = status.heartbeat or {}
+    step, steps, speed = (heartbeat.get(key) for key in ("step", "steps", "tokens_per_second"))
     if status.state is not State.RUNNING or not planned_run or not (step and steps and speed):
         return None
     return float(planned_run["size"]["tokens"] * (1 - step / steps) / speed)
@@ -129,10 +129,10 @@ def _table(*columns: str) -> Table:
 
 
 def _progress(line: Line) -> tuple[str, str, str, str]:
-    beat = line.beat
-    step, loss, speed = beat.get("step"), beat.get("loss"), beat.get("tokens_per_second")
+    heartbeat = line.heartbeat
+    step, loss, speed = map(heartbeat.get, ("step", "loss", "tokens_per_second"))
     return (
-        f"{step:,} / {beat.get('steps', 0):,}" if isinstance(step, int) else "",
+        f"{step:,} / {heartbeat.get('steps', 0):,}" if isinstance(step, int) else "",
         f"{loss:.3f}" if isinstance(loss, float) else "",
         f"{speed:,.0f}" if isinstance(speed, int | float) else "",
         "" if line.left_s is None else clock(line.left_s),

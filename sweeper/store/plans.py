@@ -55,12 +55,12 @@ def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str
     """
     known = newest(outputs)
     if not known:
-        remedy = "start with: python sweep.py -m experiment=fig1"
+        remedy = "start with a sweep: -m experiment=fig1"
         raise wrong("outputs", outputs, "a folder with a plan", remedy)
     for name in experiments or ():
         if name not in known:
             expected = f"one that was planned ({', '.join(shown(one, 80) for one in known)})"
-            remedy = "correct the name, or plan it with: python sweep.py -m experiment=..."
+            remedy = "correct the name, or plan it with a sweep: -m experiment=..."
             raise wrong("experiment", name, expected, remedy)
     return {name: known[name] for name in experiments or known}
 
