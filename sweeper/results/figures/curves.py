@@ -7,6 +7,7 @@ stands for each combination of the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import cycle
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
@@ -101,17 +102,12 @@ def draw(table: Table) -> Figure:
 
 def _looks(series: Sequence[Series]) -> list[Look]:
     """A colour for each arm, its shades and markers for the curves of that arm."""
-    arms = list(dict.fromkeys(one.arm for one in series))
-    colours = {
-        arm: shades(PALETTE[index % len(PALETTE)], sum(one.arm == arm for one in series))
-        for index, arm in enumerate(arms)
+    arms = [one.arm for one in series]
+    styles = {
+        arm: zip(shades(colour, arms.count(arm)), cycle(MARKERS), strict=False)
+        for arm, colour in zip(dict.fromkeys(arms), cycle(PALETTE), strict=False)
     }
-    found: list[Look] = []
-    for one in series:
-        index = len([look for look in found if look.colour in colours[one.arm]])
-        marker = MARKERS[index % len(MARKERS)]
-        found.append(Look(colours[one.arm][index], marker=marker, line=len(one.points) > 1))
-    return found
+    return [Look(*next(styles[one.arm]), line=len(one.points) > 1) for one in series]
 
 
 def _name(table: Table, series: Series, *, several: bool) -> str:

@@ -54,7 +54,7 @@ def publish(
     """One experiment as a run named after it; published again, it is the next version of it."""
     wandb = module("wandb", "install it: pip install wandb")
     name = stem(table.name)
-    run = wandb.init(
+    begun = wandb.init(
         id=f"{JOB_TYPE}-{name}",
         name=table.name,
         entity=project.entity,
@@ -66,15 +66,11 @@ def publish(
         resume="allow",
         settings=wandb.Settings(console="off", silent=True, disable_git=True, x_disable_stats=True),
     )
-    code = 1
-    try:
+    with begun as run:
         for verdict in verdicts:
             run.summary[f"{verdict.claim}, {verdict.measure}"] = str(verdict.verdict)
         run.log(_shown(wandb, outputs, table))
         run.log_artifact(_artifact(wandb, outputs, name))
-        code = 0
-    finally:
-        run.finish(exit_code=code)
 
 
 def _project(outputs: Path, tables: Sequence[Table]) -> Project:
