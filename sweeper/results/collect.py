@@ -1,7 +1,7 @@
 """Stop 8 of the road: what the runs of an experiment left on disk becomes one table in memory.
 
 In: outputs/plans and outputs/runs, each read once a command. Out: a `Table` for each experiment.
-Next: results/claims/judge.py and results/figures, which are handed these tables; nothing here reads
+Next: results/judge.py and results/figures, which are handed these tables; nothing here reads
 the files that `write_tables` exports.
 
 A row is one (arm, point, seed) of the newest plan that has the experiment, whether its run is done

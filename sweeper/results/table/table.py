@@ -2,8 +2,8 @@
 
 outputs/tables/<experiment>.csv           the rows; the columns are described in collect.py
 outputs/tables/<experiment>.json          name, title, metric, arms, claims; the plan
-outputs/tables/<experiment>.printed.*     .txt, .csv, .tex: as a paper prints it (typeset.py)
-outputs/tables/<experiment>.claims.json   the verdicts (claims.py)
+outputs/tables/<experiment>.printed.*     .txt, .csv, .tex: as a paper prints it (paper_tables)
+outputs/tables/<experiment>.claims.json   the verdicts (judge.py)
 """
 
 from __future__ import annotations
