@@ -59,8 +59,6 @@ def sweep(
         UserError: nothing was started.
     """
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
-    hang = options.hang_after_s
-    watchdog = None if hang is None else Watchdog(hang, options.hang_grace_s)
     dry = options.dry_run
     with StopSignals() as signals, model_process() as process:
         if not dry:
@@ -69,8 +67,7 @@ def sweep(
         store = RunStore(plan.outputs)
         statuses = {run: store.run(run).status() for run in plan.runs}
         backend = _backend(plan, launcher, launcher_options, process)
-        every_point = dry or len(plan.points) <= 60
-        estimate = _show(console, plan, store, backend, statuses, every_point=every_point)
+        estimate = _show(console, plan, store, backend, statuses, every_point=dry)
         if dry:
             return 0
         freeze(plan, store, estimate)
@@ -79,16 +76,10 @@ def sweep(
         if left:
             configs = {run: plan.runs[run].config for run in left}
             prepare(console, store, process, configs, meanwhile=backend.warm)
-            scheduled = partial(
-                Schedule,
-                store,
-                backend,
-                policy=options,
-                watchdog=watchdog,
-                check_for_stop=signals.check,
-            )
             with signals.held():
-                done = _run(console, plan, store, left, scheduled)
+                done = _run(
+                    console, plan, store, left, _scheduled(store, backend, options, signals)
+                )
     print_everything(console, plan.outputs, list(plan.experiments))
     return 0 if done else 1
 
@@ -103,7 +94,7 @@ def _show(
     every_point: bool,
 ) -> dict[str, float]:
     """Print the plan and what it will cost there; the seconds each run is thought to train."""
-    print_plan(console, plan, statuses, every_point=every_point)
+    print_plan(console, plan, statuses, every_point=every_point or len(plan.points) <= 60)
     return print_cost(
         console,
         plan,
@@ -189,6 +180,21 @@ def prepare(
         if code != 0:
             last = [line for line in log.read_text().splitlines() if line.strip()][-1:]
             raise UserError(f"the data could not be prepared: {' '.join(last)} (log: {log})")
+
+
+def _scheduled(
+    store: RunStore, backend: Backend, options: SweepOptions, signals: StopSignals
+) -> Callable[..., Schedule]:
+    """A schedule that lacks its jobs and whom to tell what they do."""
+    hang = options.hang_after_s
+    return partial(
+        Schedule,
+        store,
+        backend,
+        policy=options,
+        watchdog=None if hang is None else Watchdog(hang, options.hang_grace_s),
+        check_for_stop=signals.check,
+    )
 
 
 def _run(
