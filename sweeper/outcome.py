@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.results.claims.evidence.verdict import Verdict
 from sweeper.results.collect import write_tables
-from sweeper.results.judge import judge, lines
+from sweeper.results.judge import Verdicts, judge, lines
 from sweeper.results.paper_tables.terminal import summarise
 from sweeper.results.table.table import Table, exported
-
-Verdicts = Mapping[str, Sequence[Verdict]]
 
 
 def collect_and_judge(

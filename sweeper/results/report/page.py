@@ -18,8 +18,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from sweeper.results.claims.evidence.verdict import Verdict
 from sweeper.results.figures.layout.palette import PALETTE
+from sweeper.results.judge import Verdicts
 from sweeper.results.report.experiments import experiment
 from sweeper.results.report.provenance import provenance
 from sweeper.results.report.runs import described, shared_settings
@@ -31,8 +31,6 @@ from sweeper.store.runs import RunStore
 SCRIPTS = (
     "elements pointer numbers axes series charts curves run rows experiments state page".split()
 )
-
-Verdicts = Mapping[str, Sequence[Verdict]]
 
 _MOST_LETTERS = 2000  # of one text
 _LIFT = "25%"

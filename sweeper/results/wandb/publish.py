@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from sweeper.results.claims.evidence.verdict import Verdict
 from sweeper.results.draw import write_figures
+from sweeper.results.judge import Verdicts
 from sweeper.results.table.table import Table, stem
 from sweeper.results.wandb.service import Project, connected, module, project_of, sentences
 from sweeper.results.wandb.workspace import EXTRA, JOB_TYPE, saved
@@ -19,7 +20,7 @@ _FOLDERS = ("tables", "figures")
 def publish_dashboard(
     outputs: Path,
     tables: Sequence[Table],
-    verdicts: Mapping[str, Sequence[Verdict]],
+    verdicts: Verdicts,
     given: str | None,
     *,
     offline: bool,
