@@ -75,9 +75,9 @@ def _scored(
     for weight_KD, bias_K in zip(weights, biases, strict=True):
         logits_NK = F.linear(hidden_ND, weight_KD, bias_K)
         single = torch.promote_types(logits_NK.dtype, torch.float32)
-        gradient_NK = logits_NK.softmax(1, dtype=single)
+        gradient_NK = logits_NK.softmax(1, dtype=_softmax_dtype(logits_NK))
         largest_N1 = logits_NK.amax(1, keepdim=True).to(single)
-        denominators.append(largest_N1 - gradient_NK.amax(1, keepdim=True).log())
+        denominators.append(largest_N1 - gradient_NK.amax(1, keepdim=True).to(single).log())
         place_N1 = (targets_N1 - first).clamp(0, len(weight_KD) - 1)
         here_N1 = (place_N1 == targets_N1 - first).to(single)
         chosen_N1 = chosen_N1 + logits_NK.gather(1, place_N1) * here_N1
@@ -90,8 +90,19 @@ def _scored(
     for gradient_NK, share_N1, (place_N1, here_N1) in zip(gradients, shares, places, strict=True):
         if len(gradients) > 1:  # else it is whole already
             gradient_NK *= share_N1
-        gradient_NK.scatter_(1, place_N1, gradient_NK.gather(1, place_N1) - here_N1)
+        gradient_NK.scatter_(1, place_N1, gradient_NK.gather(1, place_N1).sub_(here_N1))
     return denominator_N1 - chosen_N1, [one.to(logits_NK.dtype) for one in gradients]
+
+
+def _softmax_dtype(logits: Tensor) -> torch.dtype:
+    """Return what probabilities are written in; they add up in single precision or more anyway.
+
+    A GPU is bound by what it reads and writes: of logits in bfloat16 a copy in single precision
+    would take it longer than all else. A CPU is quicker with one.
+    """
+    if logits.device.type == "cuda":
+        return logits.dtype
+    return torch.promote_types(logits.dtype, torch.float32)
 
 
 def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:

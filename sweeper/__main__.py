@@ -12,12 +12,12 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.store.errors import UserError, wrong
+from sweeper.store.errors import UserError
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, program: str = "python -m sweeper") -> int:
     """The command line; the exit code."""
-    options = _parser().parse_args(arguments)
+    options = _parser(program).parse_args(arguments)
     console = Console(highlight=False)
     try:
         code: int = options.command(console, options)
@@ -44,48 +44,61 @@ def _status(console: Console, options: argparse.Namespace) -> int:
 
 
 def _collect(console: Console, options: argparse.Namespace) -> int:
-    from sweeper.outcome import near, print_tables
+    from sweeper.outcome import collect_and_judge, print_tables, relative_path
 
-    if options.source:
-        _fetch(console, options)
-    for path in print_tables(console, options.outputs, options.experiments or None):
-        console.print(Text(f"\n{near(path)}"))
+    tables, verdicts = collect_and_judge(options.outputs, options.experiments)
+    for path in print_tables(console, options.outputs, tables, verdicts):
+        console.print(Text(f"\n{relative_path(path)}"))
     return 0
 
 
-def _fetch(console: Console, options: argparse.Namespace) -> None:
-    service, path = options.source
-    if service != "wandb":
-        raise wrong("--from", service, "wandb", "give it as --from wandb ENTITY/PROJECT")
-    from sweeper.results.wandb.fetch import fetch
-
-    fetched = fetch(options.outputs, path, options.experiments or None)
-    for line in (*fetched.refused, fetched.in_words()):
-        console.print(Text(line), soft_wrap=True)
-
-
 def _draw(console: Console, options: argparse.Namespace) -> int:
+    from sweeper.results.collect import write_tables
     from sweeper.results.draw import write_figures
 
-    for path in write_figures(options.outputs, options.experiments or None):
+    for path in write_figures(options.outputs, write_tables(options.outputs, options.experiments)):
         console.print(Text(str(path)))
     return 0
 
 
 def _report(console: Console, options: argparse.Namespace) -> int:
+    from sweeper.outcome import collect_and_judge
     from sweeper.results.report.page import write_report
 
-    path = write_report(options.outputs, options.experiments or None)
-    console.print(Text(str(path)), soft_wrap=True)
+    found = collect_and_judge(options.outputs, options.experiments)
+    console.print(Text(str(write_report(options.outputs, *found))), soft_wrap=True)
     return 0
 
 
+def _pack(console: Console, options: argparse.Namespace) -> int:
+    from sweeper.packing import pack
+
+    pack(
+        console,
+        options.outputs.absolute(),
+        options.experiments,
+        options.output,
+        wheels=options.wheels,
+        max_mb=options.max_mb,
+    )
+    return 0
+
+
+def _merge(console: Console, options: argparse.Namespace) -> int:
+    from sweeper.carry.merge import merge
+
+    merged = merge(options.outputs.absolute(), options.file)
+    for line in (*merged.kept, merged.in_words()):
+        console.print(Text(line), soft_wrap=True)
+    return 1 if merged.kept else 0
+
+
 def _dashboard(console: Console, options: argparse.Namespace) -> int:
+    from sweeper.outcome import collect_and_judge
     from sweeper.results.wandb.publish import publish_dashboard
 
-    where = publish_dashboard(
-        options.outputs, options.experiments or None, options.project, offline=options.offline
-    )
+    found = collect_and_judge(options.outputs, options.experiments)
+    where = publish_dashboard(options.outputs, *found, options.project, offline=options.offline)
     console.print(Text(where), soft_wrap=True)
     return 0
 
@@ -118,14 +131,44 @@ _COMMANDS = (
         "tables to sort and filter, provenance. It needs no other file and no network.",
     ),
     (
+        "pack",
+        _pack,
+        "write what is not done of experiments into one file, to be trained on another machine",
+        "It holds records, prepared data and the code that trains; there, unpacked, "
+        "`python run.py` needs PyTorch and little more, and no network.",
+    ),
+    (
+        "merge",
+        _merge,
+        "bring home what `python run.py` of a pack has left",
+        "Puts its runs, verified, where they would lie had they been trained here.",
+    ),
+    (
         "dashboard",
         _dashboard,
         "show the experiments in Weights & Biases, as a saved view with their results",
         "Saves a view of the project that the runs are mirrored to, and sends of each experiment "
-        "table, figures, verdicts and plan; prints the address of the view. Needs a key and "
+        "table, figures and verdicts; prints the address of the view. Needs a key and "
         'pip install "wandb-workspaces>=0.4.13"; docs/wandb.md says more.',
     ),
 )
+
+
+_POSITIONAL: dict[str, dict[str, Any]] = {
+    "": {
+        "dest": "experiments",
+        "nargs": "*",
+        "metavar": "experiment",
+        "help": "which experiments (default: all that were planned)",
+    },
+    "pack": {
+        "dest": "experiments",
+        "nargs": "+",
+        "metavar": "EXPERIMENT | KEY=VALUE",
+        "help": "which experiments; with overrides they are planned anew, as by sweep.py",
+    },
+    "merge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "results.tar"},
+}
 
 
 _OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
@@ -134,13 +177,20 @@ _OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
         "--json": {"action": "store_true", "help": "print plain data for programs"},
         "--watch": {"action": "store_true", "help": "refresh until Ctrl-C"},
     },
-    "collect": {
-        "--from": {
-            "dest": "source",
-            "nargs": 2,
-            "metavar": ("wandb", "ENTITY/PROJECT[/GROUP]"),
-            "help": "first take plans and finished runs from there, of runs trained elsewhere",
+    "pack": {
+        "-o": {
+            "dest": "output",
+            "type": Path,
+            "default": Path("sweep.tar"),
+            "metavar": "FILE",
+            "help": "what to write (default: %(default)s)",
         },
+        "--max-mb": {
+            "type": float,
+            "metavar": "N",
+            "help": "where it would be larger: parts of at most N MB, FILE.001 and so on",
+        },
+        "--wheels": {"type": Path, "metavar": "DIR", "help": "wheels to take along"},
     },
     "dashboard": {
         "--project": {
@@ -155,19 +205,17 @@ _OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m sweeper", description=__doc__)
+_SWEEP = "What trains is a command of its own: python sweep.py, or installed headroom sweep."
+
+
+def _parser(program: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=program, description=__doc__, epilog=_SWEEP)
     commands = parser.add_subparsers(required=True, metavar="command")
     for name, command, told, more in _COMMANDS:
         sub = commands.add_parser(
             name, help=told, description=f"{told[0].upper()}{told[1:]}. {more}"
         )
-        sub.add_argument(
-            "experiments",
-            nargs="*",
-            metavar="experiment",
-            help="which experiments (default: all that were planned)",
-        )
+        sub.add_argument(**_POSITIONAL.get(name, _POSITIONAL[""]))
         sub.add_argument(
             "--outputs",
             type=Path,

@@ -2,61 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.results import judge
+from sweeper.results.claims.evidence.verdict import Verdict
+from sweeper.results.collect import write_tables
+from sweeper.results.judge import judge, lines
 from sweeper.results.paper_tables.terminal import summarise
-from sweeper.results.table.table import read_table, stem
+from sweeper.results.table.table import Table, exported
+
+Verdicts = Mapping[str, Sequence[Verdict]]
+
+
+def collect_and_judge(
+    outputs: Path, experiments: Sequence[str] | None
+) -> tuple[list[Table], Verdicts]:
+    """The tables of the experiments (all if none is named) and the verdicts on each, by its name.
+
+    Both are also written to outputs/tables.
+    """
+    tables = write_tables(outputs, experiments)
+    return tables, judge(outputs, tables)
 
 
 def print_tables(
-    console: Console, outputs: Path, experiments: Sequence[str] | None = None
+    console: Console, outputs: Path, tables: Sequence[Table], verdicts: Verdicts
 ) -> list[Path]:
-    """Write and print the table and the verdicts of each experiment; the files written."""
-    verdicts = judge.judge(outputs, experiments)
-    paths = [outputs / "tables" / f"{stem(name)}.csv" for name in verdicts]
-    for path in paths:
-        table = read_table(path)
+    """Print each table and the verdicts on it; the files that hold the tables."""
+    for table in tables:
         console.print()
-        for line in summarise(table):
+        for line in (*summarise(table), *lines(verdicts[table.name])):
             console.print(Text(line), soft_wrap=True)
-        for line in judge.lines(verdicts[table.name]):
-            console.print(Text(line), soft_wrap=True)
-    return paths
+    return [exported(outputs, table) for table in tables]
 
 
 def print_everything(console: Console, outputs: Path, experiments: Sequence[str]) -> None:
     """Tables and verdicts printed, figures drawn where their table has changed, files named."""
     before = {path: path.read_bytes() for path in (outputs / "tables").glob("*.csv")}
-    paths = print_tables(console, outputs, experiments)
-    changed = [path for path in paths if before.get(path) != path.read_bytes()]
-    console.print(Text(f"\nruns under {near(outputs / 'runs')}; made from them:"))
-    printed = [file for path in paths for file in path.parent.glob(f"{path.stem}.printed.*")]
-    for path in [
-        *paths,
-        *sorted(printed),
-        *_drawn(outputs, paths, experiments, anew=bool(changed)),
-    ]:
-        console.print(Text(f"  {near(path)}"))
-
-
-def _drawn(
-    outputs: Path, tables: Sequence[Path], experiments: Sequence[str], *, anew: bool
-) -> Iterator[Path]:
+    tables, verdicts = collect_and_judge(outputs, experiments)
+    paths = print_tables(console, outputs, tables, verdicts)
     figures = [
-        outputs / "figures" / f"{table.stem}.{kind}"
-        for table in tables
+        outputs / "figures" / f"{path.stem}.{kind}"
+        for path in paths
         for kind in ("pdf", "png", "svg")
     ]
-    if anew or not all(path.exists() for path in figures):
+    same = all(before.get(path) == path.read_bytes() for path in paths)
+    if not (same and all(path.exists() for path in figures)):
         from sweeper.results.draw import write_figures
 
-        figures = write_figures(outputs, experiments)
-    yield from figures
+        write_figures(outputs, tables)
+    console.print(Text(f"\nruns under {relative_path(outputs / 'runs')}; made from them:"))
+    of_papers = (file for path in paths for file in path.parent.glob(f"{path.stem}.printed.*"))
+    for path in [*paths, *sorted(of_papers), *figures]:
+        console.print(Text(f"  {relative_path(path)}"))
 
 
 def import_drawing() -> None:
@@ -66,6 +67,6 @@ def import_drawing() -> None:
     import_figures()
 
 
-def near(path: Path) -> str:
+def relative_path(path: Path) -> str:
     """A path as short as it can be told from here."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sweeper.run.live import clock
 from sweeper.store.errors import UserError, shown, wrong
+from sweeper.store.numbers import clock
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore, State, Status
 
@@ -31,7 +31,7 @@ class Line:
     state: str
     """A state of the store, or "blocked"."""
     reason: str
-    beat: Mapping[str, Any] = field(default_factory=dict)
+    heartbeat: Mapping[str, Any] = field(default_factory=dict)
     """Of a run that is not done: its newest beat."""
     left_s: float | None = None
     """Of a running one: seconds of training left at its newest speed."""
@@ -52,7 +52,7 @@ class Line:
             "run": self.run,
             "state": self.state,
             "reason": self.reason,
-            **self.beat,
+            **self.heartbeat,
             **{name: number for name, number in numbers.items() if number is not None},
         }
 
@@ -66,8 +66,7 @@ def planned(outputs: Path, experiments: Sequence[str]) -> dict[str, dict[str, An
     known = newest(outputs)
     if not known:
         raise UserError(
-            f"nothing has been planned under {outputs}; "
-            "start with: python sweep.py -m experiment=fig1"
+            f"nothing has been planned under {outputs}; start with a sweep, as -m experiment=fig1"
         )
     for name in experiments:
         if name not in known:
@@ -75,7 +74,7 @@ def planned(outputs: Path, experiments: Sequence[str]) -> dict[str, dict[str, An
                 "experiment",
                 name,
                 f"one that was planned here ({', '.join(known)})",
-                "correct the name, or plan it with: python sweep.py -m experiment=...",
+                "correct the name, or plan it with a sweep: -m experiment=...",
             )
     return {name: known[name] for name in experiments or known}
 
@@ -103,7 +102,7 @@ class _Survey:
             run,
             state,
             reason,
-            beat=status.beat or {},
+            heartbeat=status.heartbeat or {},
             left_s=_left(status, plan["runs"].get(run)),
             took_s=status.seconds,
             estimated_s=plan.get("estimate", {}).get(run),
@@ -128,8 +127,8 @@ class _Survey:
 
 
 def _left(status: Status, planned_run: Mapping[str, Any] | None) -> float | None:
-    beat = status.beat or {}
-    step, steps, speed = (beat.get(key) for key in ("step", "steps", "tokens_per_second"))
+    heartbeat = status.heartbeat or {}
+    step, steps, speed = (heartbeat.get(key) for key in ("step", "steps", "tokens_per_second"))
     if status.state is not State.RUNNING or not planned_run or not (step and steps and speed):
         return None
     return float(planned_run["size"]["tokens"] * (1 - step / steps) / speed)
@@ -176,10 +175,10 @@ def _table(*columns: str) -> Table:
 
 
 def _progress(line: Line) -> tuple[str, str, str, str]:
-    beat = line.beat
-    step, loss, speed = beat.get("step"), beat.get("loss"), beat.get("tokens_per_second")
+    heartbeat = line.heartbeat
+    step, loss, speed = map(heartbeat.get, ("step", "loss", "tokens_per_second"))
     return (
-        f"{step:,} / {beat.get('steps', 0):,}" if isinstance(step, int) else "",
+        f"{step:,} / {heartbeat.get('steps', 0):,}" if isinstance(step, int) else "",
         f"{loss:.3f}" if isinstance(loss, float) else "",
         f"{speed:,.0f}" if isinstance(speed, int | float) else "",
         "" if line.left_s is None else clock(line.left_s),

@@ -12,18 +12,18 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.model_process import ModelProcess, model_process
-from sweeper.outcome import import_drawing, near, print_everything
+from sweeper.options import SweepOptions
+from sweeper.outcome import import_drawing, print_everything, relative_path
 from sweeper.plan.compose import Composer
 from sweeper.plan.plan import Plan, Run
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import ASSUMED_RATE, print_cost, print_plan
 from sweeper.plan.throughput import Throughput
 from sweeper.run.backend import Backend
-from sweeper.run.entries import Job, Phase
-from sweeper.run.failures import Policy
+from sweeper.run.context import BackendContext, Resources
+from sweeper.run.job_states import Job, Phase
 from sweeper.run.live import LiveTable, Shown
 from sweeper.run.schedule import Schedule
-from sweeper.run.site import Demand, Options, Site
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.watchdog import Watchdog
 from sweeper.store import registry
@@ -36,17 +36,19 @@ from sweeper.store.runs import RunStore, State, Status
 def sweep(
     arguments: Sequence[str],
     *,
-    sweeper: Mapping[str, Any],
+    composer: Composer,
+    options: SweepOptions,
     launcher: str,
-    options: Mapping[str, Any],
+    launcher_options: Any,
 ) -> int:
     """Plan the command line and bring everything it needs into being; the exit code.
 
     Args:
         arguments: overrides as typed, swept ones included.
-        sweeper: the `hydra.sweeper` section: what may be planned, what happens on failures.
+        composer: of the configs that the command line is about.
+        options: the `hydra.sweeper` section: what may be planned, what happens on failures.
         launcher: the name that `hydra/launcher` gives: where runs execute.
-        options: the `hydra.launcher` section, which belongs to it.
+        launcher_options: the `hydra.launcher` section, which belongs to it.
 
     Returns:
         0 only if every run of the plan is done (or, in a dry run, could be planned); 1 if not;
@@ -56,27 +58,33 @@ def sweep(
         UserError: nothing was started.
     """
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
-    policy, watchdog = Policy.read(sweeper), Watchdog.read(sweeper)
+    hang = options.hang_after_s
+    watchdog = None if hang is None else Watchdog(hang, options.hang_grace_s)
+    dry = options.dry_run
     with StopSignals() as signals, model_process() as process:
-        dry = bool(sweeper.get("dry_run"))
         if not dry:
             import_drawing()  # the model process imports PyTorch, which takes longer
-        planner = Planner(Composer(), process, max_runs=int(sweeper["max_runs"]))
-        plan = planner.plan(arguments)
+        plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
         store = RunStore(plan.outputs)
         statuses = {run: store.run(run).status() for run in plan.runs}
-        backend = _backend(plan, launcher, options, process)
+        backend = _backend(plan, launcher, launcher_options, process)
         every_point = dry or len(plan.points) <= 60
         estimate = _show(console, plan, store, backend, statuses, every_point=every_point)
         if dry:
             return 0
-        _freeze(plan, store, estimate)
+        freeze(plan, store, estimate)
         left = [run for run in plan.runs if statuses[run].state is not State.DONE]
         done = True
         if left:
-            _prepare(console, plan, store, process, backend, left)
+            configs = {run: plan.runs[run].config for run in left}
+            prepare(console, store, process, configs, meanwhile=backend.warm)
             scheduled = partial(
-                Schedule, store, backend, policy=policy, watchdog=watchdog, heed=signals.check
+                Schedule,
+                store,
+                backend,
+                policy=options,
+                watchdog=watchdog,
+                check_for_stop=signals.check,
             )
             with signals.held():
                 done = _run(console, plan, store, left, scheduled)
@@ -104,20 +112,18 @@ def _show(
     )
 
 
-def _backend(
-    plan: Plan, launcher: str, options: Mapping[str, Any], process: ModelProcess
-) -> Backend:
+def _backend(plan: Plan, launcher: str, options: Any, process: ModelProcess) -> Backend:
     """The backend that `hydra/launcher` names."""
     configs = [run.config for run in plan.runs.values()]
-    site = Site(
-        options=Options(launcher, options),
-        demands=frozenset(Demand.of(config) for config in configs),
+    context = BackendContext(
+        options=options,
+        resources=frozenset(Resources.of(config) for config in configs),
         logger=configs[0]["logger"]["name"],
         outputs=plan.outputs,
         process=process,
     )
     made = registry.function(registry.BACKENDS, launcher, "hydra/launcher", "backend")
-    backend: Backend = made(site)
+    backend: Backend = made(context)
     return backend
 
 
@@ -129,7 +135,7 @@ def _trained(plan: Plan, store: RunStore) -> Iterator[tuple[Run, float]]:
             yield run, result["seconds"]
 
 
-def _freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float]) -> None:
+def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float]) -> None:
     """Write every record and the plan, before anything starts."""
     store.check_writable()
     for run in plan.runs.values():
@@ -153,32 +159,31 @@ def _freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float]) -> None:
     )
 
 
-def _prepare(
+def prepare(
     console: Console,
-    plan: Plan,
     store: RunStore,
     process: ModelProcess,
-    backend: Backend,
-    left: Sequence[str],
+    configs: Mapping[str, Mapping[str, Any]],
+    *,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
-    """Build the data of the runs that are left, once for each distinct one.
+    """Build the data of runs, given with their configs, once for each distinct one.
 
-    Meanwhile, as nothing trains yet, what will train is imported.
+    `meanwhile` is called when that has begun: nothing trains yet.
 
     Raises:
         UserError: the data cannot be built; the log says why.
     """
     distinct: dict[str, str] = {}
-    for run in left:
-        config = plan.runs[run].config
+    for run, config in configs.items():
         distinct.setdefault(digest_of([config["data"], config["task"]]), run)
     for run in distinct.values():
-        log = plan.outputs / "data" / "prepare.log"
+        log = store.outputs / "data" / "prepare.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("")
         with console.status("preparing data ..."):
             job, _ = process.fork("prepare", store.run(run).path, environment={}, log=log)
-            backend.warm()
+            meanwhile()
             code = process.exit_code(job)
         if code != 0:
             last = [line for line in log.read_text().splitlines() if line.strip()][-1:]
@@ -203,19 +208,19 @@ def _run(
         except Stopped as stopped:
             console.print(f"{stopped}: what ran was saved. The same command again continues.")
             raise SystemExit(stopped.code) from None
-    unfinished = [e for e in schedule.entries.values() if e.phase is not Phase.DONE]
+    unfinished = [e for e in schedule.states.values() if e.phase is not Phase.DONE]
     if unfinished:
         console.print(
             Text(f"{len(unfinished)} of {len(left)} runs are not done:", style="bold red")
         )
     if schedule.breaker.tripped:
-        waiting = sum(entry.phase is Phase.WAITING for entry in unfinished)
+        waiting = sum(state.phase is Phase.WAITING for state in unfinished)
         console.print(Text(f"  {waiting} were not started: {schedule.breaker.tripped}"))
-    for entry in (entry for entry in unfinished if entry.phase is not Phase.WAITING):
-        status: Status = store.run(entry.job.run).status()
-        log = store.run(entry.job.run).path / "attempts" / f"{status.attempt:04d}" / "log.txt"
-        told = f", log: {near(log)}" if status.attempt else ""
-        console.print(Text(f"  {shown[entry.job.run].label}: {entry.reason}{told}"))
+    for state in (state for state in unfinished if state.phase is not Phase.WAITING):
+        status: Status = store.run(state.job.run).status()
+        log = store.run(state.job.run).path / "attempts" / f"{status.attempt:04d}" / "log.txt"
+        told = f", log: {relative_path(log)}" if status.attempt else ""
+        console.print(Text(f"  {shown[state.job.run].label}: {state.reason}{told}"))
     return done
 
 

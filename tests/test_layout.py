@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("sweeper", "tasks", "models")
-PACKAGES = (*ROOMS, "hydra_plugins", "benchmarks")
+PACKAGES = (*ROOMS, "hydra_plugins", "headroom_attention", "examples", "benchmarks")
 PROGRAM = [*ROOT.glob("*.py"), *(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))]
 LARGEST_FOLDER, LONGEST_FILE, LONGEST_FUNCTION = 16, 250, 40
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 ENTITY = "someone"
-PAGE = 7  # runs in a page of an answer, whatever was asked for: paging is part of what is tested
 _OPERATION = re.compile(r"\b(?:query|mutation)\s+(\w+)")
 
 
@@ -29,29 +28,6 @@ class Remote:
     summary: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
     state: str = "running"
-
-    def node(self) -> dict[str, Any]:
-        """The run as the public interface gives it."""
-        user = {"name": ENTITY, "username": ENTITY}
-        empty = dict.fromkeys(("sweepName", "commit", "description", "notes", "heartbeatAt"))
-        return empty | {
-            "projectId": 1,
-            "id": self.id,
-            "name": self.id,
-            "displayName": self.about.get("displayName"),
-            "group": self.about.get("groupName"),
-            "jobType": self.about.get("jobType"),
-            "tags": self.about.get("tags") or [],
-            "state": self.state,
-            "readOnly": False,
-            "createdAt": "2026-01-01T00:00:00",
-            "config": json.dumps(self.config),
-            "summaryMetrics": json.dumps(self.summary),
-            "systemMetrics": "{}",
-            "historyLineCount": len(self.history),
-            "historyKeys": {},
-            "user": user,
-        }
 
 
 class WandbServer:
@@ -125,21 +101,6 @@ class WandbServer:
 
     def _MarkRunFilesUploaded(self, _: Mapping[str, Any]) -> dict[str, Any]:
         return {"markRunFilesUploaded": {"success": True}}
-
-    def _Runs(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        wanted = json.loads(given.get("filters") or "{}")
-        runs = [run for run in self.runs.values() if run.project == given["project"]]
-        if not runs:
-            return {"project": None}
-        nodes = [run.node() for run in runs]
-        nodes = [node for node in nodes if all(node[key] == wanted[key] for key in wanted)]
-        first = int(given.get("cursor") or 0)
-        page = nodes[first : first + PAGE]
-        edges = [{"node": node, "cursor": str(first + 1 + at)} for at, node in enumerate(page)]
-        more = {"endCursor": str(first + PAGE), "hasNextPage": first + PAGE < len(nodes)}
-        found = {"edges": edges, "pageInfo": more}
-        about = {"internalId": 1, "runCount": len(nodes), "readOnly": False}
-        return {"project": {**about, "runs": found}}
 
     def _UpsertView2(self, given: Mapping[str, Any]) -> dict[str, Any]:
         id = given.get("id") or f"view-{len(self.views)}"

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.attention._heads import from_heads, to_heads, widened
 from models.attention.multi_head import MultiHeadAttention
 from models.initialisation import glorot_uniform_
 
@@ -56,22 +57,24 @@ class CollaborativeAttention(nn.Module):
 
     def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None) -> Tensor:
         """Return x_BTD; in the mask (query, key) is True where a query may attend to a key."""
-        q_BHTS = self.query(x_BTD).unsqueeze(1) * self.mixing.unsqueeze(1)
-        k_BHTS = self.key(x_BTD).unsqueeze(1).expand_as(q_BHTS)
-        v_BHTP = self.value(x_BTD).unflatten(-1, (self.heads, self.head_size)).transpose(1, 2)
+        q_BTS = to_heads(self.query, x_BTD, self.mixing.shape[1])
+        # In the queries' precision: under autocast the products would be in the weights' own.
+        mixing_HS = widened(self.mixing, q_BTS.shape[-1]).to(q_BTS.dtype)
+        q_BHTS = q_BTS.unsqueeze(1) * mixing_HS.unsqueeze(1)
+        k_BTS = to_heads(self.key, x_BTD, self.mixing.shape[1])
+        v_BHTP = to_heads(self.value, x_BTD, self.heads, self.head_size).transpose(1, 2)
         # The scale is of the head size whatever S is: fewer shared coordinates stand for the same
         # products. (The authors' code divides by sqrt(S / heads), which sharpens compressed heads.)
         scale = 1 / math.sqrt(self.head_size)
         context_BHTP = F.scaled_dot_product_attention(
             q_BHTS,
-            k_BHTS,
+            k_BTS.unsqueeze(1).expand_as(q_BHTS),
             v_BHTP,
             attn_mask=self._with_content_bias(x_BTD, mask_B1TT, scale),
             dropout_p=self.dropout if self.training else 0.0,
             scale=scale,
         )
-        output_BTD: Tensor = self.output(context_BHTP.transpose(1, 2).flatten(2))
-        return output_BTD
+        return from_heads(self.output, context_BHTP)
 
     def _with_content_bias(
         self, x_BTD: Tensor, mask_B1TT: Tensor | None, scale: float

@@ -12,6 +12,7 @@ import math
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.attention._heads import from_heads, to_heads
 from models.initialisation import glorot_uniform_
 
 
@@ -41,9 +42,9 @@ class DecoupledAttention(nn.Module):
 
     def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None) -> Tensor:
         """Return x_BTD; in the mask (query, key) is True where a query may attend to a key."""
-        qk_BT2HP = self.query_key(x_BTD).unflatten(-1, (2, self.heads, self.head_size))
+        qk_BT2HP = to_heads(self.query_key, x_BTD, 2, self.heads, self.head_size)
         q_BHTP, k_BHTP = qk_BT2HP.permute(2, 0, 3, 1, 4).unbind(0)
-        v_BHTU = self.value(x_BTD).unflatten(-1, (self.heads, self.value_size)).transpose(1, 2)
+        v_BHTU = to_heads(self.value, x_BTD, self.heads, self.value_size).transpose(1, 2)
         context_BHTU = F.scaled_dot_product_attention(
             q_BHTP,
             k_BHTP,
@@ -52,5 +53,4 @@ class DecoupledAttention(nn.Module):
             dropout_p=self.dropout if self.training else 0.0,
             scale=1 / math.sqrt(self.head_size),
         )
-        output_BTD: Tensor = self.output(context_BHTU.transpose(1, 2).flatten(2))
-        return output_BTD
+        return from_heads(self.output, context_BHTU)

@@ -20,6 +20,7 @@ import math
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.attention._heads import from_heads, to_heads
 from models.initialisation import glorot_uniform_
 
 
@@ -45,7 +46,7 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None) -> Tensor:
         """Return x_BTD; in the mask (query, key) is True where a query may attend to a key."""
-        qkv_BT3HP = self.qkv(x_BTD).unflatten(-1, (3, self.heads, self.head_size))
+        qkv_BT3HP = to_heads(self.qkv, x_BTD, 3, self.heads, self.head_size)
         q_BHTP, k_BHTP, v_BHTP = qkv_BT3HP.permute(2, 0, 3, 1, 4).unbind(0)
         context_BHTP = F.scaled_dot_product_attention(
             q_BHTP,
@@ -55,6 +56,4 @@ class MultiHeadAttention(nn.Module):
             dropout_p=self.dropout if self.training else 0.0,
             scale=1 / math.sqrt(self.head_size),
         )
-        context_BTW = context_BHTP.transpose(1, 2).flatten(2)
-        output_BTD: Tensor = self.output(context_BTW)
-        return output_BTD
+        return from_heads(self.output, context_BHTP)

@@ -14,6 +14,7 @@ from sweeper.plan.grid import shown
 from sweeper.plan.plan import Plan, Point
 from sweeper.plan.throughput import Throughput
 from sweeper.store import errors
+from sweeper.store.numbers import clock, short
 from sweeper.store.runs import State, Status
 
 # FLOP/s of one slot where no finished run says otherwise; only ever used for a rough time.
@@ -71,7 +72,7 @@ def print_cost(
     tokens = sum(run.tokens for run in left)
     console.print(
         f"To train: {len(left)} runs, {tokens:.3g} tokens, {flops:.3g} FLOPs; about "
-        f"{_duration(seconds)} with {slots} at a time at {speed:.2g} FLOP/s each ({basis})."
+        f"{clock(seconds)} with {slots} at a time at {speed:.2g} FLOP/s each ({basis})."
     )
     return each
 
@@ -96,9 +97,9 @@ def _table(points: list[Point], plan: Plan, statuses: Mapping[str, Status]) -> T
             _words(first.arm),
             first.task,
             _words(shown(first.values) or "as configured"),
-            millions(size["params_total"]),
-            millions(size["params_non_embedding"]),
-            millions(size["flops_per_token"]),
+            short(size["params_total"]),
+            short(size["params_non_embedding"]),
+            short(size["flops_per_token"]),
             _words(f"{matched.error:+.2%} of {matched.count} of {matched.to}" if matched else ""),
             _words(_state(same, statuses, owner)),
         )
@@ -124,18 +125,3 @@ def _state(
             told += f", shared with {first}"
         words[told] += 1
     return "; ".join(f"{n} {told}" for told, n in words.items())
-
-
-def millions(number: float) -> str:
-    """A number with its unit: 29.38M, 812.00k."""
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if number >= size:
-            return f"{number / size:.2f}{unit}"
-    return f"{number:g}"
-
-
-def _duration(seconds: float) -> str:
-    for unit, size in (("years", 365 * 86400), ("days", 86400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} seconds"

@@ -1,4 +1,8 @@
-"""Collects what the runs of an experiment left on disk into one tidy table.
+"""Stop 8 of the road: what the runs of an experiment left on disk becomes one table in memory.
+
+In: outputs/plans and outputs/runs, each read once a command. Out: a `Table` for each experiment.
+Next: results/claims/judge.py and results/figures, which are handed these tables; nothing here reads
+the files that `write_tables` exports.
 
 A row is one (arm, point, seed) of the newest plan that has the experiment, whether its run is done
 or not; a run that several arms use has a row in each. Columns, in this order:
@@ -37,16 +41,17 @@ tell is empty there. Collecting reads only, and equal records give equal bytes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sweeper.results.paper_tables.content import is_printed
-from sweeper.results.paper_tables.export import write_printed
+from sweeper.results.paper_tables.content import has_paper_table
+from sweeper.results.paper_tables.export import write_paper_table
 from sweeper.results.table.table import Table, write_table
 from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.files import canonical
+from sweeper.store.identity import leaves
 from sweeper.store.plans import newest
 from sweeper.store.runs import Run, RunStore, State
 
@@ -65,26 +70,27 @@ _COLUMNS_MATCH = ("matched_to", "match_count", "match_error", "steps", "tokens_s
 _COLUMNS_AFTER = ("seconds", "tokens_per_second", "device", "code", "state", "reason", "run")
 
 
-def write_tables(outputs: Path, experiments: Sequence[str] | None = None) -> list[Path]:
-    """Collects the experiments (all that were ever planned if None) and writes their tables.
+def write_tables(outputs: Path, experiments: Sequence[str] | None = None) -> list[Table]:
+    """`collect`, and every table as files for other programs and for people."""
+    tables = collect(outputs, experiments)
+    for table in tables:
+        write_table(outputs, table)
+        if has_paper_table(table):
+            write_paper_table(outputs, table)
+    return tables
 
-    Returns the paths of the .csv files.
+
+def collect(outputs: Path, experiments: Sequence[str] | None = None) -> list[Table]:
+    """The tables of the experiments (all that were ever planned if none is named).
+
+    They are made of the newest plan of each and of the records on disk.
 
     Raises:
         UserError: an experiment was never planned, or a plan cannot be read.
     """
-    tables = collect(outputs, experiments)
-    for table in tables:
-        if is_printed(table):
-            write_printed(outputs, table)
-    return [write_table(outputs, table) for table in tables]
-
-
-def collect(outputs: Path, experiments: Sequence[str] | None = None) -> list[Table]:
-    """The tables of the experiments, from their newest plans and the records on disk."""
     known = newest(outputs)
     if not known:
-        raise wrong("outputs", outputs, "a folder with a plan", "train something: python sweep.py")
+        raise wrong("outputs", outputs, "a folder with a plan", "train something first")
     for name in experiments or ():
         if name not in known:
             names = ", ".join(shown(one, 80) for one in known)
@@ -115,7 +121,7 @@ def _cells(run: Run) -> dict[str, Any]:
         record, result = run.record(), run.result()
         if "task" in record["config"]:
             cells["task"] = record["config"]["task"]["name"]
-        cells |= {f"model.{key}": value for key, value in _leaves(record["config"]["model"])}
+        cells |= {f"model.{key}": _plain(value) for key, value in leaves(record["config"]["model"])}
         if result is not None:
             cells |= {field: result.get(field) for field in _RESULT}
             cells["code"] = _attempt(run, result["attempt"]).get("code")
@@ -139,23 +145,30 @@ def _table(name: str, plan: Mapping[str, Any], runs: _Runs) -> Table:
     tasks = {point["run"]: point.get("task") for point in plan["points"]}
     words = partial(_in_words, keys=swept)
     rows = [
-        {
-            "task": point.get("task"),
-            **{key: value for key, value in point["values"].items() if key != "seed"},
-            **runs.cells(point["run"]),
-            **_size(point["run"], plan["runs"], tasks),
-            **_match(point.get("matched")),
-            "experiment": name,
-            "arm": point["arm"],
-            "point": words(point["values"]),
-            "seed": point["seed"],
-        }
+        _row(
+            {
+                "task": point.get("task"),
+                **{key: value for key, value in point["values"].items() if key != "seed"},
+                **runs.cells(point["run"]),
+                **_size(point["run"], plan["runs"], tasks),
+                **_match(point.get("matched")),
+                "experiment": name,
+                "arm": point["arm"],
+                "point": words(point["values"]),
+                "seed": point["seed"],
+            }
+        )
         for point in points
     ]
     provenance = {key: plan.get(key) for key in ("number", "command", "scale")}
     settings = {words(point["values"]): point["values"] for point in points}
     columns = _columns(rows, swept)
     return Table(name, plan["experiments"][name], provenance, settings, columns, rows)
+
+
+def _row(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A cell is None, a truth value, a number, or words that are not empty."""
+    return {key: None if value == "" else _plain(value) for key, value in values.items()}
 
 
 def _size(id: str, runs: Mapping[str, Any], tasks: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,14 +216,6 @@ def _in_words(values: Mapping[str, Any], keys: Collection[str]) -> str:
         name = end if ends.count(end) == 1 else key
         words.append(f"{name}={_word(value)}")
     return " ".join(words)
-
-
-def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in config.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", _plain(value)
 
 
 def _plain(value: Any) -> Any:

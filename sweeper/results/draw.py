@@ -1,25 +1,25 @@
-"""Draws the figure of each experiment from its table."""
+"""Stop 9 of the road: the figure of each experiment, drawn from its table.
+
+In: the tables that results/collect.py made. Out: outputs/figures/<experiment>.pdf, .png and .svg.
+Next: nothing. What an experiment calls its `figure` is a file of results/figures with a `draw`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from sweeper.results.collect import write_tables
-from sweeper.results.table.table import Table, read_table, stem
+from sweeper.results.table.table import Table, stem
 from sweeper.store import registry
 from sweeper.store.files import make_directory, publish
 
 
-def write_figures(outputs: Path, experiments: Sequence[str] | None = None) -> list[Path]:
-    """Draws the experiments (all if None) from the records as they are now.
-
-    Returns outputs/figures/<experiment>.pdf, .png and .svg; drawn again they are the same bytes.
+def write_figures(outputs: Path, tables: Sequence[Table]) -> list[Path]:
+    """Draws the tables; returns the files, which are the same bytes when drawn again.
 
     Raises:
-        UserError: an unknown experiment or figure.
+        UserError: an unknown figure.
     """
-    tables = [read_table(path) for path in write_tables(outputs, experiments)]
     folder = outputs / "figures"
     make_directory(folder)
     written = []

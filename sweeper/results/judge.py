@@ -1,4 +1,8 @@
-"""Judges the claims of an experiment by its table, says it in words and keeps it on disk."""
+"""Stop 9 of the road: the claims of an experiment, judged by its table.
+
+In: the tables that results/collect.py made. Out: a `Verdict` for each claim and measure, also as
+words and as outputs/tables/<experiment>.claims.json. Next: nothing; sweeper/outcome.py shows them.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +12,25 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from sweeper.results.claims.evidence.verdict import Verdict
-from sweeper.results.collect import write_tables
 from sweeper.results.table.measures import Measure, measures
-from sweeper.results.table.table import Table, read_table
+from sweeper.results.table.table import Table, exported
 from sweeper.store import registry
 from sweeper.store.errors import shown
 from sweeper.store.files import publish_json
 
 
-def judge(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str, list[Verdict]]:
-    """The verdicts of each experiment (all if None), from the records as they are now.
-
-    They are also written to outputs/tables/<experiment>.claims.json.
+def judge(outputs: Path, tables: Sequence[Table]) -> dict[str, list[Verdict]]:
+    """The verdicts on each table, by its name; they are also written beside its .csv.
 
     Raises:
-        UserError: an unknown experiment, claim or metric.
+        UserError: an unknown claim or metric.
     """
     found = {}
-    for path in write_tables(outputs, experiments):
-        table = read_table(path)
+    for table in tables:
         verdicts = verdicts_on(table)
         data = [asdict(verdict) for verdict in verdicts]
         about = {"format": 1, "experiment": table.name, "metric": table.metric}
-        publish_json(path.with_suffix(".claims.json"), about | {"verdicts": data})
+        publish_json(exported(outputs, table, ".claims.json"), about | {"verdicts": data})
         found[table.name] = verdicts
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 # Sections and keys that decide how a run is executed or shown, never what it computes.
@@ -30,6 +30,15 @@ _DIGEST = re.compile(r"-([0-9a-f]{12})$")
 def identity(config: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a run's config that names it."""
     return _without(config, prefix="")
+
+
+def leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every dotted key of a config with its value; an empty section is a value."""
+    for key, value in config.items():
+        if isinstance(value, Mapping) and value:
+            yield from leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def digest_of(value: Any) -> str:

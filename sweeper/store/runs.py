@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from sweeper.store.attempts import Attempt, Cause, claim_attempt, find_attempts
-from sweeper.store.check_writable import FULL, probe
+from sweeper.store.check_writable import FULL, check_writable
 from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.files import (
     FORMAT,
@@ -24,7 +24,7 @@ from sweeper.store.files import (
     read_versioned,
 )
 from sweeper.store.history import merged_rows
-from sweeper.store.identity import named_by
+from sweeper.store.identity import leaves, named_by
 from sweeper.store.liveness import Watcher
 from sweeper.store.states import State, Status, ended, running
 
@@ -161,11 +161,11 @@ class Run:
         for attempt in reversed(attempts):
             # In this order: whoever sees the process ended also sees all it wrote before.
             living = attempt.alive()
-            beat = attempt.last_beat()
+            heartbeat = attempt.last_heartbeat()
             if living and attempt.exit() is None:
-                return running(attempt.number, beat)
+                return running(attempt.number, heartbeat)
         newest = attempts[-1]
-        return self._done() or ended(newest.number, newest.exit(), newest.last_beat())
+        return self._done() or ended(newest.number, newest.exit(), newest.last_heartbeat())
 
 
 class RunStore:
@@ -178,12 +178,12 @@ class RunStore:
 
     def check_writable(self) -> None:
         """UserError unless everything the store does can be done in the outputs folder."""
-        probe(self.outputs)
+        check_writable(self.outputs)
 
     def full(self) -> bool:
         """Whether nothing can be written for want of space."""
         try:
-            probe(self.outputs)
+            check_writable(self.outputs)
         except UserError as error:
             return isinstance(error.__cause__, OSError) and error.__cause__.errno in FULL
         return False
@@ -225,18 +225,10 @@ class RunStore:
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """The dotted keys in which two configs differ; 1 and 1.0 are the same, as they are in ids."""
-    first, second = dict(_leaves(one, "")), dict(_leaves(other, ""))
+    first, second = dict(leaves(one)), dict(leaves(other))
     absent = object()
     return sorted(
         key
         for key in first.keys() | second.keys()
         if first.get(key, absent) != second.get(key, absent)
     )
-
-
-def _leaves(value: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for key, inner in value.items():
-        if isinstance(inner, Mapping) and inner:
-            yield from _leaves(inner, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", inner

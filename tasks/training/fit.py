@@ -100,7 +100,7 @@ class Fitting:
             yield Journal(writer, self._mirror)
 
     def _data(self, task: Task) -> dict[str, Any]:
-        self._attempt.beat(phase="prepare")
+        self._attempt.heartbeat(phase="prepare")
         self.reading_data = True
         facts = task.data.open(prepare(task, self._run.outputs))
         self.reading_data = False
@@ -129,7 +129,7 @@ class Fitting:
         return fabric.device
 
     def _test(self, stage: Stage, model: nn.Module, device: torch.device) -> dict[str, float]:
-        self._attempt.beat(phase="test")
+        self._attempt.heartbeat(phase="test")
         trainer = stage.task.config.trainer
         evaluator = Evaluator(device, trainer.precision, stage.attempt.advance)
         metrics = stage.task.evaluate(model, "test", evaluator)

@@ -77,7 +77,7 @@ class Recorder:
         if not every or not step or (step % every and step != steps) or self._validated == step:
             return
         begun = time.perf_counter()
-        self._stage.attempt.beat(phase="validate")
+        self._stage.attempt.heartbeat(phase="validate")
         precision = self._stage.task.config.trainer.precision
         evaluator = Evaluator(self._device, precision, self._between_batches)
         try:
@@ -116,7 +116,7 @@ class Recorder:
         }
         steps = task.config.trainer.steps
         self._stage.journal.row(step, row, left=self.seconds / step * (steps - step))
-        self._stage.attempt.beat(
+        self._stage.attempt.heartbeat(
             step=step,
             steps=steps,
             loss=row["train/loss"],

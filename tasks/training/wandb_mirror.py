@@ -12,7 +12,6 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from sweeper.store.mirrored import KEY, carried
 from sweeper.store.runs import Run
 from tasks.config.sections import LoggerSection
 
@@ -62,8 +61,6 @@ class Mirror:
         while True:
             message = self._messages.get()
             if isinstance(message, int):
-                # With it the run can come back where its files are not (`collect --from wandb`).
-                run.summary.update({KEY: carried(self._run)})
                 run.finish(exit_code=message)
                 return
             step, values = message
@@ -118,7 +115,7 @@ def _arguments(section: LoggerSection, run: Run) -> dict[str, Any]:
         "group": names.get("experiment"),
         "job_type": names.get("arm"),
         "tags": list(dict.fromkeys(str(tag)[:MOST_LETTERS] for tag in tags if tag)),
-        "config": {**mirrored, KEY: carried(run)},
+        "config": mirrored,
         "dir": str(run.outputs),
     }
 

@@ -15,19 +15,20 @@ from contextlib import suppress
 from pathlib import Path
 
 from sweeper.run.backend import Backend
-from sweeper.run.entries import Job
 from sweeper.run.failures import Policy
+from sweeper.run.job_states import Job
 from sweeper.run.schedule import Schedule
 from sweeper.run.watchdog import Watchdog
 from sweeper.store.liveness import alive
 from sweeper.store.runs import RunStore
 from tasks import train
 from tasks.server.fork import become_job
+from tests import policies
 
 Sabotage = Callable[[int], None]
 """Called in each job before it starts, with how many were started before it."""
 
-PATIENT = Policy(tries=10_000)
+PATIENT = policies.policy(tries=10_000)
 
 
 def fork(work: Callable[[], int], log: Path) -> int:

@@ -9,9 +9,10 @@ import math
 
 import pytest
 import torch
+from torch import Tensor
 
 from models.attention.multi_head import MultiHeadAttention
-from models.attention_map import head_measures, numerical_rank
+from models.attention_map import TOLERANCE, head_measures, numerical_rank
 from sweeper.store.registry import ATTENTION, names
 from tasks.config.attention import variant
 
@@ -39,20 +40,49 @@ def test_a_heads_rank_is_at_most_its_size(head_size: int) -> None:
     assert (found.rank_H > 0.5 * head_size).all()
 
 
+@pytest.mark.parametrize("head_size", [3, T, 2 * T])
+def test_the_rank_is_that_of_the_logits_themselves(head_size: int) -> None:
+    # Spread over five powers of ten, so that some singular values do not count.
+    spread_P = torch.logspace(0, -5, head_size)
+    left, right = torch.randn(B, H, T, head_size) * spread_P, torch.randn(B, H, T, head_size)
+    logits = left @ right.mT
+    values = torch.linalg.svdvals(logits - logits.mean(-1, keepdim=True))
+    expected = (values > TOLERANCE * values[..., :1]).sum(-1)
+    assert (expected < min(head_size, T)).all()
+    assert torch.equal(numerical_rank(left, right).long(), expected)
+
+
+@pytest.mark.parametrize("name", names(ATTENTION))
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
+def test_autocast_does_not_reach_the_measures(
+    name: str, bias: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A GPU has no singular values in bfloat16."""
+    attention = variant(name)(D, H, 2, bias=bias)
+    x_BTD = torch.randn(B, T, D)
+    products: list[Tensor] = []
+    svdvals = torch.linalg.svdvals
+    monkeypatch.setattr(torch.linalg, "svdvals", lambda x: products.append(x) or svdvals(x))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert attention(x_BTD).dtype == torch.bfloat16
+        head_measures(lambda: attention(x_BTD))
+    assert [one.dtype for one in products] == [torch.float32]
+
+
 def test_what_is_added_to_all_keys_of_a_query_is_no_rank() -> None:
     left, right = torch.randn(B, H, T, 2), torch.randn(B, H, 2, T)
     logits = left @ right
     shifted = logits + 50 * torch.randn(B, H, T, 1)
-    assert (numerical_rank(logits) == 2).all()
-    assert (numerical_rank(shifted) == 2).all()
+    assert (numerical_rank(logits, torch.eye(T)) == 2).all()
+    assert (numerical_rank(shifted, torch.eye(T)) == 2).all()
 
 
 def test_a_direction_that_hardly_counts_is_not_counted() -> None:
     values = torch.tensor([1.0, 0.5, 0.011, 0.009, 0.0])
     u, _ = torch.linalg.qr(torch.randn(T, 5))
     v, _ = torch.linalg.qr(torch.cat((torch.ones(T, 1), torch.randn(T, 5)), 1))
-    logits = u * values @ v[:, 1:].mT  # orthogonal to ones: centring changes nothing
-    assert numerical_rank(logits[None, None]) == 3
+    # Orthogonal to ones: centring changes nothing.
+    assert numerical_rank(u * values, v[:, 1:]) == 3
 
 
 def test_indifferent_heads_have_the_entropy_of_what_they_see() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.attention import _heads
 from sweeper.store.registry import ATTENTION, names
 from tasks.config.attention import variant
 
@@ -110,3 +114,60 @@ def test_dropout_is_for_training_only(name: str) -> None:
     without = _build(name)
     torch.manual_seed(1)
     assert torch.equal(_build(name, dropout=0.5).eval()(x_BTD), without(x_BTD))
+
+
+def _seen(
+    attention: nn.Module, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[int], Tensor, dict[str, Tensor]]:
+    """Return the last axes of what is attended with, the output and the gradients."""
+    axes: list[int] = []
+    original = F.scaled_dot_product_attention
+
+    def spy(*qkv: Tensor, **options: Any) -> Tensor:
+        axes.extend(one.shape[-1] for one in qkv)
+        return original(*qkv, **options)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", spy)
+    attention.zero_grad()
+    torch.manual_seed(1)
+    x_BTD, weights_BTD = _inputs(), torch.randn(B, T, D, dtype=torch.float64)
+    output_BTD = attention(x_BTD, _causal())
+    (output_BTD * weights_BTD).sum().backward()
+    monkeypatch.undo()
+    gradients = {name: one.grad for name, one in attention.named_parameters()}
+    return axes, output_BTD, {**gradients, "x": x_BTD.grad}
+
+
+@every_variant
+@with_and_without_bias
+def test_heads_are_filled_up_with_zeros_for_a_gpu_and_compute_the_same(
+    name: str, bias: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attention = _build(name, bias=bias)
+    for parameter in attention.parameters():
+        nn.init.normal_(parameter)
+    axes, expected_BTD, expected = _seen(attention, monkeypatch)
+    assert {P} <= set(axes) <= {P, H * P}  # on a CPU as they are
+    monkeypatch.setattr(_heads, "_MULTIPLES", {"cpu": 8})
+    wider, output_BTD, gradients = _seen(attention, monkeypatch)
+    assert wider == [-(-size // 8) * 8 for size in axes] != axes
+    torch.testing.assert_close(output_BTD, expected_BTD)
+    torch.testing.assert_close(gradients, expected)
+
+
+@every_variant
+@with_and_without_bias
+def test_under_autocast_attention_is_in_half_precision(
+    name: str, bias: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attention, dtypes = _build(name, bias=bias).float(), []
+    original = F.scaled_dot_product_attention
+
+    def spy(*qkv: Tensor, **options: Any) -> Tensor:
+        dtypes.extend(one.dtype for one in qkv)
+        return original(*qkv, **options)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", spy)
+    with torch.autocast("cpu", torch.bfloat16):
+        attention(_inputs().float(), _causal())
+    assert dtypes == [torch.bfloat16] * 3

@@ -5,11 +5,11 @@ The paper's Figure 1, Tables 2(A) and 3, and section 4.3.
 
 from __future__ import annotations
 
-from sweeper.results.claims.evidence.swept_axis import Rungs, keeps_improving
+from sweeper.results.claims.evidence.swept_axis import SweptAxis, keeps_improving
 from sweeper.results.claims.evidence.verdict import Evidence, Verdict
 from sweeper.results.table.table import Table
 
-HEADS = Rungs("model.heads", "{} heads", "numbers of heads", "more heads")
+HEADS = SweptAxis("model.heads", "{} heads", "numbers of heads", "more heads")
 
 
 def check(table: Table, *, fixed: str = "fixed") -> Verdict:

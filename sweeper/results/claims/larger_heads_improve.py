@@ -5,11 +5,11 @@ Parameters grow with the head size, so a gain does not say that they are best sp
 
 from __future__ import annotations
 
-from sweeper.results.claims.evidence.swept_axis import Rungs, keeps_improving
+from sweeper.results.claims.evidence.swept_axis import SweptAxis, keeps_improving
 from sweeper.results.claims.evidence.verdict import Evidence, Verdict
 from sweeper.results.table.table import Table
 
-SIZES = Rungs("model.head_size", "heads of {}", "head sizes", "larger heads")
+SIZES = SweptAxis("model.head_size", "heads of {}", "head sizes", "larger heads")
 
 
 def check(table: Table, *, fixed: str = "fixed") -> Verdict:

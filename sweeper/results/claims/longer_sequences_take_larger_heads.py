@@ -25,25 +25,23 @@ LENGTH, HEAD_SIZE = "task.sequence_length", "model.head_size"
 def check(table: Table, *, heads: str = "heads") -> Verdict:
     """The verdict on one arm, whose points differ in sequence length and head size."""
     evidence = Evidence(table, [heads])
-    ladders: dict[int, dict[int, Point]] = {}
+    curves: dict[int, dict[int, Point]] = {}
     for point in by_size(evidence.of([heads]), HEAD_SIZE):
-        ladder = ladders.setdefault(int(point.at(LENGTH) or 0), {})
-        ladder[int(point.at(HEAD_SIZE) or 0)] = point
-    shortest, longest = min(ladders, default=0), max(ladders, default=0)
-    shared = sorted(ladders.get(shortest, {}).keys() & ladders.get(longest, {}).keys())
+        curve = curves.setdefault(int(point.at(LENGTH) or 0), {})
+        curve[int(point.at(HEAD_SIZE) or 0)] = point
+    shortest, longest = min(curves, default=0), max(curves, default=0)
+    shared = sorted(curves.get(shortest, {}).keys() & curves.get(longest, {}).keys())
     if shortest == longest or len(shared) < 2:
         sentence = "The claim needs two sequence lengths with two head sizes each."
         return evidence.verdict(CLAIM, Answer.UNDECIDED, sentence, {})
     small, large = shared[0], shared[-1]
-    gains = {
-        n: evidence.advantage(ladders[n][large], ladders[n][small]) for n in (shortest, longest)
-    }
+    gains = {n: evidence.advantage(curves[n][large], curves[n][small]) for n in (shortest, longest)}
     more = evidence.contrast(
         [
-            (1, ladders[longest][large]),
-            (-1, ladders[longest][small]),
-            (-1, ladders[shortest][large]),
-            (1, ladders[shortest][small]),
+            (1, curves[longest][large]),
+            (-1, curves[longest][small]),
+            (-1, curves[shortest][large]),
+            (1, curves[shortest][small]),
         ]
     )
     told = ", ".join(f"{in_words(gain)} at n = {n}" for n, gain in gains.items())

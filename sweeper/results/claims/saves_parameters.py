@@ -13,9 +13,9 @@ from dataclasses import asdict, replace
 from sweeper.results.claims.evidence.verdict import Answer, Evidence, Verdict, decided, in_words
 from sweeper.results.statistics.estimates import LEVEL, Spread, mean
 from sweeper.results.statistics.power_law import Curve, Saving, saved
-from sweeper.results.table.columns import short
 from sweeper.results.table.points import Point, points, seed_spread
 from sweeper.results.table.table import Table
+from sweeper.store.numbers import short
 
 CLAIM = "saves_parameters"
 

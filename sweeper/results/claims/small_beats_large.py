@@ -19,9 +19,9 @@ from sweeper.results.claims.evidence.verdict import (
     decided,
 )
 from sweeper.results.statistics.estimates import Difference, interpolate, paired
-from sweeper.results.table.columns import short
 from sweeper.results.table.points import Point
 from sweeper.results.table.table import Table
+from sweeper.store.numbers import short
 
 CLAIM = "small_beats_large"
 # Heads are whole numbers, so a model matched to the rival may be larger by a hair.

@@ -19,7 +19,7 @@ def check(table: Table) -> Verdict:
     for point in by_size(evidence.of(table.experiment["arms"]), "model.heads"):
         by_width.setdefault(point.at("width") or 0.0, []).append(point)
     found = [
-        {"width": int(width)} | most_against_fewer(evidence, ladder, f"at {width:.0f}")
-        for width, ladder in sorted(by_width.items())
+        {"width": int(width)} | most_against_fewer(evidence, ordered, f"at {width:.0f}")
+        for width, ordered in sorted(by_width.items())
     ]
     return judged(evidence, "small_heads_lose_at_equal_width", found, "widths")

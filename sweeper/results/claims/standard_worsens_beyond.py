@@ -19,7 +19,7 @@ def check(table: Table, *, standard: str = "standard") -> Verdict:
     for point in by_size(evidence.of([standard]), "model.heads"):
         by_embedding.setdefault(point.at("model.embedding_size") or 0.0, []).append(point)
     found = [
-        {"embedding_size": int(size)} | most_against_fewer(evidence, ladder, f"at {size:.0f}")
-        for size, ladder in sorted(by_embedding.items())
+        {"embedding_size": int(size)} | most_against_fewer(evidence, ordered, f"at {size:.0f}")
+        for size, ordered in sorted(by_embedding.items())
     ]
     return judged(evidence, "standard_worsens_beyond", found, "embedding sizes")

@@ -10,5 +10,5 @@ what the figures share:
     ticks    scales and ticks that can be read
     panel    one pair of axes: curves with their seeds and intervals
     labels   words beside lines and points
-    frame    what stands around the panels: title, legend, notes
+    layout   what stands around the panels: title, legend, notes
 """

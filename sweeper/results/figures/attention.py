@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.figures.layout.frame import Entry, frame, notes_on
+from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
 from sweeper.results.figures.layout.panel import Look, prepare, scale
 from sweeper.results.figures.layout.series import Mark, marks, split
 from sweeper.results.figures.layout.style import DOUBLE_COLUMN, FAINT_INK, MARKERS, RC, blank, ramp
@@ -49,7 +49,7 @@ def draw(table: Table) -> Figure:
             if metric == METRICS[0]:
                 _mark_bound(axes, every)
         bound = Entry((Line2D([], [], **_BOUND),), "(a) the head size, the most it can be")
-        frame(
+        lay_out(
             figure,
             _PANEL_PT,
             title=str(table.experiment.get("title") or table.name),

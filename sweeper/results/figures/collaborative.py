@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from sweeper.results.figures.layout.frame import Entry, frame, notes_on
+from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
 from sweeper.results.figures.layout.panel import Look, prepare, scale
 from sweeper.results.figures.layout.series import Mark, marks
 from sweeper.results.figures.layout.style import (
@@ -62,7 +62,7 @@ def draw(table: Table) -> Figure:
             notes += _baselines(table, arm, table.label(parent))
         if not arms:
             scale(panels[0], [], [], room=(_WIDTH_PT, _HEIGHT_PT))
-        frame(
+        lay_out(
             figure,
             _PANEL_PT,
             title=str(table.experiment.get("title") or table.name),

@@ -12,8 +12,8 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.figures.layout.frame import Entry, frame, notes_on
 from sweeper.results.figures.layout.labels import ends_fit, label_ends
+from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
 from sweeper.results.figures.layout.panel import Look, categories, prepare, scale
 from sweeper.results.figures.layout.series import Series, marks, split
 from sweeper.results.figures.layout.style import COLUMN, MARKERS, PALETTE, RC, blank, plain, shades
@@ -96,7 +96,7 @@ def draw(table: Table) -> Figure:
         short = all(len(name) <= _LABEL_LETTERS for name in names)
         direct = short and ends_fit(axes, [end for *_, end in ends], _ROOM[1])
         legend = [] if direct or len(series) < 2 else _legend(names, looks)
-        frame(
+        lay_out(
             figure,
             _PANEL_PT,
             title=str(table.experiment.get("title") or table.name),

@@ -14,8 +14,8 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sweeper.results.figures.layout.frame import Entry, frame, notes_on
 from sweeper.results.figures.layout.labels import Label, ends_fit, label_ends, label_points
+from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
 from sweeper.results.figures.layout.panel import Look, prepare, scale
 from sweeper.results.figures.layout.series import Mark, Series, marks, split
 from sweeper.results.figures.layout.style import DOUBLE_COLUMN, PALETTE, RC, blank, plain, ramp
@@ -64,7 +64,7 @@ def draw(
         first, curves = panels[TOP[0]], drawn[TOP[0]]
         ends = _ends(series, curves, standard)
         direct = ends_fit(first, [end for *_, end in ends], _TOP_ROOM[1])
-        frame(
+        lay_out(
             figure,
             _TOP_PT + _BOTTOM_PT,
             title=str(table.experiment.get("title") or table.name),

@@ -13,7 +13,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sweeper.results.figures.layout.frame import Entry, frame, notes_on
+from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
 from sweeper.results.figures.layout.panel import Look, prepare, scale
 from sweeper.results.figures.layout.series import Mark, marks
 from sweeper.results.figures.layout.style import (
@@ -64,7 +64,7 @@ def draw(table: Table) -> Figure:
             ]
             far = _fill(axes, curves, measure.baselines(table), len(shown))
             notes += [f"Outside panel ({letter}): {', '.join(far)}."] if far else []
-        frame(
+        lay_out(
             figure,
             _PANEL_PT,
             title=str(table.experiment.get("title") or table.name),

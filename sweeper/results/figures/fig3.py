@@ -8,7 +8,7 @@ from operator import methodcaller
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from sweeper.results.figures.layout.frame import Entry, frame, notes_on
+from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
 from sweeper.results.figures.layout.panel import Look, prepare, scale
 from sweeper.results.figures.layout.series import Mark, Series, marks, split
 from sweeper.results.figures.layout.style import (
@@ -54,7 +54,7 @@ def draw(table: Table, *, sizes: str = "sizes") -> Figure:
             scale(axes, own, own, room=_ROOM, own=True)
             for look, curve in curves:
                 look.draw(axes, curve)
-        frame(
+        lay_out(
             figure,
             _PANEL_PT,
             title=str(table.experiment.get("title") or table.name),

@@ -1,4 +1,4 @@
-"""A printed table as a figure: what a paper would typeset, blocks of columns below each other."""
+"""A paper table as a figure: what a paper would typeset, blocks of columns below each other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.figures.layout.frame import frame
+from sweeper.results.figures.layout.layout import lay_out
 from sweeper.results.figures.layout.style import (
     DOUBLE_COLUMN,
     FAINT_INK,
@@ -22,17 +22,17 @@ from sweeper.results.figures.layout.style import (
     plain,
     wrapped,
 )
-from sweeper.results.paper_tables.content import Block, Line, printed
+from sweeper.results.paper_tables.content import Block, Line, paper_table
 from sweeper.results.table.table import Table
 
 _LINE_PT, _GAP_PT, _WORDS = TEXT_PT * 1.5, TEXT_PT * 0.9, 0.28  # the words' share of the width
-_PAGE_PT = 520.0  # of blocks; what is beyond them is in the printed text alone
+_PAGE_PT = 520.0  # of blocks; what is beyond them is in its text file alone
 _EDGE, _FEWEST = 4.0, 3  # columns a table is laid out for, however few it has
 
 
 def draw(table: Table) -> Figure:
     """The figure, from any table."""
-    content = printed(table)
+    content = paper_table(table)
     blocks = _first(content.blocks)
     height = sum(map(_height, blocks)) + _GAP_PT
     columns = max([_FEWEST, *(len(block.head) - 1 for block in blocks)])
@@ -48,7 +48,7 @@ def draw(table: Table) -> Figure:
         notes = [plain(note, 300) for note in content.notes]
         if len(blocks) < len(content.blocks):
             notes.append(f"The first {len(blocks)} of {len(content.blocks)} parts of the table.")
-        frame(figure, height, title=content.title, legend=[], notes=notes)
+        lay_out(figure, height, title=content.title, legend=[], notes=notes)
     return figure
 
 

@@ -13,9 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.claims.evidence.head_size_curve import Ladder, ladders
-from sweeper.results.figures.layout.frame import Entry, frame, notes_on
+from sweeper.results.claims.evidence.head_size_curve import HeadSizeCurve, head_size_curves
 from sweeper.results.figures.layout.labels import label_points
+from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
 from sweeper.results.figures.layout.panel import Look, prepare, scale
 from sweeper.results.figures.layout.series import Mark
 from sweeper.results.figures.layout.style import (
@@ -53,8 +53,8 @@ _ABOVE: dict[str, Any] = {
 def draw(table: Table) -> Figure:
     """The figure, from a table whose points differ in sequence length and head size."""
     every = points(table, table.metric)
-    found = ladders(every)
-    lengths = sorted({ladder.length for ladder in found})
+    found = head_size_curves(every)
+    lengths = sorted({curve.length for curve in found})
     shades = dict(zip(lengths, ramp(max(1, len(lengths))), strict=False))
     looks = {
         length: Look(shades[length], marker=MARKERS[index % len(MARKERS)])
@@ -77,7 +77,7 @@ def draw(table: Table) -> Figure:
                 looks[one.length].draw(axes, marks[arm, one.length])
             _mark(axes, own, looks)
         spread = found[0].spread if found else None
-        frame(
+        lay_out(
             figure,
             _PANEL_PT,
             title=str(table.experiment.get("title") or table.name),
@@ -91,15 +91,15 @@ def draw(table: Table) -> Figure:
     return figure
 
 
-def marks_of(ladder: Ladder) -> list[Mark]:
-    """The points of a ladder over head size / n, as errors; intervals are of the logarithms."""
+def marks_of(curve: HeadSizeCurve) -> list[Mark]:
+    """The points of a curve over head size / n, as errors; intervals are of the logarithms."""
     found = []
-    for size, point in ladder.points.items():
-        known = ladder.estimate(size)
+    for size, point in curve.points.items():
+        known = curve.estimate(size)
         ends = interval(known)
         found.append(
             Mark(
-                size / ladder.length,
+                size / curve.length,
                 10**known.mean,
                 ends and (10 ** ends[0], 10 ** ends[1]),
                 tuple(10**value for value in point.values.values()),
@@ -109,7 +109,7 @@ def marks_of(ladder: Ladder) -> list[Mark]:
     return found
 
 
-def _mark(axes: Axes, own: Sequence[Ladder], looks: dict[int, Look]) -> None:
+def _mark(axes: Axes, own: Sequence[HeadSizeCurve], looks: dict[int, Look]) -> None:
     """n and n / 2 as lines, n - 1 as a triangle above, the measured knee as a ring."""
     if not own:
         return
@@ -119,26 +119,26 @@ def _mark(axes: Axes, own: Sequence[Ladder], looks: dict[int, Look]) -> None:
         axes.text(
             place, 1.02, words, transform=above, ha="center", fontsize=SMALL_PT, color=FAINT_INK
         )
-    for ladder in own:
-        colour, n = looks[ladder.length].colour, ladder.length
+    for curve in own:
+        colour, n = looks[curve.length].colour, curve.length
         axes.plot([(n - 1) / n], [1.0], transform=above, color=colour, clip_on=False, **_ABOVE)
-        knee = _knee(ladder)
+        knee = _knee(curve)
         if knee is not None:
             axes.plot([knee.x], [knee.mean], color=INK, zorder=5, **_RING)
 
 
-def _knee(ladder: Ladder) -> Mark | None:
-    size = ladder.knee
-    marks = marks_of(ladder)
-    return None if size is None else marks[list(ladder.points).index(size)]
+def _knee(curve: HeadSizeCurve) -> Mark | None:
+    size = curve.knee
+    marks = marks_of(curve)
+    return None if size is None else marks[list(curve.points).index(size)]
 
 
-def _knees(own: Sequence[Ladder], looks: dict[int, Look]) -> list[tuple[str, str, Mark]]:
+def _knees(own: Sequence[HeadSizeCurve], looks: dict[int, Look]) -> list[tuple[str, str, Mark]]:
     """The head size of each measured knee, in words."""
     return [
-        (str(ladder.knee), looks[ladder.length].colour, mark)
-        for ladder in own
-        if (mark := _knee(ladder)) is not None
+        (str(curve.knee), looks[curve.length].colour, mark)
+        for curve in own
+        if (mark := _knee(curve)) is not None
     ]
 
 

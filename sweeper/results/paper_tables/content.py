@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweeper.results.statistics.estimates import mean, sd
-from sweeper.results.table.columns import label, short
+from sweeper.results.table.columns import label
 from sweeper.results.table.measures import Measure, measures
 from sweeper.results.table.points import Point, unfinished, versions
 from sweeper.results.table.table import Table
+from sweeper.store.numbers import short
 
 ABSENT = "–"
 _MOST_COLUMNS = 5
@@ -29,7 +30,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Printed:
+class PaperTable:
     """A whole table: its blocks from top to bottom, and what a reader must know."""
 
     title: str
@@ -37,13 +38,13 @@ class Printed:
     notes: tuple[str, ...]
 
 
-def is_printed(table: Table) -> bool:
+def has_paper_table(table: Table) -> bool:
     """Whether the experiment is one that a paper prints as a table."""
     about = table.experiment
     return about.get("figure") == "table" or bool(about.get("finetune"))
 
 
-def printed(table: Table) -> Printed:
+def paper_table(table: Table) -> PaperTable:
     """What was measured, by arm; beside it, or below it at another scale, what the paper prints."""
     about = table.experiment
     published: Mapping[str, Mapping[str, Any]] = about.get("paper") or {}
@@ -57,7 +58,7 @@ def printed(table: Table) -> Printed:
     ]
     if published and not same_scale:
         blocks.append(_published(label(str(about.get("x"))), published, shown))
-    return Printed(str(about.get("title") or table.name), tuple(blocks), tuple(_notes(table)))
+    return PaperTable(str(about.get("title") or table.name), tuple(blocks), tuple(_notes(table)))
 
 
 def _by_name(points: Sequence[Point]) -> dict[tuple[str, str], Point]:

@@ -1,4 +1,4 @@
-r"""A printed table as text, as .csv and as LaTeX.
+r"""A paper table as text, as .csv and as LaTeX.
 
 outputs/tables/<experiment>.printed.txt   aligned, for a terminal
 outputs/tables/<experiment>.printed.csv   the same cells for a spreadsheet
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sweeper.results.paper_tables.content import Block, Line, Printed, printed
-from sweeper.results.table.table import Table, csv_line, stem
+from sweeper.results.paper_tables.content import Block, Line, PaperTable, paper_table
+from sweeper.results.table.table import Table, csv_line, exported, stem
 from sweeper.store.errors import shown
 from sweeper.store.files import make_directory, publish
 
@@ -27,23 +27,21 @@ _LATEX = {
 }
 
 
-def write_printed(outputs: Path, table: Table) -> list[Path]:
-    """Writes all three files of a table; returns their paths."""
-    folder = outputs / "tables"
-    make_directory(folder)
-    content = printed(table)
+def write_paper_table(outputs: Path, table: Table) -> None:
+    """Writes all three files of a table."""
+    content = paper_table(table)
     files = {
         "txt": "".join(f"{line}\n" for line in as_text(content)),
         "csv": as_csv(content),
         "tex": as_latex(content, stem(table.name)),
     }
-    paths = {kind: folder / f"{stem(table.name)}.printed.{kind}" for kind in files}
     for kind, text in files.items():
-        publish(paths[kind], text)
-    return list(paths.values())
+        path = exported(outputs, table, f".printed.{kind}")
+        make_directory(path.parent)
+        publish(path, text)
 
 
-def as_text(content: Printed) -> list[str]:
+def as_text(content: PaperTable) -> list[str]:
     """Lines of text: columns of all blocks stand below each other."""
     grids = [[_safe(line) for line in (block.head, *block.lines)] for block in content.blocks]
     lines = [line for grid in grids for line in grid]
@@ -58,7 +56,7 @@ def as_text(content: Printed) -> list[str]:
     return [*text, "", *(shown(note, 400) for note in content.notes)]
 
 
-def as_csv(content: Printed) -> str:
+def as_csv(content: PaperTable) -> str:
     """The cells as text; the first column says which block a line is of."""
     return "".join(
         csv_line([shown(block.title, _LIMIT), *_safe(line)])
@@ -67,7 +65,7 @@ def as_csv(content: Printed) -> str:
     )
 
 
-def as_latex(content: Printed, name: str) -> str:
+def as_latex(content: PaperTable, name: str) -> str:
     r"""A table environment, a tabular for each block; `name` makes its \label."""
     lines = ["% needs \\usepackage{booktabs}", "\\begin{table}", "\\centering"]
     lines.append(f"\\caption{{{_latex(shown(content.title, 200))}}}")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sweeper.results.paper_tables.content import is_printed, printed
+from sweeper.results.paper_tables.content import has_paper_table, paper_table
 from sweeper.results.paper_tables.export import as_text
 from sweeper.results.statistics.estimates import mean, sd
-from sweeper.results.table.columns import label, number, short
+from sweeper.results.table.columns import label, number
 from sweeper.results.table.points import metric_of, points, unfinished, versions
 from sweeper.results.table.table import Table
 from sweeper.store.errors import shown
+from sweeper.store.numbers import short
 
 HEADER = ("arm", "point", "seeds", "mean", "sd", "parameters", "match error")
 _LEFT = 2  # columns of words, aligned left; the rest are numbers
@@ -18,8 +19,8 @@ _LEFT = 2  # columns of words, aligned left; the rest are numbers
 
 def summarise(table: Table) -> list[str]:
     """The mean of each point and the standard deviation of its seeds, as lines of text."""
-    if is_printed(table):
-        head, *lines = as_text(printed(table))
+    if has_paper_table(table):
+        head, *lines = as_text(paper_table(table))
         return [f"{shown(table.name, 80)}: {head}", *lines]
     metrics = {arm: metric_of(table, arm) for arm in table.experiment["arms"]}
     everything = [p for arm, metric in metrics.items() for p in points(table, metric, [arm])]

@@ -23,7 +23,7 @@ function experimentView(about, place) {
       about.figures.map((figure) => figureView(figure, about.arms)),
     ),
     verdictsView(about.verdicts),
-    about.printed ? printedView(about.printed) : null,
+    about.paper_table ? paperTableView(about.paper_table) : null,
     element("h3", null, "Runs"),
     rows,
     curves.node,
@@ -63,12 +63,12 @@ function answerWord(answer) {
   );
 }
 
-function printedView(printed) {
+function paperTableView(table) {
   return element(
     "details",
-    { class: "printed", open: true },
+    { class: "paper-table", open: true },
     element("summary", null, "As a table"),
-    printed.blocks.map((block) =>
+    table.blocks.map((block) =>
       element(
         "div",
         { class: "scroll" },
@@ -100,6 +100,6 @@ function printedView(printed) {
         ),
       ),
     ),
-    printed.notes.map((note) => element("p", { class: "faint" }, note)),
+    table.notes.map((note) => element("p", { class: "faint" }, note)),
   );
 }

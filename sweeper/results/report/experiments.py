@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from sweeper.results.claims.evidence.verdict import Verdict
-from sweeper.results.paper_tables.content import is_printed, printed
+from sweeper.results.paper_tables.content import has_paper_table, paper_table
 from sweeper.results.statistics.estimates import LEVEL, Spread, interval
 from sweeper.results.table.columns import DIRECTIONS, LABELS, factor, label, number
 from sweeper.results.table.measures import Measure, measures
@@ -43,7 +43,7 @@ def experiment(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "arms": [{"name": arm, "label": table.label(arm)} for arm in about["arms"]],
         "verdicts": [_judged(verdict, table) for verdict in verdicts],
         "figures": [_figure(table, measure) for measure in measures(table)],
-        "printed": asdict(printed(table)) if is_printed(table) else None,
+        "paper_table": asdict(paper_table(table)) if has_paper_table(table) else None,
         **_rows(table),
     }
 

@@ -18,12 +18,12 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from sweeper.results.claims.evidence.verdict import Verdict
 from sweeper.results.figures.layout.palette import PALETTE
-from sweeper.results.judge import judge
 from sweeper.results.report.experiments import experiment
 from sweeper.results.report.provenance import provenance
 from sweeper.results.report.runs import described, shared_settings, shares
-from sweeper.results.table.table import Row, read_table, stem
+from sweeper.results.table.table import Row, Table
 from sweeper.store.errors import shown
 from sweeper.store.files import publish
 from sweeper.store.runs import RunStore
@@ -32,26 +32,22 @@ SCRIPTS = (
     "elements pointer numbers axes series charts curves run rows experiments state page".split()
 )
 
+Verdicts = Mapping[str, Sequence[Verdict]]
+
 _MOST_LETTERS = 2000  # of one text
 _LIFT = "25%"
 _DIGITS = 7  # of one number; the tables hold all of them
 
 
-def write_report(outputs: Path, experiments: Sequence[str] | None = None) -> Path:
-    """Writes the page of the experiments (all if None) from the records as they are now.
-
-    Raises:
-        UserError: an unknown experiment, claim or metric.
-    """
+def write_report(outputs: Path, tables: Sequence[Table], verdicts: Verdicts) -> Path:
+    """Writes the page of these tables, the verdicts on them by name, and the runs behind them."""
     path = outputs / "report.html"
-    publish(path, as_html(content(outputs, experiments)))
+    publish(path, as_html(content(outputs, tables, verdicts)))
     return path
 
 
-def content(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str, Any]:
+def content(outputs: Path, tables: Sequence[Table], verdicts: Verdicts) -> dict[str, Any]:
     """What the page shows, as plain data."""
-    verdicts = judge(outputs, experiments)
-    tables = [read_table(outputs / "tables" / f"{stem(name)}.csv") for name in verdicts]
     rows: dict[str, Row] = {str(row["run"]): row for table in tables for row in table.rows}
     store, budget = RunStore(outputs), shares(len(rows))
     runs = {id: described(store.run(id), row, budget) for id, row in rows.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from sweeper.results.table.table import Row
 from sweeper.store.attempts import Attempt
 from sweeper.store.errors import UserError, shown
 from sweeper.store.files import canonical
+from sweeper.store.identity import leaves
 from sweeper.store.runs import Run
 
 CURVES = ("train/loss", "validation/loss")
@@ -97,8 +98,8 @@ def _record(run: Run) -> dict[str, Any]:
         return {}
     record, result = run.record(), run.result() or {}
     settings = {
-        key: value
-        for key, value in _leaves(record["config"])
+        key: value if value is None or isinstance(value, str | int | float) else canonical(value)
+        for key, value in leaves(record["config"])
         if not key.startswith(_SETTINGS_APART)
     }
     return {
@@ -123,12 +124,3 @@ def _thinned(points: Sequence[Any], most: int) -> list[Any]:
     if len(points) <= most:
         return list(points)
     return [points[round(place * (len(points) - 1) / (most - 1))] for place in range(most)]
-
-
-def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in config.items():
-        if isinstance(value, Mapping) and value:
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            plain = value is None or isinstance(value, str | int | float)
-            yield f"{prefix}{key}", value if plain else canonical(value)

@@ -45,8 +45,6 @@ DIRECTIONS = {
     "relative_error": -1,
 }
 
-_UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-
 
 def label(column: str) -> str:
     """The words for a column; its own name where it has none."""
@@ -77,13 +75,3 @@ def number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)
-
-
-def short(value: float, digits: int = 4) -> str:
-    """A number as on an axis: 13.12M, 512, 0.25."""
-    size = abs(value)
-    # The unit is chosen after rounding: 999,999 is 1M, not 1000k.
-    for unit, letter in _UNITS:
-        if float(f"{size:.{digits}g}") >= unit and size >= 10_000:
-            return f"{value / unit:.{digits}g}{letter}"
-    return f"{value:.{digits}g}" if size < 10_000 else f"{value:.0f}"

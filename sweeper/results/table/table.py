@@ -1,4 +1,4 @@
-"""A table: the tidy rows of one experiment, and what it is on disk.
+"""A table: the tidy rows of one experiment, and the files that it is exported to.
 
 outputs/tables/<experiment>.csv           the rows; the columns are described in collect.py
 outputs/tables/<experiment>.json          name, title, metric, arms, claims; the plan
@@ -8,51 +8,22 @@ outputs/tables/<experiment>.claims.json   the verdicts (claims.py)
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sweeper.store.errors import wrong
-from sweeper.store.files import (
-    FORMAT,
-    make_directory,
-    publish,
-    publish_json,
-    read_bytes,
-    read_object,
-)
+from sweeper.store.files import FORMAT, make_directory, publish, publish_json
 
 Row = Mapping[str, Any]
 
-# Columns whose cells are words even where they look like numbers.
-TEXT = frozenset(
-    {
-        "experiment",
-        "arm",
-        "point",
-        "task",
-        "matched_to",
-        "match_count",
-        "device",
-        "code",
-        "state",
-        "reason",
-        "run",
-    }
-)
-
 _ABOUT = ("name", "experiment", "provenance", "settings")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_NUMBER = re.compile(r"-?[0-9]+(?P<fraction>(\.[0-9]+)?(e[+-]?[0-9]+)?)")
 _SPECIAL = re.compile(r'[,"\r\n]')
 # What a spreadsheet takes for a formula; the apostrophe marks a cell as text, so it is marked too.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
-_WORDS = {"": None, "true": True, "false": False}
 
 
 @dataclass(frozen=True)
@@ -94,31 +65,19 @@ def stem(name: str) -> str:
     return f"{letters or 'experiment'}-{digest[:12]}"
 
 
+def exported(outputs: Path, table: Table, suffix: str = ".csv") -> Path:
+    """Where one of the files of a table lies."""
+    return outputs / "tables" / f"{stem(table.name)}{suffix}"
+
+
 def write_table(outputs: Path, table: Table) -> Path:
-    """Writes both files of a table; returns the path of the .csv."""
-    folder = outputs / "tables"
-    make_directory(folder)
-    path = folder / f"{stem(table.name)}.csv"
+    """Writes the rows of a table and what they are of; returns the path of the .csv."""
+    path = exported(outputs, table)
+    make_directory(path.parent)
     about = {key: getattr(table, key) for key in _ABOUT}
-    publish_json(path.with_suffix(".json"), {"format": FORMAT, **about})
+    publish_json(exported(outputs, table, ".json"), {"format": FORMAT, **about})
     publish(path, _text(table))
     return path
-
-
-def read_table(path: Path) -> Table:
-    """The table whose .csv is at `path`; UserError if one of its files is missing."""
-    about = read_object(path.with_suffix(".json"))
-    data = read_bytes(path)
-    if about is None or data is None:
-        expected = "a table with its .csv and .json side by side"
-        raise wrong("table", path, expected, "run python -m sweeper collect")
-    lines = csv.reader(io.StringIO(data.decode(), newline=""))
-    columns = [_undefused(column) for column in next(lines)]
-    rows = [
-        {column: _value(column, cell) for column, cell in zip(columns, line, strict=True)}
-        for line in lines
-    ]
-    return Table(**{key: about[key] for key in _ABOUT}, columns=columns, rows=rows)
 
 
 def _text(table: Table) -> str:
@@ -155,17 +114,3 @@ def _defused(text: str) -> str:
     # JSON can hold half of a surrogate pair, which no file of text can.
     text = text.encode("utf-8", "backslashreplace").decode()
     return f"'{text}" if text.startswith(_FORMULA) else text
-
-
-def _undefused(text: str) -> str:
-    return text.removeprefix("'")
-
-
-def _value(column: str, cell: str) -> Any:
-    if cell in _WORDS and (column not in TEXT or not cell):
-        return _WORDS[cell]
-    if cell.startswith("'"):
-        return _undefused(cell)
-    if column not in TEXT and (number := _NUMBER.fullmatch(cell)):
-        return float(cell) if number["fraction"] else int(cell)
-    return cell

@@ -1,46 +1,45 @@
-"""An experiment there: its table, figures, verdicts and plan, as a run and an artifact."""
+"""An experiment there: its table, figures and verdicts, as a run and an artifact."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sweeper.results.claims.evidence.verdict import Verdict
 from sweeper.results.draw import write_figures
-from sweeper.results.judge import judge
-from sweeper.results.table.table import Table, read_table, stem
+from sweeper.results.table.table import Table, stem
 from sweeper.results.wandb.service import Project, connected, module, project_of, sentences
 from sweeper.results.wandb.workspace import EXTRA, JOB_TYPE, saved
-from sweeper.store.mirrored import KEY, PLAN
-from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
 
 _FOLDERS = ("tables", "figures")
 
 
 def publish_dashboard(
-    outputs: Path, experiments: Sequence[str] | None, given: str | None, *, offline: bool
+    outputs: Path,
+    tables: Sequence[Table],
+    verdicts: Mapping[str, Sequence[Verdict]],
+    given: str | None,
+    *,
+    offline: bool,
 ) -> str:
-    """Collects, judges and draws the experiments and shows them there; where to find them.
+    """Draws the tables and shows them there with the verdicts on them; where to find them.
 
     Args:
         given: ENTITY/PROJECT; None for the project that the runs are mirrored to.
         offline: keep tables and figures for `wandb sync`, and save no view.
 
     Raises:
-        UserError: an unknown experiment, a missing package or key, or whatever W&B refuses.
+        UserError: an unknown figure, a missing package or key, or whatever W&B refuses.
     """
-    verdicts = judge(outputs, experiments)
-    tables = [read_table(outputs / "tables" / f"{stem(name)}.csv") for name in verdicts]
-    project = Project.parse(given, "--project")[0] if given else _project(outputs, tables)
+    project = Project.parse(given, "--project") if given else _project(outputs, tables)
     if not offline:
         module("wandb_workspaces.workspaces", EXTRA)  # before anything is sent
         api = connected()
         with sentences():
             project = Project(project.entity or api.default_entity, project.name)
-    write_figures(outputs, experiments)
+    write_figures(outputs, tables)
     with sentences():
         for table in tables:
             publish(outputs, table, verdicts[table.name], project, offline=offline)
@@ -69,8 +68,6 @@ def publish(
     )
     code = 1
     try:
-        plan = json.dumps(newest(outputs).get(table.name))
-        run.config.update({KEY: {PLAN: plan}}, allow_val_change=True)
         for verdict in verdicts:
             run.summary[f"{verdict.claim}, {verdict.measure}"] = str(verdict.verdict)
         run.log(_shown(wandb, outputs, table))

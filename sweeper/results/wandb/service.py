@@ -21,14 +21,13 @@ class Project:
     name: str
 
     @classmethod
-    def parse(cls, text: str, option: str) -> tuple[Project, str | None]:
-        """The project, and the group if one is named, of `ENTITY/PROJECT[/GROUP]`."""
-        entity, _, rest = text.partition("/")
-        name, _, group = rest.partition("/")
-        if not entity or not name or "/" in group:
+    def parse(cls, text: str, option: str) -> Project:
+        """The project of `ENTITY/PROJECT`."""
+        entity, _, name = text.partition("/")
+        if not entity or not name or "/" in name:
             remedy = f"give it as {option} me/headroom"
             raise wrong(option, text, "ENTITY/PROJECT, as in the address of its page", remedy)
-        return cls(entity, name), group or None
+        return cls(entity, name)
 
 
 def project_of(records: Iterator[Mapping[str, Any]]) -> Project:

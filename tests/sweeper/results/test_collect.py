@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.results.collect import collect, write_tables
-from sweeper.results.table.table import read_table
+from sweeper.results.table.table import exported
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.grids import figure1
@@ -160,22 +160,27 @@ def test_collecting_twice_gives_the_same_bytes_and_touches_no_record(tmp_path: P
         return {path: path.read_bytes() for path in files}
 
     before = records()
-    [path] = write_tables(tmp_path)
+    [table] = write_tables(tmp_path)
+    path = exported(tmp_path, table)
     first = path.read_bytes()
-    assert write_tables(tmp_path, ["fig1"]) == [path]
+    assert write_tables(tmp_path, ["fig1"]) == [table]
     assert path.read_bytes() == first
     assert records() == before
     assert sorted(p.name for p in path.parent.iterdir()) == ["fig1.csv", "fig1.json"]
 
 
-def test_the_file_says_what_was_collected(tmp_path: Path) -> None:
-    figure1(seeds=1, done=lambda arm, model, seed: arm != "fixed").write(tmp_path)
-    [table] = collect(tmp_path)
-    [path] = write_tables(tmp_path)
-    back = read_table(path)
-    filled = [{column: row.get(column) for column in table.columns} for row in table.rows]
-    assert back.rows == filled
-    assert (back.experiment, back.settings) == (table.experiment, table.settings)
+def test_a_cell_is_nothing_a_truth_value_a_number_or_words(tmp_path: Path) -> None:
+    sweep = one_arm()
+    values = {"data.pieces": [7, 11], "data.shuffled": True, "data.name": "", "data.root": None}
+    for point in sweep.points:
+        point["values"] |= values
+    [result] = sweep.results.values()
+    result["device"] = ""
+    [row] = sweep.table(tmp_path).rows
+    wanted = {"data.pieces": "[7,11]", "data.shuffled": True, "model.heads": 2}
+    assert {key: row[key] for key in wanted} == wanted
+    assert [row[key] for key in ("data.name", "data.root", "device")] == [None] * 3
+    assert all(cell is None or isinstance(cell, bool | int | float | str) for cell in row.values())
 
 
 def test_hostile_names_are_cells_and_nothing_else(tmp_path: Path) -> None:
@@ -185,8 +190,8 @@ def test_hostile_names_are_cells_and_nothing_else(tmp_path: Path) -> None:
     for point in sweep.points:
         point["arm"] = hostile
     sweep.write(tmp_path)
-    [path] = write_tables(tmp_path)
-    with path.open(newline="") as file:
+    [table] = write_tables(tmp_path)
+    with exported(tmp_path, table).open(newline="") as file:
         lines = list(csv.DictReader(file))
     assert [line["arm"] for line in lines] == ["'" + hostile]
 

@@ -8,19 +8,20 @@ from unittest.mock import Mock
 
 import pytest
 
-from sweeper.run.backends import local, ray, slurm
-from sweeper.run.site import Demand, Options, Site
+from sweeper.run.backends import local
+from sweeper.run.context import BackendContext, Resources
 from sweeper.store.errors import UserError
 from sweeper.store.registry import BACKENDS, names
+from tests.policies import launcher
 
 ROOT = Path(__file__).resolve().parents[3]
-CPU = Demand("cpu", devices=1, nodes=1, threads=1)
-GPU = Demand("auto", devices=1, nodes=1, threads=1)
+CPU = Resources("cpu", devices=1, nodes=1, threads=1)
+GPU = Resources("auto", devices=1, nodes=1, threads=1)
 
 
-def on(demand, **options):
-    site = Site(Options("local", options), {demand}, "none", Path("outputs"), None)
-    return local.backend(site)
+def on(needed, **options):
+    given = launcher("local", **options)
+    return local.backend(BackendContext(given, {needed}, "none", Path("outputs"), None))
 
 
 @pytest.fixture
@@ -48,8 +49,8 @@ def test_each_backend_has_a_file_and_a_yaml():
 def test_a_slot_for_every_core_that_a_run_does_not_share(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(13)))
     assert on(CPU).slots == 13
-    assert on(Demand("cpu", devices=3, nodes=1, threads=2)).slots == 2
-    assert on(Demand("cpu", devices=7, nodes=1, threads=5)).slots == 1
+    assert on(Resources("cpu", devices=3, nodes=1, threads=2)).slots == 2
+    assert on(Resources("cpu", devices=7, nodes=1, threads=5)).slots == 1
     assert (on(CPU, slots=3).slots, on(CPU).device) == (3, "cpu")
 
 
@@ -57,8 +58,8 @@ def test_gpus_are_shared_as_often_as_asked_or_as_memory_lets(gpus):
     gpus(81_920, 40_960, 81_920)  # the smallest decides: 42.9 GB
     assert (on(GPU).slots, on(GPU).device) == (3, "gpu")
     assert on(GPU, jobs_per_device=2).slots == 6
-    assert on(GPU, gpu_memory=10).slots == 12
-    assert on(GPU, gpu_memory=10, jobs_per_device=3).slots == 9
+    assert on(GPU, gpu_memory_gb=10).slots == 12
+    assert on(GPU, gpu_memory_gb=10, jobs_per_device=3).slots == 9
     shared = on(GPU, jobs_per_device=2, slots=5)
     shown = [slot["CUDA_VISIBLE_DEVICES"] for slot in shared._environments]
     assert shown == ["0", "1", "2", "0", "1"]
@@ -69,7 +70,7 @@ def test_runs_that_share_a_gpu_start_apart(gpus, monkeypatch):
     gpus(81_920, 81_920)
     now = 100.0
     monkeypatch.setattr(local.time, "monotonic", lambda: now)
-    shared = on(GPU, jobs_per_device=2, stagger=7)
+    shared = on(GPU, jobs_per_device=2, stagger_s=7)
     monkeypatch.setattr(shared, "_process", Mock(fork=Mock(return_value=(1, 1))))
     shared.start(Path("run"), 0)
     assert [shared.takes(slot) for slot in range(4)] == [False, True, False, True]
@@ -78,7 +79,7 @@ def test_runs_that_share_a_gpu_start_apart(gpus, monkeypatch):
 
 
 def test_runs_on_cores_start_at_once(monkeypatch):
-    cores = on(CPU, slots=2, stagger=7)
+    cores = on(CPU, slots=2, stagger_s=7)
     monkeypatch.setattr(cores, "_process", Mock(fork=Mock(return_value=(1, 1))))
     cores.start(Path("run"), 0)
     assert cores.takes(1)
@@ -86,47 +87,46 @@ def test_runs_on_cores_start_at_once(monkeypatch):
 
 def test_a_run_on_several_gpus_has_them_to_itself(gpus):
     gpus(*[81_920] * 5)
-    two = on(Demand("gpu", devices=2, nodes=1, threads=1))
+    two = on(Resources("gpu", devices=2, nodes=1, threads=1))
     shown = [slot["CUDA_VISIBLE_DEVICES"] for slot in two._environments]
     assert shown == ["0,1", "2,3"]
 
 
 @pytest.mark.parametrize(
-    ("demand", "options", "words"),
+    ("needed", "options", "words"),
     [
-        (CPU, {"slots": 0}, "hydra.launcher.slots=0: expected a whole number of at least 1"),
-        (CPU, {"slots": "two"}, "give it as hydra.launcher.slots=2"),
-        (CPU, {"slotz": 2}, "conf/hydra/launcher/local.yaml lists them"),
         (GPU, {"slots": 3}, "hydra.launcher.slots=3: expected at most 2, as many runs as the GPUs"),
-        (GPU, {"gpu_memory": 43}, "at most 43, what the smallest GPU here has"),
-        (Demand("gpu", 3, 1, 1), {}, "trainer.devices=3: expected at most 2"),
-        (Demand("cpu", 1, 2, 1), {}, "trainer.num_nodes=2: expected 1"),
+        (GPU, {"gpu_memory_gb": 43}, "at most 43, what the smallest GPU here has"),
+        (Resources("gpu", 3, 1, 1), {}, "trainer.devices=3: expected at most 2"),
+        (Resources("cpu", 1, 2, 1), {}, "trainer.num_nodes=2: expected 1"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(gpus, demand, options, words):
+def test_what_cannot_be_is_one_sentence(gpus, needed, options, words):
     gpus(40_960, 40_960)
     with pytest.raises(UserError, match=words.replace(".", r"\.")):
-        on(demand, **options)
+        on(needed, **options)
 
 
 def test_slurm_is_asked_for_what_a_run_takes():
-    options = {"time": 7, "gpus": 1, "memory": 1.5, "partition": "p", "jobs": 5, "poll": 1}
-    settings = slurm.Settings.read(Options("slurm", options))
-    assert settings.sbatch == {"time": 7, "mem": "1536MB", "partition": "p", "setup": []}
-    node = settings.resources(Demand("auto", devices=3, nodes=2, threads=5))
+    options = launcher("slurm", timeout_min=7, mem_gb=1.5, partition="p", signal_delay_s=5)
+    assert options.sbatch() == {
+        "time": 7, "mem": "1536MB", "partition": "p", "setup": [], "signal_delay_s": 5,
+        "array_parallelism": 256,
+    }  # fmt: skip
+    node = options.request(Resources("auto", devices=3, nodes=2, threads=5))
     assert node == {"nodes": 2, "ntasks_per_node": 1, "cpus_per_task": 15, "gpus_per_node": 3}
-    assert "gpus_per_node" not in settings.resources(CPU)
+    assert "gpus_per_node" not in options.request(CPU)
 
 
-@pytest.mark.parametrize("value", ["a b", "", "a\nb"])
+@pytest.mark.parametrize("value", ["a b", "", "a\nb", "a\tb"])
 def test_a_word_of_slurm_cannot_become_two_lines_of_its_script(value):
     with pytest.raises(UserError, match=r"hydra\.launcher\.partition"):
-        slurm.Settings.read(Options("slurm", {"partition": value}))
+        launcher("slurm", partition=f"'{value}'")
 
 
 def test_ray_is_asked_for_parts_of_a_gpu_or_for_whole_ones():
-    half = ray.Settings.read(Options("ray", {"gpus": 0.5}))
-    assert half.resources(GPU) == {"num_cpus": 1, "num_gpus": 0.5}
-    assert half.resources(CPU)["num_gpus"] == 0
-    with pytest.raises(UserError, match=r"gpus=0\.5: expected a whole number"):
-        half.resources(Demand("gpu", devices=3, nodes=1, threads=1))
+    half = launcher("ray", gpus_per_device=0.5)
+    assert half.request(GPU) == {"num_cpus": 1, "num_gpus": 0.5}
+    assert half.request(CPU)["num_gpus"] == 0
+    with pytest.raises(UserError, match=r"gpus_per_device=0\.5: expected a whole number"):
+        half.request(Resources("gpu", devices=3, nodes=1, threads=1))

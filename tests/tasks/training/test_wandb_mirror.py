@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from sweeper.store.mirrored import carried
 from tasks.training import wandb_mirror
 from tests.tasks.jobs import Changes, freeze, kill_self, run_job, science
 
@@ -30,7 +29,6 @@ class Stub(types.ModuleType):
     def __init__(self, told: Path, breaks: str = "", how: Callable[[], None] = kill_self) -> None:
         super().__init__("wandb")
         self.told, self.breaks, self.how = told, breaks, how
-        self.summary = types.SimpleNamespace(update=lambda values: self.tell("summary", values))
 
     def tell(self, call: str, value: Any) -> None:
         if call == self.breaks:
@@ -172,12 +170,3 @@ def test_without_it_nothing_of_it_is_imported(outputs: Path) -> None:
         f"code = main({str(run.path)!r}); assert 'wandb' not in sys.modules; sys.exit(code)"
     )
     assert subprocess.run([sys.executable, "-c", script], capture_output=True).returncode == 0
-
-
-def test_a_finished_run_is_carried_whole(outputs: Path) -> None:
-    run, told = run_with(Stub(outputs / "told.txt"), outputs)
-    [began] = [value["config"]["headroom"] for call, value in told if call == "init"]
-    [ended] = [value["headroom"] for call, value in told if call == "summary"]
-    assert began == {"record": (run.path / "run.json").read_text()}
-    assert ended == carried(run)
-    assert json.loads(ended["result"])["metrics"] == run.result()["metrics"]

@@ -23,7 +23,7 @@ LENGTH, HEAD_SIZE = "task.sequence_length", "model.head_size"
 
 
 @dataclass(frozen=True)
-class Ladder:
+class HeadSizeCurve:
     """The points of one arm and sequence length by head size, with log10 of the error as values."""
 
     arm: str
@@ -53,8 +53,8 @@ class Ladder:
         return next((size for size, fall in self.falls().items() if fall.value > COLLAPSE), None)
 
 
-def ladders(points: Iterable[Point]) -> list[Ladder]:
-    """The ladders of points whose values are errors above 0, the shortest sequence first."""
+def head_size_curves(points: Iterable[Point]) -> list[HeadSizeCurve]:
+    """The curves of points whose values are errors above 0, the shortest sequence first."""
     logs = [
         replace(point, values={seed: math.log10(value) for seed, value in point.values.items()})
         for point in points
@@ -67,7 +67,7 @@ def ladders(points: Iterable[Point]) -> list[Ladder]:
         if length is not None and size is not None:
             found.setdefault((point.arm, int(length)), {})[int(size)] = point
     return [
-        Ladder(arm, length, dict(sorted(by_size.items())), spread)
+        HeadSizeCurve(arm, length, dict(sorted(by_size.items())), spread)
         for (arm, length), by_size in sorted(found.items(), key=lambda item: item[0][1])
     ]
 
@@ -80,7 +80,9 @@ def judged(
     Supported if all are, not supported if one is elsewhere; each fall by more than its interval.
     """
     evidence = Evidence(table, [arm])
-    found = [_judged(ladder, expected(ladder.length)) for ladder in ladders(evidence.of([arm]))]
+    found = [
+        _judged(curve, expected(curve.length)) for curve in head_size_curves(evidence.of([arm]))
+    ]
     answers = [entry["verdict"] for entry in found]
     if Answer.NOT_SUPPORTED in answers:
         answer = Answer.NOT_SUPPORTED
@@ -91,20 +93,20 @@ def judged(
     return evidence.verdict(claim, answer, sentence if found else "", {"lengths": found})
 
 
-def _judged(ladder: Ladder, expected: int) -> dict[str, Any]:
-    falls, knee = ladder.falls(), ladder.knee
-    entry = {"length": ladder.length, "expected": expected, "knee": knee}
+def _judged(curve: HeadSizeCurve, expected: int) -> dict[str, Any]:
+    falls, knee = curve.falls(), curve.knee
+    entry = {"length": curve.length, "expected": expected, "knee": knee}
     if expected not in falls:
-        sentence = f"for n = {ladder.length}, head sizes around {expected} were not measured"
+        sentence = f"for n = {curve.length}, head sizes around {expected} were not measured"
         return entry | {"verdict": Answer.UNDECIDED, "sentence": sentence}
     if knee is None:
-        sentence = f"for n = {ladder.length} it does nowhere ({expected} expected)"
+        sentence = f"for n = {curve.length} it does nowhere ({expected} expected)"
         return entry | {"verdict": Answer.UNDECIDED, "sentence": sentence}
     fall = falls[knee]
     clear = fall.low is not None and fall.low > COLLAPSE
     answer = Answer.SUPPORTED if knee == expected else Answer.NOT_SUPPORTED
     sentence = (
-        f"for n = {ladder.length} it does at {knee}, by {in_words(fall)} orders of magnitude "
+        f"for n = {curve.length} it does at {knee}, by {in_words(fall)} orders of magnitude "
         f"({expected} expected)"
     )
     return entry | {

@@ -1,4 +1,4 @@
-"""The most heads of a ladder against the best of fewer: what two checks ask, ladder by ladder."""
+"""The most heads against the best of fewer: what two checks ask, at one size after another."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from sweeper.results.claims.evidence.verdict import (
 from sweeper.results.table.points import Point
 
 
-def most_against_fewer(evidence: Evidence, ladder: Sequence[Point], where: str) -> dict[str, Any]:
-    """Whether the most heads are worse, in numbers and a sentence; `ladder` by number of heads."""
+def most_against_fewer(evidence: Evidence, ordered: Sequence[Point], where: str) -> dict[str, Any]:
+    """Whether the most heads are worse, in numbers and a sentence; `ordered` by number of heads."""
     entry: dict[str, Any] = {"verdict": Answer.UNDECIDED}
-    if len(ladder) < 2 or repeated(ladder, "model.heads"):
-        words = "one number of heads only" if len(ladder) < 2 else "more varies than heads"
+    if len(ordered) < 2 or repeated(ordered, "model.heads"):
+        words = "one number of heads only" if len(ordered) < 2 else "more varies than heads"
         return entry | {"sentence": f"{where}, {words}"}
-    *fewer, most = ladder
+    *fewer, most = ordered
     best = evidence.best(fewer)
     # The best of several was picked, so the difference must hold for all of them together.
     worse_by = evidence.advantage(best, most, comparisons=len(fewer))
@@ -34,7 +34,7 @@ def most_against_fewer(evidence: Evidence, ladder: Sequence[Point], where: str) 
     )
     return entry | {
         "verdict": decided(worse_by),
-        "best_heads": int(evidence.best(ladder).at("model.heads") or 0),
+        "best_heads": int(evidence.best(ordered).at("model.heads") or 0),
         "best_of_fewer": int(best_heads),
         "most_heads": int(most_heads),
         "metric_of_fewer": evidence.mean(best),
@@ -45,7 +45,7 @@ def most_against_fewer(evidence: Evidence, ladder: Sequence[Point], where: str) 
 
 
 def judged(evidence: Evidence, claim: str, found: Sequence[dict[str, Any]], places: str) -> Verdict:
-    """The verdict on all ladders: what each of them says, undecided where they disagree."""
+    """The verdict on all sizes: what each of them says, undecided where they disagree."""
     answers = {entry["verdict"] for entry in found}
     answer = answers.pop() if len(answers) == 1 else Answer.UNDECIDED
     worse = sum(entry["verdict"] == Answer.SUPPORTED for entry in found)

@@ -24,7 +24,7 @@ from sweeper.results.table.points import Point
 
 
 @dataclass(frozen=True)
-class Rungs:
+class SweptAxis:
     """What an arm varies: the column, and how a sentence speaks of it."""
 
     column: str
@@ -41,22 +41,22 @@ class Rungs:
         return self.one.format(self.at(point))
 
 
-def keeps_improving(evidence: Evidence, claim: str, arm: str, rungs: Rungs) -> Verdict:
+def keeps_improving(evidence: Evidence, claim: str, arm: str, axis: SweptAxis) -> Verdict:
     """The verdict on one arm, whose points differ in this one number only.
 
     Supported if the most is better than the least, and also than the middle of the range, so that
     the gain has not stopped half-way, and if nowhere more is worse. Not supported if somewhere more
     is worse. Each by more than its interval.
     """
-    ladder = by_size(evidence.of([arm]), rungs.column)
-    if len(ladder) < 3 or repeated(ladder, rungs.column):
-        sentence = f"The claim needs three or more {rungs.several}, and nothing else that varies."
+    ordered = by_size(evidence.of([arm]), axis.column)
+    if len(ordered) < 3 or repeated(ordered, axis.column):
+        sentence = f"The claim needs three or more {axis.several}, and nothing else that varies."
         return evidence.verdict(claim, Answer.UNDECIDED, sentence, {})
-    first, middle, last = ladder[0], ladder[(len(ladder) - 1) // 2], ladder[-1]
+    first, middle, last = ordered[0], ordered[(len(ordered) - 1) // 2], ordered[-1]
     whole = evidence.advantage(last, first, comparisons=2)
     upper = evidence.advantage(last, middle, comparisons=2)
-    reversals = _reversals(evidence, ladder, rungs)
-    steadiness = monotonicity([list(point.values.values()) for point in ladder])
+    reversals = _reversals(evidence, ordered, axis)
+    steadiness = monotonicity([list(point.values.values()) for point in ordered])
     if reversals:
         answer = Answer.NOT_SUPPORTED
     elif decided(whole) == decided(upper) == Answer.SUPPORTED:
@@ -65,15 +65,15 @@ def keeps_improving(evidence: Evidence, claim: str, arm: str, rungs: Rungs) -> V
         answer = Answer.UNDECIDED
     sentence = (
         f"{evidence.words[0].upper()}{evidence.words[1:]} goes from {evidence.mean(first):.4g} "
-        f"with {rungs.name(first)} to {evidence.mean(last):.4g} with {rungs.name(last)}, "
-        f"{compared(whole)}; from {rungs.name(middle)} on it gets {compared(upper)}; {rungs.more} "
-        f"are worse in {len(reversals)} of {len(ladder) * (len(ladder) - 1) // 2} pairs"
+        f"with {axis.name(first)} to {evidence.mean(last):.4g} with {axis.name(last)}, "
+        f"{compared(whole)}; from {axis.name(middle)} on it gets {compared(upper)}; {axis.more} "
+        f"are worse in {len(reversals)} of {len(ordered) * (len(ordered) - 1) // 2} pairs"
         + (f", most of all {reversals[-1]['words']}" if reversals else "")
         + f"; order agreement (Somers' D) {in_words(steadiness)}."
     )
     numbers = {
-        rungs.column.rpartition(".")[2]: [rungs.at(point) for point in ladder],
-        "metric": [evidence.mean(point) for point in ladder],
+        axis.column.rpartition(".")[2]: [axis.at(point) for point in ordered],
+        "metric": [evidence.mean(point) for point in ordered],
         "whole_range": as_data(whole),
         "upper_half": as_data(upper),
         "order_agreement": as_data(steadiness),
@@ -82,20 +82,22 @@ def keeps_improving(evidence: Evidence, claim: str, arm: str, rungs: Rungs) -> V
     return evidence.verdict(claim, answer, sentence, numbers)
 
 
-def _reversals(evidence: Evidence, ladder: Sequence[Point], rungs: Rungs) -> list[dict[str, Any]]:
+def _reversals(
+    evidence: Evidence, ordered: Sequence[Point], axis: SweptAxis
+) -> list[dict[str, Any]]:
     """The pairs in which more is worse by more than the interval, the clearest last."""
-    pairs = list(combinations(ladder, 2))
+    pairs = list(combinations(ordered, 2))
     better = direction(evidence.metric)
-    good = {id(point): better * evidence.mean(point) for point in ladder}
+    good = {id(point): better * evidence.mean(point) for point in ordered}
     found: list[tuple[float, int, str, Point, Point]] = []
     for fewer, more in pairs:
         if good[id(fewer)] <= good[id(more)]:
-            continue  # whatever the interval is; of a long ladder this leaves few pairs
+            continue  # whatever the interval is; of a long axis this leaves few pairs
         worse_by = evidence.advantage(fewer, more, comparisons=len(pairs))
         if decided(worse_by) == Answer.SUPPORTED:
-            words = f"{rungs.name(more)} than {rungs.name(fewer)} by {in_words(worse_by)}"
+            words = f"{axis.name(more)} than {axis.name(fewer)} by {in_words(worse_by)}"
             found.append((worse_by.low or 0.0, len(found), words, fewer, more))
     return [
-        {"fewer": rungs.at(fewer), "more": rungs.at(more), "words": words}
+        {"fewer": axis.at(fewer), "more": axis.at(more), "words": words}
         for _, _, words, fewer, more in sorted(found, key=lambda entry: entry[:2])
     ]

@@ -91,7 +91,7 @@ def shades(colour: str, count: int) -> list[str]:
 
 
 def blank(width: float) -> Figure:
-    """An empty figure `width` inches wide; `frame` gives it its height."""
+    """An empty figure `width` inches wide; `lay_out` gives it its height."""
     figure = Figure(figsize=(width, width))
     FigureCanvasAgg(figure)
     return figure

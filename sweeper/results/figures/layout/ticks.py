@@ -9,7 +9,7 @@ from matplotlib.axis import XAxis, YAxis
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from sweeper.results.figures.layout.style import SMALL_PT, text_width
-from sweeper.results.table.columns import short
+from sweeper.store.numbers import short
 
 # From this ratio of the largest to the smallest value on, a scale is logarithmic.
 LOGARITHMIC_FROM = 3.0

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.results.claims.evidence.verdict import Answer, Verdict
+from sweeper.results.collect import write_tables
 from sweeper.results.judge import judge, verdicts_on
 from sweeper.store.registry import CLAIMS, names
 from tests.sweeper.results.claims.test_claims_on_size import LONGER, SAVES, SMALL_LOSE, WINS
@@ -280,12 +281,12 @@ def test_other_arms_can_take_the_roles(tmp_path: Path) -> None:
 
 def test_verdicts_are_kept_beside_the_table(tmp_path: Path) -> None:
     figure1(generous).write(tmp_path)
-    found = judge(tmp_path, ["fig1"])
+    found = judge(tmp_path, write_tables(tmp_path, ["fig1"]))
     [*kept] = json.loads((tmp_path / "tables" / "fig1.claims.json").read_text())["verdicts"]
     assert [entry["verdict"] for entry in kept] == [v.verdict for v in found["fig1"]]
     assert [entry["sentence"] for entry in kept] == [v.sentence for v in found["fig1"]]
     before = (tmp_path / "tables" / "fig1.claims.json").read_bytes()
-    judge(tmp_path)
+    judge(tmp_path, write_tables(tmp_path))
     assert (tmp_path / "tables" / "fig1.claims.json").read_bytes() == before
 
 

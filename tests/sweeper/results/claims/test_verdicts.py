@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.results.claims.evidence.verdict import Answer, Verdict, in_words
+from sweeper.results.collect import write_tables
 from sweeper.results.judge import judge, lines
 from sweeper.results.statistics.estimates import Difference
 from sweeper.store.errors import UserError
@@ -42,7 +43,7 @@ def test_unknown_names_are_answered_with_the_known(
     sweep.claims, sweep.metric = claims, metric
     sweep.write(tmp_path)
     with pytest.raises(UserError) as caught:
-        judge(tmp_path)
+        judge(tmp_path, write_tables(tmp_path))
     assert told in str(caught.value)
 
 

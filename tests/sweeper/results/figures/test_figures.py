@@ -18,6 +18,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from sweeper.results.collect import collect
 from sweeper.results.draw import files_of, write_figures
 from sweeper.results.figures import fig1, fig2
 from sweeper.results.figures.layout.style import COLUMN, DOUBLE_COLUMN
@@ -223,16 +224,12 @@ def test_heads_stand_beside_the_lines_or_else_in_the_legend(tmp_path: Path) -> N
 def test_drawn_again_it_is_the_same_bytes(tmp_path: Path) -> None:
     """In another process, in another order of hashing, after everything drawn was deleted."""
     hostile().write(tmp_path)
-    first = {path: path.read_bytes() for path in write_figures(tmp_path)}
+    first = {path: path.read_bytes() for path in write_figures(tmp_path, collect(tmp_path))}
     assert {path.name for path in first} == {"fig1.pdf", "fig1.png", "fig1.svg"}
-    for folder in ("figures", "tables"):
-        for path in (tmp_path / folder).iterdir():
-            path.unlink()
-    command = "import sys; from pathlib import Path; from sweeper.results.draw import write_figures"
-    command += "; write_figures(Path(sys.argv[1]))"
-    subprocess.run(
-        [sys.executable, "-c", command, str(tmp_path)], check=True, env={"PYTHONHASHSEED": "7"}
-    )
+    for path in first:
+        path.unlink()
+    command = [sys.executable, "-m", "sweeper", "draw", f"--outputs={tmp_path}"]
+    subprocess.run(command, check=True, env={"PYTHONHASHSEED": "7"}, capture_output=True)
     assert {path: path.read_bytes() for path in first} == first
 
 

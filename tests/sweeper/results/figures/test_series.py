@@ -10,7 +10,6 @@ from sweeper.results.figures import curves, fig1
 from sweeper.results.figures.layout.series import apart, marks
 from sweeper.results.figures.layout.style import plain
 from sweeper.results.table.points import points
-from sweeper.results.table.table import read_table, write_table
 from tests.sweeper.results.grids import by_hand, figure1
 from tests.sweeper.results.synthetic import Model, paper
 
@@ -82,7 +81,6 @@ def test_a_point_that_varies_nothing_has_no_words(tmp_path: Path) -> None:
     sweep = by_hand({"model.layers": [1]})
     sweep.points.clear()
     sweep.add("grid", {}, Model(64, 2, 16), {0: 43.0, 1: 44.0})
-    path = write_table(tmp_path, sweep.table(tmp_path))
-    [one] = points(read_table(path), sweep.metric)
+    [one] = points(sweep.table(tmp_path), sweep.metric)
     assert one.name == ""
     assert one.values == {0: 43.0, 1: 44.0}

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from sweeper.outcome import collect_and_judge
 from sweeper.results.report.page import write_report
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.finetuned import Finetuned
@@ -48,6 +49,11 @@ PAYLOADS = (
 )
 
 
+def page_of(outputs: Path) -> Path:
+    """The page of all that was planned."""
+    return write_report(outputs, *collect_and_judge(outputs, None))
+
+
 def write_sweep(outputs: Path, sweep: Sweep, *, steps: int = 41, lines: int = 3) -> None:
     """Writes the sweep, each attempt with so many rows of metrics and lines of log."""
     sweep.write(outputs)
@@ -72,7 +78,7 @@ def small_sweep(outputs: Path) -> Path:
     write_sweep(outputs, sweep)
     failed = next(id for id in sweep.records if id not in sweep.results)
     RunStore(outputs).run(failed).claim({}).finish("nan", "the loss is nan at step 7")
-    return write_report(outputs)
+    return page_of(outputs)
 
 
 def large_sweep(outputs: Path, runs: int = 500) -> Path:
@@ -83,14 +89,14 @@ def large_sweep(outputs: Path, runs: int = 500) -> Path:
         arm = "fixed" if place % 2 else "other"
         sweep.add(arm, {"model.heads": 2 + place}, model, {0: 43.0 - place / 97, 1: 43.3})
     write_sweep(outputs, sweep, steps=211, lines=101)
-    return write_report(outputs)
+    return page_of(outputs)
 
 
 def fine_tuned(outputs: Path) -> Path:
     """The page of models fine-tuned on two tasks, one run of them missing."""
     sweep = Finetuned("fig2", done=lambda task, heads, seed: (task, heads, seed) != ("mnli", 8, 1))
     sweep.table(outputs)
-    return write_report(outputs)
+    return page_of(outputs)
 
 
 def foreign(outputs: Path, words: tuple[str, ...]) -> Path:
@@ -114,7 +120,7 @@ def foreign(outputs: Path, words: tuple[str, ...]) -> Path:
                 run.claim({"code": word, "versions": {word: word}}).finish("crash", word, word)
             log = f"{word}\n".encode("utf-8", "replace")
             run.attempts()[-1].log_path.write_bytes(log)
-    return write_report(outputs)
+    return page_of(outputs)
 
 
 def content_of(page: Path) -> dict[str, Any]:

@@ -10,10 +10,12 @@ import re
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sweeper.__main__ import main
+from sweeper.outcome import collect_and_judge
 from sweeper.results.report.page import SCRIPTS, as_html, content
 from sweeper.results.report.provenance import provenance
 from sweeper.results.report.runs import curves, shared_settings
@@ -44,6 +46,11 @@ class Outline(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements[(tag, *sorted(name for name, _ in attrs))] += 1
+
+
+def shown_of(outputs: Path, experiments: list[str] | None = None) -> dict[str, Any]:
+    """What a page shows of the experiments."""
+    return content(outputs, *collect_and_judge(outputs, experiments))
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +101,7 @@ def test_every_seed_of_a_finished_run_is_drawn(page: Path) -> None:
 @pytest.mark.parametrize(("seeds", "words"), [(1, "there is no interval"), (2, "95% intervals")])
 def test_a_figure_says_what_its_marks_are(tmp_path: Path, seeds: int, words: str) -> None:
     write_sweep(tmp_path, figure1(grid=FEW, seeds=seeds))
-    [figure] = content(tmp_path)["experiments"][0]["figures"]
+    [figure] = shown_of(tmp_path)["experiments"][0]["figures"]
     assert words in figure["marks"]
     assert {point["ends"] is None for point in figure["points"]} == {seeds == 1}
 
@@ -109,7 +116,7 @@ def test_the_columns_that_vary_are_shown_and_the_others_told_once(page: Path) ->
     assert all(len(row) == len(keys) for row in experiment["rows"])
 
 
-def test_a_fine_tuned_experiment_shows_each_measure_and_its_printed_table(tmp_path: Path) -> None:
+def test_a_fine_tuned_experiment_shows_each_measure_and_its_paper_table(tmp_path: Path) -> None:
     [experiment] = content_of(fine_tuned(tmp_path))["experiments"]
     words = [figure["words"] for figure in experiment["figures"]]
     assert words == ["SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"]
@@ -119,7 +126,7 @@ def test_a_fine_tuned_experiment_shows_each_measure_and_its_printed_table(tmp_pa
     column = [column["key"] for column in experiment["columns"]].index("test/accuracy")
     shown = [row[column] for row in experiment["rows"] if row[column] is not None]
     assert min(shown) > 1, "accuracies are in percent wherever they are called so"
-    assert experiment["printed"]["blocks"]
+    assert experiment["paper_table"]["blocks"]
 
 
 def test_policy_names_the_style_and_the_script_and_allows_nothing_else(page: Path) -> None:
@@ -183,7 +190,7 @@ def test_a_damaged_record_is_told_and_costs_only_itself(tmp_path: Path) -> None:
     write_sweep(tmp_path, sweep)
     damaged, other, *_ = sweep.records
     (RunStore(tmp_path).run(damaged).path / "run.json").write_text("{")
-    runs = content(tmp_path)["runs"]
+    runs = shown_of(tmp_path)["runs"]
     assert "cannot be read" in runs[damaged]["problem"]
     assert runs[damaged]["state"] == "failed"
     assert "problem" not in runs[other]
@@ -232,7 +239,7 @@ def test_the_command_writes_the_page_and_says_where(
 def test_an_experiment_that_was_never_planned_is_a_sentence(tmp_path: Path) -> None:
     write_sweep(tmp_path, figure1(grid=FEW, seeds=1))
     with pytest.raises(UserError, match="fig9"):
-        content(tmp_path, ["fig9"])
+        shown_of(tmp_path, ["fig9"])
 
 
 def test_data_is_json_whatever_it_holds() -> None:

@@ -1,8 +1,7 @@
-"""Sweeps whose runs are mirrored in W&B, and the commands that show and take them."""
+"""A sweep whose runs are mirrored in W&B, and the command that shows it there."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import warnings
@@ -12,42 +11,18 @@ from typing import NamedTuple
 import wandb
 
 from sweeper.__main__ import main
-from sweeper.store.mirrored import KEY, PLAN, carried
-from sweeper.store.plans import newest
-from sweeper.store.runs import RunStore
 from tests.sweeper.results.grids import FEW, figure1
 from tests.sweeper.results.synthetic import Sweep
-from tests.wandb_answers import Remote, WandbServer
 
 LOGGER = {"name": "wandb", "mode": "online", "project": "headroom", "entity": None}
 
 
-def sweep(unfinished: bool = False) -> Sweep:
-    """A small Figure 1 whose records say where they are mirrored; one embedding size not done."""
-    made = figure1(
-        grid=FEW,
-        seeds=2,
-        done=lambda arm, model, seed: not (unfinished and model.embedding_size == 96),
-    )
+def sweep() -> Sweep:
+    """A small Figure 1 whose records say where they are mirrored."""
+    made = figure1(grid=FEW, seeds=2)
     for record in made.records.values():
         record["config"]["logger"] = LOGGER
     return made
-
-
-def mirror(outputs: Path, server: WandbServer, *, plan: bool = True) -> None:
-    """What the mirrors of all runs in `outputs`, and `dashboard`, have told the server."""
-    if plan:
-        shown = server.runs["experiment-fig1"] = Remote("experiment-fig1", "headroom")
-        shown.about["groupName"] = "fig1"
-        shown.config[KEY] = {"value": {PLAN: json.dumps(newest(outputs)["fig1"])}}
-    for id in RunStore(outputs).ids():
-        run = RunStore(outputs).run(id)
-        texts = carried(run)
-        remote = server.runs[id] = Remote(id, "headroom")
-        remote.about["groupName"] = run.record()["names"]["experiment"]
-        remote.config[KEY] = {"value": {"record": texts.pop("record")}}
-        if texts:
-            remote.summary, remote.state = {KEY: texts}, "finished"
 
 
 class Done(NamedTuple):

@@ -140,3 +140,22 @@ def test_without_the_extra_package_it_says_how_to_get_it(
     assert done.code == 2
     assert "The package wandb-workspaces is not installed" in done.err
     assert "--offline" in done.err
+
+
+ASKED_WRONGLY = {
+    "no project": (["--project", "headroom"], "expected ENTITY/PROJECT"),
+    "a group": (["--project", "me/headroom/fig1"], "expected ENTITY/PROJECT"),
+    "nothing planned": ([], "expected a folder with a plan"),
+}
+
+
+@pytest.mark.parametrize("case", ASKED_WRONGLY)
+def test_what_cannot_be_is_one_sentence(case: str, tmp_path: Path) -> None:
+    words, expected = ASKED_WRONGLY[case]
+    if words:
+        sweep().write(tmp_path)
+    code, _, error = command(tmp_path, "dashboard", *words)
+    assert code == 2
+    assert expected in error
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1

@@ -37,7 +37,7 @@ class Entry:
     words: str
 
 
-def frame(
+def lay_out(
     figure: Figure,
     panels: float,
     *,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sweeper.results.collect import write_tables
-from sweeper.results.paper_tables.content import ABSENT, Block, printed
+from sweeper.results.paper_tables.content import ABSENT, Block, paper_table
 from sweeper.results.paper_tables.export import as_latex, as_text
 from tests.sweeper.results.finetuned import described, finetuned
 
@@ -22,7 +22,7 @@ def lines(block: Block) -> dict[str, tuple[str, ...]]:
 
 
 def test_mean_and_sd_over_seeds_in_the_rows_of_the_paper(tmp_path: Path) -> None:
-    measured = lines(printed(finetuned(tmp_path)).blocks[0])
+    measured = lines(paper_table(finetuned(tmp_path)).blocks[0])
     assert list(measured) == [
         "heads",
         "total parameters",
@@ -37,7 +37,7 @@ def test_mean_and_sd_over_seeds_in_the_rows_of_the_paper(tmp_path: Path) -> None
 
 
 def test_at_another_scale_the_paper_stands_below_and_says_so(tmp_path: Path) -> None:
-    measured, paper = printed(finetuned(tmp_path)).blocks
+    measured, paper = paper_table(finetuned(tmp_path)).blocks
     assert not any("paper" in words for words in lines(measured))
     assert paper.title == "the paper, at its own scale"
     assert lines(paper)["heads"] == ("8", "12", "16", "32")
@@ -47,7 +47,7 @@ def test_at_another_scale_the_paper_stands_below_and_says_so(tmp_path: Path) -> 
 
 def test_at_the_papers_scale_it_stands_beside_where_it_has_the_setting(tmp_path: Path) -> None:
     about: dict[str, Any] = {"paper": {"32": described("table2a")["paper"]["32"]}}
-    [block] = printed(finetuned(tmp_path, scale="paper", about=about)).blocks
+    [block] = paper_table(finetuned(tmp_path, scale="paper", about=about)).blocks
     beside = lines(block)
     assert beside["MNLI accuracy (%), paper"] == (ABSENT, ABSENT, "84.9 ± 0.2")
     assert list(beside)[3:5] == ["SQuAD F1", "SQuAD F1, paper"]
@@ -57,7 +57,7 @@ def test_missing_seeds_are_counted_in_their_cell(tmp_path: Path) -> None:
     def done(task: str, heads: int, seed: int) -> bool:
         return (task, heads) != ("squad", 12) and (task, heads, seed) != ("mnli", 12, 1)
 
-    content = printed(finetuned(tmp_path, done=done))
+    content = paper_table(finetuned(tmp_path, done=done))
     measured = lines(content.blocks[0])
     assert measured["SQuAD F1"][1] == ABSENT
     assert measured["MNLI accuracy (%)"][1] == "53.60 (1/2)"
@@ -66,7 +66,7 @@ def test_missing_seeds_are_counted_in_their_cell(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_number_of_the_paper_is_in_the_text(tmp_path: Path, name: str) -> None:
-    text = "\n".join(as_text(printed(finetuned(tmp_path, name))))
+    text = "\n".join(as_text(paper_table(finetuned(tmp_path, name))))
     paper = described(name)["paper"]
     assert len(paper) >= 3
     for entry in paper.values():
@@ -76,8 +76,8 @@ def test_every_number_of_the_paper_is_in_the_text(tmp_path: Path, name: str) -> 
 
 def test_the_files_hold_the_same_cells(tmp_path: Path) -> None:
     table = finetuned(tmp_path)
-    assert [path.name for path in write_tables(tmp_path)] == ["table2a.csv"]
-    content = printed(table)
+    assert write_tables(tmp_path) == [table]
+    content = paper_table(table)
     cells = [[b.title, *line] for b in content.blocks for line in (b.head, *b.lines)]
     base = tmp_path / "tables" / "table2a.printed"
     with base.with_suffix(".printed.csv").open(newline="") as file:
@@ -89,7 +89,7 @@ def test_the_files_hold_the_same_cells(tmp_path: Path) -> None:
 def test_latex_is_escaped_and_balanced(tmp_path: Path) -> None:
     hostile = "50% of $x_1 & #2 {\\input{/etc/passwd}} ~^ <\x1b\n"
     about = {"title": hostile, "text": hostile, "arms": {"fixed": {"label": hostile}}}
-    text = as_latex(printed(finetuned(tmp_path, about=about)), "table2a")
+    text = as_latex(paper_table(finetuned(tmp_path, about=about)), "table2a")
     assert "\\input" not in text
     assert "50\\% of \\$x\\_1 \\& \\#2 \\{\\textbackslash{}input" in text
     assert text.isascii()

@@ -1,0 +1,27 @@
+"""Numbers as a person reads them: sizes with their unit, times as on a clock."""
+
+from __future__ import annotations
+
+_UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def short(value: float, digits: int = 4) -> str:
+    """A number as on an axis: 13.12M, 512, 0.25."""
+    size = abs(value)
+    # The unit is chosen after rounding: 999,999 is 1M, not 1000k.
+    for unit, letter in _UNITS:
+        if float(f"{size:.{digits}g}") >= unit and size >= 10_000:
+            return f"{value / unit:.{digits}g}{letter}"
+    return f"{value:.{digits}g}" if size < 10_000 else f"{value:.0f}"
+
+
+def clock(seconds: float) -> str:
+    """Seconds as a person says them: `4.2 s`, `3:05`, `2:03:05`, `2.5 days`, `3.1 years`."""
+    for unit, size in (("years", 365 * 86400), ("days", 86400)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,112 @@
+"""The project's own jobs on the card: each in a process of its own, and what it did there."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sweeper.store.runs import Run, RunStore
+from tasks import train
+from tasks.evaluation import Evaluator
+from tasks.lm1b.task import LanguageModel
+from tasks.server.fork import become_job
+from tests.card.card import Card
+from tests.tasks.jobs import at_call, config, kill_self, last_word
+from tests.tasks.training.test_waiting import TASKS
+
+TRAINER = {"accelerator": "gpu", "validate_every": 0, "checkpoint_every": 0}
+FEW = {"steps": 9, "log_every": 100}
+MANY = {"steps": 12, "log_every": 5}
+EXACT = {"representation": ("64-true", "64-true")}  # what it may be trained in
+MANY_ROWS = {"task.batch_tokens": 61 * 31, "model.dropout": 0.0}
+
+
+def everything(outputs: Path) -> dict[str, Any]:
+    """Run all jobs; returns what the tests ask for, by name."""
+    return {
+        "ended": {name: _ended(outputs, name) for name in TASKS},
+        "resumed": _resumed(outputs),
+        "halved": _halved(outputs),
+    }
+
+
+def _ended(outputs: Path, name: str) -> dict[str, Any]:
+    """A job of few steps in single precision, and one of more steps and rows in bfloat16."""
+    found = {}
+    single, half = EXACT.get(name, ("32-true", "bf16-mixed"))
+    for precision, trainer, key in ((single, FEW, "few"), (half, MANY, "many")):
+        run = _freeze(outputs, f"{name} {key}", TASKS[name], precision, **trainer)
+        found[key] = on_card(run)
+        found[key]["rows"] = sum("train/loss" in row for row in run.history())
+    return found
+
+
+def _resumed(outputs: Path) -> dict[str, Any]:
+    run = _freeze(outputs, "resumed", TASKS["lm1b"], "bf16-mixed", steps=7, checkpoint_every=2)
+    killed = on_card(run, before=lambda: at_call(LanguageModel, "loss", 6, kill_self))
+    again = on_card(run)
+    steps = [attempt.info()["resumed_from"] for attempt in run.attempts()]
+    return {"killed": killed, "again": again, "steps": steps}
+
+
+def _halved(outputs: Path) -> dict[str, Any]:
+    tree = config(MANY_ROWS)
+    whole = on_card(_freeze(outputs, "whole", tree, "bf16-mixed", steps=3))
+    run = _freeze(outputs, "halved", tree, "bf16-mixed", steps=3)
+    capacity = whole["peak"] - 1
+    full = on_card(run, capacity=capacity)
+    run.halve_micro_batches(run.attempts()[-1])
+    return {"whole": whole, "full": full, "halved": on_card(run, capacity=capacity)}
+
+
+def _freeze(outputs: Path, name: str, tree: dict[str, Any], precision: str, **trainer: int) -> Run:
+    tree = copy.deepcopy(tree)
+    tree["trainer"] |= {**TRAINER, "precision": precision, **trainer}
+    names = {"experiment": "none", "arm": "none", "label": name}
+    record = {"id": name.replace(" ", "-"), "config": tree, "size": {}, "names": names}
+    return RunStore(outputs).freeze(record)
+
+
+def on_card(
+    run: Run, *, before: Callable[[], None] = lambda: None, capacity: int | None = None
+) -> dict[str, Any]:
+    """Do the job in a forked process, after `before`; returns its end and what the card saw."""
+    report = run.path / "card.json"
+    report.unlink(missing_ok=True)
+    pid = os.fork()
+    if pid == 0:
+        become_job(lambda: _work(run, before, Card(capacity), report), log=None, close=())
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if not report.exists():
+        return {"code": code}
+    word = last_word(run)
+    return {"code": code, "cause": word["cause"], "message": word["message"]} | json.loads(
+        report.read_text()
+    )
+
+
+def _work(run: Run, before: Callable[[], None], card: Card, report: Path) -> int:
+    before()
+    evaluate = Evaluator.run
+
+    def marked(*args: Any) -> Any:
+        card.phase, phase = "evaluation", card.phase
+        try:
+            return evaluate(*args)
+        finally:
+            card.phase = phase
+
+    Evaluator.run = marked  # type: ignore[method-assign]
+    with card:
+        code = train.main(str(run.path))
+    seen = {
+        "waits": [wait._asdict() for wait in card.waits],
+        "peak": card.memory.peak,
+        "undetermined": sorted(card.undetermined),
+    }
+    report.write_text(json.dumps(seen))
+    return code

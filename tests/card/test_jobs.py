@@ -1,0 +1,57 @@
+"""Every job ends with a result on a GPU, as far as one can see without a GPU.
+
+The card computes nothing (see `card.py`): losses and metrics are no subject here.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tasks.registry import names
+from tasks.task import Task
+from tests.card.conftest import Report
+
+every_task = pytest.mark.parametrize("name", names(Task))
+both = pytest.mark.parametrize("key", ["few", "many"])
+
+
+@every_task
+@both
+def test_a_job_ends_with_a_result(jobs: Report, name: str, key: str) -> None:
+    found = jobs["ended"][name][key]
+    assert (found["code"], found["cause"], found["message"]) == (0, "done", "")
+    assert found["peak"] > 0
+
+
+@every_task
+def test_the_host_waits_for_rows_and_for_no_step(jobs: Report, name: str) -> None:
+    few, many = jobs["ended"][name]["few"], jobs["ended"][name]["many"]
+    assert (few["rows"], many["rows"]) == (1, 3)
+    # Beyond what both wait for before and after training: at most one read for each further row.
+    assert len(many["waits"]) - len(few["waits"]) <= many["rows"] - few["rows"]
+
+
+@every_task
+@both
+def test_the_host_waits_for_no_batch_of_an_evaluation(jobs: Report, name: str, key: str) -> None:
+    found = jobs["ended"][name][key]["waits"]
+    assert [wait for wait in found if wait["phase"] == "evaluation"] == []
+
+
+@every_task
+@both
+def test_the_same_record_takes_deterministic_kernels(jobs: Report, name: str, key: str) -> None:
+    assert jobs["ended"][name][key]["undetermined"] == []
+
+
+def test_a_killed_job_continues(jobs: Report) -> None:
+    found = jobs["resumed"]
+    assert (found["killed"]["code"], found["again"]["code"]) == (-9, 0)
+    assert found["steps"] == [0, 4]
+
+
+def test_a_job_out_of_memory_ends_in_halves(jobs: Report) -> None:
+    whole, full, halved = (jobs["halved"][key] for key in ("whole", "full", "halved"))
+    assert (whole["code"], full["code"], halved["code"]) == (0, 1, 0)
+    assert full["cause"] == "out_of_gpu_memory"
+    assert halved["peak"] < 0.7 * whole["peak"]

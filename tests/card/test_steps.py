@@ -1,0 +1,72 @@
+"""What a training step launches and takes on a GPU, for the shapes of the experiments.
+
+The numbers are those of the card: operators that launch something, and bytes of live tensors.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sweeper.plan.compose import CONF
+from tests.card.conftest import Report
+
+LARGEST = 256e6  # bytes of a tensor in single precision, where training is in bfloat16
+EXPERIMENTS = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
+
+LM = ("task=lm1b", "model.embedding_size=256")
+MEASURED = {  # operators a step launches, GB at the peak; of 6 layers, in bfloat16
+    "lm1b d256 h8": ((*LM, "model.heads=8"), 448, 4.13),
+    "lm1b d256 h64": ((*LM, "model.heads=64"), 472, 4.58),  # heads of 4, filled up to 8
+    "lm1b d256 h70": ((*LM, "model.heads=70", "model.head_size=32"), 448, 7.52),
+    "lm1b d512 h8": (("task=lm1b", "model.embedding_size=512", "model.heads=8"), 448, 5.59),
+    "collaborative": ((*LM, "model.heads=64", "model/attention=collaborative"), 604, 11.27),
+    "pretraining d512": (("task=pretraining",), 486, 4.96),
+    "mnli d512": (("task=mnli",), 409, 1.01),
+    "squad d512": (("task=squad",), 414, 1.68),
+}
+
+
+@pytest.fixture(scope="module")
+def measured(planned: Any, steps: Any) -> Report:
+    configs = {name: planned(*point)[0] for name, (point, _, _) in MEASURED.items()}
+    return steps(configs, 2)
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_a_step_launches_and_takes_what_it_did(measured: Report, name: str) -> None:
+    _, launches, gigabytes = MEASURED[name]
+    found = measured[name]
+    assert found["launches"] == pytest.approx(launches, rel=0.05)
+    assert found["peak"] / 1e9 == pytest.approx(gigabytes, rel=0.05)
+    assert found["waits"] == []
+
+
+@pytest.fixture(scope="module")
+def shapes(planned: Any, steps: Any) -> Report:
+    """A step of every shape of every experiment, of one layer where all are alike."""
+    configs = {}
+    for config in planned(f"experiment={','.join(EXPERIMENTS)}"):
+        if config["trainer"]["precision"] == "64-true":  # has the plain attention alone
+            continue
+        if not isinstance(config["model"]["head_size"], list) and "layers" in config["model"]:
+            config["model"]["layers"] = 1
+        shape = {key: config[key] for key in ("task", "model")}
+        configs[json.dumps(shape, sort_keys=True)] = config
+    return steps(configs, 1)
+
+
+def test_no_shape_takes_plain_attention(shapes: Report) -> None:
+    assert len(shapes) > 100
+    assert [name for name, found in shapes.items() if found["plain_attention"]] == []
+
+
+def test_no_shape_has_a_large_tensor_in_single_precision(shapes: Report) -> None:
+    sizes = {name: found["largest"].get("float32", 0) for name, found in shapes.items()}
+    assert [name for name, size in sizes.items() if size > LARGEST] == []
+
+
+def test_no_shape_makes_the_host_wait_in_a_step(shapes: Report) -> None:
+    assert [found["waits"] for found in shapes.values() if found["waits"]] == []
