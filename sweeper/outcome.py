@@ -9,13 +9,10 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.results.claims.evidence.verdict import Verdict
-from sweeper.results.collect import planned, write_tables
-from sweeper.results.judge import judge, lines, refused
+from sweeper.results.collect import before_training, write_tables
+from sweeper.results.judge import Verdicts, judge, lines, refused
 from sweeper.results.paper_tables.terminal import summarise
 from sweeper.results.table.table import Table, exported
-
-Verdicts = Mapping[str, Sequence[Verdict]]
 
 
 def collect_and_judge(
@@ -44,7 +41,7 @@ def print_refused(
     console: Console, plan: Mapping[str, Any], configs: Mapping[str, Mapping[str, Any]]
 ) -> None:
     """Say which claims of a plan its points cannot decide, whatever is measured, and why."""
-    for table in planned(plan, configs):
+    for table in before_training(plan, configs):
         for verdict in refused(table):
             words = f"{table.name}: {verdict.claim} cannot be decided here. {verdict.sentence}"
             console.print(Text(words, style="yellow"), soft_wrap=True)
@@ -65,19 +62,12 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
         from sweeper.results.draw import write_figures
 
         write_figures(outputs, tables)
-    console.print(Text(f"\nruns under {near(outputs / 'runs')}; made from them:"))
+    console.print(Text(f"\nruns under {relative_path(outputs / 'runs')}; made from them:"))
     of_papers = (file for path in paths for file in path.parent.glob(f"{path.stem}.printed.*"))
     for path in [*paths, *sorted(of_papers), *figures]:
-        console.print(Text(f"  {near(path)}"))
+        console.print(Text(f"  {relative_path(path)}"))
 
 
-def import_drawing() -> None:
-    """Import what draws: for a sweep to do where it would have to wait anyway."""
-    from sweeper.results.draw import import_figures
-
-    import_figures()
-
-
-def near(path: Path) -> str:
+def relative_path(path: Path) -> str:
     """A path as short as it can be told from here."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
