@@ -15,7 +15,7 @@ from benchmarks.simulated import SEEDS, shapes
 from benchmarks.stopping import Simulated
 
 GROUP = 5
-PERMUTATIONS = 1000
+PERMUTATIONS = 10_000
 PAIRS = 5
 
 

@@ -1,7 +1,7 @@
 """What deciding by seeds costs and how often it errs: `python -m benchmarks.decisions`.
 
 Simulates experiments (benchmarks/simulated.py) that are looked at up to 30 seeds a point, and
-prints the tables of docs/decisions.md. Rules of stopping: every claim looked at after every seed of
+prints docs/decisions.md. Rules of stopping: every claim looked at after every seed of
 all points ("each seed"), which contains whoever stops at any time for any reason; the end of all at
 the first answer to any claim ("first answer"); rounds of eight runs where they narrow the undecided
 claims most ("rounds"). Beside them a fixed number of seeds and Student's t interval, with the
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from scipy.special import betaincinv
@@ -44,13 +45,13 @@ def main() -> None:
         for effect in EFFECTS:
             lines.append(measured(shape, effect, experiments))
     errors = ("shape", "effect", "each seed", "first answer", "rounds", "naive", "fixed")
-    print(
-        f"{experiments:,} experiments a line; {time.process_time() - start:.0f} s of CPU time.\n"
-    )
-    print("Experiments with any wrong answer, % (95 % upper bound)\n")
-    print(table(errors, [line.errors for line in lines]))
-    print("\nWhat a decision costs\n")
     costs = ("shape", "effect", "seeds a point", "of fixed", "decided", "rounds: of fixed")
+    seconds = time.process_time() - start
+    print(Path(__file__).with_suffix(".md").read_text())
+    print(f"{experiments:,} experiments a line, {seconds:.0f} s of one core.\n")
+    print("Experiments with any wrong answer, % (one-sided 95 % bound, Clopper and Pearson):\n")
+    print(table(errors, [line.errors for line in lines]))
+    print("\nWhat a decision costs:\n")
     print(table((*costs, "decided", "fixed: decided"), [line.costs for line in lines]))
 
 

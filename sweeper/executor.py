@@ -21,7 +21,6 @@ from sweeper.run.job_states import Job, Phase
 from sweeper.run.live import LiveTable, Shown
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
-from sweeper.run.watchdog import Watchdog
 from sweeper.store.errors import UserError, shown
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
 from sweeper.store.plans import write_plan
@@ -100,7 +99,6 @@ class Executor:
     def _run(self, plan: Plan, left: Sequence[str], about: Callable[[float], str]) -> bool:
         metric = {point.run: plan.experiments[point.experiment].metric for point in plan.points}
         shown = {run: Shown(_label(plan, run), plan.runs[run].flops, metric[run]) for run in left}
-        hang = self.options.hang_after_s
         with LiveTable(self.console, self.store, shown, about) as live:
             schedule = Schedule(
                 self.store,
@@ -108,7 +106,7 @@ class Executor:
                 [Job(run, plan.runs[run].flops, plan.runs[run].parent) for run in left],
                 self.options,
                 live.changed,
-                None if hang is None else Watchdog(hang, self.options.hang_grace_s),
+                self.options.watchdog(),
                 self.signals.check,
             )
             try:
@@ -144,11 +142,11 @@ def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: R
     for run in plan.runs.values():
         record = {"id": run.id, "config": run.config, "size": run.size, "names": run.names}
         store.freeze(record, apart_from=NOT_IN_IDENTITY)
-    write_plan(plan.outputs, {**described(plan, rounds), "estimate": estimate})
+    write_plan(plan.outputs, {**as_data(plan, rounds), "estimate": estimate})
 
 
-def described(plan: Plan, rounds: Rounds = ()) -> dict[str, Any]:
-    """A plan as plain data, as it is written."""
+def as_data(plan: Plan, rounds: Rounds = ()) -> dict[str, Any]:
+    """The plan as plain data, which the stages after it read."""
     return {
         "command": sys.argv,
         "scale": plan.scale,

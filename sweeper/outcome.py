@@ -9,13 +9,10 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.results.claims.evidence.verdict import Verdict
-from sweeper.results.collect import Configs, tables_of, write_tables
-from sweeper.results.judge import judge, lines, refused
+from sweeper.results.collect import before_training, write_tables
+from sweeper.results.judge import Verdicts, judge, lines, refused
 from sweeper.results.paper_tables.terminal import summarise
 from sweeper.results.table.table import Table, exported
-
-Verdicts = Mapping[str, Sequence[Verdict]]
 
 
 def collect_and_judge(
@@ -44,7 +41,7 @@ def print_refused(
     console: Console, plan: Mapping[str, Any], configs: Mapping[str, Mapping[str, Any]]
 ) -> None:
     """Say which claims of a plan its points cannot decide, whatever is measured, and why."""
-    for table in tables_of(plan, Configs(configs)):
+    for table in before_training(plan, configs):
         for verdict in refused(table):
             words = f"{table.name}: {verdict.claim} cannot be decided here. {verdict.sentence}"
             console.print(Text(words, style="yellow"), soft_wrap=True)
@@ -69,13 +66,6 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     of_papers = (file for path in paths for file in path.parent.glob(f"{path.stem}.printed.*"))
     for path in [*paths, *sorted(of_papers), *figures]:
         console.print(Text(f"  {relative_path(path)}"))
-
-
-def import_drawing() -> None:
-    """Import what draws: for a sweep to do where it would have to wait anyway."""
-    from sweeper.results.draw import import_figures
-
-    import_figures()
 
 
 def relative_path(path: Path) -> str:

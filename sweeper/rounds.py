@@ -61,7 +61,6 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
     while True:
         if left := executor.left(now.plan):
             _train(executor, now, left)
-            records = records.renewed()
         standing = Standing.of(now.plan, records)
         following = None if executor.tripped else _next(executor, now, standing)
         if following is None:

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sweeper.executor import described
+from sweeper.executor import as_data
 from sweeper.plan.plan import Plan, Run
 from sweeper.results.claims.evidence.verdict import Answer, Verdict
-from sweeper.results.collect import Records, tables_of
+from sweeper.results.collect import Records
 from sweeper.results.judge import verdicts_on, wanted
 from sweeper.results.table.measures import measures
 from sweeper.results.table.table import Table
@@ -33,7 +33,7 @@ class Standing:
     @classmethod
     def of(cls, plan: Plan, records: Records) -> Standing:
         """What the runs of a plan say that are finished, and no other run of that folder."""
-        tables = tables_of(json.loads(json.dumps(described(plan))), records)  # as from disk
+        tables = records.tables(json.loads(json.dumps(as_data(plan))))  # as from disk
         seconds = {str(row["run"]): row.get("seconds") or 0.0 for t in tables for row in t.rows}
         spent = sum(device_hours(plan.runs[run], took) for run, took in seconds.items())
         return cls({table.name: (table, verdicts_on(table)) for table in tables}, spent)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from sweeper.executor import Executor, described
+from sweeper.executor import Executor, as_data
 from sweeper.model_process import ModelProcess, model_process
 from sweeper.options import SweepOptions
-from sweeper.outcome import import_drawing, print_everything, print_refused
+from sweeper.outcome import print_everything, print_refused
 from sweeper.plan.compose import Composer
 from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import print_cost, print_plan
+from sweeper.results.draw import import_figures
 from sweeper.rounds import decide
 from sweeper.run.backend import Backend
 from sweeper.run.context import BackendContext, Resources
@@ -24,22 +25,23 @@ from sweeper.store import registry
 from sweeper.store.runs import RunStore, State, Status
 
 
+class Launcher(NamedTuple):
+    """A backend by the name that `hydra/launcher` gives, and the `hydra.launcher` section."""
+
+    name: str
+    options: Any
+
+
 def sweep(
-    arguments: Sequence[str],
-    *,
-    composer: Composer,
-    options: SweepOptions,
-    launcher: str,
-    launcher_options: Any,
+    arguments: Sequence[str], *, composer: Composer, options: SweepOptions, launcher: Launcher
 ) -> int:
     """Plan the command line and bring everything it needs into being; the exit code.
 
     Args:
         arguments: overrides as typed, swept ones included.
         composer: of the configs that the command line is about.
-        options: the `hydra.sweeper` section: what may be planned, what happens on failures.
-        launcher: the name that `hydra/launcher` gives: where runs execute.
-        launcher_options: the `hydra.launcher` section, which belongs to it.
+        options: the `hydra.sweeper` section.
+        launcher: where runs execute.
 
     Returns:
         0 only if every run of the plan is done (or, in a dry run, could be planned); 1 if not;
@@ -51,15 +53,15 @@ def sweep(
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     with StopSignals() as signals, model_process() as process:
         if not options.dry_run:
-            import_drawing()  # the model process imports PyTorch, which takes longer
+            import_figures()  # the model process imports PyTorch, which takes longer
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
         store = RunStore(plan.outputs)
-        backend = _backend(plan, launcher, launcher_options, process)
+        backend = _backend(plan, launcher, process)
         executor = Executor(console, store, process, backend, options, signals)
         statuses = {run: store.run(run).status() for run in plan.runs}
         estimate = _show(executor, plan, statuses)
         configs = {run.id: run.config for run in plan.runs.values()}
-        print_refused(console, described(plan), configs)
+        print_refused(console, as_data(plan), configs)
         if options.dry_run:
             return 0
         if options.decide:
@@ -79,16 +81,16 @@ def _show(executor: Executor, plan: Plan, statuses: Mapping[str, Status]) -> dic
     return print_cost(console, plan, statuses, slots=slots, throughput=throughput)
 
 
-def _backend(plan: Plan, launcher: str, options: Any, process: ModelProcess) -> Backend:
+def _backend(plan: Plan, launcher: Launcher, process: ModelProcess) -> Backend:
     """The backend that `hydra/launcher` names."""
     configs = [run.config for run in plan.runs.values()]
     context = BackendContext(
-        options=options,
+        options=launcher.options,
         resources=frozenset(Resources.of(config) for config in configs),
         logger=configs[0]["logger"]["name"],
         outputs=plan.outputs,
         process=process,
     )
-    made = registry.function(registry.BACKENDS, launcher, "hydra/launcher", "backend")
+    made = registry.function(registry.BACKENDS, launcher.name, "hydra/launcher", "backend")
     backend: Backend = made(context)
     return backend

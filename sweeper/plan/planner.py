@@ -18,7 +18,13 @@ from typing import Any
 from sweeper.model_process import ModelProcess
 from sweeper.plan import grid
 from sweeper.plan.compose import Composer, RunTemplate
-from sweeper.plan.experiment import Experiment, grid_by_hand, read_experiment, with_typed
+from sweeper.plan.experiment import (
+    Experiment,
+    Pretrainings,
+    grid_by_hand,
+    read_experiment,
+    with_typed,
+)
 from sweeper.plan.plan import Plan, UnseededPoint
 from sweeper.plan.seeds import seeded
 from sweeper.plan.sizes import Sizes
@@ -88,7 +94,7 @@ class Planner:
     def _points(self, experiment: Experiment, made: UnseededPoints) -> Iterator[UnseededPoint]:
         """The points of an experiment, each before those that are fine-tuned from it."""
         for point in made.of(experiment):
-            one = bool(experiment.finetune) and experiment.pretrainings == "one"
+            one = bool(experiment.finetune) and experiment.pretrainings is Pretrainings.one
             yield replace(point, once=one)
             for task in experiment.finetune:
                 config = made.child_config(experiment, {"task": task}, point.config)
@@ -97,8 +103,8 @@ class Planner:
                 yield from made.sized([child])
 
 
-def _seeds(given: Iterable[Any]) -> tuple[int, ...]:
+def _seeds(given: Iterable[Any]) -> list[int]:
     for seed in given:
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise wrong("seed", seed, "whole numbers of at least 0", "for example seed=0,1,2")
-    return tuple(dict.fromkeys(given))
+    return list(dict.fromkeys(given))

@@ -57,7 +57,7 @@ def _counts(
     return [counts[name] for name in names]
 
 
-def _own(point: UnseededPoint, experiment: Experiment) -> tuple[int, ...]:
+def _own(point: UnseededPoint, experiment: Experiment) -> Sequence[int]:
     return point.arm.seeds or experiment.seeds
 
 

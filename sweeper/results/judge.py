@@ -24,8 +24,11 @@ from sweeper.store import registry
 from sweeper.store.errors import shown
 from sweeper.store.files import publish_json
 
+Verdicts = Mapping[str, Sequence[Verdict]]
+"""The verdicts on tables, by their name."""
 
-def judge(outputs: Path, tables: Sequence[Table]) -> dict[str, list[Verdict]]:
+
+def judge(outputs: Path, tables: Sequence[Table]) -> Verdicts:
     """The verdicts on each table, by its name; they are also written beside its .csv.
 
     Raises:

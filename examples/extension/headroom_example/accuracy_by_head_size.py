@@ -7,10 +7,10 @@ from operator import methodcaller
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from sweeper.results.figures.layout.layout import lay_out, notes_on
-from sweeper.results.figures.layout.panel import Look, fill
+from sweeper.results.figures.layout.layout import lay_out, legend_of, notes_on
+from sweeper.results.figures.layout.panel import fill, looks_of
 from sweeper.results.figures.layout.series import marks, split
-from sweeper.results.figures.layout.style import COLUMN, PALETTE, RC
+from sweeper.results.figures.layout.style import COLUMN, RC
 from sweeper.results.table.measures import Measure
 from sweeper.results.table.points import seed_spread
 from sweeper.results.table.table import Table
@@ -24,13 +24,13 @@ def draw(table: Table) -> Figure:
     """The figure, from a table whose points differ in head size."""
     points = Measure("", table.metric).points(table)
     spread = seed_spread(points)
-    looks = dict(zip(table.experiment["arms"], map(Look, PALETTE), strict=False))
+    looks = looks_of(table.experiment["arms"])
     figure = Figure(figsize=(COLUMN, COLUMN))
     curves = [
         (looks[one.arm], marks(one.points, methodcaller("at", SIZE), spread))
         for one in split(points, by=lambda point: None)
     ]
     fill(figure.subplots(), SIZE, table.metric, curves, own=True)
-    legend = [((look.handle(),), table.label(arm)) for arm, look in looks.items()]
-    lay_out(figure, _PANEL_PT, table, legend, notes_on(table, points, spread))
+    notes = notes_on(table, points, spread)
+    lay_out(figure, _PANEL_PT, table, legend_of(table, looks), notes)
     return figure

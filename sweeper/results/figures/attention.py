@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from sweeper.results.figures.layout.layout import lay_out, notes_on
-from sweeper.results.figures.layout.panel import Look, fill
+from sweeper.results.figures.layout.panel import fill, looks_of
 from sweeper.results.figures.layout.series import marks, split
-from sweeper.results.figures.layout.style import DOUBLE_COLUMN, FAINT_INK, MARKERS, RC, ramp
+from sweeper.results.figures.layout.style import DOUBLE_COLUMN, FAINT_INK, RC
 from sweeper.results.table.points import points, seed_spread
 from sweeper.results.table.table import Table
 
@@ -29,10 +29,7 @@ def draw(table: Table) -> Figure:
     spreads = {metric: seed_spread(every) for metric, every in measured.items()}
     done = [point for point in measured[METRICS[0]] if point.values]
     heads = sorted({number for point in done if (number := point.at(HEADS)) is not None})
-    looks = {
-        number: Look(shade, marker=MARKERS[index % len(MARKERS)])
-        for index, (number, shade) in enumerate(zip(heads, ramp(len(heads)), strict=True))
-    }
+    looks = looks_of(heads, ordered=True)
     figure = Figure(figsize=(DOUBLE_COLUMN, DOUBLE_COLUMN))
     for axes, metric, letter in zip(figure.subplots(1, 2), METRICS, "ab", strict=True):
         curves = [

@@ -7,12 +7,13 @@ stands for each combination of the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import cycle
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.figures.layout.labels import ends_fit, label_ends
+from sweeper.results.figures.layout.labels import label_ends
 from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
 from sweeper.results.figures.layout.panel import Look, categories, fill
 from sweeper.results.figures.layout.series import Series, marks, split
@@ -20,7 +21,7 @@ from sweeper.results.figures.layout.style import COLUMN, MARKERS, PALETTE, RC, p
 from sweeper.results.table.points import Point, points, seed_spread
 from sweeper.results.table.table import Table
 
-_PANEL_PT, _HEIGHT_PT = 170.0, 130.0  # of the panel with its axis labels, and without
+_PANEL_PT = 170.0
 _LABEL_LETTERS = 16  # longer names go to the legend
 _MOST_ENTRIES = 12
 
@@ -93,9 +94,7 @@ def draw(table: Table) -> Figure:
         if curve
     ]
     short = len(series) > 1 and all(len(name) <= _LABEL_LETTERS for name in names)
-    direct = short and ends_fit(axes, [mark for *_, mark in ends], _HEIGHT_PT)
-    if direct:
-        label_ends(axes, ends, _HEIGHT_PT)
+    direct = short and label_ends(axes, ends)
     legend = [] if direct or len(series) < 2 else _legend(names, looks)
     lay_out(figure, _PANEL_PT, table, legend, notes_on(table, everything, spread))
     return figure
@@ -103,17 +102,12 @@ def draw(table: Table) -> Figure:
 
 def _looks(series: Sequence[Series]) -> list[Look]:
     """A colour for each arm, its shades and markers for the curves of that arm."""
-    arms = list(dict.fromkeys(one.arm for one in series))
-    colours = {
-        arm: shades(PALETTE[index % len(PALETTE)], sum(one.arm == arm for one in series))
-        for index, arm in enumerate(arms)
+    arms = [one.arm for one in series]
+    styles = {
+        arm: zip(shades(colour, arms.count(arm)), cycle(MARKERS), strict=False)
+        for arm, colour in zip(dict.fromkeys(arms), cycle(PALETTE), strict=False)
     }
-    found: list[Look] = []
-    for one in series:
-        index = len([look for look in found if look.colour in colours[one.arm]])
-        marker = MARKERS[index % len(MARKERS)]
-        found.append(Look(colours[one.arm][index], marker=marker, line=len(one.points) > 1))
-    return found
+    return [Look(*next(styles[one.arm]), line=len(one.points) > 1) for one in series]
 
 
 def _name(table: Table, series: Series, *, several: bool) -> str:

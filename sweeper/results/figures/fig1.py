@@ -14,7 +14,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sweeper.results.figures.layout.labels import ends_fit, label_ends, label_point
+from sweeper.results.figures.layout.labels import label_ends, label_point
 from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
 from sweeper.results.figures.layout.panel import Look, fill
 from sweeper.results.figures.layout.series import Mark, Series, marks, split
@@ -25,7 +25,6 @@ from sweeper.results.table.table import Table
 TOP = ("params_total", "model.embedding_size")
 BOTTOM = ("params_non_embedding", "flops_per_token", "width")
 _TOP_PT, _BOTTOM_PT = 168.0, 122.0  # height of a row, axis labels included
-_HEIGHT_PT = 130.0  # of a panel above, without its axis labels
 _FIXED, *_OTHERS = PALETTE[1], PALETTE[3], PALETTE[5], PALETTE[6]
 
 
@@ -50,16 +49,16 @@ def draw(
     everything = points(table, table.metric)
     spread = seed_spread(everything)
     figure = Figure(figsize=(DOUBLE_COLUMN, DOUBLE_COLUMN))
-    panels = _panels(figure)
+    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(_TOP_PT, _BOTTOM_PT)).flat
+    panels = dict(zip(TOP, above.subplots(1, 2), strict=True))
+    panels |= dict(zip(BOTTOM, below.subplots(1, 3), strict=True))
     for (x, axes), letter in zip(panels.items(), "abcde", strict=True):
         curves = [
             (look, marks(one.points, methodcaller("at", x), spread))
             for one, look in zip(series, looks, strict=True)
         ]
         fill(axes, x, table.metric, curves, letter=letter, own=x == TOP[1])
-        if x not in (TOP[0], BOTTOM[0]):  # all panels have the same height axis
-            axes.set_ylabel("")
-            axes.tick_params(labelleft=False)
+        axes.label_outer()  # all panels have the same height axis
         if x == TOP[0]:
             pairs = zip(series, curves, strict=True)
             drawn = [(one.arm, look, curve) for one, (look, curve) in pairs if curve]
@@ -85,21 +84,7 @@ def _label(
         for arm, look, curve in drawn
         if arm == standard
     ]
-    fit = ends_fit(axes, [mark for *_, mark in ends], _HEIGHT_PT)
-    if fit:
-        label_ends(axes, ends, _HEIGHT_PT)
-    return fit
-
-
-def _panels(figure: Figure) -> dict[str, Axes]:
-    """The panels by the column they are over; each row is laid out on its own."""
-    rows = figure.add_gridspec(2, 1, height_ratios=(_TOP_PT, _BOTTOM_PT))
-    panels = {}
-    for row, columns in enumerate((TOP, BOTTOM)):
-        places = rows[row].subgridspec(1, len(columns))
-        for place, column in enumerate(columns):
-            panels[column] = figure.add_subplot(places[place])
-    return panels
+    return label_ends(axes, ends)
 
 
 def _looks(series: Sequence[Series], standard: str, fixed: str, matched: str) -> list[Look]:

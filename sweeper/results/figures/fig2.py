@@ -14,17 +14,14 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sweeper.results.figures.layout.layout import lay_out, notes_on
-from sweeper.results.figures.layout.panel import Look, fill
+from sweeper.results.figures.layout.layout import lay_out, legend_of, notes_on
+from sweeper.results.figures.layout.panel import fill, looks_of
 from sweeper.results.figures.layout.series import Mark, marks
 from sweeper.results.figures.layout.style import (
     DOUBLE_COLUMN,
     FAINT_INK,
-    MARKERS,
-    PALETTE,
     RC,
     SMALL_PT,
-    plain,
 )
 from sweeper.results.table.measures import measures
 from sweeper.results.table.points import seed_spread
@@ -40,10 +37,7 @@ _MOST_PANELS = 3
 @rc_context(RC)
 def draw(table: Table) -> Figure:
     """The figure, from any table: of one that fine-tunes nothing, its metric alone."""
-    looks = {
-        arm: Look(PALETTE[place % len(PALETTE)], marker=MARKERS[place % len(MARKERS)])
-        for place, arm in enumerate(table.experiment["arms"])
-    }
+    looks = looks_of(table.experiment["arms"])
     found = {measure: measure.points(table) for measure in measures(table)[:_MOST_PANELS]}
     spreads = [seed_spread(points) for points in found.values()]
     notes = notes_on(table, [point for points in found.values() for point in points], *spreads)
@@ -62,8 +56,7 @@ def draw(table: Table) -> Figure:
         fill(axes, X, measure.words, curves, letter=letter, scaled=scaled)
         _baselines(axes, near)
         notes += [f"Outside panel ({letter}): {', '.join(far)}."] if far else []
-    legend = [((look.handle(),), plain(table.label(arm))) for arm, look in looks.items()]
-    lay_out(figure, _PANEL_PT, table, legend, notes)
+    lay_out(figure, _PANEL_PT, table, legend_of(table, looks), notes)
     return figure
 
 

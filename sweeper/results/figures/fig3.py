@@ -7,10 +7,10 @@ from operator import methodcaller
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from sweeper.results.figures.layout.layout import lay_out, notes_on
-from sweeper.results.figures.layout.panel import Look, fill
+from sweeper.results.figures.layout.layout import lay_out, legend_of, notes_on
+from sweeper.results.figures.layout.panel import Look, fill, looks_of
 from sweeper.results.figures.layout.series import marks, split
-from sweeper.results.figures.layout.style import DOUBLE_COLUMN, MARKERS, PALETTE, RC, plain, ramp
+from sweeper.results.figures.layout.style import DOUBLE_COLUMN, RC, ramp
 from sweeper.results.table.points import points, seed_spread
 from sweeper.results.table.table import Table
 
@@ -25,8 +25,7 @@ def draw(table: Table, *, sizes: str = "sizes") -> Figure:
     spread = seed_spread(everything)
     left = split([p for p in everything if p.arm != sizes], by=lambda point: None)
     right = split([p for p in everything if p.arm == sizes], by=methodcaller("at", HEADS))
-    arms = [arm for arm in table.experiment["arms"] if arm != sizes]
-    looks = {arm: Look(PALETTE[i % len(PALETTE)], marker=MARKERS[i]) for i, arm in enumerate(arms)}
+    looks = looks_of(arm for arm in table.experiment["arms"] if arm != sizes)
     shades = [Look(shade, marker="D") for shade in ramp(len(right))]
     drawn = {
         HEADS: [(looks[one.arm], one) for one in left],
@@ -38,7 +37,7 @@ def draw(table: Table, *, sizes: str = "sizes") -> Figure:
         curves = [(look, marks(one.points, methodcaller("at", x), spread)) for look, one in own]
         fill(axes, x, table.metric, curves, letter=letter, own=True)
     legend = [
-        *(((look.handle(),), plain(table.label(arm))) for arm, look in looks.items()),
+        *legend_of(table, looks),
         *(((look.handle(),), f"(b) {one.key or 0:.0f} heads") for look, one in drawn[SIZE]),
     ]
     lay_out(figure, _PANEL_PT, table, legend, notes_on(table, everything, spread))

@@ -16,17 +16,15 @@ from matplotlib.lines import Line2D
 from sweeper.results.figures.layout.head_size_curve import HeadSizeCurve, head_size_curves
 from sweeper.results.figures.layout.labels import label_point
 from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
-from sweeper.results.figures.layout.panel import Look, fill
+from sweeper.results.figures.layout.panel import Look, fill, looks_of
 from sweeper.results.figures.layout.series import Mark
 from sweeper.results.figures.layout.style import (
     DOUBLE_COLUMN,
     FAINT_INK,
     INK,
-    MARKERS,
     RC,
     SMALL_PT,
     plain,
-    ramp,
 )
 from sweeper.results.statistics.estimates import interval
 from sweeper.results.table.points import points
@@ -54,11 +52,7 @@ def draw(table: Table) -> Figure:
     """The figure, from a table whose points differ in sequence length and head size."""
     every = points(table, table.metric)
     found = head_size_curves(every)
-    lengths = sorted({curve.length for curve in found})
-    looks = {
-        length: Look(shade, marker=MARKERS[index % len(MARKERS)])
-        for index, (length, shade) in enumerate(zip(lengths, ramp(len(lengths)), strict=True))
-    }
+    looks = looks_of(sorted({curve.length for curve in found}), ordered=True)
     arms = list(table.experiment["arms"])
     figure = Figure(figsize=(DOUBLE_COLUMN, DOUBLE_COLUMN))
     panels = figure.subplots(1, len(arms), squeeze=False)[0]

@@ -70,7 +70,8 @@ def known(
     margins: Floats,
 ) -> Known:
     """What a sample tells of contrasts of these weights, judged as `found`."""
-    squares = np.where(weights != 0, weights**2 * spreads.variances[..., None, :], 0.0)
+    with np.errstate(invalid="ignore"):  # 0 x inf
+        squares = np.where(weights != 0, weights**2 * spreads.variances[..., None, :], 0.0)
     return Known(
         found,
         np.sqrt(squares.sum(axis=-1)),

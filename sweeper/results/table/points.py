@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -116,6 +116,25 @@ def caveats(table: Table) -> list[str]:
     mixed = f"Runs of {len(codes)} versions of the program: {', '.join(codes)}."
     lacking = f"{without} of {of} runs are missing: {reason}."
     return [mixed] * (len(codes) > 1) + [lacking] * bool(without)
+
+
+def marks_in_words(points: Iterable[Point], *spreads: Spread | None) -> list[str]:
+    """What the marks of a figure are: means of how many seeds, and what their intervals rest on."""
+    counts = [len(point.values) for point in points if point.values]
+    degrees = [spread.df for spread in spreads if spread]
+    if not counts:
+        return []
+    if not degrees:
+        return ["One seed per point: the spread between seeds is unknown, so there is no interval."]
+    return [
+        f"Mean of {_range(counts)} seeds, 95 % interval (Student's t, spread between seeds pooled "
+        f"over all points: {_range(degrees)} degrees of freedom); faint: every seed."
+    ]
+
+
+def _range(numbers: Sequence[int]) -> str:
+    """Numbers in words: the only one, or the smallest to the largest."""
+    return " to ".join(str(number) for number in dict.fromkeys((min(numbers), max(numbers))))
 
 
 def _lacking(rows: Iterable[tuple[Row, bool]]) -> tuple[str, int, int]:

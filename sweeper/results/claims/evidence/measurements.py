@@ -50,7 +50,7 @@ class Measurements:
         relative = isinstance(margin, Mapping) and str(margin["size"]).endswith("%")
         self.ratios = relative or (margin is None and kind in LOGARITHMIC)
         self.margin = _margin(margin, self.ratios) if margin else None
-        self.metric = metric
+        self.metric, self._better = metric, direction(metric)
         tuned = table.experiment.get("finetune")
         self.points = [
             point
@@ -110,8 +110,7 @@ class Measurements:
     def _scaled(self, value: float | None) -> float | None:
         if value is None or (self.ratios and value <= 0):
             return None
-        better = direction(self.metric)
-        return better * (math.log(value) if self.ratios else factor(self.metric) * value)
+        return self._better * (math.log(value) if self.ratios else factor(self.metric) * value)
 
 
 def _margin(given: Mapping[str, Any], ratios: bool) -> Margin:

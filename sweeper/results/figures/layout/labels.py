@@ -10,29 +10,24 @@ from matplotlib.patheffects import withStroke
 from sweeper.results.figures.layout.series import Mark
 from sweeper.results.figures.layout.style import SMALL_PT, plain
 
-_LABEL_GAP = SMALL_PT * 1.2
+_GAP = SMALL_PT * 1.2 / 130.0  # of the height of a panel, which is about 130 points
 _NEAR_THE_EDGE, _ROOM_TO_THE_RIGHT = 0.9, 0.75  # of the width of a panel
 _BESIDE = 4.5  # points from a mark to its label
 
 Label = tuple[str, str, Mark]  # text, colour, where
 
 
-def ends_fit(axes: Axes, ends: Sequence[Mark], height: float) -> bool:
-    """Whether every line ends near the right edge, and their labels fit in `height` points there.
-
-    To be asked once the scales are set.
-    """
-    near = all(_share(axes, mark)[0] > _NEAR_THE_EDGE for mark in ends)
-    return bool(ends) and near and len(ends) * _LABEL_GAP <= height
-
-
-def label_ends(axes: Axes, ends: Sequence[Label], height: float) -> None:
+def label_ends(axes: Axes, ends: Sequence[Label]) -> bool:
     """Writes text beside the right edge, each as near to the end of its line as there is room.
 
-    `ends_fit` must hold.
+    Nothing is written, and False returned, unless every line ends near the edge and there is room
+    for all. To be called once the scales are set.
     """
-    places = apart([_share(axes, mark)[1] for _, _, mark in ends], _LABEL_GAP / height)
-    for (text, colour, mark), place in zip(ends, places, strict=True):
+    places = [_share(axes, mark) for _, _, mark in ends]
+    if min((x for x, _ in places), default=0.0) < _NEAR_THE_EDGE or len(ends) * _GAP > 1:
+        return False
+    heights = apart([y for _, y in places], _GAP)
+    for (text, colour, mark), place in zip(ends, heights, strict=True):
         axes.annotate(
             plain(text, 20),
             (mark.x, mark.mean),
@@ -42,6 +37,7 @@ def label_ends(axes: Axes, ends: Sequence[Label], height: float) -> None:
             va="center",
             arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.7, "shrinkB": 3},
         )
+    return True
 
 
 def label_point(axes: Axes, label: Label, side: int = 1) -> None:

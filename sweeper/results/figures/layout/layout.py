@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
 
+from sweeper.results.figures.layout.panel import Look
 from sweeper.results.figures.layout.style import (
     FAINT_INK,
     LEGEND_PT,
@@ -20,7 +21,7 @@ from sweeper.results.figures.layout.style import (
 )
 from sweeper.results.statistics.estimates import Spread
 from sweeper.results.table.columns import label, number
-from sweeper.results.table.points import Point, caveats, origin
+from sweeper.results.table.points import Point, caveats, marks_in_words, origin
 from sweeper.results.table.table import Table
 
 _PAD = 3.0
@@ -63,27 +64,14 @@ def lay_out(
     figure.supxlabel("\n".join(foot), x=_PAD / width, **faint)
 
 
+def legend_of(table: Table, looks: Mapping[str, Look]) -> list[Entry]:
+    """A line of the legend for each arm."""
+    return [((look.handle(),), plain(table.label(arm))) for arm, look in looks.items()]
+
+
 def notes_on(table: Table, points: Sequence[Point], *spreads: Spread | None) -> list[str]:
     """What a reader must know: what the marks are, how well sizes match, what is missing."""
-    return [*origin(table), *_marks(points, spreads), *_matches(table), *caveats(table)]
-
-
-def _marks(points: Sequence[Point], spreads: Sequence[Spread | None]) -> list[str]:
-    counts = sorted({len(point.values) for point in points if point.values})
-    if not counts:
-        return []
-    degrees = sorted({spread.df for spread in spreads if spread})
-    if not degrees:
-        return ["One seed per point: the spread between seeds is unknown, so there is no interval."]
-    return [
-        f"Mean of {_range(counts)} seeds, 95 % interval (Student's t, spread between seeds pooled "
-        f"over all points: {_range(degrees)} degrees of freedom); faint: every seed."
-    ]
-
-
-def _range(numbers: Sequence[int]) -> str:
-    """Sorted numbers in words: the only one, or the first to the last."""
-    return " to ".join(str(number) for number in dict.fromkeys((numbers[0], numbers[-1])))
+    return [*origin(table), *marks_in_words(points, *spreads), *_matches(table), *caveats(table)]
 
 
 def _matches(table: Table) -> list[str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
@@ -14,9 +14,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from sweeper.results.figures.layout.series import Mark
-from sweeper.results.figures.layout.style import FAINT_INK, plain
+from sweeper.results.figures.layout.style import FAINT_INK, MARKERS, PALETTE, plain, ramp
 from sweeper.results.table.columns import label
 from sweeper.store.numbers import short
+
+Key = TypeVar("Key", bound=Hashable)
 
 # From this ratio of the largest to the smallest value on, a scale is logarithmic.
 LOGARITHMIC_FROM = 3.0
@@ -67,6 +69,16 @@ class Look:
             xs, ys = zip(*seeds, strict=True)
             faint: dict[str, Any] = {"alpha": _SEED_ALPHA, "markersize": 2.6, "markeredgewidth": 0}
             axes.plot(xs, ys, "o", color=self.colour, zorder=order - 2, **faint)
+
+
+def looks_of(keys: Iterable[Key], *, ordered: bool = False) -> dict[Key, Look]:
+    """A look for each key: colours that differ, or shades from light to dark where it is a size."""
+    known = list(keys)
+    colours = ramp(len(known)) if ordered else PALETTE
+    return {
+        key: Look(colours[place % len(colours)], marker=MARKERS[place % len(MARKERS)])
+        for place, key in enumerate(known)
+    }
 
 
 Curves = Sequence[tuple[Look, Sequence[Mark]]]
