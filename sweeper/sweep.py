@@ -13,12 +13,13 @@ from rich.text import Text
 
 from sweeper.model_process import ModelProcess, model_process
 from sweeper.options import SweepOptions
-from sweeper.outcome import import_drawing, print_everything, relative_path
+from sweeper.outcome import print_everything, relative_path
 from sweeper.plan.compose import Composer
 from sweeper.plan.plan import Plan, Run
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import ASSUMED_RATE, print_cost, print_plan
 from sweeper.plan.throughput import Throughput
+from sweeper.results.draw import import_figures
 from sweeper.run.backend import Backend
 from sweeper.run.context import BackendContext, Resources
 from sweeper.run.job_states import Job, Phase
@@ -60,7 +61,7 @@ def sweep(
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     with StopSignals() as signals, model_process() as process:
         if not options.dry_run:
-            import_drawing()  # the model process imports PyTorch, which takes longer
+            import_figures()  # the model process imports PyTorch, which takes longer
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
         store = RunStore(plan.outputs)
         statuses = {run: store.run(run).status() for run in plan.runs}
