@@ -45,11 +45,11 @@ class Marks(NamedTuple):
         return cls(first, between)
 
     def row(self, first: Sequence[int], second: Sequence[int]) -> list[int]:
-        """Return the pieces of a row; it has len(FRAME) more than its texts."""
+        """Return the pieces of a row; it has len(SPECIAL_TOKENS) more than its texts."""
         return [self.first, *first, self.between, *second, self.between]
 
 
-FRAME = 3  # marks in a row
+SPECIAL_TOKENS = 3  # marks in a row
 
 
 def write(
@@ -111,7 +111,7 @@ class Sequences:
         return len(self._starts) - 1
 
     def rows(self, numbers: NDArray[np.integer[Any]], longest: int) -> dict[str, NDArray[Any]]:
-        """Return tokens and types, int64, and real, bool, each (B, T), of these rows.
+        """Return tokens, token_type_ids and attention_mask of these rows, (B, T) each.
 
         T is the length of the longest of them rounded up, and at most `longest`: positions that
         would be padding in every row are left out, which changes no result. Padding is piece 0.
@@ -119,11 +119,17 @@ class Sequences:
         starts_B = self._starts[numbers]
         lengths_B = self._starts[numbers + 1] - starts_B
         positions_T = np.arange(min(_rounded_up(int(lengths_B.max())), longest))
-        real_BT = positions_T < lengths_B[:, None]
+        attention_mask_BT = positions_T < lengths_B[:, None]
         places_BT = np.minimum(starts_B[:, None] + positions_T, len(self._pieces_N) - 1)
-        tokens_BT = self._pieces_N[places_BT].astype(np.int64) * real_BT
-        types_BT = (positions_T >= self.columns["seconds"][numbers][:, None]) & real_BT
-        return {"tokens": tokens_BT, "types": types_BT.astype(np.int64), "real": real_BT}
+        tokens_BT = self._pieces_N[places_BT].astype(np.int64) * attention_mask_BT
+        token_type_ids_BT = (
+            positions_T >= self.columns["seconds"][numbers][:, None]
+        ) & attention_mask_BT
+        return {
+            "tokens": tokens_BT,
+            "token_type_ids": token_type_ids_BT.astype(np.int64),
+            "attention_mask": attention_mask_BT,
+        }
 
 
 def _rounded_up(length: int) -> int:

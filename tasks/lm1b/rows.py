@@ -66,15 +66,15 @@ def expand(targets_BT: NDArray[np.uint16]) -> dict[str, NDArray[np.int64]]:
     starts_BT = np.empty(targets_BT.shape, bool)
     starts_BT[:, 0] = True
     np.equal(targets_BT[:, :-1], END, out=starts_BT[:, 1:])
-    real_BT = targets_BT != PAD
+    attention_mask_BT = targets_BT != PAD
     tokens_BT = np.zeros(targets_BT.shape, np.int64)
     np.multiply(targets_BT[:, :-1], ~starts_BT[:, 1:], out=tokens_BT[:, 1:])
-    tokens_BT *= real_BT
+    tokens_BT *= attention_mask_BT
     segments_BT = np.cumsum(starts_BT, axis=1, dtype=np.int64)
-    segments_BT *= real_BT
+    segments_BT *= attention_mask_BT
     places_T = np.arange(length)
     positions_BT = places_T - np.maximum.accumulate(starts_BT * places_T, axis=1)
-    positions_BT *= real_BT
+    positions_BT *= attention_mask_BT
     return {
         "tokens": tokens_BT,
         "targets": targets_BT.astype(np.int64),

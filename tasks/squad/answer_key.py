@@ -19,7 +19,7 @@ from sweeper.store.files import publish_json, read_object
 from tasks.fine_tuning.sequences import Sequences, read_array, write_array
 from tasks.squad.dataset import Question
 from tasks.squad.spans import Span, best_span
-from tasks.squad.windows import Window, homes
+from tasks.squad.windows import Window, best_windows
 
 QUESTIONS = "questions.json"
 
@@ -93,7 +93,7 @@ class AnswerKey:
     ) -> tuple[int, int] | None:
         """Return the first and last piece, within the paragraph, of its windows' best span."""
         cut = [Window(*(int(self._windows[k][r]) for k in ("first", "length"))) for r in rows]
-        home = homes(cut, length)
+        chosen = best_windows(cut, length)
         best: Span | None = None
         for number, (row, window) in enumerate(zip(rows, cut, strict=True)):
             place = int(self._windows["seconds"][row])
@@ -101,7 +101,7 @@ class AnswerKey:
             text = slice(place, place + window.length)
             may_start_T, may_end_T = np.zeros(len(starts_T), bool), np.zeros(len(starts_T), bool)
             may_end_T[text] = True
-            may_start_T[text] = home[window.first : window.first + window.length] == number
+            may_start_T[text] = chosen[window.first : window.first + window.length] == number
             span = best_span(starts_T, ends_T, may_start_T, may_end_T, *search)
             if span is not None and (best is None or span.score > best.score):
                 shift = window.first - place

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sweeper.store.errors import wrong
-from tasks.synthetic.sentence_templates import TELLERS
-from tasks.synthetic.world_facts import Chance
+from tasks.synthetic.sentence_templates import TEMPLATES
+from tasks.synthetic.world_facts import StableRandom
 
 LAYOUT = "1-billion-word-language-modeling-benchmark-r13output"
 TRAIN_SHARD = "training-monolingual.tokenized.shuffled/news.en-00001-of-00100"
@@ -20,11 +20,11 @@ HASHED = 500  # sentences that tell one generator from another
 FEWEST, MOST = 500, 10_000_000
 
 
-def tell(sentences: int) -> Iterator[str]:
+def generate(sentences: int) -> Iterator[str]:
     """Different sentences, always the same ones: a longer corpus begins with a shorter one."""
-    chance, told = Chance("sample"), set[str]()
+    rng, told = StableRandom("sample"), set[str]()
     while len(told) < sentences:
-        sentence = chance.pick(TELLERS)(chance)
+        sentence = rng.pick(TEMPLATES)(rng)
         if sentence not in told:
             told.add(sentence)
             yield sentence
@@ -33,7 +33,7 @@ def tell(sentences: int) -> Iterator[str]:
 def generator_hash(sentences: int) -> str:
     """What tells this corpus from one of another length or by another version of the generator."""
     _check(sentences)
-    text = "\n".join(itertools.islice(tell(sentences), HASHED))
+    text = "\n".join(itertools.islice(generate(sentences), HASHED))
     return hashlib.sha256(f"{sentences}\n{text}".encode()).hexdigest()
 
 
@@ -52,7 +52,7 @@ def write_sample(folder: Path, sentences: int) -> Path:
     for shard in shards:
         shard.parent.mkdir(parents=True)
     with shards[0].open("w", encoding="utf-8") as train, shards[1].open("w") as test:
-        for number, sentence in enumerate(tell(sentences), start=1):
+        for number, sentence in enumerate(generate(sentences), start=1):
             (train if number % TEST_EVERY else test).write(f"{sentence}\n")
     part.replace(folder)
     return folder

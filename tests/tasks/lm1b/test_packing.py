@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from sweeper.store.errors import UserError
 from tasks.lm1b.packing import OPEN_ROWS, FirstFit, pack_split
 from tasks.lm1b.rows import PackedRows, expand
-from tasks.synthetic.lm1b import tell
+from tasks.synthetic.lm1b import generate
 from tasks.text.corpus import Corpus
 from tasks.text.tokenizer import END, PAD, decode_sentence, encode_sentences, train_bpe
 
-LINES = list(tell(701))
+LINES = list(generate(701))
 LONG = "x" * 997
 TOKENIZER = train_bpe(LINES, 499)
 
