@@ -11,39 +11,27 @@ Shapes: R rows of a split, B rows of a batch, T positions of a row.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweeper.store.errors import UserError
+from tasks.text.arrays import PIECES, Arrays
 from tasks.text.tokenizer import END, PAD
 
 FORMAT = 1
 ABOUT = "rows.json"
-STORED = np.dtype("<u2")
 
 
 class PackedRows:
-    """The rows of a split, mapped into memory and read by row number.
-
-    Raises UserError where they are absent, incomplete, or of another format.
-    """
+    """The rows of a split, read by row number; UserError as for `Arrays`."""
 
     def __init__(self, folder: Path) -> None:
-        try:
-            self.about: Mapping[str, Any] = json.loads((folder / ABOUT).read_text())
-            size = (folder / "rows.uint16").stat().st_size
-        except (OSError, ValueError) as error:
-            raise UserError(f"{folder} holds no packed rows; prepare the data.") from error
-        rows, length = self.about.get("rows", 0), self.about.get("sequence_length", 0)
-        if self.about.get("format") != FORMAT or size != rows * length * STORED.itemsize:
-            raise UserError(f"{folder} is not as it was written; delete it and prepare the data.")
-        self.sequence_length: int = length
-        self._targets_RT = np.memmap(folder / "rows.uint16", STORED, "r", shape=(rows, length))
+        arrays = Arrays(folder, ABOUT, FORMAT, ("rows", "sequence_length"))
+        self.about = arrays.about
+        self.sequence_length: int = self.about["sequence_length"]
+        self._targets_RT = arrays.mapped("rows", PIECES, self.about["rows"], self.sequence_length)
 
     def __len__(self) -> int:
         return len(self._targets_RT)

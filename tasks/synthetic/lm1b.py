@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from sweeper.store.errors import wrong
+from sweeper.store.files import make_directory, new_file
 from tasks.synthetic.sentence_templates import TEMPLATES
 from tasks.synthetic.world_facts import StableRandom
 
@@ -40,22 +42,27 @@ def generator_hash(sentences: int) -> str:
 def write_sample(folder: Path, sentences: int) -> Path:
     """Write the corpus into `folder` in LM1B's layout, unless it is there; returns `folder`.
 
-    It appears in one step; the caller keeps other processes out. Raises UserError for fewer
-    sentences than three splits need, and for more than a disk should take.
+    The caller keeps other processes out. Raises UserError for fewer sentences than three splits
+    need, and for more than a disk should take.
     """
     _check(sentences)
-    if folder.exists():
-        return folder
-    part = folder.with_name(f"{folder.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    shards = [part / LAYOUT / name for name in (TRAIN_SHARD, TEST_SHARD)]
-    for shard in shards:
-        shard.parent.mkdir(parents=True)
-    with shards[0].open("w", encoding="utf-8") as train, shards[1].open("w") as test:
-        for number, sentence in enumerate(generate(sentences), start=1):
-            (train if number % TEST_EVERY else test).write(f"{sentence}\n")
-    part.replace(folder)
+    training, held_out = (folder / LAYOUT / name for name in (TRAIN_SHARD, TEST_SHARD))
+    if not held_out.exists():  # which appears last
+        for shard in (training, held_out):
+            make_directory(shard.parent)
+        with _new_text(held_out) as test, _new_text(training) as train:
+            for number, sentence in enumerate(generate(sentences), start=1):
+                (train if number % TEST_EVERY else test).write(f"{sentence}\n")
     return folder
+
+
+@contextmanager
+def _new_text(path: Path) -> Iterator[TextIO]:
+    with (
+        new_file(path) as descriptor,
+        open(descriptor, "w", encoding="utf-8", closefd=False) as file,
+    ):
+        yield file
 
 
 def _check(sentences: int) -> None:

@@ -150,7 +150,7 @@ def test_a_split_that_breaks_off_leaves_no_rows(tmp_path):
     with pytest.raises(OSError, match="gone"):
         pack_split(tmp_path, Corpus("broken", broken, broken), "test", TOKENIZER, 31)
     assert not list(tmp_path.iterdir())
-    with pytest.raises(UserError, match="holds no packed rows"):
+    with pytest.raises(UserError, match="holds no prepared data"):
         PackedRows(tmp_path)
 
 

@@ -63,7 +63,7 @@ def test_storing_gives_back_the_same_tokenizer_and_its_hash(tmp_path):
     sha256 = save_tokenizer(BPE, path)
     assert load_tokenizer(path).to_str() == BPE.to_str()
     assert save_tokenizer(load_tokenizer(path), tmp_path / "again.json") == sha256
-    assert not list(tmp_path.glob("*.part"))
+    assert not list(tmp_path.glob(".*.tmp"))
 
 
 @pytest.mark.parametrize("damage", ["absent", "changed"])
