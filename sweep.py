@@ -7,6 +7,9 @@
     python sweep.py --config-dir DIR -m experiment=mine                yaml files of your own
 
 Typed again, the same command continues where it stopped. conf/ holds every value, with a comment.
+
+Stop 1 of the road (CONTRIBUTING.md). In: the command line. Out: overrides, read by Hydra. Next:
+sweeper/sweep.py, which has them planned by sweeper/plan/planner.py.
 """
 
 import gc

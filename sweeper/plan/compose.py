@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.errors import HydraException
@@ -15,11 +15,15 @@ from omegaconf.errors import OmegaConfBaseException
 
 from sweeper.plan.hydra_errors import explained, unknown_key
 from sweeper.plan.refused import refuse_tree
+from sweeper.store.errors import UserError
 from sweeper.store.identity import leaves
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 # What a composed config holds beside the description of one run.
 NOT_PART_OF_A_RUN = ("experiment", "scale", "paths", "metric")
+
+
+Made = TypeVar("Made")
 
 
 class Composer:
@@ -68,6 +72,20 @@ class Composer:
             refuse_tree(whole)
             self._templates[key] = RunTemplate(whole)
         return self._templates[key]
+
+
+def as_dataclass(kind: type[Made], data: Mapping[str, Any], where: str) -> Made:
+    """Plain data as the dataclass it has to be.
+
+    Raises:
+        UserError: an unknown or a missing key, or a value of another type; `where` it stands.
+    """
+    try:
+        made = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(kind), dict(data)))
+    except OmegaConfBaseException as problem:
+        raise UserError(f"{where}: {explained(problem)}") from None
+    assert isinstance(made, kind)
+    return made
 
 
 class RunTemplate:

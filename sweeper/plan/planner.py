@@ -1,9 +1,11 @@
-"""From a command line to a plan: every run that is needed, and every point that uses it.
+"""Stop 2 of the road: from a command line to a plan, every run needed and every point using it.
 
     typed overrides -> experiments -> arms -> unseeded points (a config and a size each)
                     -> points and the runs they share
 
-Two points with the same config are one run, whichever arm or experiment asked for it.
+Two points with the same config are one run, whichever arm or experiment asked for it. Next:
+match.py solves what is to be matched; sweeper/sweep.py freezes the plan, sweeper/run/schedule.py
+has its runs trained.
 """
 
 from __future__ import annotations
@@ -119,11 +121,11 @@ class Planner:
         return child
 
 
-def _seeds(given: Iterable[Any]) -> tuple[int, ...]:
+def _seeds(given: Iterable[Any]) -> list[int]:
     for seed in given:
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise wrong("seed", seed, "whole numbers of at least 0", "for example seed=0,1,2")
-    return tuple(dict.fromkeys(given))
+    return list(dict.fromkeys(given))
 
 
 def _seeded(unseeded: UnseededPoint, seed: int) -> dict[str, Any]:

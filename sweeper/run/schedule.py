@@ -1,7 +1,8 @@
-"""The order of runs and their slots: parents first, longest first; a failure stops no other run.
+"""Stop 4 of the road: which run starts when, and where. Parents first, longest first.
 
-What happened to a run is read from its record alone: neither an exit code of 0 nor an ended process
-means anything.
+In: frozen records and a backend. Out: finished runs, or the reason why not: a failure stops no
+other run. What happened to a run is read from its record alone: neither an exit code of 0 nor an
+ended process means anything. Next: a job, `tasks/train.py`, whose loop is tasks/training/loop.py.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Whether a run still gets on, and what it takes to end one that does not.
 
 A process that lives, and has a heartbeat, may do nothing: blocked in a library, stopped by a
-signal, caught in a loop. Only batches done count (`work` of the heartbeat), on this process's own
-clock.
+signal, caught in a loop. Only batches done count (its `work`), on this process's own clock.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class Attempt:
                 publish_json(self.path / "beat.json", value, durable=False)
 
     def advance(self) -> None:
-        """Counts a batch trained or evaluated, for the next heartbeat: progress is this alone."""
+        """Counts a batch trained or evaluated; a heartbeat alone is no progress."""
         self._work += 1
 
     def last_heartbeat(self) -> dict[str, Any] | None:

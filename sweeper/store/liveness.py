@@ -14,7 +14,7 @@ HEARTBEAT_SECONDS = 5.0
 """How often a living job writes its heartbeat, at least."""
 
 LEASE_SECONDS = 90.0
-"""How long a heartbeat may stand still: four of them and the cache time of a network disk."""
+"""How long a heartbeat may stand still: four, and the cache time of a network file system."""
 
 _PROC = Path("/proc")
 

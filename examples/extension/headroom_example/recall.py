@@ -31,7 +31,10 @@ class RecallSection(TaskSection):
 
 
 class Pairs(Data):
-    """Rows of pairs, each followed by what is asked of them: x, (B, T, D)."""
+    """Rows of `pairs` positions (key, value), then as many (key, 0) in the same order, (B, T, D).
+
+    Keys lie on the unit sphere, values are signs.
+    """
 
     section: RecallSection
 
@@ -49,20 +52,17 @@ class Pairs(Data):
         # Every run is measured on the same rows, whatever its seed.
         seed = self.config.seed if purpose[0] == "train" else 0
         generator = torch.Generator().manual_seed(derive(seed, "recall", *purpose))
-        shape = (rows, self.section.pairs, self.config.model.embedding_size)
-        keys, values = torch.randn(shape, generator=generator).tensor_split([shape[-1] // 2], -1)
+        size = self.config.model.embedding_size
+        drawn = torch.randn((rows, self.section.pairs, size), generator=generator)
+        keys, values = drawn.tensor_split([size // 2], dim=-1)
         keys = F.normalize(keys, dim=-1)
-        read = torch.cat((keys, values.sign()), -1)
-        asked = torch.cat((keys, torch.zeros_like(values)), -1)
-        return {"x": torch.cat((read, asked), 1)}
+        read = torch.cat((keys, values.sign()), dim=-1)
+        asked = torch.cat((keys, torch.zeros_like(values)), dim=-1)
+        return {"x": torch.cat((read, asked), dim=1)}
 
 
 class Recall(Task):
-    """Reads pairs of a key and a value, then answers each key with its value.
-
-    A row is `pairs` positions (key, value), then `pairs` positions (key, 0) in the same order. Keys
-    lie on the unit sphere, values are signs; the answer is wanted in the places of the value.
-    """
+    """Answers each key with its value, in the places of the value."""
 
     Section = RecallSection
     section: RecallSection
@@ -96,9 +96,9 @@ class Recall(Task):
 
     def _answers(self, model: Reader, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return what the second half of each row answers, and the values of the first."""
-        pairs, size = self.section.pairs, self.config.model.embedding_size // 2
-        answers = self.outputs(model, batch)[:, pairs:, size:]
-        return answers, batch["x"][:, :pairs, size:]
+        pairs, key_size = self.section.pairs, self.config.model.embedding_size // 2
+        answers = self.outputs(model, batch)[:, pairs:, key_size:]
+        return answers, batch["x"][:, :pairs, key_size:]
 
 
 class Reader(nn.Module):

@@ -137,8 +137,13 @@ def _on_gpus(needed: Resources, shared: int | None, memory: float | None) -> lis
 
 
 def _on_cores(needed: Resources) -> list[dict[str, str]]:
-    cores = len(os.sched_getaffinity(0))
-    return [{} for _ in range(max(1, cores // (needed.threads * needed.devices)))]
+    return [{} for _ in range(max(1, cores() // (needed.threads * needed.devices)))]
+
+
+def cores() -> int:
+    """How many cores this process may use: all there are, where the system sets no limit."""
+    affinity = getattr(os, "sched_getaffinity", None)  # macOS has none
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def visible_gpus() -> list[str]:

@@ -6,8 +6,8 @@ import pytest
 
 from sweeper.carry import runner
 from sweeper.carry.archive import MANIFEST
+from sweeper.hydra_section import composer
 from sweeper.packing import _options
-from sweeper.plan.compose import composer
 from sweeper.run.failures import OnOom
 from sweeper.store.files import publish_sealed
 
