@@ -60,7 +60,9 @@ def write(
     starts = np.cumsum([0, *map(len, rows)], dtype=STARTS)
     pieces = np.fromiter(itertools.chain.from_iterable(rows), PIECES, int(starts[-1]))
     with new_arrays(folder, {"pieces": PIECES, **dict.fromkeys(("rows", *columns), STARTS)}) as add:
-        for name, values in {"pieces": pieces, "rows": starts, **columns}.items():
+        add("pieces", pieces)
+        add("rows", starts)
+        for name, values in columns.items():
             add(name, values)
     facts = {"rows": len(rows), "pieces": len(pieces), "columns": sorted(columns)}
     largest = int(pieces.max(initial=0))

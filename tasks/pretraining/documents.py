@@ -22,7 +22,6 @@ from tasks.text import corpus, files, hub
 from tasks.text.lines import Counts, raw_lines_of_file, raw_lines_of_text, read_line
 from tasks.text.sentences import is_ended, split_sentences
 
-RULES = ("blank_line", "file")
 LONGEST = 500  # sentences; a longer text is several documents, so that a single book can be split
 LINES_TOGETHER = 100  # lines a sentence may stretch over
 FEWEST = 2  # documents of a split: the random second text of a pair is another document's

@@ -15,6 +15,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sweeper.store.files import publish_json
 from tasks.text.arrays import PIECES, STARTS, Add, Arrays, new_arrays
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 ABOUT = "documents.json"
-DTYPES = {"pieces": PIECES, "sentences": STARTS, "documents": STARTS}
+DTYPES: dict[str, np.dtype] = {"pieces": PIECES, "sentences": STARTS, "documents": STARTS}
 LONGEST_SENTENCE = 128  # pieces; what is longer (a table, a list) goes on as another sentence
 CHUNK = 64  # documents encoded at a time
 

@@ -121,33 +121,19 @@ MATERIAL_OF_THING = {
 TOOLS, GOODS, THINGS = list(TRADE_OF_TOOL), list(VERB_OF_GOOD), list(MATERIAL_OF_THING)
 
 
-@dataclass(frozen=True, slots=True)
-class Gift:
-    """An event: `giver` hands `item` to `receiver`."""
-
-    giver: Person
-    receiver: Person
-    item: str
-
-
 @dataclass
 class Scene:
-    """People of different trades and towns, what each holds and where each is, and what happens.
-
-    `holds` and `at` say how things stand now, after the events.
-    """
+    """People of different trades and towns, what each holds now and where each is."""
 
     cast: list[Person]
     place: str
     holds: dict[Person, list[str]] = field(default_factory=dict)
     at: dict[Person, str] = field(default_factory=dict)
-    events: list[Gift] = field(default_factory=list)
 
     def give(self, giver: Person, receiver: Person, item: str) -> None:
         """Let a gift happen. Raises ValueError where the giver does not hold the item."""
         self.holds[giver].remove(item)
         self.holds[receiver].append(item)
-        self.events.append(Gift(giver, receiver, item))
 
 
 def draw_scene(rng: StableRandom, size: int) -> Scene:

@@ -15,7 +15,6 @@ from tasks.synthetic.world_facts import (
     TOOLS,
     TRADE_OF_TOOL,
     VERB_OF_GOOD,
-    Gift,
     StableRandom,
     draw_scene,
     hand_out,
@@ -146,7 +145,7 @@ def test_no_two_people_share_trade_and_town():
         assert len({person.trade for person in cast}) == len({person.town for person in cast}) == 5
 
 
-def test_a_gift_changes_who_holds_what_and_is_remembered():
+def test_a_gift_changes_who_holds_what():
     rng = StableRandom("gift")
     scene = draw_scene(rng, 3)
     hand_out(scene, rng, ["lamp", "rope", "bell"])
@@ -157,7 +156,6 @@ def test_a_gift_changes_who_holds_what_and_is_remembered():
     assert scene.holds[giver] == []
     assert scene.holds[receiver] == [*kept, item]
     assert len(scene.holds[other]) == 1
-    assert scene.events == [Gift(giver, receiver, item)]
     with pytest.raises(ValueError, match="not in list"):
         scene.give(giver, receiver, item)
 
