@@ -15,6 +15,7 @@ from sweeper.model_process import ModelProcess, model_process
 from sweeper.options import SweepOptions
 from sweeper.outcome import import_drawing, print_everything, relative_path
 from sweeper.plan.compose import Composer
+from sweeper.plan.gpu_memory import predicted
 from sweeper.plan.plan import Plan, Run
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import ASSUMED_RATE, print_cost, print_plan
@@ -66,7 +67,9 @@ def sweep(
         store = RunStore(plan.outputs)
         statuses = {run: store.run(run).status() for run in plan.runs}
         backend = _backend(plan, launcher, launcher_options, process)
-        estimate = _show(console, plan, store, backend, statuses, every_point=dry)
+        limit = getattr(launcher_options, "gpu_memory_gb", None)
+        needs = predicted(process, plan, limit) if dry or limit else {}
+        estimate = _show(console, plan, store, backend, statuses, needs, every_point=dry)
         if dry:
             return 0
         freeze(plan, store, estimate)
@@ -89,11 +92,12 @@ def _show(
     store: RunStore,
     backend: Backend,
     statuses: Mapping[str, Status],
+    needs: Mapping[str, float],
     *,
     every_point: bool,
 ) -> dict[str, float]:
     """Print the plan and what it will cost there; the seconds each run is thought to train."""
-    print_plan(console, plan, statuses, every_point=every_point or len(plan.points) <= 60)
+    print_plan(console, plan, statuses, needs, every_point=every_point or len(plan.points) <= 60)
     return print_cost(
         console,
         plan,

@@ -15,7 +15,7 @@ from models.cross_entropy import IGNORED
 from sweeper.store.errors import wrong
 from tasks import learning_rate
 from tasks.architectures.encoder import EncoderSection
-from tasks.batch import Batch
+from tasks.batch import Batch, repeated
 from tasks.config.schema import Problem, Section, given, whole
 from tasks.config.sections import RunConfig, TextSection
 from tasks.pretraining import documents
@@ -90,7 +90,21 @@ class Pretraining(Task):
         return model
 
     def example(self) -> Batch:
-        length = self.section.sequence_length
+        return self._row(self.section.sequence_length)
+
+    def training_batches(self) -> tuple[Batch, ...]:
+        phases = (self.section, self.section.second_phase)[
+            : 1 + bool(self.section.second_phase.steps)
+        ]
+        return tuple(
+            repeated(self._row(of.sequence_length), of.batch_tokens // of.sequence_length)
+            for of in phases
+        )
+
+    def evaluation_batch(self) -> Batch:
+        return repeated(self.example(), EVALUATED // self.section.sequence_length)
+
+    def _row(self, length: int) -> Batch:
         zeros = torch.zeros(1, length, dtype=torch.long)
         hidden = torch.zeros(1, predictions(length), dtype=torch.long)
         row = {"tokens": zeros, "types": zeros, "real": zeros.bool()}
