@@ -30,5 +30,5 @@ def frozen(outputs: Path, *overrides: str) -> list[Run]:
 def opened(run: Run) -> Task:
     """Return the task of a run with its data open."""
     task = task_of(parse(run.record()["config"]))
-    task.open(prepare(task, run.outputs))
+    task.data.open(prepare(task, run.outputs))
     return task

@@ -49,8 +49,8 @@ def print_plan(
     if needs:
         seconds = sum(_gpu_seconds(plan.runs[run]) for run in plan.runs)
         console.print(
-            f"On a GPU: a run takes up to {max(needs.values()):.1f} GB (predicted); all of them, one "
-            f"at a time, about {clock(seconds)} (assumed: {ASSUMED_RATE['gpu']:.0e} FLOP/s)."
+            f"On a GPU: a run takes up to {max(needs.values()):.1f} GB (predicted); all, one at a "
+            f"time, about {clock(seconds)} (assumed: {ASSUMED_RATE['gpu']:.0e} FLOP/s)."
         )
 
 

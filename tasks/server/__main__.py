@@ -154,9 +154,9 @@ class Server:
 
         def ask() -> int:
             try:
-                digest, describe = task.source()
+                digest, describe = task.data.source()
                 named = {**config, "data": {**config["data"], "digest": digest}}
-                prepared = task_of(parse(named)).data_name()
+                prepared = task_of(parse(named)).data.folder_name()
                 answer = {"digest": digest, "describe": describe, "prepared": prepared}
             except UserError as error:
                 answer = {"error": str(error)}

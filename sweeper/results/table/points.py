@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,11 +82,6 @@ def seed_spread(given: Collection[Point]) -> Spread | None:
     return pooled(groups.values())
 
 
-def versions(table: Table) -> list[str]:
-    """The versions of the program that the finished runs were trained with, where known."""
-    return sorted({str(row["code"]) for row in table.rows if row.get("code")})
-
-
 def missing(table: Table, metric: str, arms: Collection[str] | None = None) -> tuple[str, int, int]:
     """Why runs lack the metric ("2 failed, 1 running"), how many do, of how many."""
     rows = [row for row in rows_of(table, metric) if arms is None or row["arm"] in arms]
@@ -106,6 +101,40 @@ def unfinished(table: Table) -> tuple[str, int, int]:
         return any(number(row.get(metric)) is None for metric in wanted)
 
     return _lacking((row, lacks(row)) for row in table.rows)
+
+
+def origin(table: Table) -> list[str]:
+    """A result on some text is a result on that text: which one, where it is known."""
+    text, scale = table.experiment.get("text"), table.experiment.get("scale")
+    return [f"Text: {text}; {scale} scale."] if text else []
+
+
+def caveats(table: Table) -> list[str]:
+    """What whoever sees a result must know: versions of the program mixed in it, missing runs."""
+    codes = sorted({str(row["code"]) for row in table.rows if row.get("code")})
+    reason, without, of = unfinished(table)
+    mixed = f"Runs of {len(codes)} versions of the program: {', '.join(codes)}."
+    lacking = f"{without} of {of} runs are missing: {reason}."
+    return [mixed] * (len(codes) > 1) + [lacking] * bool(without)
+
+
+def marks_in_words(points: Iterable[Point], *spreads: Spread | None) -> list[str]:
+    """What the marks of a figure are: means of how many seeds, and what their intervals rest on."""
+    counts = [len(point.values) for point in points if point.values]
+    degrees = [spread.df for spread in spreads if spread]
+    if not counts:
+        return []
+    if not degrees:
+        return ["One seed per point: the spread between seeds is unknown, so there is no interval."]
+    return [
+        f"Mean of {_range(counts)} seeds, 95 % interval (Student's t, spread between seeds pooled "
+        f"over all points: {_range(degrees)} degrees of freedom); faint: every seed."
+    ]
+
+
+def _range(numbers: Sequence[int]) -> str:
+    """Numbers in words: the only one, or the smallest to the largest."""
+    return " to ".join(str(number) for number in dict.fromkeys((min(numbers), max(numbers))))
 
 
 def _lacking(rows: Iterable[tuple[Row, bool]]) -> tuple[str, int, int]:
