@@ -3,6 +3,8 @@
 One JSON object a line on stdin and stdout; every request has an "id" and an "op":
 
     {"op": "size", "config"}   -> {"id", "size"} or {"id", "error"}
+    {"op": "memory", "configs"}
+                               -> {"id", "answers"}, each {"memory"} in bytes of a GPU or {"error"}
     {"op": "data", "config"}   -> {"id", "digest", "describe", "prepared"} or {"id", "error"}
     {"op": "preload", "logger"}   -> {"id", "code"}; what jobs import is imported, W&B only where
                                   "logger" is not "none"; the state of the code, as recorded
@@ -98,6 +100,7 @@ class Server:
     def _take(self, request: Request) -> None:
         operations: dict[str, Callable[[Request], dict[str, Any] | None]] = {
             "size": self._size,
+            "memory": self._memory,
             "data": self._data,
             "preload": self._preload,
             "fork": self._fork_job,
@@ -126,6 +129,23 @@ class Server:
     def _preload(self, request: Request) -> dict[str, Any]:
         preload(request.get("logger", ""))
         return {"code": machine.facts()["code"]}  # remembered, as of now
+
+    def _memory(self, request: Request) -> None:
+        """Ask in a child: a step imports what training needs, and takes a second."""
+
+        def ask() -> int:
+            from tasks.server.memory import memory
+
+            answers: list[dict[str, Any]] = []
+            for config in request["configs"]:
+                try:
+                    answers.append({"memory": memory(config)})
+                except UserError as error:
+                    answers.append({"error": str(error)})
+            self._answer({"id": request["id"], "answers": answers})
+            return 0
+
+        self._fork(request, ask, close=())
 
     def _data(self, request: Request) -> None:
         """Ask in a child: reading a corpus may need libraries that start threads."""
@@ -187,7 +207,7 @@ class Server:
                 if request["op"] == "fork":
                     self._answer({"id": request["id"], "exited": code})
                 elif code:
-                    text = f"the process that looked at the data ended with code {code}"
+                    text = f"the process that was to answer it ended with code {code}"
                     self._answer({"id": request["id"], "error": f"{text}; its stderr says why."})
 
 

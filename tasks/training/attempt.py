@@ -68,7 +68,8 @@ class Job:
         resumed, self._notices = _newest_whole_checkpoint(self._run)
         _keep_out(self._run.attempts())
         step = int(resumed.stem.removeprefix("step-")) if resumed else 0
-        parts = self._run.micro_batches()
+        asked = self._run.record()["config"]["trainer"].get("micro_batches", 1)
+        parts = max(self._run.micro_batches(), asked)
         packages = machine.packages(self._run.record()["config"])
         facts = {"resumed_from": step, "micro_batches": parts, **machine.facts(), **packages}
         self._attempt = self._run.claim(facts)

@@ -81,6 +81,7 @@ class Fitting:
             "seconds": seconds,
             "tokens_per_second": task.data.tokens_seen(steps) / seconds if steps else None,
             "device": machine.device_name(kind, ranks.world()),
+            **machine.peak_memory(kind),
             "weights_sha256": checkpoint.weights_digest(weights),
             "data": facts,
         }
