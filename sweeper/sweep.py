@@ -13,6 +13,7 @@ from sweeper.model_process import ModelProcess, model_process
 from sweeper.options import SweepOptions
 from sweeper.outcome import print_everything, print_refused
 from sweeper.plan.compose import Composer
+from sweeper.plan.gpu_memory import predicted
 from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import print_cost, print_plan
@@ -59,7 +60,9 @@ def sweep(
         backend = _backend(plan, launcher, process)
         executor = Executor(console, store, process, backend, options, signals)
         statuses = {run: store.run(run).status() for run in plan.runs}
-        estimate = _show(executor, plan, statuses)
+        limit = getattr(launcher.options, "gpu_memory_gb", None)
+        needs = predicted(process, plan, limit) if options.dry_run or limit else {}
+        estimate = _show(executor, plan, statuses, needs)
         configs = {run.id: run.config for run in plan.runs.values()}
         print_refused(console, as_data(plan), configs)
         if options.dry_run:
@@ -73,10 +76,12 @@ def sweep(
     return 0 if done else 1
 
 
-def _show(executor: Executor, plan: Plan, statuses: Mapping[str, Status]) -> dict[str, float]:
+def _show(
+    executor: Executor, plan: Plan, statuses: Mapping[str, Status], needs: Mapping[str, float]
+) -> dict[str, float]:
     """Print the plan and what it will cost there; the seconds each run is thought to train."""
     console, every_point = executor.console, executor.options.dry_run or len(plan.points) <= 60
-    print_plan(console, plan, statuses, every_point=every_point)
+    print_plan(console, plan, statuses, needs, every_point=every_point)
     slots, throughput = executor.backend.slots, executor.throughput(plan)
     return print_cost(console, plan, statuses, slots=slots, throughput=throughput)
 

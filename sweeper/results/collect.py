@@ -96,7 +96,7 @@ def collect(outputs: Path, experiments: Sequence[str] | None = None) -> list[Tab
 
 
 class Records:
-    """The records of a store, for tables again and again: of a run that is done they are read once."""
+    """The records of a store, for several tables: those of a run that is done are read once."""
 
     def __init__(self, store: RunStore) -> None:
         self._store = store

@@ -25,7 +25,7 @@ def measured(shim: ctypes.CDLL, config: dict[str, Any], steps: int) -> dict[str,
     """Return what the last of so many training steps did, and the peak of all."""
     task = task_of(parse(config))
     with Card() as card:
-        batch = moved(_batch(task), CARD)
+        batch = moved(task.training_batches()[0], CARD)
         with torch.device("meta"):
             model = task.build().to_empty(device=CARD)
         if config["trainer"]["precision"] == "64-true":
@@ -44,19 +44,12 @@ def measured(shim: ctypes.CDLL, config: dict[str, Any], steps: int) -> dict[str,
     }
 
 
-def _batch(task: Task) -> Batch:
-    """As many rows as the task trains on at a time, which are all alike."""
-    example = task.example()
-    rows = max(task.data.tokens_seen(1) // task.positions(example), 1)
-    return {key: tensor.repeat(rows, *[1] * (tensor.dim() - 1)) for key, tensor in example.items()}
-
-
 def _step(task: Task, model: nn.Module, optimizer: torch.optim.Optimizer, batch: Batch) -> None:
     """In the order in which it is trained."""
     half = task.config.trainer.precision == "bf16-mixed"
+    optimizer.zero_grad()
     with torch.autocast("cuda", torch.bfloat16) if half else nullcontext():
         loss = summed(task.loss(model, batch))
-    optimizer.zero_grad()
     loss.backward()
     if task.config.optimizer.gradient_clip is not None:
         nn.utils.clip_grad_norm_(model.parameters(), task.config.optimizer.gradient_clip)
