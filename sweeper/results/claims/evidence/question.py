@@ -174,12 +174,11 @@ class Question:
             return {"seeds": None, "runs": None, "hours": None}
         wanted = np.where(self.weights != 0, np.ceil(cost.needs)[:, None], 0.0).max(axis=0)
         more = np.maximum(wanted - [len(group) for group in self.measured.groups], 0)
-        timed = any(map(math.isfinite, self.measured.seconds))
-        hours = float((more * self.measured.costs()).sum()) / 3600
+        hours = self.measured.hours()
         return {
             "seeds": math.ceil(float(cost.seeds)),
             "runs": int(more.sum()),
-            "hours": hours if timed else None,
+            "hours": None if hours is None else float((more * hours).sum()),
         }
 
 
