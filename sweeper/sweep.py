@@ -17,6 +17,8 @@ from sweeper.plan.gpu_memory import predicted
 from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import print_cost, print_plan
+from sweeper.prices import print_prices
+from sweeper.results.collect import Records
 from sweeper.results.draw import import_figures
 from sweeper.rounds import decide
 from sweeper.run.backend import Backend
@@ -66,6 +68,7 @@ def sweep(
         configs = {run.id: run.config for run in plan.runs.values()}
         print_refused(console, as_data(plan), configs)
         if options.dry_run:
+            print_prices(console, Records(store).tables(as_data(plan)))
             return 0
         if options.decide:
             done = decide(executor, plan, estimate)

@@ -20,6 +20,7 @@ from sweeper.results.statistics.estimates import mean
 from sweeper.results.table.columns import LOGARITHMIC, direction, factor, number
 from sweeper.results.table.points import Point, metric_of, points
 from sweeper.results.table.table import Table
+from sweeper.store.errors import wrong
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Measurements:
         lost: how many seeds of it were trained and have no value that can be judged.
         seconds: what one takes, mean of those that are done; nan where none is.
         flops: the same in training FLOPs, which another machine or another day does not change.
+        trainings: the runs that one takes, those that it starts from included.
         alone: whether it has several seeds that all start from one training.
     """
 
@@ -64,6 +66,7 @@ class Measurements:
         self.lost: list[int] = []
         self.seconds: list[float] = []
         self.flops: list[float] = []
+        self.trainings: list[int] = []
         self.alone: list[bool] = []
         for point in self.points:
             if self._key(point) not in self._places:
@@ -89,6 +92,23 @@ class Measurements:
         """Hours that a measurement of each distinct point takes; None where no run is done."""
         return _filled(self.seconds) / 3600 if any(map(math.isfinite, self.seconds)) else None
 
+    def scaled(self, size: str) -> float:
+        """A difference as a person writes one, on the scale that is judged.
+
+        Raises:
+            UserError: it is none, or per cent where differences are judged, or the other way.
+        """
+        text = size.strip()
+        try:
+            found = _scaled(text, self.ratios)
+        except ValueError:
+            found = 0.0
+        if not 0 < found < math.inf or text.endswith("%") != self.ratios:
+            unit = "per cent" if self.ratios else f"the unit of {self.metric}"
+            remedy = "give it as in 1%" if self.ratios else "give a number"
+            raise wrong("effect", size, f"a number above 0 in {unit}", remedy)
+        return found
+
     def _key(self, point: Point) -> tuple[tuple[int, str], ...]:
         return tuple(sorted(point.runs.items()))
 
@@ -97,7 +117,7 @@ class Measurements:
         lost = 0
         for seed in sorted(point.runs):
             run = point.runs[seed]
-            value = self._scaled(point.values.get(seed))
+            value = self._goodness(point.values.get(seed))
             if value is not None:
                 by_training.setdefault(self._first(run), []).append(value)
             elif str(self._rows[run]["state"]) in ("done", "failed"):
@@ -108,6 +128,7 @@ class Measurements:
         self.seconds.append(_mean(self._taken(run, "seconds") for run in point.runs.values()))
         flops = (self._taken(run, "flops_per_token", "tokens_seen") for run in point.runs.values())
         self.flops.append(_mean(flops))
+        self.trainings.append(max(len(self._line(run)) for run in point.runs.values()))
         self.alone.append(len(point.runs) > len(first) == 1)
 
     def _first(self, run: str) -> str:
@@ -126,16 +147,21 @@ class Measurements:
         known = [math.prod(c for c in own if c is not None) for own in cells if None not in own]
         return math.fsum(known) if known and None not in cells[0] else None
 
-    def _scaled(self, value: float | None) -> float | None:
+    def _goodness(self, value: float | None) -> float | None:
         if value is None or (self.ratios and value <= 0):
             return None
         return self._better * (math.log(value) if self.ratios else factor(self.metric) * value)
 
 
 def _margin(given: Mapping[str, Any], ratios: bool) -> Margin:
-    size = float(str(given["size"]).rstrip("% "))
-    words = f"{size:g} %" if ratios else f"{size:g}"
-    return Margin(math.log1p(size / 100) if ratios else size, words, str(given["reason"]))
+    text = str(given["size"])
+    words = f"{float(text.rstrip('% ')):g}{' %' if ratios else ''}"
+    return Margin(_scaled(text, ratios), words, str(given["reason"]))
+
+
+def _scaled(text: str, ratios: bool) -> float:
+    size = float(text.rstrip("% "))
+    return math.log1p(size / 100) if ratios else size
 
 
 def _mean(values: Iterable[float | None]) -> float:
