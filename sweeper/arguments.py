@@ -18,7 +18,7 @@ POSITIONAL: dict[str, dict[str, Any]] = {
         "metavar": "EXPERIMENT | KEY=VALUE",
         "help": "which experiments; with overrides they are planned anew, as by sweep.py",
     },
-    "compare": {"dest": "sides", "nargs": 2, "metavar": ("A", "B"), "help": "what to compare"},
+    "compare": {"dest": "sides", "nargs": 2, "metavar": "SWEEP", "help": "what to compare"},
     "merge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "results.tar"},
 }
 

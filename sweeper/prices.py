@@ -67,5 +67,5 @@ def _row(question: Question, effect: str | None, several: bool) -> list[str]:
 def _words(cost: Cost | None) -> str:
     if cost is None:
         return "none in sight"
-    hours = "?" if cost.hours is None else f"{cost.hours:.2g} h"
+    hours = "?" if cost.hours is None else f"{cost.hours:.2g}"
     return f"{cost.seeds} / {cost.runs} / {hours}"
