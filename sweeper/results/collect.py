@@ -176,6 +176,8 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
         # A cell is None, a truth value, a number, or words that are not empty.
         rows.append({key: None if cell == "" else _plain(cell) for key, cell in row.items()})
     provenance = {key: plan.get(key) for key in ("number", "command", "scale")}
+    if "rounds" in plan:
+        provenance["rounds"] = [{**r, "verdicts": r["verdicts"][name]} for r in plan["rounds"]]
     settings = {words(point["values"]): point["values"] for point in points}
     columns = _columns(rows, swept)
     return Table(name, plan["experiments"][name], provenance, settings, columns, rows)
