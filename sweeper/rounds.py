@@ -21,8 +21,6 @@ from sweeper.standing import Standing, device_hours
 from sweeper.store.errors import shown, wrong
 from sweeper.store.files import canonical
 
-_EVERYTHING = 10**6  # runs at a time: all that the answers are expected to take
-
 
 @dataclass(frozen=True)
 class Round:
@@ -89,10 +87,13 @@ def _next(executor: Executor, last: Round, standing: Standing) -> Round | None:
     more; fewer where the budget asks for it. None if nothing would decide anything, or be paid for.
     """
     options = executor.options
-    needed = standing.seeds(options.max_seeds, _EVERYTHING)
+    needed = standing.seeds(options.max_seeds)
     throughput = executor.throughput(last.plan)
     for runs in range(max(executor.backend.slots, len(needed)) if needed else 0, 0, -1):
-        seeds = {**last.seeds, **standing.seeds(options.max_seeds, runs)}
+        bought = standing.seeds(options.max_seeds, runs)
+        if not bought:
+            continue
+        seeds = {**last.seeds, **bought}
         plan = seeded(last.plan, seeds)
         new = [plan.runs[run] for run in plan.runs if run not in last.plan.runs]
         hours = {run.id: device_hours(run, throughput.seconds(run)) for run in new}
@@ -166,6 +167,6 @@ def _why(executor: Executor, standing: Standing) -> str:
     options = executor.options
     if executor.tripped:
         return executor.tripped
-    if standing.seeds(options.max_seeds, _EVERYTHING):
+    if standing.seeds(options.max_seeds):
         return f"hydra.sweeper.budget_device_hours={options.budget_device_hours:g} pays for no more"
     return f"nothing in sight decides more within hydra.sweeper.max_seeds={options.max_seeds}"

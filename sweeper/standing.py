@@ -18,6 +18,9 @@ from sweeper.results.table.table import Table
 from sweeper.run.context import Resources
 
 
+_EVERY = 10**6  # runs: all that answers are expected to take
+
+
 @dataclass(frozen=True)
 class Standing:
     """What the finished runs of a plan say.
@@ -50,25 +53,23 @@ class Standing:
         without = [one for one in self.verdicts if one.verdict is Answer.UNDECIDED]
         return [f"{one.claim} ({one.measure})" if one.measure else one.claim for one in without]
 
-    def seeds(self, most: int, runs: int) -> dict[str, int]:
+    def seeds(self, most: int, runs: int | None = None) -> dict[str, int]:
         """How many seeds points should have next, by the run of a point's first; empty if none.
 
-        `most` and `runs` are those of `wanted`, which chooses.
+        None beyond `most`. At about `runs` runs at once, each experiment has a share for the points
+        that it needs; of None as many as the answers are expected to take in all.
         """
+        every = {name: wanted(table, most, _EVERY) for name, (table, _) in self.judged.items()}
+        points, before = sum(map(len, every.values())), 0
         found: dict[str, int] = {}
-        for table, verdicts in self.judged.values():
-            more = wanted(table, most, runs)
-            tuned = table.experiment.get("finetune") or {}
-            without = {one.measure for one in verdicts if one.verdict is Answer.UNDECIDED}
-            tasks = {one.task for one in measures(table) if one.words in without}
-            of_point: dict[tuple[Any, ...], list[str]] = {}
-            for row in table.rows:
-                if not tuned or row["task"] in tasks:
-                    point = (row["arm"], row["point"] or "", row["task"])
-                    of_point.setdefault(point, []).append(str(row["run"]))
-            for (arm, name, _), ids in of_point.items():
-                if (arm, name) in more:
-                    found[ids[0]] = max(found.get(ids[0], 0), len(ids) + more[arm, name])
+        for name, (table, verdicts) in self.judged.items():
+            after = before + len(every[name])
+            if runs is not None and after > before:
+                share = runs * after // points - runs * before // points
+                every[name] = wanted(table, most, share) if share else {}
+            before = after
+            for run, seeds in _by_first_run(table, verdicts, every[name]).items():
+                found[run] = max(found.get(run, 0), seeds)
         return found
 
     def described(self) -> dict[str, Any]:
@@ -88,6 +89,28 @@ class Standing:
             ]
             for name, (_, verdicts) in self.judged.items()
         }
+
+
+def _by_first_run(
+    table: Table, verdicts: Sequence[Verdict], more: Mapping[tuple[str, str], int]
+) -> dict[str, int]:
+    """Seeds in all, by the run of a point's first, of seeds to add by (arm, point).
+
+    Where models are fine-tuned, on the tasks alone that something undecided is measured on.
+    """
+    tuned = table.experiment.get("finetune") or {}
+    without = {one.measure for one in verdicts if one.verdict is Answer.UNDECIDED}
+    tasks = {one.task for one in measures(table) if one.words in without}
+    runs: dict[tuple[Any, ...], list[str]] = {}
+    for row in table.rows:
+        if not tuned or row["task"] in tasks:
+            point = (row["arm"], row["point"] or "", row["task"])
+            runs.setdefault(point, []).append(str(row["run"]))
+    counts: dict[str, int] = {}
+    for (arm, name, _), ids in runs.items():
+        if (arm, name) in more:
+            counts[ids[0]] = max(counts.get(ids[0], 0), len(ids) + more[arm, name])
+    return counts
 
 
 def device_hours(run: Run, seconds: float) -> float:

@@ -52,9 +52,11 @@ def verdicts_on(table: Table) -> list[Verdict]:
 def questions(table: Table) -> list[Question | Verdict]:
     """What the experiment asks, in its order; a verdict where its points cannot decide a claim."""
     key = f"experiment.claims of {table.name}"
-    by_measure = [(one.words, Measurements(table, one.metric)) for one in measures(table)]
+    named = table.experiment.get("claims") or ()
+    shown_by = measures(table) if named else []
+    by_measure = [(one.words, Measurements(table, one.metric)) for one in shown_by]
     found: list[Question | Verdict] = []
-    for name in table.experiment.get("claims") or ():
+    for name in named:
         claim = registry.function(registry.CLAIMS, name, key, "claim")
         for words, measured in by_measure:
             try:

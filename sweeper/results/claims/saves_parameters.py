@@ -1,9 +1,9 @@
 """Do heads of a fixed size reach the loss of the standard heuristic with fewer parameters?
 
-The paper's Figures 1 and 4 read sideways. Straight lines of loss over the logarithm of parameters
-are laid through both arms and read at the largest size that both have: where one is lower there, it
-has the other's loss with fewer. The standard arm is asked at every number of heads that it holds as
-it grows, the best of them included.
+The paper's Figures 1 and 4 read sideways: an arm that has the lower loss at the largest size that
+both have, has the other's loss with fewer. Between points a curve is straight in the logarithm of
+parameters. The standard arm is asked at every number of heads that it holds as it grows, the best
+of them included.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from sweeper.results.claims.evidence.design import (
     All,
     Contrast,
     Design,
+    Mean,
     Statement,
     Unanswerable,
     at,
     curves,
-    line_at,
+    read_at,
+    slopes,
 )
 from sweeper.results.table.points import Point
+from sweeper.store.numbers import short
 
 
 def claim(design: Design, *, standard: str = "standard", fixed: str = "fixed") -> Statement:
@@ -34,9 +37,20 @@ def claim(design: Design, *, standard: str = "standard", fixed: str = "fixed") -
 
 def _lower(fixed: Sequence[Point], rival: Sequence[Point], words: str) -> Contrast:
     largest = min(max(at(point, "params_total") for point in curve) for curve in (fixed, rival))
-    against = [(-weight, point) for weight, point in line_at(rival, largest)]
-    heads = f"heads of a fixed size over {words}, at {largest / 1e6:.3g}M parameters,"
-    return Contrast(heads, [*line_at(fixed, largest), *against])
+    weights = [*read_at(fixed, largest), *((-weight, p) for weight, p in read_at(rival, largest))]
+    heads = f"heads of a fixed size over {words}, at {short(largest, 3)} parameters,"
+
+    def saved(mean: Mean) -> str:
+        ordered = sorted(fixed, key=lambda point: at(point, "params_total"))
+        sizes = [at(point, "params_total") for point in ordered]
+        gained = sum(w * mean(point) for w, point in zip(slopes(sizes), ordered, strict=True))
+        if gained <= 0:
+            return ""
+        ahead = sum(weight * mean(point) for weight, point in weights)
+        share = 1 - (sizes[-1] / sizes[0]) ** (-ahead / gained)
+        return f"{share:.0%} of the parameters saved, as the slope of its curve goes"
+
+    return Contrast(heads, weights, note=saved)
 
 
 def _held(standard: Sequence[Point]) -> list[tuple[str, list[Point]]]:

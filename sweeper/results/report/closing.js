@@ -30,7 +30,7 @@ function closingFigure(contrast, claim) {
   return element("figure", null, element("figcaption", null, contrast.words), drawn);
 }
 
-function drawClosing(width, steps, { margin }) {
+function drawClosing(width, steps, { margin, unit }) {
   const [left, right, top, bottom] = [44, width - 8, 8, CLOSING_HEIGHT - 20];
   const last = steps.at(-1).filter((value) => value !== null);
   const heights = [0, ...last, ...(margin ?? [])];
@@ -47,7 +47,8 @@ function drawClosing(width, steps, { margin }) {
     const [low, high] = margin.map(inside);
     svg.append(shape("rect", { class: "margin", x: left, y: high, width: right - left, height: low - high }));
   }
-  for (const { value, words } of scale.ticks)
+  const ticks = margin ? [0, ...margin].map((value) => ({ value, words: short(value, 2) + unit })) : scale.ticks;
+  for (const { value, words } of ticks)
     svg.append(shape("text", { class: "tick", x: left - 6, y: scale.at(value) + 4, "text-anchor": "end" }, words));
   svg.append(shape("line", { class: "baseline", x1: left, x2: right, y1: inside(0), y2: inside(0) }));
   const every = Math.ceil((steps.length * 24) / (right - left));

@@ -36,6 +36,7 @@ def _closing(
         "measure": verdict.measure,
         "answer": verdict.verdict,
         "margin": size and [_end(end, measured.ratios) for end in (-size, size)],
+        "unit": " %" if measured.ratios else "",
         "contrasts": [
             {
                 "words": contrast["words"],

@@ -7,15 +7,17 @@ priced or refused before anything is trained.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 
 from sweeper.results.table.points import Point
 
 Weights = Sequence[tuple[float, Point]]
+Mean = Callable[[Point], float]
+"""The mean goodness of a point, on the scale that is judged."""
 
 
 class Unanswerable(Exception):
@@ -31,12 +33,14 @@ class Contrast:
         weights: of the points' means; more is better, whichever way the metric goes.
         above: on the scale that is judged: for ratios (`Design.ratios`) a natural logarithm.
         same: the claim is another: that the sum is within the experiment's margin.
+        note: more words on it, given the means of points; "" for none.
     """
 
     words: str
     weights: Weights
     above: float = 0.0
     same: bool = False
+    note: Callable[[Mean], str] = lambda mean: ""
 
 
 @dataclass(frozen=True)
@@ -155,15 +159,15 @@ def most_heads_lose(found: dict[float, list[Point]], where: str) -> All:
     return All(tuple(parts))
 
 
-def line_at(curve: Sequence[Point], size: float) -> list[tuple[float, Point]]:
-    """The weights of means whose sum is their line in log parameters, read at a size."""
-    logs = np.log([at(point, "params_total") for point in curve])
-    centred = logs - logs.mean()
-    squares = (centred**2).sum()
-    if not squares:
-        raise Unanswerable(f"Arm {curve[0].arm} has one size only.")
-    weights = 1 / len(curve) + centred * (math.log(size) - logs.mean()) / squares
-    return list(zip(weights.tolist(), curve, strict=True))
+def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
+    """The weights of the mean of a curve at a number of parameters, straight in its logarithm."""
+    ordered = sorted(curve, key=lambda point: at(point, "params_total"))
+    for left, right in pairwise(ordered):
+        low, high = at(left, "params_total"), at(right, "params_total")
+        if low <= size <= high and low < high:
+            share = math.log(size / low) / math.log(high / low)
+            return [(1 - share, left), (share, right)]
+    raise Unanswerable("No number of parameters lies within the range of both arms.")
 
 
 def knee(curve: Collection[Point], expected: int) -> list[Contrast]:

@@ -25,9 +25,11 @@ from sweeper.results.statistics.combination import (
     levels,
 )
 from sweeper.results.statistics.contrasts import Intervals, closed, intervals, looks
+from sweeper.results.statistics.estimates import mean
 from sweeper.results.statistics.heaps import two_heaps
 from sweeper.results.statistics.price import MOST, Price, known, price
 from sweeper.results.statistics.spreads import identical, moderated, sample
+from sweeper.results.table.points import Point
 
 _SHOWN = 6  # contrasts in a sentence
 
@@ -157,7 +159,8 @@ class Question:
         if margin:
             numbers["margin"] = {"size": margin.words, "reason": margin.reason}
         told = [obstacle] if obstacle else []
-        told.append(_listed(found))
+        notes = [contrast.note(self._mean) for contrast in self.contrasts if not self._few()]
+        told.append(_listed([*map(str, found)], [note for note in notes if note]))
         if answer is Answer.NO_DIFFERENCE and margin:
             told.append(f"All within {margin.words}: {margin.reason}")
         if answer is Answer.UNDECIDED and (not obstacle or self._few()):
@@ -165,6 +168,9 @@ class Question:
             numbers["price"] = cost and cost._asdict()
             told.append(_priced(cost, bool(margin)))
         return Verdict(self.name, answer, " ".join(told), numbers, self.measure)
+
+    def _mean(self, point: Point) -> float:
+        return mean(self.measured.groups[self.measured.place(point)])
 
     def _found(self) -> list[Found]:
         return [self._one(place, closed(self.closing)) for place in range(len(self.contrasts))]
@@ -213,11 +219,12 @@ def _placed(statement: Statement, following: Callable[[], int]) -> Combination:
     return Every(parts) if isinstance(statement, All) else Some(parts)
 
 
-def _listed(found: Sequence[Found]) -> str:
-    """The contrasts in words, the first few of many."""
-    words = [str(one) for one in found[:_SHOWN]]
-    more = len(found) - len(words)
-    listed = "; ".join(words) + (f"; and {more} more" if more else "")
+def _listed(contrasts: Sequence[str], notes: Sequence[str]) -> str:
+    """Contrasts in words, the first few of many, and what else is to be said of them."""
+    more = len(contrasts) - _SHOWN
+    listed = "; ".join(
+        [*contrasts[:_SHOWN], *([f"and {more} more"] if more > 0 else []), *notes[:_SHOWN]]
+    )
     return f"{listed[0].upper()}{listed[1:]}."
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from sweeper.results.claims.evidence.verdict import Answer, Verdict
 from sweeper.results.collect import write_tables
-from sweeper.results.judge import judge, refused, verdicts_on
+from sweeper.results.judge import judge, refused, verdicts_on, wanted
 from sweeper.store.registry import CLAIMS, names
 from tests.sweeper.results.claims.test_claims_on_size import LONGER, SAVES, SMALL_LOSE, WINS
 from tests.sweeper.results.contexts import Knee, theorem1
@@ -222,6 +222,21 @@ def test_an_arm_that_is_not_there_is_named(tmp_path: Path) -> None:
     sweep = figure(generous)
     sweep.points = [point for point in sweep.points if point["arm"] != "standard"]
     assert "no arm standard" in verdicts(sweep, tmp_path)[WORSENS].sentence
+
+
+def test_what_is_wanted_next_is_what_undecided_claims_lack(tmp_path: Path) -> None:
+    sweep = figure(flat, seeds=2)
+    sweep.claims = [IMPROVES]
+    first = wanted(sweep.table(tmp_path / "two"), most=11, runs=1)
+    assert "fixed" in {arm for arm, _ in first}
+    assert set(first.values()) == {1}  # the third seed of each, whatever `runs` is
+    sweep = figure(flat)
+    sweep.claims = [IMPROVES]
+    more = wanted(sweep.table(tmp_path / "five"), most=11, runs=3)
+    assert 1 <= sum(seeds for (arm, _), seeds in more.items() if arm == "fixed") <= 3
+    assert not wanted(sweep.table(tmp_path / "all"), most=5, runs=3)
+    decided = figure(generous)
+    assert not wanted(decided.table(tmp_path / "decided"), most=11, runs=3)
 
 
 def test_verdicts_are_kept_beside_the_table(tmp_path: Path) -> None:
