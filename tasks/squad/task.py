@@ -139,7 +139,8 @@ class QuestionAnswering(Task):
 
     def _measured(self, model: Any, batch: Batch) -> dict[str, Tensor]:
         logits_2BT = self.outputs(model, batch)
-        kept = {"logits": logits_2BT.cpu(), "real": batch["real"].cpu()}
+        # They stay on the device until all are there: to copy each would be to wait for each.
+        kept = {"logits": logits_2BT, "lengths": batch["real"].sum(1)}
         return {**_totals(logits_2BT, batch), **kept}
 
     def _settings(self) -> WindowSettings:
@@ -157,7 +158,7 @@ def _totals(logits_2BT: Tensor, batch: Batch) -> dict[str, Tensor]:
 
 
 def _scores(rows: list[dict[str, Tensor]]) -> Iterator[Scores]:
-    for row in rows:
-        starts_BT, ends_BT = row["logits"].numpy()
-        for starts_T, ends_T, length in zip(starts_BT, ends_BT, row["real"].sum(1), strict=True):
-            yield starts_T[:length], ends_T[:length]
+    starts_NT, ends_NT = torch.cat([row["logits"] for row in rows], 1).cpu().numpy()
+    lengths_N = torch.cat([row["lengths"] for row in rows]).tolist()
+    for starts_T, ends_T, length in zip(starts_NT, ends_NT, lengths_N, strict=True):
+        yield starts_T[:length], ends_T[:length]

@@ -69,8 +69,10 @@ class Job:
         _keep_out(self._run.attempts())
         step = int(resumed.stem.removeprefix("step-")) if resumed else 0
         parts = self._run.micro_batches()
-        packages = machine.packages(self._run.record()["config"])
-        facts = {"resumed_from": step, "micro_batches": parts, **machine.facts(), **packages}
+        config = self._run.record()["config"]
+        about = machine.facts(machine.kind_of(config["trainer"]["accelerator"]))
+        packages = machine.packages(config)
+        facts = {"resumed_from": step, "micro_batches": parts, **about, **packages}
         self._attempt = self._run.claim(facts)
         try:  # of two that claimed at the same moment the one with the lower number stays
             _keep_out([one for one in self._run.attempts() if one.number < self._attempt.number])
