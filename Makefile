@@ -7,7 +7,7 @@ SCALE ?= demo
 
 BIN := $(VENV)/bin
 READY := $(VENV)/.headroom-installed
-CODE := sweep.py sweeper models tasks hydra_plugins tests benchmarks
+CODE := sweep.py setup.py sweeper models tasks hydra_plugins headroom_attention tests benchmarks examples
 
 DEMO := theorem1,fig1,fig2,table1,table2a,table2b,table3
 BEYOND := fig3,fig4,heads_vs_rank,equal_width,value_size,sequence_length,attention_rank,head_sizes,collaborative
@@ -66,7 +66,7 @@ lock: $(READY) ## Bring requirements/lock.txt in line with pyproject.toml (where
 	  --no-emit-trusted-host --no-emit-options --output-file requirements/lock.txt pyproject.toml
 
 clean: ## Remove caches and build files; outputs/ and the environment stay
-	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf build dist *.egg-info examples/extension/build examples/extension/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch comes apart from the lock: its builds have hashes of their own (see requirements/torch.txt).

@@ -4,18 +4,23 @@
     python sweep.py -m model.heads=4,8,16,32 model.head_size=32        a grid
     python sweep.py -m experiment=fig1 scale=demo seed=0,1,2           everything Figure 1 needs
     python sweep.py -m experiment=fig1 hydra.sweeper.dry_run=true      the plan, nothing started
+    python sweep.py --config-dir DIR -m experiment=mine                yaml files of your own
 
 Typed again, the same command continues where it stopped. conf/ holds every value, with a comment.
 """
 
 import gc
+import os
 import sys
 
 import hydra
+from hydra.errors import HydraException
+from omegaconf.errors import OmegaConfBaseException
 
 from sweeper.model_process import model_process
-from sweeper.plan.compose import Composer
-from sweeper.plan.refused import refuse_flags
+from sweeper.plan.compose import close_hydra
+from sweeper.plan.hydra_errors import explained
+from sweeper.plan.refused import SWEEPS, refuse_arguments
 from sweeper.store.errors import UserError
 
 
@@ -25,23 +30,30 @@ def main(_: object) -> None:
     raise AssertionError("hydra.mode is MULTIRUN: the sweeper never calls the task function")
 
 
-def checked(arguments: list[str]) -> list[str]:
-    """The command line for Hydra, its overrides looked at; a single run is a sweep of one."""
-    refuse_flags(arguments)
-    flags = {argument for argument in arguments if argument.startswith("-")}
-    if flags <= {"-m", "--multirun"}:  # Hydra's other flags (--cfg, --help, ...) are its own affair
-        model_process().start()  # it imports PyTorch while this process finds out what is wanted
-        Composer().check(argument for argument in arguments if argument not in flags)
-    return arguments if flags else ["--multirun", *arguments]
+def run(arguments: list[str]) -> None:
+    """Sweep, or tell what was asked about; a single run is a sweep of one.
+
+    Raises:
+        UserError, HydraException, OmegaConfBaseException: what a person can mend.
+    """
+    refuse_arguments(arguments)
+    close_hydra()
+    flags = {argument.partition("=")[0] for argument in arguments if argument.startswith("-")}
+    if flags <= SWEEPS:  # Hydra's other flags (--cfg, --help, ...) are its own affair
+        model_process().start()  # it imports PyTorch while Hydra finds out what is wanted
+        arguments = arguments if flags & {"-m", "--multirun"} else ["--multirun", *arguments]
+    sys.argv[1:] = arguments
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands its exceptions on; else it prints them
+    main()
 
 
 if __name__ == "__main__":
     try:
-        sys.argv[1:] = checked(sys.argv[1:])
-    except UserError as error:
+        run(sys.argv[1:])
+    except (UserError, HydraException, OmegaConfBaseException) as problem:
         model_process().close()
-        sys.exit(f"error: {error}")
-    try:
-        main()
+        print(f"error: {problem if isinstance(problem, UserError) else explained(problem)}",
+              file=sys.stderr)  # fmt: skip
+        sys.exit(2)
     finally:
         gc.freeze()  # else all that was imported is searched for garbage on the way out: 0.2 s

@@ -21,7 +21,7 @@ from hydra.types import RunMode
 
 from benchmarks.measure import arguments, leave
 from sweeper.model_process import ModelProcess
-from sweeper.plan.compose import CONF, Composer
+from sweeper.plan.compose import CONF, composer
 from sweeper.plan.planner import Planner
 
 EXPERIMENT = """# @package _global_
@@ -69,7 +69,7 @@ def _planned(heads: int) -> dict[str, Any]:
         begun, used = time.monotonic(), time.process_time()
         asked = ["experiment=many", "seed=0", f"paths.outputs={folder}/outputs"]
         with ModelProcess() as process:
-            plan = Planner(Composer(conf), process, max_runs=10**6).plan(asked)
+            plan = Planner(composer(conf), process, max_runs=10**6).plan(asked)
             wall = time.monotonic() - begun
             assert process._process is not None
             other = _other(process._process.pid)

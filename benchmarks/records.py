@@ -15,7 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 from benchmarks.measure import Called, arguments, call, leave
-from sweeper.plan.compose import Composer
+from sweeper.plan.compose import composer
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore
 
@@ -68,7 +68,7 @@ def _medians(measured: Mapping[str, Measured], clock: str) -> dict[str, dict[str
 
 def finish(outputs: Path, count: int) -> None:
     """Write a plan of two arms and its `count` runs, all of them done."""
-    store, whole = RunStore(outputs), Composer().base(["task=lm1b"]).run({})
+    store, whole = RunStore(outputs), composer().base(["task=lm1b"]).run({})
     points, runs = [], {}
     for number in range(count):
         seed, point = divmod(number, POINTS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sweeper.model_process import ModelProcess
-from sweeper.plan.compose import Composer
+from sweeper.plan.compose import composer
 from sweeper.plan.planner import Planner
 from sweeper.store.runs import Run, RunStore
 from tasks.parse import parse
@@ -16,7 +16,7 @@ from tasks.task import Task
 def frozen(outputs: Path, *overrides: str) -> list[Run]:
     """Return the runs of a command line; they share one text."""
     with ModelProcess() as process:
-        planner = Planner(Composer(), process, max_runs=1000)
+        planner = Planner(composer(), process, max_runs=1000)
         plan = planner.plan([*overrides, f"paths.outputs={outputs}"])
     store = RunStore(outputs)
     runs = [

@@ -15,9 +15,9 @@ from rich.text import Text
 from sweeper.store.errors import UserError
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, program: str = "python -m sweeper") -> int:
     """The command line; the exit code."""
-    options = _parser().parse_args(arguments)
+    options = _parser(program).parse_args(arguments)
     console = Console(highlight=False)
     try:
         code: int = options.command(console, options)
@@ -137,8 +137,11 @@ _OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m sweeper", description=__doc__)
+_SWEEP = "What trains is a command of its own: python sweep.py, or installed headroom sweep."
+
+
+def _parser(program: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=program, description=__doc__, epilog=_SWEEP)
     commands = parser.add_subparsers(required=True, metavar="command")
     for name, command, told, more in _COMMANDS:
         sub = commands.add_parser(

@@ -66,8 +66,7 @@ def planned(outputs: Path, experiments: Sequence[str]) -> dict[str, dict[str, An
     known = newest(outputs)
     if not known:
         raise UserError(
-            f"nothing has been planned under {outputs}; "
-            "start with: python sweep.py -m experiment=fig1"
+            f"nothing has been planned under {outputs}; start with a sweep, as -m experiment=fig1"
         )
     for name in experiments:
         if name not in known:
@@ -75,7 +74,7 @@ def planned(outputs: Path, experiments: Sequence[str]) -> dict[str, dict[str, An
                 "experiment",
                 name,
                 f"one that was planned here ({', '.join(known)})",
-                "correct the name, or plan it with: python sweep.py -m experiment=...",
+                "correct the name, or plan it with a sweep: -m experiment=...",
             )
     return {name: known[name] for name in experiments or known}
 

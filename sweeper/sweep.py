@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.model_process import ModelProcess, model_process
+from sweeper.options import SweepOptions
 from sweeper.outcome import import_drawing, near, print_everything
 from sweeper.plan.compose import Composer
 from sweeper.plan.plan import Plan, Run
@@ -20,10 +21,9 @@ from sweeper.plan.show import ASSUMED_RATE, print_cost, print_plan
 from sweeper.plan.throughput import Throughput
 from sweeper.run.backend import Backend
 from sweeper.run.entries import Job, Phase
-from sweeper.run.failures import Policy
 from sweeper.run.live import LiveTable, Shown
 from sweeper.run.schedule import Schedule
-from sweeper.run.site import Demand, Options, Site
+from sweeper.run.site import Demand, Site
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.watchdog import Watchdog
 from sweeper.store import registry
@@ -36,17 +36,19 @@ from sweeper.store.runs import RunStore, State, Status
 def sweep(
     arguments: Sequence[str],
     *,
-    sweeper: Mapping[str, Any],
+    composer: Composer,
+    options: SweepOptions,
     launcher: str,
-    options: Mapping[str, Any],
+    launcher_options: Any,
 ) -> int:
     """Plan the command line and bring everything it needs into being; the exit code.
 
     Args:
         arguments: overrides as typed, swept ones included.
-        sweeper: the `hydra.sweeper` section: what may be planned, what happens on failures.
+        composer: of the configs that the command line is about.
+        options: the `hydra.sweeper` section: what may be planned, what happens on failures.
         launcher: the name that `hydra/launcher` gives: where runs execute.
-        options: the `hydra.launcher` section, which belongs to it.
+        launcher_options: the `hydra.launcher` section, which belongs to it.
 
     Returns:
         0 only if every run of the plan is done (or, in a dry run, could be planned); 1 if not;
@@ -56,16 +58,16 @@ def sweep(
         UserError: nothing was started.
     """
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
-    policy, watchdog = Policy.read(sweeper), Watchdog.read(sweeper)
+    hang = options.hang_after_s
+    watchdog = None if hang is None else Watchdog(hang, options.hang_grace_s)
+    dry = options.dry_run
     with StopSignals() as signals, model_process() as process:
-        dry = bool(sweeper.get("dry_run"))
         if not dry:
             import_drawing()  # the model process imports PyTorch, which takes longer
-        planner = Planner(Composer(), process, max_runs=int(sweeper["max_runs"]))
-        plan = planner.plan(arguments)
+        plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
         store = RunStore(plan.outputs)
         statuses = {run: store.run(run).status() for run in plan.runs}
-        backend = _backend(plan, launcher, options, process)
+        backend = _backend(plan, launcher, launcher_options, process)
         every_point = dry or len(plan.points) <= 60
         estimate = _show(console, plan, store, backend, statuses, every_point=every_point)
         if dry:
@@ -76,7 +78,7 @@ def sweep(
         if left:
             _prepare(console, plan, store, process, backend, left)
             scheduled = partial(
-                Schedule, store, backend, policy=policy, watchdog=watchdog, heed=signals.check
+                Schedule, store, backend, policy=options, watchdog=watchdog, heed=signals.check
             )
             with signals.held():
                 done = _run(console, plan, store, left, scheduled)
@@ -104,13 +106,11 @@ def _show(
     )
 
 
-def _backend(
-    plan: Plan, launcher: str, options: Mapping[str, Any], process: ModelProcess
-) -> Backend:
+def _backend(plan: Plan, launcher: str, options: Any, process: ModelProcess) -> Backend:
     """The backend that `hydra/launcher` names."""
     configs = [run.config for run in plan.runs.values()]
     site = Site(
-        options=Options(launcher, options),
+        options=options,
         demands=frozenset(Demand.of(config) for config in configs),
         logger=configs[0]["logger"]["name"],
         outputs=plan.outputs,

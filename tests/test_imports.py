@@ -93,7 +93,10 @@ def test_asking_the_command_what_it_does_stays_light(flag: str) -> None:
 
 def commands() -> list[str]:
     """Every module of the packages that is a `python -m` command."""
-    folders = [ROOT / package for package in ("sweeper", "tasks", "tests/faults", "benchmarks")]
+    folders = [
+        ROOT / package
+        for package in ("sweeper", "tasks", "headroom_attention", "tests/faults", "benchmarks")
+    ]
     files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
     started = [path for path in files if '__name__ == "__main__"' in path.read_text()]
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in started]

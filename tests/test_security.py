@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("sweeper", "models", "tasks", "hydra_plugins")
+ROOMS = ("sweeper", "models", "tasks", "hydra_plugins", "headroom_attention")
 PROGRAM = [
     ROOT / "sweep.py",
     *(p for room in ROOMS for p in (ROOT / room).rglob("*.py")),

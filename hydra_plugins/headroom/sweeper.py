@@ -2,42 +2,65 @@
 
 # Hydra executes this file before it is in sys.modules: no postponed annotations here.
 import sys
-from typing import (
-    Any,
-    cast,
-)
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, cast
 
+from hydra.core.config_store import ConfigStore
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
+from sweeper.options import SweepOptions
+from sweeper.store import registry
+
 
 class HeadroomSweeper(Sweeper):
-    """Hands the command line to `sweeper.sweep`; what a person can mend becomes one sentence."""
+    """Hands the command line to `sweeper.sweep`, with the loader that Hydra composes by."""
 
     def __init__(self, **options: Any) -> None:
-        self.options = options
-        self.config: DictConfig | None = None
+        """Hydra gives the options one by one; they are read from the config, as a whole."""
 
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
     ) -> None:
+        self.loader = hydra_context.config_loader
         self.config = config
 
     def sweep(self, arguments: list[str]) -> None:
-        from sweeper.store.errors import UserError
+        from sweeper.plan.compose import Composer
         from sweeper.sweep import sweep
 
         assert self.config is not None
-        # Hydra's own launchers run functions of this process; a backend is only named by the group.
-        launcher = self.config.hydra.runtime.choices["hydra/launcher"]
-        options = cast(dict[str, Any], OmegaConf.to_object(self.config.hydra.launcher))
+        section = self.config.hydra
         try:
-            code = sweep(arguments, sweeper=self.options, launcher=launcher, options=options)
-        except UserError as error:
-            print(f"error: {error}", file=sys.stderr)
-            code = 2
+            code = sweep(
+                arguments,
+                composer=Composer(self.loader, section.job.config_name),
+                options=cast(SweepOptions, OmegaConf.to_object(section.sweeper)),
+                # Hydra's own launchers run functions of this process; a backend is only named.
+                launcher=section.runtime.choices["hydra/launcher"],
+                launcher_options=OmegaConf.to_object(section.launcher),
+            )
         except KeyboardInterrupt as stopped:
             code = getattr(stopped, "code", 130)
         if code:
             sys.exit(code)
+
+
+TARGET = f"{HeadroomSweeper.__module__}.{HeadroomSweeper.__name__}"
+Target = StrEnum("Target", {TARGET: TARGET})  # type: ignore[misc]
+
+
+@dataclass
+class _Schema(SweepOptions):
+    """The options, and the one class that Hydra may make a sweeper of."""
+
+    _target_: Target = Target[TARGET]
+
+
+# The yaml of each names its schema, so that Hydra refuses an unknown key and a wrong type.
+ConfigStore.instance().store(group="schema/sweeper", name="headroom", node=_Schema)
+for name in registry.names(registry.BACKENDS):
+    schema = registry.function(registry.BACKENDS, name, "hydra/launcher", "Options")
+    ConfigStore.instance().store(group="schema/launcher", name=name, node=schema)

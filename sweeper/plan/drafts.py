@@ -13,12 +13,13 @@ from typing import Any
 
 from sweeper.model_process import ModelProcess
 from sweeper.plan import grid
-from sweeper.plan.compose import Composer, RunTemplate, Typed
+from sweeper.plan.compose import Composer, RunTemplate
 from sweeper.plan.conditions import holds, lookup
 from sweeper.plan.experiment import Arm, Experiment, Match
 from sweeper.plan.match import Solution, solve
 from sweeper.plan.plan import Draft, Matched
 from sweeper.plan.sizes import Invalid, Size, Sizes
+from sweeper.plan.typed import Typed
 from sweeper.store.errors import UserError, wrong
 from sweeper.store.identity import digest_of
 

@@ -15,11 +15,12 @@ from typing import Any
 
 from sweeper.model_process import ModelProcess
 from sweeper.plan import grid
-from sweeper.plan.compose import Composer, RunTemplate, Typed
+from sweeper.plan.compose import Composer, RunTemplate
 from sweeper.plan.drafts import Drafts, Texts
 from sweeper.plan.experiment import Experiment, grid_by_hand, read_experiment, with_typed
 from sweeper.plan.plan import Draft, Plan, Point, Run
 from sweeper.plan.sizes import Size, Sizes
+from sweeper.plan.typed import Typed, read
 from sweeper.store.errors import wrong
 from sweeper.store.identity import run_id
 
@@ -39,7 +40,7 @@ class Planner:
         Raises:
             UserError: anything that keeps a single run of it from being trained.
         """
-        typed = self._composer.read(arguments, max_points=self._max_runs)
+        typed = read(arguments, self._composer, max_points=self._max_runs)
         # Keys of one experiment's task may be typed, so it is composed with that experiment.
         chosen = [f"experiment={name}" for name in typed.experiments[:1]]
         template = self._composer.base([*chosen, *typed.fixed.values()])

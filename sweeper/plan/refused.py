@@ -1,13 +1,15 @@
 """What no config may hold, whoever wrote it: code to run, and secrets.
 
 Hydra calls whatever a `_target_` names, and a resolver reads the environment into what is saved.
-This project needs neither: tasks and models are found by name among its own files.
+This project needs neither: tasks and models are found by name. A folder that the owner names by
+`--config-dir` is trusted as conf/ is, and its files are read under the same rules.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 from sweeper.store.errors import UserError, shown
@@ -16,36 +18,44 @@ CALLS = re.compile(r"_(target|partial|args|recursive|convert)_|\(\)")
 SECRET = re.compile(r"(?i)(api_?key|secret|passw(or)?d|credential|authorization|(^|_)token$)")
 AWAY = re.compile(r"[/\\$~]|\.\.")  # in a name: a path, or what may become one
 RESOLVER = re.compile(r"\$\{\s*[\w.]+\s*:")
-# Of Hydra's own section a command line, or a yaml file it names, may touch these alone.
+# Of Hydra's own section a command line may touch these alone.
 HYDRA = ("hydra.sweeper.", "hydra.launcher.", "hydra/launcher", "hydra.mode")
-# The rest of it that would be called or would read files, and so has to be as conf/ leaves it.
-HYDRA_CALLS = ("callbacks", "job_logging", "hydra_logging", "searchpath")
-OURS = "hydra_plugins.headroom."
-FLAGS = frozenset(
-    "-m --multirun -c --cfg --resolve -p --package -h --help --hydra-help -i --info -sc "
-    "--shell-completion".split()
-)
+# Flags that belong to a sweep: whether it is one, and the owner's folders and primary config.
+FOLDERS = frozenset("-cd --config-dir -cp --config-path -cn --config-name".split())
+SWEEPS = FOLDERS | {"-m", "--multirun"}
+WITH_VALUE = FOLDERS | frozenset("-c --cfg -p --package".split())
+# By these Hydra tells about itself and the config; none of them reads a pickle.
+TELLS = frozenset("--resolve -h --help --hydra-help -i --info -sc --shell-completion".split())
 
 
-def refuse_flags(arguments: list[str]) -> None:
-    """UserError for a flag of Hydra's that reads files from elsewhere, or pickles."""
-    for argument in arguments:
+def refuse_arguments(arguments: list[str]) -> None:
+    """UserError for what Hydra would take up before it hands the command line over."""
+    for before, argument in pairwise(["", *arguments]):
         flag = argument.partition("=")[0]
-        if flag.startswith("-") and flag not in FLAGS:
-            raise UserError(
-                f"{shown(flag)} is not a flag of this program; it reads conf/ alone, so put "
-                "the file there and choose it by name."
-            )
+        if argument.startswith("-"):
+            if flag not in SWEEPS | WITH_VALUE | TELLS:
+                raise UserError(
+                    f"{shown(flag)} is not a flag of this program; --help lists its flags."
+                )
+        elif before not in WITH_VALUE:
+            refuse_key(flag)
 
 
 def refuse_key(key: str) -> None:
     """UserError for an override of a part of Hydra that is none of a sweep's business."""
     plain = key.lstrip("+~")
-    foreign = plain.startswith("hydra") and not plain.startswith(HYDRA)
+    if not plain:
+        raise UserError(f"{shown(key)}=... has no key; write key=value.")
+    foreign = re.match(r"hydra\b", plain) and not plain.startswith(HYDRA)
     if foreign or CALLS.search(plain):
         raise UserError(
             f"{shown(plain)} cannot be set: a config names no code and no files of Hydra's; "
             "leave it out."
+        )
+    if plain.startswith("hydra.") and plain != key:
+        raise UserError(
+            f"{shown(key)}: Hydra's own keys are set, never added or taken out; write it as "
+            f"{shown(plain)}=..."
         )
 
 
@@ -74,23 +84,6 @@ def refuse_tree(tree: Any, path: str = "") -> None:
                 f"{shown(key)}: of interpolations only those of other keys are read, as in "
                 "${model.heads}; write the value itself."
             )
-
-
-def refuse_hydra(given: Mapping[str, Any], usual: Mapping[str, Any]) -> None:
-    """UserError where a composed `hydra` section would call what conf/ alone does not have."""
-    for name in HYDRA_CALLS:
-        if given.get(name) != usual.get(name):
-            raise UserError(f"hydra.{name} cannot be set: a config names no code; leave it out.")
-    target = str(given["sweeper"].get("_target_"))
-    if not target.startswith(OURS):
-        raise UserError(
-            f"hydra.sweeper._target_={shown(target)}: expected this project's; leave it out."
-        )
-    if "_target_" in given["launcher"]:  # a backend is a name, and nothing of it is called
-        target = shown(given["launcher"]["_target_"])
-        raise UserError(
-            f"hydra.launcher._target_={target} cannot be set; choose by hydra/launcher=..."
-        )
 
 
 def _nodes(tree: Any, path: str) -> Iterator[tuple[str, Any]]:

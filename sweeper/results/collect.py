@@ -90,7 +90,7 @@ def collect(outputs: Path, experiments: Sequence[str] | None = None) -> list[Tab
     """
     known = newest(outputs)
     if not known:
-        raise wrong("outputs", outputs, "a folder with a plan", "train something: python sweep.py")
+        raise wrong("outputs", outputs, "a folder with a plan", "train something first")
     for name in experiments or ():
         if name not in known:
             names = ", ".join(shown(one, 80) for one in known)

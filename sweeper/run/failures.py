@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from enum import StrEnum
+from typing import Annotated, ClassVar
 
-from sweeper.store.errors import wrong
+from sweeper.run.limits import LimitedOptions, at_least
 from sweeper.store.runs import Cause, Status
 
 LONGEST_WAIT_S = 600.0
@@ -16,33 +16,24 @@ TRANSIENT = (Cause.INTERRUPTED, Cause.KILLED, Cause.HANG, Cause.DISK_FULL)
 # What a run's own setting brings about; it says nothing about the next run, however often it comes.
 OWN = (Cause.NAN, Cause.OUT_OF_GPU_MEMORY, Cause.OUT_OF_HOST_MEMORY)
 
-ON_OOM = ("fail", "halve")
+
+class OnOom(StrEnum):
+    """What happens to a run that was out of GPU memory."""
+
+    fail = "fail"
+    halve = "halve"
 
 
-@dataclass(frozen=True)
-class Policy:
+@dataclass
+class Policy(LimitedOptions):
     """The keys of `hydra.sweeper` that say what happens after a failure; see conf/."""
 
-    tries: int = 3
-    wait_s: float = 0.0
-    equal_failures: int = 3
-    fail_fast: bool = False
-    on_oom: str = "fail"
-
-    @classmethod
-    def read(cls, options: Mapping[str, Any]) -> Policy:
-        """The policy in the `hydra.sweeper` section; UserError for a value that cannot be."""
-        tries = at_least(options, "tries", 1)
-        wait_s = at_least(options, "wait_s", 0)
-        equal = at_least(options, "equal_failures", 0)
-        fail_fast = options["fail_fast"]
-        if not isinstance(fail_fast, bool):
-            raise wrong("hydra.sweeper.fail_fast", fail_fast, "true or false", "choose one of them")
-        on_oom = options["on_oom"]
-        if on_oom not in ON_OOM:
-            expected = f"one of {', '.join(ON_OOM)}"
-            raise wrong("hydra.sweeper.on_oom", on_oom, expected, "choose one of them")
-        return cls(int(tries), wait_s, int(equal), fail_fast, on_oom)
+    section: ClassVar[str] = "hydra.sweeper"
+    tries: Annotated[int, at_least(1)]
+    wait_s: Annotated[float, at_least(0)]
+    equal_failures: Annotated[int, at_least(0)]
+    fail_fast: bool
+    on_oom: OnOom
 
     def again(self, status: Status, tries: int) -> bool:
         """Whether a run that ended like this after `tries` starts in vain is started once more.
@@ -55,7 +46,7 @@ class Policy:
 
     def halves(self, status: Status) -> bool:
         """Whether a run that ended like this is started again with half the rows at a time."""
-        halve = self.on_oom == "halve" and not self.fail_fast
+        halve = self.on_oom is OnOom.halve and not self.fail_fast
         return halve and status.cause is Cause.OUT_OF_GPU_MEMORY
 
     def wait(self, tries: int) -> float:
@@ -88,12 +79,3 @@ class Breaker:
         self._alike.append(way)
         if len(self._alike) == self.policy.equal_failures and not self.tripped:
             self.tripped = f"{len(self._alike)} runs in a row failed alike ({status.reason})"
-
-
-def at_least(options: Mapping[str, Any], key: str, least: int) -> float:
-    """A number of the `hydra.sweeper` section that has a lower limit."""
-    value = options[key]
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
-        name = f"hydra.sweeper.{key}"
-        raise wrong(name, value, f"a number of at least {least}", f"give it as {name}={least + 3}")
-    return float(value)

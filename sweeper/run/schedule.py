@@ -28,9 +28,9 @@ class Schedule:
     store: RunStore
     backend: Backend
     jobs: Sequence[Job]
+    policy: Policy
     changed: Callable[[Schedule, Entry | None], None] = lambda schedule, entry: None
     """Called with the entry whose phase changed, and with None at least every POLL_S seconds."""
-    policy: Policy = field(default_factory=Policy)
     watchdog: Watchdog | None = None
     heed: Callable[[], None] = lambda: None
     """Called where everything is noted; raises KeyboardInterrupt if the sweep is to stop."""

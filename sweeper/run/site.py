@@ -1,4 +1,4 @@
-"""What a backend is made from, and how its options are read."""
+"""What a backend is made from."""
 
 from __future__ import annotations
 
@@ -45,61 +45,12 @@ class Demand:
 class Site:
     """Where and for whom a backend works.
 
-    `demands` are those of the plan's runs; `process` is the warm process on this machine.
+    `options` are its module's `Options`, `demands` are those of the plan's runs, and `process` is
+    the warm process on this machine.
     """
 
-    options: Options
+    options: Any
     demands: Collection[Demand]
     logger: str
     outputs: Path
     process: ModelProcess
-
-
-class Options:
-    """The `hydra.launcher` section, read key by key; what it holds beyond is refused."""
-
-    def __init__(self, name: str, values: Mapping[str, Any]) -> None:
-        self.name = name
-        self._values = dict(values)
-
-    def finish(self) -> None:
-        """UserError if a key was given that the backend has never asked for."""
-        for key, value in self._values.items():
-            remedy = f"conf/hydra/launcher/{self.name}.yaml lists them"
-            raise wrong(f"hydra.launcher.{key}", value, f"an option of {self.name}", remedy)
-
-    def number(self, key: str, least: float, *, example: float) -> float | None:
-        """A number of at least `least`, or None for null."""
-        value: float | None = self._values.pop(key, None)
-        fits = isinstance(value, int | float) and not isinstance(value, bool) and value >= least
-        if value is not None and not fits:
-            raise self._wrong(key, value, f"a number of at least {least:g}, or null", example)
-        return value
-
-    def whole(self, key: str, least: int, *, example: int) -> int | None:
-        """A whole number of at least `least`, or None for null."""
-        value: int | None = self._values.pop(key, None)
-        fits = isinstance(value, int) and not isinstance(value, bool) and value >= least
-        if value is not None and not fits:
-            raise self._wrong(key, value, f"a whole number of at least {least}, or null", example)
-        return value
-
-    def word(self, key: str, *, example: str) -> str | None:
-        """A word without blanks, or None for null."""
-        value = self._values.pop(key, None)
-        fits = isinstance(value, str | int) and str(value).isprintable()
-        if value is not None and not (fits and str(value) and " " not in str(value)):
-            raise self._wrong(key, value, "a word without blanks, or null", example)
-        return None if value is None else str(value)
-
-    def lines(self, key: str, *, example: str) -> list[str]:
-        """A list of lines; none for null."""
-        value = self._values.pop(key, None)
-        value = [] if value is None else value
-        if isinstance(value, str) or not all(isinstance(v, str) and v.isprintable() for v in value):
-            raise self._wrong(key, value, "a list of lines", example)
-        return list(value)
-
-    def _wrong(self, key: str, value: object, expected: str, example: object) -> Exception:
-        name = f"hydra.launcher.{key}"
-        return wrong(name, value, expected, f"give it as {name}={example}")

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from sweeper.run.failures import at_least
 from sweeper.store.liveness import BEAT_SECONDS
 
 DUMP = signal.SIGUSR1
@@ -48,14 +47,6 @@ class Watchdog:
         self._grace_s = grace_s
         self._clock = clock
         self._watched: dict[str, _Watched] = {}
-
-    @classmethod
-    def read(cls, options: Mapping[str, Any]) -> Watchdog | None:
-        """The watchdog of the `hydra.sweeper` section; None where that has none."""
-        if options["hang_after_s"] is None:
-            return None
-        limit = at_least(options, "hang_after_s", int(LEAST_S))
-        return cls(limit, at_least(options, "hang_grace_s", 1))
 
     def due(self, attempt: str, beat: Mapping[str, Any] | None) -> signal.Signals | None:
         """The signal to send now to a running attempt with this newest beat, if any."""

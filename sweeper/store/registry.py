@@ -114,12 +114,22 @@ def made_of(kind: Kind, name: Any) -> dict[str, str]:
 
 
 def folders_of_conf() -> dict[str, Path]:
-    """The folders of yaml that installed packages add, by the name each registers its own under."""
-    return {
-        entry.name: folder
-        for entry in sorted(entry_points(group=CONF))
-        for folder in _folders(entry.value)
-    }
+    """The folders of yaml that installed packages add, by the name each registers its own under.
+
+    Raises:
+        UserError: one has a file that conf/ has too, so that one of the two would not be read.
+    """
+    found = {}
+    for entry in sorted(entry_points(group=CONF)):
+        for folder in _folders(entry.value):
+            for path in sorted(folder.rglob("*.yaml")):
+                if (ROOT / "conf" / (name := path.relative_to(folder))).exists():
+                    raise UserError(
+                        f"{name} of the package {entry.dist and entry.dist.name}: conf/ has a file "
+                        "of that name; rename it in the package, or uninstall that."
+                    )
+            found[entry.name] = folder
+    return found
 
 
 @functools.cache  # asked of every config of a sweep; nothing comes or goes meanwhile

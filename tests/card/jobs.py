@@ -74,7 +74,7 @@ def _freeze(outputs: Path, name: str, tree: dict[str, Any], precision: str, **tr
 def on_card(
     run: Run, *, before: Callable[[], None] = lambda: None, capacity: int | None = None
 ) -> dict[str, Any]:
-    """Do the job in a forked process, after `before`; returns how it ended and what the card saw."""
+    """Do the job in a forked process, after `before`; returns its end and what the card saw."""
     report = run.path / "card.json"
     report.unlink(missing_ok=True)
     pid = os.fork()

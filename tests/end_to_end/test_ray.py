@@ -17,10 +17,11 @@ import json, signal, sys
 from pathlib import Path
 from sweeper.model_process import ModelProcess
 from sweeper.run.backends.ray import backend
-from sweeper.run.site import Demand, Options, Site
+from sweeper.run.site import Demand, Site
+from tests.policies import launcher
 from tests.tasks.jobs import config
 run = Path(sys.argv[1])
-site = Site(Options("ray", {}), {Demand.of(config())}, "none", run.parent.parent, ModelProcess())
+site = Site(launcher("ray"), {Demand.of(config())}, "none", run.parent.parent, ModelProcess())
 ray = backend(site)
 job = ray.start(run, 0)
 while not list(run.glob("attempts/0001/checkpoints/step-*.ckpt")):

@@ -13,22 +13,23 @@ from sweeper.run import slurm_queue
 from sweeper.run.backends.slurm import backend
 from sweeper.run.entries import Job, Phase
 from sweeper.run.schedule import Schedule
-from sweeper.run.site import Demand, Options, Site
+from sweeper.run.site import Demand, Site
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
 from tests.end_to_end.slurm_cluster import cluster, keeps_accounts
 from tests.end_to_end.test_sweep import numbers, sweep
+from tests.policies import launcher, policy
 from tests.tasks.jobs import config, freeze, science
 
 pytestmark = pytest.mark.slow
 OPTIONS = {
-    "time": 240,
-    "notice": 55,
-    "memory": 1,
-    "gpus": 0,
+    "timeout_min": 240,
+    "signal_delay_s": 55,
+    "mem_gb": 1,
+    "gpus_per_device": 0,
     "jobs": 9,
-    "time_outs": 9,
-    "poll": 0.5,
+    "max_num_timeout": 9,
+    "poll_s": 0.5,
 }
 LONG = {"trainer.steps": 10**6, "trainer.validate_every": 0, "trainer.checkpoint_every": 50}
 MEDIUM = {"trainer.steps": 600, "trainer.validate_every": 0, "trainer.checkpoint_every": 2}
@@ -43,9 +44,8 @@ def _slurm(tmp_path_factory):
 
 def open_backend(outputs, **options):
     demands = {Demand.of(config())}
-    return backend(
-        Site(Options("slurm", {**OPTIONS, **options}), demands, "none", outputs, ModelProcess())
-    )
+    given = launcher("slurm", **{**OPTIONS, **options})
+    return backend(Site(given, demands, "none", outputs, ModelProcess()))
 
 
 class Story:
@@ -64,7 +64,7 @@ class Story:
         parents = {"child": "parent", "grandchild": "child"}
         # The parent has the highest cost, so that its children are handed in right behind it.
         jobs = [Job(name, 9.0 - place, parents.get(name)) for place, name in enumerate(self.runs)]
-        self.schedule = Schedule(self.store, open_backend(outputs), jobs, self.disturb)
+        self.schedule = Schedule(self.store, open_backend(outputs), jobs, policy(), self.disturb)
         self.queued = {}
         self._left = {
             "parent": (1, ["scancel"]),
@@ -132,7 +132,7 @@ def test_a_requeued_run_ends_with_the_bits_of_an_undisturbed_one(story):
 def test_the_same_grid_gives_the_same_numbers_as_on_this_machine(tmp_path):
     grid = ["-m", "model.heads=1,2", "model.head_size=4", "trainer.steps=20"]
     here, there = tmp_path / "here", tmp_path / "there"
-    slurm = ["hydra/launcher=slurm", "hydra.launcher.poll=0.5", "trainer.accelerator=cpu"]
+    slurm = ["hydra/launcher=slurm", "hydra.launcher.poll_s=0.5", "trainer.accelerator=cpu"]
     for outputs, further in ((here, []), (there, slurm)):
         done = sweep(outputs, *grid, *further)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -23,11 +23,12 @@ from sweeper.store.liveness import alive
 from sweeper.store.runs import RunStore
 from tasks import train
 from tasks.server.fork import become_job
+from tests import policies
 
 Sabotage = Callable[[int], None]
 """Called in each job before it starts, with how many were started before it."""
 
-PATIENT = Policy(tries=10_000)
+PATIENT = policies.policy(tries=10_000)
 
 
 def fork(work: Callable[[], int], log: Path) -> int:

@@ -8,13 +8,26 @@ import queue
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from sweeper.model_process import ModelProcess
 from sweeper.run.backend import Backend
 from sweeper.run.gpus import VARIABLE, Gpu, visible_gpus
+from sweeper.run.limits import LimitedOptions, at_least
 from sweeper.run.site import Demand, Site
 from sweeper.store.errors import wrong
+
+
+@dataclass
+class Options(LimitedOptions):
+    """The options of conf/hydra/launcher/local.yaml."""
+
+    jobs_per_device: Annotated[int | None, at_least(1)]
+    gpu_memory_gb: Annotated[float | None, at_least(0.1)]
+    stagger_s: Annotated[float, at_least(0)]
+    slots: Annotated[int | None, at_least(1)]
 
 
 def backend(site: Site) -> LocalBackend:
@@ -23,12 +36,8 @@ def backend(site: Site) -> LocalBackend:
     Raises:
         UserError: an option that cannot be, or more devices a run or more slots than there are.
     """
-    options = site.options
-    wanted = options.whole("slots", 1, example=2)
-    shared = options.whole("jobs_per_device", 1, example=2)
-    memory = options.number("gpu_memory", 0.1, example=20)
-    stagger = options.number("stagger", 0, example=10) or 0
-    options.finish()
+    options: Options = site.options
+    wanted = options.slots
     for demand in site.demands:
         demand.refuse_nodes("local")
     most = Demand(
@@ -37,14 +46,14 @@ def backend(site: Site) -> LocalBackend:
         nodes=1,
         threads=max(demand.threads for demand in site.demands),
     )
-    slots = _on_gpus(most, shared, memory) or _on_cores(most)
+    slots = _on_gpus(most, options.jobs_per_device, options.gpu_memory_gb) or _on_cores(most)
     if wanted and slots[0] and wanted > len(slots):
         expected = f"at most {len(slots)}, as many runs as the GPUs here hold at a time"
         remedy = "have each hold more, as in hydra.launcher.jobs_per_device=2"
         raise wrong("hydra.launcher.slots", wanted, expected, remedy)
     if wanted:
         slots = slots[:wanted] if slots[0] else [""] * wanted
-    return LocalBackend(site.process, slots, site.logger, stagger)
+    return LocalBackend(site.process, slots, site.logger, options.stagger_s)
 
 
 class LocalBackend(Backend):
@@ -128,14 +137,14 @@ def _on_gpus(demand: Demand, shared: int | None, memory: float | None) -> list[s
 
 def _fitting(gpus: Sequence[Gpu], memory: float, shared: int | None) -> int:
     """How many runs that take so many GB fit on the smallest GPU, at most `shared`."""
-    key, sizes = "hydra.launcher.gpu_memory", [gpu.memory_gb for gpu in gpus if gpu.memory_gb]
+    key, sizes = "hydra.launcher.gpu_memory_gb", [gpu.memory_gb for gpu in gpus if gpu.memory_gb]
     if len(sizes) < len(gpus):
         expected = "null, since nvidia-smi does not tell the memory of each GPU here"
-        raise wrong(key, memory, expected, "give hydra.launcher.jobs_per_device=2 instead")
+        raise wrong(key, f"{memory:g}", expected, "give hydra.launcher.jobs_per_device=2 instead")
     smallest = min(sizes)
     if memory > smallest:
         expected = f"at most {smallest:.0f}, what the smallest GPU here has"
-        raise wrong(key, memory, expected, "leave it out")
+        raise wrong(key, f"{memory:g}", expected, "leave it out")
     return min(int(smallest // memory), shared or sys.maxsize)
 
 

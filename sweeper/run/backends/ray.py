@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Annotated, Any
 
 from sweeper.run.backend import Backend
-from sweeper.run.site import Demand, Options, Site
+from sweeper.run.limits import WORD, LimitedOptions, at_least
+from sweeper.run.site import Demand, Site
 from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.registry import ROOT
 
@@ -32,52 +33,38 @@ def backend(site: Site) -> RayBackend:
     Raises:
         UserError: an option that cannot be, no ray, or no such cluster.
     """
-    settings = Settings.read(site.options)
+    options: Options = site.options
     for demand in site.demands:
         demand.refuse_nodes("ray")
-        settings.resources(demand)
-    return RayBackend(connected(settings.address), site, settings)
+        options.resources(demand)
+    return RayBackend(connected(options.address), site)
 
 
-@dataclass(frozen=True)
-class Settings:
+@dataclass
+class Options(LimitedOptions):
     """The options of conf/hydra/launcher/ray.yaml."""
 
-    address: str | None
-    cpus: float | None
-    gpus: float
-    slots: int | None
-
-    @classmethod
-    def read(cls, options: Options) -> Settings:
-        """The settings; UserError for one that cannot be."""
-        settings = cls(
-            address=options.word("address", example="10.0.0.1:6379"),
-            cpus=options.number("cpus", 0, example=2),
-            gpus=options.number("gpus", 0, example=0.5) or 0,
-            slots=options.whole("slots", 1, example=4),
-        )
-        options.finish()
-        return settings
+    address: Annotated[str | None, WORD]
+    cpus_per_device: Annotated[float | None, at_least(0)]
+    gpus_per_device: Annotated[float, at_least(0)]
+    slots: Annotated[int | None, at_least(1)]
 
     def resources(self, demand: Demand) -> dict[str, float]:
         """What Ray is asked for a run; UserError where it cannot be divided so."""
-        gpus = 0 if demand.accelerator == "cpu" else self.gpus * demand.devices
+        gpus = 0 if demand.accelerator == "cpu" else self.gpus_per_device * demand.devices
         if gpus > 1 and gpus != int(gpus):
             expected = f"a whole number, since a run takes trainer.devices={demand.devices} of them"
-            raise wrong(
-                "hydra.launcher.gpus", self.gpus, expected, "give it as hydra.launcher.gpus=1"
-            )
-        cpus = demand.threads if self.cpus is None else self.cpus
+            raise wrong("hydra.launcher.gpus_per_device", self.gpus_per_device, expected, "say 1")
+        cpus = demand.threads if self.cpus_per_device is None else self.cpus_per_device
         return {"num_cpus": cpus * demand.devices, "num_gpus": gpus}
 
 
 class RayBackend(Backend):
     """An actor per run."""
 
-    def __init__(self, ray: ModuleType, site: Site, settings: Settings) -> None:
+    def __init__(self, ray: ModuleType, site: Site) -> None:
         self._ray = ray
-        self._settings = settings
+        self._options: Options = site.options
         self._demands = site.demands
         self._actors: dict[int, Any] = {}
         self._running: dict[Any, int] = {}  # by what stands for the end of the run
@@ -85,12 +72,12 @@ class RayBackend(Backend):
 
     @property
     def slots(self) -> int:
-        if self._settings.slots:
-            return self._settings.slots
+        if self._options.slots:
+            return self._options.slots
         there = self._ray.cluster_resources()
         fitting = []
         for demand in self._demands:
-            asked = self._settings.resources(demand)
+            asked = self._options.resources(demand)
             for name, amount in (("CPU", asked["num_cpus"]), ("GPU", asked["num_gpus"])):
                 if amount:
                     fitting.append(int(there.get(name, 0) / amount))
@@ -98,14 +85,14 @@ class RayBackend(Backend):
 
     @property
     def device(self) -> str:
-        asked = [self._settings.resources(demand)["num_gpus"] for demand in self._demands]
+        asked = [self._options.resources(demand)["num_gpus"] for demand in self._demands]
         return "gpu" if any(asked) else "cpu"
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
         number = next(self._numbers)
         # Two calls at a time: one waits for the run, the other may signal it.
         actor = self._ray.remote(max_concurrency=2, max_restarts=0, max_task_retries=0)(Place)
-        resources = self._settings.resources(Demand.of_record(run))
+        resources = self._options.resources(Demand.of_record(run))
         self._actors[number] = actor.options(**resources).remote(str(run.resolve()), str(ROOT))
         self._running[self._actors[number].work.remote()] = number
         return number
@@ -170,7 +157,7 @@ def connected(address: str | None) -> ModuleType:
         ray = import_module("ray")
         ray.init(**arguments, logging_level=logging.ERROR, log_to_driver=False)
     except ImportError:
-        remedy = "pip install 'headroom[ray]'"
+        remedy = "pip install 'headroom-attention[ray]'"
         raise wrong("hydra/launcher", "ray", "ray to be installed", remedy) from None
     except Exception as error:  # Ray raises what it likes; whatever it is, there is no cluster
         what = f"hydra.launcher.address={shown(address)}: no Ray cluster"

@@ -19,14 +19,14 @@ import shutil
 import signal
 import stat
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from sweeper.run import slurm_queue
 from sweeper.run.backend import Backend
-from sweeper.run.site import Demand, Options, Site
+from sweeper.run.limits import LINES, WORD, LimitedOptions, at_least
+from sweeper.run.site import Demand, Site
 from sweeper.run.slurm_job import Work
 from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.files import make_directory, publish_json, read_object
@@ -47,63 +47,55 @@ def backend(site: Site) -> SlurmBackend:
     Raises:
         UserError: an option that cannot be, no Slurm, no submitit, or a folder others may write to.
     """
-    settings = Settings.read(site.options)
     try:
         import submitit  # noqa: F401
     except ImportError:
-        remedy = "pip install 'headroom[slurm]'"
+        remedy = "pip install 'headroom-attention[slurm]'"
         raise wrong("hydra/launcher", "slurm", "submitit to be installed", remedy) from None
     if not shutil.which("sbatch"):
         expected = "a machine from which Slurm jobs can be submitted, but there is no sbatch"
         raise wrong("hydra/launcher", "slurm", expected, "log in to one")
     if site.outputs.exists():
         _refuse_shared(site.outputs)  # asked again before each job is handed in
-    return SlurmBackend(site, settings)
+    return SlurmBackend(site)
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The options of conf/hydra/launcher/slurm.yaml. `sbatch` holds those that sbatch knows."""
+@dataclass
+class Options(LimitedOptions):
+    """The options of conf/hydra/launcher/slurm.yaml."""
 
-    sbatch: Mapping[str, Any]
-    jobs: int
-    time_outs: int
-    gpus: int
-    cpus: int | None
-    poll: float
+    partition: Annotated[str | None, WORD]
+    account: Annotated[str | None, WORD]
+    qos: Annotated[str | None, WORD]
+    constraint: Annotated[str | None, WORD]
+    timeout_min: Annotated[int | None, at_least(1)]
+    mem_gb: Annotated[float | None, at_least(0.1)]
+    cpus_per_device: Annotated[int | None, at_least(1)]
+    gpus_per_device: Annotated[int, at_least(0)]
+    setup: Annotated[list[str], LINES]
+    jobs: Annotated[int, at_least(1)]
+    array_parallelism: Annotated[int | None, at_least(1)]
+    signal_delay_s: Annotated[int | None, at_least(1)]
+    max_num_timeout: Annotated[int, at_least(0)]
+    poll_s: Annotated[float, at_least(0.1)]
 
-    @classmethod
-    def read(cls, options: Options) -> Settings:
-        """The settings; UserError for one that cannot be."""
-        memory = options.number("memory", 0.1, example=16)
-        sbatch = {
-            "time": options.whole("time", 1, example=240),
-            "mem": None if memory is None else f"{round(memory * 1024)}MB",
-            **{key: options.word(key, example=key) for key in ("partition", "account", "qos")},
-            "constraint": options.word("constraint", example="a100"),
-            "signal_delay_s": options.whole("notice", 1, example=120),
-            "array_parallelism": options.whole("parallel", 1, example=16),
-            "setup": options.lines("setup", example="'[module load cuda]'"),
+    def sbatch(self) -> dict[str, Any]:
+        """What sbatch knows for every job, by submitit's names."""
+        same = "partition account qos constraint signal_delay_s array_parallelism setup".split()
+        asked = {
+            "time": self.timeout_min,
+            "mem": None if self.mem_gb is None else f"{round(self.mem_gb * 1024)}MB",
+            **{key: getattr(self, key) for key in same},
         }
-        gpus = options.whole("gpus", 0, example=1)
-        settings = cls(
-            sbatch={key: value for key, value in sbatch.items() if value is not None},
-            jobs=options.whole("jobs", 1, example=500) or 1,
-            time_outs=options.whole("time_outs", 0, example=20) or 0,
-            gpus=0 if gpus is None else gpus,
-            cpus=options.whole("cpus", 1, example=4),
-            poll=options.number("poll", 0.1, example=10) or 10,
-        )
-        options.finish()
-        return settings
+        return {key: value for key, value in asked.items() if value is not None}
 
     def resources(self, demand: Demand) -> dict[str, Any]:
         """What sbatch is asked for a run: one task per node, which starts a process per device."""
-        gpus = 0 if demand.accelerator == "cpu" else self.gpus * demand.devices
+        gpus = 0 if demand.accelerator == "cpu" else self.gpus_per_device * demand.devices
         return {
             "nodes": demand.nodes,
             "ntasks_per_node": 1,
-            "cpus_per_task": (self.cpus or demand.threads) * demand.devices,
+            "cpus_per_task": (self.cpus_per_device or demand.threads) * demand.devices,
             **({"gpus_per_node": gpus} if gpus else {}),
         }
 
@@ -122,8 +114,8 @@ class SlurmBackend(Backend):
 
     queues = True
 
-    def __init__(self, site: Site, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, site: Site) -> None:
+        self._options: Options = site.options
         self._outputs = site.outputs.resolve()
         self._folder = self._outputs / "slurm"
         self._demands = site.demands
@@ -134,11 +126,11 @@ class SlurmBackend(Backend):
 
     @property
     def slots(self) -> int:
-        return self._settings.jobs
+        return self._options.jobs
 
     @property
     def device(self) -> str:
-        gpus = [self._settings.resources(demand).get("gpus_per_node") for demand in self._demands]
+        gpus = [self._options.resources(demand).get("gpus_per_node") for demand in self._demands]
         return "gpu" if any(gpus) else "cpu"
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
@@ -152,7 +144,7 @@ class SlurmBackend(Backend):
         time.sleep(timeout)
         if time.monotonic() < self._next_look:
             return []
-        self._next_look = time.monotonic() + self._settings.poll
+        self._next_look = time.monotonic() + self._options.poll_s
         states = slurm_queue.states()
         if states is None:  # the controller does not answer; the jobs go on all the same
             return []
@@ -211,10 +203,10 @@ class SlurmBackend(Backend):
         # New for each batch: a cluster that was set up again counts its jobs from 1 again, and
         # submitit would take what an old job of that number left for its own.
         name = secrets.token_hex(6)
-        executor = submitit.SlurmExecutor(self._folder / name, self._settings.time_outs)
+        executor = submitit.SlurmExecutor(self._folder / name, self._options.max_num_timeout)
         executor.update_parameters(
-            **self._settings.sbatch,
-            **self._settings.resources(demand),
+            **self._options.sbatch(),
+            **self._options.resources(demand),
             job_name=name,
             wckey=None,
             stderr_to_stdout=True,

@@ -12,13 +12,13 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sweeper.run.failures import Policy
 from sweeper.store.metrics import MetricsWriter, read_metrics
 from sweeper.store.runs import Cause, RunStore
 from tasks.training import checkpoint
 from tests.faults import orchestrator as sweep
 from tests.faults.count import Count
 from tests.faults.small import STEPS, compare, freeze
+from tests.policies import policy
 
 PATIENCE_S = 300.0
 CUTS = 100
@@ -80,7 +80,7 @@ def full_disk(source: Path, reference: dict[str, str | None], *, seed: int, coun
             ids = freeze(source, outputs, len(reference))
             fill = partial(_fill_and_free, disk, rng.uniform(0.2, 2.0))
             filler = sweep.fork(fill, Path("/dev/null"))
-            patient = Policy(tries=10_000, wait_s=0.2)
+            patient = policy(tries=10_000, wait_s=0.2)
             sweep.orchestrate(outputs, ids, sweep.ForkBackend(), policy=patient)
             os.waitpid(filler, 0)
             tally.injected += 1

@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from sweeper.run.failures import Policy
 from sweeper.run.watchdog import Watchdog
 from sweeper.store.runs import Cause, RunStore
 from tasks.training import attempt
@@ -23,6 +22,7 @@ from tasks.training.module import TrainingModule
 from tests.faults import orchestrator as sweep
 from tests.faults.count import Count
 from tests.faults.small import compare, freeze
+from tests.policies import policy
 
 STEP = 10  # where a sabotaged job goes wrong
 LARGEST_FILE = 2**15  # bytes: more than its rows of metrics take, less than a checkpoint
@@ -105,7 +105,7 @@ def _sabotaged(
         ids = freeze(source, outputs, len(reference))
         tally.injected += 1
         backend = sweep.ForkBackend(sabotage)
-        once = Policy(tries=3, equal_failures=0)
+        once = policy(tries=3, equal_failures=0)
         sweep.orchestrate(outputs, ids, backend, policy=once, watchdog=watchdog)
         sweep.orchestrate(outputs, ids, sweep.ForkBackend(), policy=once)
         attempts = [a for name in ids for a in RunStore(outputs).run(name).attempts()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sweeper.plan.compose import CONF, Composer
+from sweeper.plan.compose import CONF, composer
 from sweeper.plan.planner import Planner
 
 
@@ -59,7 +59,7 @@ def process():
 @pytest.fixture
 def plan(tmp_path, process):
     def run(*arguments, conf=CONF, max_runs=10_000):
-        planner = Planner(Composer(conf), process, max_runs=max_runs)
+        planner = Planner(composer(conf), process, max_runs=max_runs)
         return planner.plan([*arguments, f"paths.outputs={tmp_path}"])
 
     return run

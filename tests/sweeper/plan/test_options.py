@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from sweeper.plan.compose import CONF, Composer
+from sweeper.plan.compose import CONF, composer
 from sweeper.store.registry import ARCHITECTURES, ATTENTION, CLAIMS, FIGURES, TASKS, names
 
 GROUPS = ("model", "model/attention", "task", "data", "optimizer", "trainer", "logger", "scale")
@@ -29,7 +29,7 @@ EXPERIMENTS = [
 
 @pytest.mark.parametrize(("group", "option"), [(g, o) for g in GROUPS for o in options(g)])
 def test_every_option_composes_and_sets_its_own_section(group, option):
-    config = Composer().base([f"{group}={option}"]).run({})
+    config = composer().base([f"{group}={option}"]).run({})
     section = group.split("/")[0]
     if section != "scale":
         assert config[section]

@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
-from sweeper.plan.compose import CONF, Composer
-from sweeper.plan.refused import refuse_flags
+from sweeper.plan.compose import CONF, composer
+from sweeper.plan.refused import refuse_arguments
+from sweeper.plan.typed import read
 from sweeper.store.errors import UserError
 from tasks.parse import parse
 from tests.tasks.jobs import config, freeze, run_job
@@ -43,16 +44,29 @@ def test_there_are_as_many_probes_as_were_measured():
 
 
 @pytest.fixture(scope="module")
-def composer():
-    return Composer()
+def given():
+    """What a command line gives a sweep, read as `sweep.py` reads it."""
+    here = composer()
+
+    def given(*arguments):
+        refuse_arguments(list(arguments))
+        here.base(o for o in arguments if "," not in o)
+        return read(arguments, here, max_points=9)
+
+    return given
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_no_target_gets_past_the_command_line(composer, form):
+def test_no_target_gets_past_the_command_line(given, form):
     for target in TARGETS:
-        arguments = [FORMS[form].format(target)]
         with pytest.raises(UserError, match=r"_target_|code"):
-            composer.read(arguments, max_points=10)
+            given(FORMS[form].format(target))
+
+
+@pytest.mark.parametrize("key", ["callbacks.x", "job_logging.handlers.x", "hydra_logging.root"])
+def test_hydra_itself_lets_nothing_be_added_to_what_it_would_call(key):
+    with pytest.raises(UserError, match="code"):
+        composer().compose([f"++hydra.{key}={{_target_: os.system}}"])
 
 
 PLACES = (
@@ -60,6 +74,8 @@ PLACES = (
     "hydra: {callbacks: {x: {_target_: os.system}}}",
     "hydra: {job_logging: {handlers: {x: {(): os.system}}}}",
     "hydra: {launcher: {_target_: os.system}}",
+    "hydra: {sweeper: {_target_: hydra_plugins.other.Sweeper}}",
+    "hydra: {sweeper: {x: {_target_: os.system}}}",
     "experiment: {arms: {a: {set: {model: {_target_: os.system}}}}}",
 )
 
@@ -68,8 +84,8 @@ PLACES = (
 def test_no_target_gets_in_by_a_yaml_file(tmp_path, place):
     shutil.copytree(CONF, tmp_path / "conf")
     (tmp_path / "conf" / "experiment" / "evil.yaml").write_text(f"# @package _global_\n{place}\n")
-    with pytest.raises(UserError, match=r"_target_|code"):
-        Composer(tmp_path / "conf").check(["experiment=evil"])
+    with pytest.raises(UserError, match=r"_target_|code|not a key"):
+        composer(tmp_path / "conf").base(["experiment=evil"])
 
 
 @pytest.mark.parametrize("key", ["model", "task", "data", "trainer", "model.attention"])
@@ -92,44 +108,44 @@ def test_an_edited_record_does_nothing_but_fail(tmp_path):
 
 @pytest.mark.parametrize("key", ["logger.api_key", "logger.WANDB_API_KEY", "x.secret", "hf_token",
                                  "data.hub.token", "password"])  # fmt: skip
-def test_secrets_are_refused_and_not_repeated(composer, key):
+def test_secrets_are_refused_and_not_repeated(given, key):
     with pytest.raises(UserError, match="environment") as told:
-        composer.check([f"+{key}=CANARY"])
+        given(f"+{key}=CANARY")
     assert "CANARY" not in str(told.value)
 
 
-def test_the_projects_own_keys_are_no_secrets(composer):
-    composer.check(["task.batch_tokens=1024", "task.tokenizer_lines=10"])
+def test_the_projects_own_keys_are_no_secrets(given):
+    given("task.batch_tokens=1024", "task.tokenizer_lines=10")
 
 
 @pytest.mark.parametrize("text", ["'${oc.env:HOME}'", "'${oc.decode:x}'", "'a ${oc.env:X,y} b'"])
-def test_the_environment_is_not_read_into_a_config(composer, text):
+def test_the_environment_is_not_read_into_a_config(given, text):
     with pytest.raises(UserError, match="interpolations"):
-        composer.read([f"logger.project={text}"], max_points=9)
+        given(f"logger.project={text}")
     with pytest.raises(UserError, match="interpolations"):
-        composer.read([f"logger.project={text},b"], max_points=9)
+        given(f"logger.project={text},b")
 
 
-FLAGS = "--config-dir=/tmp -cd --config-d --config-path=x -cn --experimental-rerun=x".split()
+FLAGS = "--run -r --config-d --experimental-rerun=x --experimental-r --version".split()
 
 
 @pytest.mark.parametrize("flag", FLAGS)
-def test_flags_that_read_files_from_elsewhere_are_refused(flag):
-    with pytest.raises(UserError, match="conf/"):
-        refuse_flags(["-m", flag, "seed=1"])
+def test_flags_that_read_a_pickle_or_run_a_job_are_refused(flag):
+    with pytest.raises(UserError, match="not a flag"):
+        refuse_arguments(["-m", flag, "seed=1"])
 
 
 def test_the_usual_flags_pass():
-    refuse_flags(["-m", "--cfg", "job", "--help", "model.heads=8"])
+    refuse_arguments(["-m", "--cfg", "job", "--help", "model.heads=8", "-cd", "hydra/conf"])
 
 
 def test_the_command_itself_says_so_in_one_sentence(tmp_path):
     victim = tmp_path / "victim"
     for argument in (f"+hydra.callbacks.x={{_target_: pathlib.Path.touch, _args_: [{victim}]}}",
-                     "--config-dir=/tmp"):  # fmt: skip
+                     "--experimental-rerun=/tmp/x"):  # fmt: skip
         done = subprocess.run(
             [sys.executable, "sweep.py", argument], capture_output=True, text=True, cwd=CONF.parent
         )
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert len(done.stderr.strip().splitlines()) == 1, done.stderr
         assert not victim.exists()

@@ -8,10 +8,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from sweeper.run.backends import local, ray, slurm
-from sweeper.run.site import Demand, Options, Site
+from sweeper.run.backends import local
+from sweeper.run.site import Demand, Site
 from sweeper.store.errors import UserError
 from sweeper.store.registry import BACKENDS, names
+from tests.policies import launcher
 
 ROOT = Path(__file__).resolve().parents[3]
 CPU = Demand("cpu", devices=1, nodes=1, threads=1)
@@ -19,8 +20,8 @@ GPU = Demand("auto", devices=1, nodes=1, threads=1)
 
 
 def on(demand, **options):
-    site = Site(Options("local", options), {demand}, "none", Path("outputs"), None)
-    return local.backend(site)
+    given = launcher("local", **options)
+    return local.backend(Site(given, {demand}, "none", Path("outputs"), None))
 
 
 @pytest.fixture
@@ -71,8 +72,8 @@ def test_gpus_are_shared_as_often_as_asked_or_as_memory_lets(gpus):
     gpus(81_920, 40_960, 81_920)  # the smallest decides: 42.9 GB
     assert (on(GPU).slots, on(GPU).device) == (3, "gpu")
     assert on(GPU, jobs_per_device=2).slots == 6
-    assert on(GPU, gpu_memory=10).slots == 12
-    assert on(GPU, gpu_memory=10, jobs_per_device=3).slots == 9
+    assert on(GPU, gpu_memory_gb=10).slots == 12
+    assert on(GPU, gpu_memory_gb=10, jobs_per_device=3).slots == 9
     # By their UUIDs: CUDA numbers them in another order than nvidia-smi.
     shared = on(GPU, jobs_per_device=2, slots=5)
     assert shown(shared) == ["GPU-0a", "GPU-1a", "GPU-2a", "GPU-0a", "GPU-1a"]
@@ -83,7 +84,7 @@ def test_runs_that_share_a_gpu_start_apart(gpus, monkeypatch):
     gpus(81_920, 81_920)
     now = 100.0
     monkeypatch.setattr(local.time, "monotonic", lambda: now)
-    shared = on(GPU, jobs_per_device=2, stagger=7)
+    shared = on(GPU, jobs_per_device=2, stagger_s=7)
     monkeypatch.setattr(shared, "_process", Mock(fork=Mock(return_value=(1, 1))))
     shared.start(Path("run"), 0)
     assert [shared.takes(slot) for slot in range(4)] == [False, True, False, True]
@@ -92,7 +93,7 @@ def test_runs_that_share_a_gpu_start_apart(gpus, monkeypatch):
 
 
 def test_runs_on_cores_start_at_once(monkeypatch):
-    cores = on(CPU, slots=2, stagger=7)
+    cores = on(CPU, slots=2, stagger_s=7)
     monkeypatch.setattr(cores, "_process", Mock(fork=Mock(return_value=(1, 1))))
     cores.start(Path("run"), 0)
     assert cores.takes(1)
@@ -115,9 +116,9 @@ def test_a_run_that_is_granted_no_gpu_sees_none(demand, monkeypatch):
 def test_the_parts_of_a_gpu_are_a_slot_each(gpus):
     gpus(81_920, 40_960, parts=("3g.40gb", "1g.10gb+me"))
     assert shown(on(GPU)) == ["MIG-0b", "MIG-1b", "GPU-1a"]
-    assert on(GPU, gpu_memory=10).slots == 3
+    assert on(GPU, gpu_memory_gb=10).slots == 3
     with pytest.raises(UserError, match="at most 10, what the smallest GPU here has"):
-        on(GPU, gpu_memory=11)
+        on(GPU, gpu_memory_gb=11)
     with pytest.raises(UserError, match="at most 1, as many whole GPUs"):
         on(Demand("gpu", devices=2, nodes=1, threads=1))
 
@@ -126,10 +127,10 @@ def test_only_the_gpus_that_a_sweep_was_given_are_used(gpus, monkeypatch):
     gpus(81_920, 40_960, 20_480)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-1")  # as much of a UUID as tells it apart
     assert shown(on(GPU)) == ["GPU-1a"]
-    assert on(GPU, gpu_memory=40).slots == 1
+    assert on(GPU, gpu_memory_gb=40).slots == 1
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2, 0")
     assert shown(on(GPU)) == ["2", "0"]
-    assert on(GPU, gpu_memory=20).slots == 2
+    assert on(GPU, gpu_memory_gb=20).slots == 2
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     assert on(GPU).device == "cpu"
 
@@ -141,18 +142,17 @@ def test_memory_that_nothing_tells_is_not_counted_on(told, gpus, monkeypatch):
         monkeypatch.setenv("PATH", "")
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     assert on(GPU, jobs_per_device=2).slots == 2
-    with pytest.raises(UserError, match=r"gpu_memory=20: expected null, since nvidia-smi does not"):
-        on(GPU, gpu_memory=20)
+    with pytest.raises(
+        UserError, match=r"gpu_memory_gb=20: expected null, since nvidia-smi does not"
+    ):
+        on(GPU, gpu_memory_gb=20)
 
 
 @pytest.mark.parametrize(
     ("demand", "options", "words"),
     [
-        (CPU, {"slots": 0}, "hydra.launcher.slots=0: expected a whole number of at least 1"),
-        (CPU, {"slots": "two"}, "give it as hydra.launcher.slots=2"),
-        (CPU, {"slotz": 2}, "conf/hydra/launcher/local.yaml lists them"),
         (GPU, {"slots": 3}, "hydra.launcher.slots=3: expected at most 2, as many runs as the GPUs"),
-        (GPU, {"gpu_memory": 43}, "at most 43, what the smallest GPU here has"),
+        (GPU, {"gpu_memory_gb": 43}, "at most 43, what the smallest GPU here has"),
         (Demand("gpu", 3, 1, 1), {}, "trainer.devices=3: expected at most 2"),
         (Demand("cpu", 1, 2, 1), {}, "trainer.num_nodes=2: expected 1"),
     ],
@@ -164,23 +164,25 @@ def test_what_cannot_be_is_one_sentence(gpus, demand, options, words):
 
 
 def test_slurm_is_asked_for_what_a_run_takes():
-    options = {"time": 7, "gpus": 1, "memory": 1.5, "partition": "p", "jobs": 5, "poll": 1}
-    settings = slurm.Settings.read(Options("slurm", options))
-    assert settings.sbatch == {"time": 7, "mem": "1536MB", "partition": "p", "setup": []}
-    node = settings.resources(Demand("auto", devices=3, nodes=2, threads=5))
+    options = launcher("slurm", timeout_min=7, mem_gb=1.5, partition="p", signal_delay_s=5)
+    assert options.sbatch() == {
+        "time": 7, "mem": "1536MB", "partition": "p", "setup": [], "signal_delay_s": 5,
+        "array_parallelism": 256,
+    }  # fmt: skip
+    node = options.resources(Demand("auto", devices=3, nodes=2, threads=5))
     assert node == {"nodes": 2, "ntasks_per_node": 1, "cpus_per_task": 15, "gpus_per_node": 3}
-    assert "gpus_per_node" not in settings.resources(CPU)
+    assert "gpus_per_node" not in options.resources(CPU)
 
 
-@pytest.mark.parametrize("value", ["a b", "", "a\nb"])
+@pytest.mark.parametrize("value", ["a b", "", "a\nb", "a\tb"])
 def test_a_word_of_slurm_cannot_become_two_lines_of_its_script(value):
     with pytest.raises(UserError, match=r"hydra\.launcher\.partition"):
-        slurm.Settings.read(Options("slurm", {"partition": value}))
+        launcher("slurm", partition=f"'{value}'")
 
 
 def test_ray_is_asked_for_parts_of_a_gpu_or_for_whole_ones():
-    half = ray.Settings.read(Options("ray", {"gpus": 0.5}))
+    half = launcher("ray", gpus_per_device=0.5)
     assert half.resources(GPU) == {"num_cpus": 1, "num_gpus": 0.5}
     assert half.resources(CPU)["num_gpus"] == 0
-    with pytest.raises(UserError, match=r"gpus=0\.5: expected a whole number"):
+    with pytest.raises(UserError, match=r"gpus_per_device=0\.5: expected a whole number"):
         half.resources(Demand("gpu", devices=3, nodes=1, threads=1))

@@ -9,11 +9,12 @@ from collections import deque
 import pytest
 
 from sweeper.run.entries import Job, Phase, counts
-from sweeper.run.failures import Breaker, Policy
+from sweeper.run.failures import Breaker, OnOom
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.watchdog import DUMP, Watchdog
 from sweeper.store.runs import RunStore
+from tests.policies import policy
 
 
 class FakeBackend:
@@ -74,7 +75,7 @@ def tell(store):
         for job in jobs:
             store.freeze({"id": job.run, "config": {"seed": job.run}, "size": {}, "names": {}})
         backend = FakeBackend(store, story, slots)
-        return Schedule(store, backend, jobs), backend  # no waits, three tries
+        return Schedule(store, backend, jobs, policy()), backend  # no waits, three tries
 
     return story
 
@@ -121,7 +122,7 @@ def test_a_run_out_of_gpu_memory_is_started_again_with_half_the_rows_at_a_time(t
     jobs = [job("a"), job("b")]
     words = ["out_of_gpu_memory", "out_of_gpu_memory", "done"]
     schedule, _ = tell(jobs, {jobs[0].run: words, jobs[1].run: ["out_of_host_memory"]})
-    schedule.policy = Policy(on_oom="halve", tries=1)
+    schedule.policy = policy(on_oom=OnOom.halve, tries=1)
     said = []
     schedule.changed = lambda _, entry: entry and said.append(entry.reason)
     assert not schedule.execute()
@@ -282,7 +283,7 @@ def test_a_full_disk_makes_every_run_wait_and_none_fail(tell, store):
         now[0] += 1.0
         return now[0]
 
-    schedule.policy, schedule.clock = Policy(wait_s=4.0), tick
+    schedule.policy, schedule.clock = policy(wait_s=4.0), tick
     assert schedule.execute()
     assert backend.started.count(jobs[0].run) == 6
     assert schedule.entries[jobs[1].run].not_before > 0
@@ -291,7 +292,7 @@ def test_a_full_disk_makes_every_run_wait_and_none_fail(tell, store):
 def test_alike_failures_stop_the_sweep_and_what_waits_is_not_started(tell):
     jobs = [job(name, cost) for cost, name in enumerate("edcba")]
     schedule, backend = tell(jobs, {one.run: ["crash"] for one in jobs}, slots=1)
-    schedule.policy = Policy(equal_failures=2)
+    schedule.policy = policy(equal_failures=2)
     schedule.breaker = Breaker(schedule.policy)
     assert not schedule.execute()
     assert len(backend.started) == 2

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweeper.plan.compose import Composer
+from sweeper.plan.compose import composer
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of, run_id
 
 
 @pytest.fixture(scope="module")
 def config() -> dict:
-    return Composer().base(["scale=paper"]).run({})
+    return composer().base(["scale=paper"]).run({})
 
 
 def _set(config: dict, key: str, value: object) -> dict:

@@ -116,3 +116,20 @@ def test_of_an_outside_thing_its_package_and_its_source_are_told(installed: Inst
 def test_of_our_own_and_of_the_unknown_nothing_is_told() -> None:
     assert made_of(ATTENTION, "multi_head") == made_of(ATTENTION, "nope") == {}
     assert made_of(ATTENTION, None) == {}
+
+
+@pytest.mark.parametrize("name", ["experiment/mine.yaml", "experiment/fig1.yaml"])
+def test_yaml_of_a_package_is_read_unless_one_of_ours_would_hide_it(
+    installed: Installed, name: str
+) -> None:
+    module = installed(
+        "mine", "raise AssertionError('imported')", {"headroom.conf": "m = mine.conf"}
+    )
+    path = module.parent / "conf" / name
+    path.parent.mkdir(parents=True)
+    path.touch()
+    if "fig1" in name:
+        with pytest.raises(UserError, match=f"{name} of the package mine: conf/ has a file of"):
+            registry.folders_of_conf()
+    else:
+        assert registry.folders_of_conf() == {"m": module.parent / "conf"}

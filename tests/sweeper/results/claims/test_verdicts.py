@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.results.claims.evidence.verdict import Answer, Verdict, in_words
+from sweeper.results.collect import write_tables
 from sweeper.results.judge import judge, lines
 from sweeper.results.statistics.estimates import Difference
 from sweeper.store.errors import UserError

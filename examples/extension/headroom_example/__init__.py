@@ -1,0 +1,1 @@
+"""What one package adds to Headroom: pyproject.toml says under which names."""

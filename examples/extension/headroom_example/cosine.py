@@ -1,0 +1,47 @@
+"""Cosine attention: logits are cosines between queries and keys, times a learned temperature.
+
+Symbols as in `models.attention.multi_head`. However large a head is, its logits stay within the
+temperature, so that the head size changes their rank and not their scale.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.attention.multi_head import MultiHeadAttention
+
+
+class CosineAttention(MultiHeadAttention):
+    """Multi-head attention whose logits are temperature_H times cosines."""
+
+    def __init__(
+        self,
+        embedding_size: int,
+        heads: int,
+        head_size: int,
+        *,
+        bias: bool = False,
+        dropout: float = 0.0,
+        temperature: int = 10,
+    ) -> None:
+        super().__init__(embedding_size, heads, head_size, bias=bias, dropout=dropout)
+        self.log_temperature = nn.Parameter(torch.full((heads,), math.log(temperature)))
+
+    def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None) -> Tensor:
+        """Return x_BTD; in the mask (query, key) is True where a query may attend to a key."""
+        qkv_BT3HP = self.qkv(x_BTD).unflatten(-1, (3, self.heads, self.head_size))
+        q_BHTP, k_BHTP, v_BHTP = qkv_BT3HP.permute(2, 0, 3, 1, 4).unbind(0)
+        context_BHTP = F.scaled_dot_product_attention(
+            F.normalize(q_BHTP, dim=-1) * self.log_temperature.exp()[:, None, None],
+            F.normalize(k_BHTP, dim=-1),
+            v_BHTP,
+            attn_mask=mask_B1TT,
+            dropout_p=self.dropout if self.training else 0.0,
+            scale=1.0,
+        )
+        output_BTD: Tensor = self.output(context_BHTP.transpose(1, 2).flatten(2))
+        return output_BTD

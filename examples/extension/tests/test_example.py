@@ -1,0 +1,62 @@
+"""What this package adds is found by its names, and does what it says."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+import headroom_attention  # noqa: F401  (makes models, tasks and sweeper importable)
+from sweeper.store import registry
+from tasks.config.attention import variant
+
+B, T, D, H, P = 2, 7, 13, 3, 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (registry.ATTENTION, "cosine"),
+        (registry.TASKS, "recall"),
+        (registry.FIGURES, "accuracy_by_head_size"),
+        (registry.CLAIMS, "larger_heads_recall_more"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else given.word,
+)
+def test_it_is_found_by_name_and_an_attempt_says_what_it_is(kind: registry.Kind, name: str) -> None:
+    assert name in registry.names(kind)
+    assert registry.made_of(kind, name)["package"] == "headroom-example"
+
+
+def test_logits_stay_within_the_temperature() -> None:
+    torch.manual_seed(0)
+    attention = variant("cosine")(D, H, P, temperature=3)
+    mask_B1TT = torch.ones(B, 1, T, T, dtype=torch.bool).tril()
+    x_BTD: Tensor = 1000 * torch.randn(B, T, D)
+    seen: list[Tensor] = []
+
+    def weigh(query: Tensor, key: Tensor, value: Tensor, **options: object) -> Tensor:
+        seen.append(query @ key.mT)
+        return value
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.nn.functional, "scaled_dot_product_attention", weigh)
+        attention(x_BTD, mask_B1TT)
+    [logits_BHTT] = seen
+    assert logits_BHTT.abs().max() <= 3 + 1e-4
+    assert math.isclose(float(logits_BHTT.max()), 3, rel_tol=0.1)
+
+
+def test_the_experiment_is_planned_with_both_attentions(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "headroom_attention", "sweep", "-m", "experiment=recall"]
+    choice = ["model/attention=cosine", "hydra.sweeper.dry_run=true"]
+    planned = subprocess.run(
+        [*command, *choice], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert planned.returncode == 0, planned.stderr
+    assert "8 runs" in planned.stdout

@@ -1,0 +1,20 @@
+"""The options of a sweep, `hydra.sweeper`; conf/hydra/sweeper/headroom.yaml comments on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from sweeper.run.failures import Policy
+from sweeper.run.limits import at_least
+from sweeper.run.watchdog import LEAST_S
+
+
+@dataclass
+class SweepOptions(Policy):
+    """What a sweep may plan, what it does when runs fail or hang."""
+
+    dry_run: bool
+    max_runs: Annotated[int, at_least(1)]
+    hang_after_s: Annotated[float | None, at_least(LEAST_S)]
+    hang_grace_s: Annotated[float, at_least(1)]

@@ -1,0 +1,80 @@
+"""What Hydra and OmegaConf find wrong, in the one sentence that a person can act on."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import (
+    ConfigAttributeError,
+    ConfigKeyError,
+    OmegaConfBaseException,
+    ReadonlyConfigError,
+)
+
+from sweeper.store.errors import UserError, shown, wrong
+
+Problem = HydraException | OmegaConfBaseException
+
+
+def explained(problem: Problem) -> UserError:
+    """The sentence for what came of composing a config, from the fields of the exception."""
+    if isinstance(problem, OverrideParseException):
+        return unreadable(problem.override)
+    if isinstance(problem, MissingConfigException) and problem.missing_cfg_file:
+        return _no_such_file(problem.missing_cfg_file, problem.options or ())
+    causes = (problem, problem.__cause__, problem.__context__)
+    cause = next((one for one in causes if isinstance(one, OmegaConfBaseException)), None)
+    if cause is None or not cause.full_key:
+        return UserError(" ".join(str(problem).split()))
+    if isinstance(cause, ConfigKeyError | ConfigAttributeError):
+        return _no_such_key(cause)
+    if isinstance(cause, ReadonlyConfigError):
+        return UserError(f"{shown(cause.full_key)} cannot be set: a config names no code to call.")
+    said = str(cause.msg or cause).splitlines()[0].rstrip(".")
+    return UserError(f"{shown(cause.full_key)}: {shown(said)}; correct the value.")
+
+
+def unreadable(override: str) -> UserError:
+    """The sentence for an argument that is no override."""
+    return UserError(
+        f"{shown(override)!r} cannot be read as an override; write key=value, or "
+        "key=a,b,c for several values."
+    )
+
+
+def unknown_key(key: str, known: Iterable[str]) -> UserError:
+    """The sentence for a key that does not exist, with the nearest ones that do."""
+    near = difflib.get_close_matches(key, list(known), n=3, cutoff=0.6)
+    hint = f"did you mean {' or '.join(near)}?" if near else "`--cfg all` prints every key."
+    return UserError(f"{shown(key)} is not a key of the config; {hint}")
+
+
+def leaves(tree: Mapping[Any, Any], prefix: str = "") -> Iterable[str]:
+    """The dotted keys of all values of a config."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            yield from leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}"
+
+
+def _no_such_key(error: OmegaConfBaseException) -> UserError:
+    """Among the keys beside the wrong one and below them stands what was meant."""
+    key = str(error.full_key)
+    around = error.parent_node
+    tree = OmegaConf.to_container(around) if isinstance(around, DictConfig) else {}
+    assert isinstance(tree, dict)
+    above = key.rpartition(".")[0]
+    if not above:  # Hydra's own keys are never what was meant by one at the top
+        tree.pop("hydra", None)
+    return unknown_key(key, leaves(tree, f"{above}." if above else ""))
+
+
+def _no_such_file(path: str, options: Iterable[str]) -> UserError:
+    group, _, name = path.rpartition("/")
+    expected = f"one of {', '.join(options) or 'the files in conf/'}"
+    return wrong(group or "--config-name", name, expected, f"correct it, or add conf/{path}.yaml")

@@ -1,0 +1,112 @@
+"""A command line, read: keys with one value, keys with several, the experiments it names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import (
+    ChoiceSweep,
+    Glob,
+    IntervalSweep,
+    Override,
+    QuotedString,
+    RangeSweep,
+    Transformer,
+)
+from hydra.errors import HydraException
+
+from sweeper.plan.compose import Composer
+from sweeper.plan.grid import check_size
+from sweeper.plan.hydra_errors import unreadable
+from sweeper.plan.refused import refuse_key, refuse_path, refuse_tree
+from sweeper.store.errors import UserError, wrong
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A command line, sorted: keys with one value, keys with several (axes), experiment names."""
+
+    fixed: Mapping[str, str]  # key -> the override as typed
+    values: Mapping[str, Any]  # the same keys -> the value
+    axes: Mapping[str, list[Any]]
+    experiments: list[str] = field(default_factory=list)
+
+
+def read(arguments: Iterable[str], composer: Composer, *, max_points: int) -> Typed:
+    """Sort the overrides of a command line; its grid is counted before it is expanded.
+
+    Raises:
+        UserError: a malformed or repeated override, or more than `max_points` points.
+    """
+    by_key: dict[str, Override] = {}
+    for override in _parsed(arguments, composer):
+        key = override.key_or_group.lstrip("+")
+        if key in by_key:
+            raise UserError(
+                f"{key} is given twice ({by_key[key].input_line}, {override.input_line}); "
+                "give it once, several values separated by commas."
+            )
+        by_key[key] = override
+    several = {k: o for k, o in by_key.items() if o.is_sweep_override()}
+    check_size(math.prod(_count(o, composer) for o in several.values()), max_points, "the grid")
+    axes = {key: _values(override) for key, override in several.items()}
+    if "scale" in axes:
+        asked = ",".join(map(str, axes["scale"]))
+        raise wrong("scale", asked, "one scale", "sweep one scale at a time")
+    refuse_tree(axes)
+    values = {key: _plain(o.value()) for key, o in by_key.items() if key not in several}
+    names = axes.pop("experiment", None) or [values.pop("experiment", None)]
+    fixed = {key: str(by_key[key].input_line) for key in values}
+    return Typed(fixed, values, axes, [str(name) for name in names if name is not None])
+
+
+def _parsed(arguments: Iterable[str], composer: Composer) -> Iterator[Override]:
+    parser = OverridesParser.create(composer.loader)
+    for argument in arguments:
+        try:
+            override = parser.parse_override(argument)
+        except HydraException:
+            raise unreadable(argument) from None
+        key = override.key_or_group
+        refuse_key(key)
+        if "/" in key or composer.is_group(key):
+            refuse_path(key, argument.partition("=")[2])
+        if not override.is_sweep_override():
+            refuse_tree({key: _plain(override.value())})
+        yield override
+
+
+def _count(override: Override, composer: Composer) -> int:
+    value = override.value()
+    if isinstance(value, RangeSweep):
+        assert value.start is not None
+        assert value.stop is not None
+        return max(0, math.ceil((value.stop - value.start) / value.step))
+    if isinstance(value, ChoiceSweep):
+        return len(value.list)
+    return len(composer.options(override.key_or_group)) if isinstance(value, Glob) else 1
+
+
+def _values(override: Override) -> list[Any]:
+    key, typed = override.key_or_group, str(override.input_line).partition("=")[2]
+    if isinstance(override.value(), IntervalSweep):
+        remedy = "use a,b,c or range(start,stop,step)"
+        raise wrong(key, typed, "values that can be listed", remedy)
+    values = [_plain(v) for v in override.sweep_iterator(transformer=Transformer.identity)]
+    if not values:
+        raise wrong(key, typed, "at least one value", "nothing matches it; list the values")
+    return values
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, QuotedString):
+        return value.text
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, dict):
+        return {str(_plain(key)): _plain(entry) for key, entry in value.items()}
+    return value

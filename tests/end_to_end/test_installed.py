@@ -1,0 +1,84 @@
+"""Installed from a wheel, with a package of one's own beside it, everything works from anywhere."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXTENSION = ROOT / "examples" / "extension"
+NOT_SHIPPED = shutil.ignore_patterns(".*", "outputs", "wandb", "build", "*.egg-info", "__pycache__")
+
+
+def done(*command: str | Path, cwd: Path) -> str:
+    """What a command printed; it must end well."""
+    ended = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, f"{command}\n{ended.stdout}\n{ended.stderr}"
+    return ended.stdout
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh environment with the wheel and the extension; libraries come from this one."""
+    folder = tmp_path_factory.mktemp("installed")
+    venv.create(folder / "venv", with_pip=False)
+    [site] = (folder / "venv").glob("lib/python*/site-packages")
+    (site / "libraries.pth").write_text(sysconfig.get_path("purelib"))
+    shutil.copytree(ROOT, folder / "headroom", ignore=NOT_SHIPPED)
+    pip = [sys.executable, "-m", "pip", "--python", folder / "venv" / "bin" / "python"]
+    build = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    done(*pip, "wheel", *build, "--wheel-dir", "wheels", "./headroom", cwd=folder)
+    [wheel] = (folder / "wheels").iterdir()
+    assert wheel.name.startswith("headroom_attention-")
+    done(*pip, "install", *build, wheel, "./headroom/examples/extension", cwd=folder)
+    shutil.rmtree(folder / "headroom")
+    return folder / "venv"
+
+
+@pytest.mark.slow
+def test_a_package_of_ones_own_is_trained_judged_and_drawn(
+    environment: Path, tmp_path: Path
+) -> None:
+    [site] = environment.glob("lib/python*/site-packages")
+    added = {path.name for path in site.iterdir() if not path.name.endswith((".dist-info", ".pth"))}
+    assert added == {"headroom_attention", "headroom_example"}
+    before = sorted(path for path in site.rglob("*") if "__pycache__" not in path.parts)
+
+    headroom, own = environment / "bin" / "headroom", tmp_path / "own"
+    for folder in ("tasks", "models", "conf"):  # which other programs have too
+        (own / folder).mkdir(parents=True)
+        (own / folder / "__init__.py").write_text("raise AssertionError('not Headroom')")
+    swept = "sweep", "-m", "experiment=recall", "model/attention=cosine", "trainer.steps=30"
+    told = done(headroom, *swept, "model.head_size=1,5", "seed=0,1", "logger=none", cwd=own)
+
+    outputs = own / "outputs"
+    assert "larger_heads_recall_more" in told
+    assert (outputs / "figures" / "recall.pdf").read_bytes().startswith(b"%PDF")
+    [verdict] = json.loads((outputs / "tables" / "recall.claims.json").read_text())["verdicts"]
+    assert verdict["claim"] == "larger_heads_recall_more"
+    attempts = list(outputs.glob("runs/*/attempts/0001/attempt.json"))
+    assert len(attempts) == 4
+    for attempt in attempts:
+        about = json.loads(attempt.read_text())
+        assert about["code"] == "headroom-attention 0.1.0"
+        assert [made["package"] for made in about["packages"]] == ["headroom-example"] * 2
+    lines = json.loads(done(headroom, "status", "--json", cwd=own))
+    assert [line["state"] for line in lines] == ["done"] * 4
+    done(headroom, "report", cwd=own)
+    assert (outputs / "report.html").is_file()
+    assert sorted(path for path in site.rglob("*") if "__pycache__" not in path.parts) == before
+    assert {path.name for path in own.iterdir()} == {"tasks", "models", "conf", "outputs"}
+
+
+@pytest.mark.slow
+def test_the_extensions_own_tests_pass(environment: Path, tmp_path: Path) -> None:
+    shutil.copytree(EXTENSION / "tests", tmp_path / "tests")
+    python = environment / "bin" / "python"
+    done(python, "-m", "pytest", "-q", "--import-mode=importlib", "tests", cwd=tmp_path)

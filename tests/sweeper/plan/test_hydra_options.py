@@ -1,0 +1,45 @@
+"""Mistakes in `hydra.sweeper.*` and `hydra.launcher.*`: each ends in one sentence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from sweeper.plan.compose import CONF
+
+MISTAKES = {
+    "hydra.sweeper.max_run=3": ("hydra.sweeper.max_run is not a key", "hydra.sweeper.max_runs"),
+    "hydra.sweeper.params.x=3": ("hydra.sweeper.params is not a key",),
+    "+hydra.sweeper.params.x=3": ("hydra.sweeper.params.x", "never added"),
+    "hydra.sweeper.max_runs=many": ("hydra.sweeper.max_runs", "many", "Integer"),
+    "hydra.sweeper.fail_fast=maybe": ("hydra.sweeper.fail_fast", "maybe", "bool"),
+    "hydra.sweeper.on_oom=shrink": ("hydra.sweeper.on_oom", "shrink", "halve"),
+    "hydra.sweeper.tries=0": ("hydra.sweeper.tries=0", "at least 1"),
+    "hydra.sweeper.hang_after_s=3": ("hydra.sweeper.hang_after_s=3", "at least 15"),
+    "hydra.launcher.stagger=3": ("hydra.launcher.stagger is not a key", "hydra.launcher.stagger_s"),
+    "hydra.launcher.slots=two": ("hydra.launcher.slots", "two", "Integer"),
+    "hydra.launcher.slots=2.5": ("hydra.launcher.slots", "2.5", "Integer"),
+    "hydra.launcher.slots=0": ("hydra.launcher.slots=0", "at least 1"),
+    "hydra.launcher.gpu_memory_gb=0": ("hydra.launcher.gpu_memory_gb=0", "at least 0.1"),
+    "hydra/launcher=slurm hydra.launcher.time=3": ("time is not a key", "timeout_min"),
+    "hydra/launcher=slurm hydra.launcher.setup=a": ("hydra.launcher.setup", "str", "list"),
+    "hydra/launcher=slurm hydra.launcher.mem_gb=0": ("hydra.launcher.mem_gb=0", "at least 0.1"),
+    "hydra/launcher=slurm hydra.launcher.partition='a b'": ("hydra.launcher.partition=a b", "word"),
+}
+
+
+@pytest.mark.parametrize("typed", MISTAKES)
+def test_a_mistake_is_one_sentence_and_nothing_is_planned(typed, tmp_path):
+    launcher, _, last = typed.rpartition(" hydra.launcher")
+    arguments = [launcher, f"hydra.launcher{last}"] if launcher else [typed]
+    command = [sys.executable, "sweep.py", *arguments, f"paths.outputs={tmp_path / 'outputs'}"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=CONF.parent)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    [sentence] = done.stderr.splitlines()
+    assert sentence.startswith("error: ")
+    for words in MISTAKES[typed]:
+        assert words in sentence
+    assert not (tmp_path / "outputs").exists()
