@@ -140,7 +140,7 @@ class QuestionAnswering(Task):
     def _measured(self, model: Any, batch: Batch) -> dict[str, Tensor]:
         logits_2BT = self.outputs(model, batch)
         # They stay on the device until all are there: to copy each would be to wait for each.
-        kept = {"logits": logits_2BT, "lengths": batch["real"].sum(1)}
+        kept = {"logits": logits_2BT, "real": batch["real"]}
         return {**_totals(logits_2BT, batch), **kept}
 
     def _settings(self) -> WindowSettings:
@@ -159,6 +159,6 @@ def _totals(logits_2BT: Tensor, batch: Batch) -> dict[str, Tensor]:
 
 def _scores(rows: list[dict[str, Tensor]]) -> Iterator[Scores]:
     starts_NT, ends_NT = torch.cat([row["logits"] for row in rows], 1).cpu().numpy()
-    lengths_N = torch.cat([row["lengths"] for row in rows]).tolist()
+    lengths_N = torch.cat([row["real"] for row in rows]).cpu().sum(1).tolist()
     for starts_T, ends_T, length in zip(starts_NT, ends_NT, lengths_N, strict=True):
         yield starts_T[:length], ends_T[:length]
