@@ -7,6 +7,9 @@
     python sweep.py --config-dir DIR -m experiment=mine                yaml files of your own
 
 Typed again, the same command continues where it stopped. conf/ holds every value, with a comment.
+
+Stop 1 of the road (CONTRIBUTING.md). In: the command line. Out: overrides, read by Hydra. Next:
+sweeper/sweep.py, which has them planned by sweeper/plan/planner.py.
 """
 
 import gc
@@ -17,8 +20,8 @@ import hydra
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
+from sweeper.hydra_section import declare
 from sweeper.model_process import model_process
-from sweeper.plan.compose import close_hydra
 from sweeper.plan.hydra_errors import explained
 from sweeper.plan.refused import SWEEPS, refuse_arguments
 from sweeper.store.errors import UserError
@@ -37,7 +40,7 @@ def run(arguments: list[str]) -> None:
         UserError, HydraException, OmegaConfBaseException: what a person can mend.
     """
     refuse_arguments(arguments)
-    close_hydra()
+    declare()
     flags = {argument.partition("=")[0] for argument in arguments if argument.startswith("-")}
     if flags <= SWEEPS:  # Hydra's other flags (--cfg, --help, ...) are its own affair
         model_process().start()  # it imports PyTorch while Hydra finds out what is wanted

@@ -37,7 +37,7 @@ def main() -> None:
 
         def ours() -> None:
             for _ in range(batches):
-                task.batch(next(steps))
+                task.data.batch(next(steps))
 
         def usual() -> None:
             for _ in itertools.islice(loader, batches):
@@ -73,7 +73,7 @@ def _settings(shape: Shape, *, smoke: bool) -> list[str]:
 
 def _usual_loader(task: LanguageModel, rows: int) -> DataLoader:  # type: ignore[type-arg]
     """The same rows as a `datasets` table of tensors, shuffled, behind a DataLoader."""
-    split = task.splits["train"]
+    split = task.data.splits["train"]
     table: dict[str, list[object]] = {}
     for first in range(len(split)):
         for key, value in split.rows(torch.tensor([first]).numpy()).items():

@@ -121,7 +121,7 @@ def _plain(run: Run) -> float:
     for step in range(1, task.config.trainer.steps + 1):
         for group in optimizer.param_groups:
             group["lr"] = task.learning_rate(step)
-        loss = sum(mean.total / mean.count for mean in task.loss(model, task.batch(step)))
+        loss = sum(mean.total / mean.count for mean in task.loss(model, task.data.batch(step)))
         loss.backward()  # type: ignore[union-attr, no-untyped-call]
         if clip is not None:
             nn.utils.clip_grad_norm_(model.parameters(), clip)

@@ -7,7 +7,6 @@ out among the slots, or those of the longest run. Ours includes planning, tables
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Callable
@@ -22,6 +21,7 @@ if __name__ == "__main__":
     arguments(__doc__)  # --help is answered before torch is imported
 
 from benchmarks.runs import frozen
+from sweeper.run.backends.local import cores
 from sweeper.store.runs import Run
 
 HYDRA_PEER, RAY_PEER = (
@@ -44,7 +44,7 @@ Way = Callable[[Path, list[Run]], None]
 def main() -> None:
     """Measure every way in turn and leave a line."""
     options = arguments(__doc__)
-    slots = len(os.sched_getaffinity(0))
+    slots = cores()
     grid = (
         "model.heads=4" if options.smoke else "model.heads=4,8",
         "seed=0" if options.smoke else f"seed={SEEDS}",

@@ -20,8 +20,9 @@ from hydra._internal.utils import create_config_search_path
 from hydra.types import RunMode
 
 from benchmarks.measure import arguments, leave
+from sweeper.hydra_section import composer
 from sweeper.model_process import ModelProcess
-from sweeper.plan.compose import CONF, composer
+from sweeper.plan.compose import CONF
 from sweeper.plan.planner import Planner
 
 EXPERIMENT = """# @package _global_

@@ -15,7 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 from benchmarks.measure import Called, arguments, call, leave
-from sweeper.plan.compose import composer
+from sweeper.hydra_section import composer
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sweeper.hydra_section import composer
 from sweeper.model_process import ModelProcess
-from sweeper.plan.compose import composer
 from sweeper.plan.planner import Planner
 from sweeper.store.runs import Run, RunStore
 from tasks.parse import parse
@@ -30,5 +30,5 @@ def frozen(outputs: Path, *overrides: str) -> list[Run]:
 def opened(run: Run) -> Task:
     """Return the task of a run with its data open."""
     task = task_of(parse(run.record()["config"]))
-    task.open(prepare(task, run.outputs))
+    task.data.open(prepare(task, run.outputs))
     return task

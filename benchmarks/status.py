@@ -79,7 +79,7 @@ def _end(run: Run, how: str | None, *, running: bool) -> None:
     if not how and not running:
         return
     attempt = run.claim({"micro_batches": 1})
-    attempt.beat(step=40, steps=60, loss=3.25, tokens_per_second=1e4, phase="train")
+    attempt.heartbeat(step=40, steps=60, loss=3.25, tokens_per_second=1e4, phase="train")
     if how == "done":
         metrics = {f"test/metric_{number}": 1 / (number + 1) for number in range(7)}
         run.publish_result(attempt, {"metrics": metrics, "steps": 60, "seconds": 55.0})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,7 +69,11 @@ class _Watch(TorchFunctionMode):
             given = {**dict(zip(_TAKEN, args, strict=False)), **options}
             # In single precision whatever the model computes in: what is small here decides, and a
             # GPU has no singular values in less.
-            with torch.autocast(given["query"].device.type, enabled=False):
+            kind = given[
+                "query"
+            ].device.type  # the meta device, which has none, is asked for shapes
+            half = torch.amp.is_autocast_available(kind)
+            with torch.autocast(kind, enabled=False) if half else nullcontext():
                 self.measured.append(_measures(given))
         return function(*args, **options)
 

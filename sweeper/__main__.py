@@ -44,11 +44,11 @@ def _status(console: Console, options: argparse.Namespace) -> int:
 
 
 def _collect(console: Console, options: argparse.Namespace) -> int:
-    from sweeper.outcome import collect_and_judge, near, print_tables
+    from sweeper.outcome import collect_and_judge, print_tables, relative_path
 
     tables, verdicts = collect_and_judge(options.outputs, options.experiments)
     for path in print_tables(console, options.outputs, tables, verdicts):
-        console.print(Text(f"\n{near(path)}"))
+        console.print(Text(f"\n{relative_path(path)}"))
     return 0
 
 
@@ -68,6 +68,29 @@ def _report(console: Console, options: argparse.Namespace) -> int:
     found = collect_and_judge(options.outputs, options.experiments)
     console.print(Text(str(write_report(options.outputs, *found))), soft_wrap=True)
     return 0
+
+
+def _pack(console: Console, options: argparse.Namespace) -> int:
+    from sweeper.packing import pack
+
+    pack(
+        console,
+        options.outputs.absolute(),
+        options.experiments,
+        options.output,
+        wheels=options.wheels,
+        max_mb=options.max_mb,
+    )
+    return 0
+
+
+def _merge(console: Console, options: argparse.Namespace) -> int:
+    from sweeper.carry.merge import merge
+
+    merged = merge(options.outputs.absolute(), options.file)
+    for line in (*merged.kept, merged.in_words()):
+        console.print(Text(line), soft_wrap=True)
+    return 1 if merged.kept else 0
 
 
 def _dashboard(console: Console, options: argparse.Namespace) -> int:
@@ -108,6 +131,19 @@ _COMMANDS = (
         "tables to sort and filter, provenance. It needs no other file and no network.",
     ),
     (
+        "pack",
+        _pack,
+        "write what is not done of experiments into one file, to be trained on another machine",
+        "It holds records, prepared data and the code that trains; there, unpacked, "
+        "`python run.py` needs PyTorch and little more, and no network.",
+    ),
+    (
+        "merge",
+        _merge,
+        "bring home what `python run.py` of a pack has left",
+        "Puts its runs, verified, where they would lie had they been trained here.",
+    ),
+    (
         "dashboard",
         _dashboard,
         "show the experiments in Weights & Biases, as a saved view with their results",
@@ -118,11 +154,43 @@ _COMMANDS = (
 )
 
 
+_POSITIONAL: dict[str, dict[str, Any]] = {
+    "": {
+        "dest": "experiments",
+        "nargs": "*",
+        "metavar": "experiment",
+        "help": "which experiments (default: all that were planned)",
+    },
+    "pack": {
+        "dest": "experiments",
+        "nargs": "+",
+        "metavar": "EXPERIMENT | KEY=VALUE",
+        "help": "which experiments; with overrides they are planned anew, as by sweep.py",
+    },
+    "merge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "results.tar"},
+}
+
+
 _OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
     "status": {
         "--all": {"action": "store_true", "help": "also list runs new and done"},
         "--json": {"action": "store_true", "help": "print plain data for programs"},
         "--watch": {"action": "store_true", "help": "refresh until Ctrl-C"},
+    },
+    "pack": {
+        "-o": {
+            "dest": "output",
+            "type": Path,
+            "default": Path("sweep.tar"),
+            "metavar": "FILE",
+            "help": "what to write (default: %(default)s)",
+        },
+        "--max-mb": {
+            "type": float,
+            "metavar": "N",
+            "help": "where it would be larger: parts of at most N MB, FILE.001 and so on",
+        },
+        "--wheels": {"type": Path, "metavar": "DIR", "help": "wheels to take along"},
     },
     "dashboard": {
         "--project": {
@@ -147,12 +215,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(
             name, help=told, description=f"{told[0].upper()}{told[1:]}. {more}"
         )
-        sub.add_argument(
-            "experiments",
-            nargs="*",
-            metavar="experiment",
-            help="which experiments (default: all that were planned)",
-        )
+        sub.add_argument(**_POSITIONAL.get(name, _POSITIONAL[""]))
         sub.add_argument(
             "--outputs",
             type=Path,

@@ -54,10 +54,10 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
         from sweeper.results.draw import write_figures
 
         write_figures(outputs, tables)
-    console.print(Text(f"\nruns under {near(outputs / 'runs')}; made from them:"))
+    console.print(Text(f"\nruns under {relative_path(outputs / 'runs')}; made from them:"))
     of_papers = (file for path in paths for file in path.parent.glob(f"{path.stem}.printed.*"))
     for path in [*paths, *sorted(of_papers), *figures]:
-        console.print(Text(f"  {near(path)}"))
+        console.print(Text(f"  {relative_path(path)}"))
 
 
 def import_drawing() -> None:
@@ -67,6 +67,6 @@ def import_drawing() -> None:
     import_figures()
 
 
-def near(path: Path) -> str:
+def relative_path(path: Path) -> str:
     """A path as short as it can be told from here."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

@@ -31,7 +31,7 @@ class Line:
     state: str
     """A state of the store, or "blocked"."""
     reason: str
-    beat: Mapping[str, Any] = field(default_factory=dict)
+    heartbeat: Mapping[str, Any] = field(default_factory=dict)
     """Of a run that is not done: its newest beat."""
     left_s: float | None = None
     """Of a running one: seconds of training left at its newest speed."""
@@ -52,7 +52,7 @@ class Line:
             "run": self.run,
             "state": self.state,
             "reason": self.reason,
-            **self.beat,
+            **self.heartbeat,
             **{name: number for name, number in numbers.items() if number is not None},
         }
 
@@ -102,7 +102,7 @@ class _Survey:
             run,
             state,
             reason,
-            beat=status.beat or {},
+            heartbeat=status.heartbeat or {},
             left_s=_left(status, plan["runs"].get(run)),
             took_s=status.seconds,
             estimated_s=plan.get("estimate", {}).get(run),
@@ -127,8 +127,8 @@ class _Survey:
 
 
 def _left(status: Status, planned_run: Mapping[str, Any] | None) -> float | None:
-    beat = status.beat or {}
-    step, steps, speed = (beat.get(key) for key in ("step", "steps", "tokens_per_second"))
+    heartbeat = status.heartbeat or {}
+    step, steps, speed = (heartbeat.get(key) for key in ("step", "steps", "tokens_per_second"))
     if status.state is not State.RUNNING or not planned_run or not (step and steps and speed):
         return None
     return float(planned_run["size"]["tokens"] * (1 - step / steps) / speed)
@@ -175,10 +175,10 @@ def _table(*columns: str) -> Table:
 
 
 def _progress(line: Line) -> tuple[str, str, str, str]:
-    beat = line.beat
-    step, loss, speed = beat.get("step"), beat.get("loss"), beat.get("tokens_per_second")
+    heartbeat = line.heartbeat
+    step, loss, speed = map(heartbeat.get, ("step", "loss", "tokens_per_second"))
     return (
-        f"{step:,} / {beat.get('steps', 0):,}" if isinstance(step, int) else "",
+        f"{step:,} / {heartbeat.get('steps', 0):,}" if isinstance(step, int) else "",
         f"{loss:.3f}" if isinstance(loss, float) else "",
         f"{speed:,.0f}" if isinstance(speed, int | float) else "",
         "" if line.left_s is None else clock(line.left_s),

@@ -13,17 +13,17 @@ from rich.text import Text
 
 from sweeper.model_process import ModelProcess, model_process
 from sweeper.options import SweepOptions
-from sweeper.outcome import import_drawing, near, print_everything
+from sweeper.outcome import import_drawing, print_everything, relative_path
 from sweeper.plan.compose import Composer
 from sweeper.plan.plan import Plan, Run
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import ASSUMED_RATE, print_cost, print_plan
 from sweeper.plan.throughput import Throughput
 from sweeper.run.backend import Backend
-from sweeper.run.entries import Job, Phase
+from sweeper.run.context import BackendContext, Resources
+from sweeper.run.job_states import Job, Phase
 from sweeper.run.live import LiveTable, Shown
 from sweeper.run.schedule import Schedule
-from sweeper.run.site import Demand, Site
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.watchdog import Watchdog
 from sweeper.store import registry
@@ -58,8 +58,6 @@ def sweep(
         UserError: nothing was started.
     """
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
-    hang = options.hang_after_s
-    watchdog = None if hang is None else Watchdog(hang, options.hang_grace_s)
     dry = options.dry_run
     with StopSignals() as signals, model_process() as process:
         if not dry:
@@ -68,20 +66,19 @@ def sweep(
         store = RunStore(plan.outputs)
         statuses = {run: store.run(run).status() for run in plan.runs}
         backend = _backend(plan, launcher, launcher_options, process)
-        every_point = dry or len(plan.points) <= 60
-        estimate = _show(console, plan, store, backend, statuses, every_point=every_point)
+        estimate = _show(console, plan, store, backend, statuses, every_point=dry)
         if dry:
             return 0
-        _freeze(plan, store, estimate)
+        freeze(plan, store, estimate)
         left = [run for run in plan.runs if statuses[run].state is not State.DONE]
         done = True
         if left:
-            _prepare(console, plan, store, process, backend, left)
-            scheduled = partial(
-                Schedule, store, backend, policy=options, watchdog=watchdog, heed=signals.check
-            )
+            configs = {run: plan.runs[run].config for run in left}
+            prepare(console, store, process, configs, meanwhile=backend.warm)
             with signals.held():
-                done = _run(console, plan, store, left, scheduled)
+                done = _run(
+                    console, plan, store, left, _scheduled(store, backend, options, signals)
+                )
     print_everything(console, plan.outputs, list(plan.experiments))
     return 0 if done else 1
 
@@ -96,7 +93,7 @@ def _show(
     every_point: bool,
 ) -> dict[str, float]:
     """Print the plan and what it will cost there; the seconds each run is thought to train."""
-    print_plan(console, plan, statuses, every_point=every_point)
+    print_plan(console, plan, statuses, every_point=every_point or len(plan.points) <= 60)
     return print_cost(
         console,
         plan,
@@ -109,15 +106,15 @@ def _show(
 def _backend(plan: Plan, launcher: str, options: Any, process: ModelProcess) -> Backend:
     """The backend that `hydra/launcher` names."""
     configs = [run.config for run in plan.runs.values()]
-    site = Site(
+    context = BackendContext(
         options=options,
-        demands=frozenset(Demand.of(config) for config in configs),
+        resources=frozenset(Resources.of(config) for config in configs),
         logger=configs[0]["logger"]["name"],
         outputs=plan.outputs,
         process=process,
     )
     made = registry.function(registry.BACKENDS, launcher, "hydra/launcher", "backend")
-    backend: Backend = made(site)
+    backend: Backend = made(context)
     return backend
 
 
@@ -129,7 +126,7 @@ def _trained(plan: Plan, store: RunStore) -> Iterator[tuple[Run, float]]:
             yield run, result["seconds"]
 
 
-def _freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float]) -> None:
+def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float]) -> None:
     """Write every record and the plan, before anything starts."""
     store.check_writable()
     for run in plan.runs.values():
@@ -153,36 +150,50 @@ def _freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float]) -> None:
     )
 
 
-def _prepare(
+def prepare(
     console: Console,
-    plan: Plan,
     store: RunStore,
     process: ModelProcess,
-    backend: Backend,
-    left: Sequence[str],
+    configs: Mapping[str, Mapping[str, Any]],
+    *,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
-    """Build the data of the runs that are left, once for each distinct one.
+    """Build the data of runs, given with their configs, once for each distinct one.
 
-    Meanwhile, as nothing trains yet, what will train is imported.
+    `meanwhile` is called when that has begun: nothing trains yet.
 
     Raises:
         UserError: the data cannot be built; the log says why.
     """
     distinct: dict[str, str] = {}
-    for run in left:
-        config = plan.runs[run].config
+    for run, config in configs.items():
         distinct.setdefault(digest_of([config["data"], config["task"]]), run)
     for run in distinct.values():
-        log = plan.outputs / "data" / "prepare.log"
+        log = store.outputs / "data" / "prepare.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("")
         with console.status("preparing data ..."):
             job, _ = process.fork("prepare", store.run(run).path, environment={}, log=log)
-            backend.warm()
+            meanwhile()
             code = process.exit_code(job)
         if code != 0:
             last = [line for line in log.read_text().splitlines() if line.strip()][-1:]
             raise UserError(f"the data could not be prepared: {' '.join(last)} (log: {log})")
+
+
+def _scheduled(
+    store: RunStore, backend: Backend, options: SweepOptions, signals: StopSignals
+) -> Callable[..., Schedule]:
+    """A schedule that lacks its jobs and whom to tell what they do."""
+    hang = options.hang_after_s
+    return partial(
+        Schedule,
+        store,
+        backend,
+        policy=options,
+        watchdog=None if hang is None else Watchdog(hang, options.hang_grace_s),
+        check_for_stop=signals.check,
+    )
 
 
 def _run(
@@ -203,19 +214,19 @@ def _run(
         except Stopped as stopped:
             console.print(f"{stopped}: what ran was saved. The same command again continues.")
             raise SystemExit(stopped.code) from None
-    unfinished = [e for e in schedule.entries.values() if e.phase is not Phase.DONE]
+    unfinished = [e for e in schedule.states.values() if e.phase is not Phase.DONE]
     if unfinished:
         console.print(
             Text(f"{len(unfinished)} of {len(left)} runs are not done:", style="bold red")
         )
     if schedule.breaker.tripped:
-        waiting = sum(entry.phase is Phase.WAITING for entry in unfinished)
+        waiting = sum(state.phase is Phase.WAITING for state in unfinished)
         console.print(Text(f"  {waiting} were not started: {schedule.breaker.tripped}"))
-    for entry in (entry for entry in unfinished if entry.phase is not Phase.WAITING):
-        status: Status = store.run(entry.job.run).status()
-        log = store.run(entry.job.run).path / "attempts" / f"{status.attempt:04d}" / "log.txt"
-        told = f", log: {near(log)}" if status.attempt else ""
-        console.print(Text(f"  {shown[entry.job.run].label}: {entry.reason}{told}"))
+    for state in (state for state in unfinished if state.phase is not Phase.WAITING):
+        status: Status = store.run(state.job.run).status()
+        log = store.run(state.job.run).path / "attempts" / f"{status.attempt:04d}" / "log.txt"
+        told = f", log: {relative_path(log)}" if status.attempt else ""
+        console.print(Text(f"  {shown[state.job.run].label}: {state.reason}{told}"))
     return done
 
 

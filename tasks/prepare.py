@@ -29,10 +29,10 @@ def task_of(config: RunConfig) -> Task:
 
 def prepare(task: Task, outputs: Path) -> Path:
     """Return the folder of the task's prepared data, complete; other processes wait meanwhile."""
-    folder = outputs / "data" / task.data_name()
+    folder = outputs / "data" / task.data.folder_name()
     make_directory(folder.parent)
     with filelock.FileLock(folder.with_name(f"{folder.name}.lock")):
-        task.prepare(folder)
+        task.data.prepare(folder)
     return folder
 
 

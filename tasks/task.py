@@ -1,13 +1,14 @@
-"""The contract of a task: what is learned, from which data, and what is measured at the end.
+"""The contract of a task: the model, its loss, and what is measured at the end.
 
-A task is one file `tasks/<name>.py` with one subclass of Task, found by its name.
+In: batches, from the half of the contract that is data (tasks/data.py). Out: the means that a step
+minimises, and a run's metrics. On the road: `build` makes the model (models/). A task is a folder
+with a `task.py` that has one subclass of Task; `examples/extension/` holds one of another package.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -16,10 +17,9 @@ from torch import Tensor, nn
 from sweeper.store.errors import wrong
 from tasks import learning_rate
 from tasks.batch import Batch
-from tasks.config.sections import RunConfig, TaskSection, TextSection
+from tasks.config.sections import RunConfig, TaskSection
+from tasks.data import Data
 from tasks.evaluation import Evaluator
-
-DRAWN = "drawn"  # what stands for a text where there is none
 
 
 class Mean(NamedTuple):
@@ -36,12 +36,13 @@ class Mean(NamedTuple):
 class Task(ABC):
     """What is learned, made from the config of one run.
 
-    Whatever looks random is a function of the run's seed and a counter, never of a state: that is
-    why a run that was killed and continued ends with the same bits. `model` is always what `build`
-    returned, a class that the task knows.
+    `model` is always what `build` returned, a class that the task knows.
     """
 
     Section: ClassVar[type[TaskSection]]
+    """The keys of `task` in a config."""
+    Examples: ClassVar[type[Data]]
+    """What `data` is one of."""
     architectures: ClassVar[tuple[str, ...]]
     """The names `model.name` may take."""
     separable: ClassVar[bool] = True
@@ -49,6 +50,8 @@ class Task(ABC):
 
     def __init__(self, config: RunConfig) -> None:
         self.config = config
+        self.section: Any = config.task  # of the class Section
+        self.data: Any = self.Examples(config)
 
     # The model
 
@@ -81,31 +84,6 @@ class Task(ABC):
             remedy = "give this run its parent's model section"
             raise wrong("parent", self.config.parent, expected, remedy) from error
 
-    # The data. A task that reads none, but draws its examples, leaves the first four as they are.
-
-    def source(self) -> tuple[str, str]:
-        """Return the digest of what the text is, and one line for people; UserError if missing."""
-        return DRAWN, "none, examples are drawn at random"
-
-    def data_name(self) -> str:
-        """Return the name of the folder of its prepared data: equal names, equal data."""
-        return DRAWN
-
-    def prepare(self, folder: Path) -> None:  # noqa: B027  (nothing to prepare is an answer)
-        """Make what is missing in that folder. The caller keeps other processes out meanwhile."""
-
-    def open(self, folder: Path) -> dict[str, Any]:
-        """Open the prepared data and return what a result says about it; UserError if unusable."""
-        return {}
-
-    @abstractmethod
-    def batch(self, step: int) -> Batch:
-        """Return the training batch of a step (from 1): a function of (seed, step) alone."""
-
-    @abstractmethod
-    def batches(self, split: str) -> Iterator[Batch]:
-        """Yield a whole split ("validation" or "test"), each example exactly once, in order."""
-
     # Learning
 
     @abstractmethod
@@ -115,11 +93,6 @@ class Task(ABC):
     def learning_rate(self, step: int) -> float:
         """Return the learning rate of a step (from 1)."""
         return learning_rate.learning_rate(self.config.optimizer, self.config.trainer.steps, step)
-
-    def tokens_seen(self, steps: int) -> int:
-        """Return how many positions the first `steps` steps see."""
-        assert isinstance(self.config.task, TextSection)
-        return steps * self.config.task.batch_tokens
 
     # Measuring
 
@@ -137,6 +110,6 @@ class Task(ABC):
 
     def evaluate(self, model: nn.Module, split: str, evaluator: Evaluator) -> dict[str, float]:
         """Return the metrics of a whole split, from exact sums: never a mean of means."""
-        rows = evaluator.run(model, self.batches(split), self.score)
+        rows = evaluator.run(model, self.data.batches(split), self.score)
         totals = {key: torch.stack([row[key] for row in rows]).double().sum() for key in rows[0]}
         return self.metrics(split, {key: float(total) for key, total in totals.items()})

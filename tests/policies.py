@@ -6,7 +6,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from sweeper.plan.compose import composer
+from sweeper.hydra_section import composer
 from sweeper.run.failures import OnOom, Policy
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.__main__ import main
-from sweeper.plan.compose import composer
+from sweeper.hydra_section import composer
 from sweeper.plan.typed import read
 from sweeper.results.paper_tables.export import write_paper_table
 from sweeper.results.table.table import Table, stem, write_table

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("sweeper", "tasks", "models")
-PACKAGES = (*ROOMS, "hydra_plugins", "benchmarks")
+ROAD = re.compile(r"^\| (\d) \| (.+?) \| (.+?) \|", re.MULTILINE)
+PACKAGES = (*ROOMS, "hydra_plugins", "headroom_attention", "examples", "benchmarks")
 PROGRAM = [*ROOT.glob("*.py"), *(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))]
 LARGEST_FOLDER, LONGEST_FILE, LONGEST_FUNCTION = 16, 250, 40
 
@@ -35,7 +37,8 @@ def test_no_folder_holds_more_than_one_can_survey(room: str) -> None:
 
 
 def test_no_file_and_no_function_is_longer_than_one_sitting() -> None:
-    files, functions = {}, {}
+    files: dict[str, int] = {}
+    functions: dict[str, int] = {}
     for path in PROGRAM:
         name = str(path.relative_to(ROOT))
         files[name] = path.read_text("utf-8").count("\n")
@@ -43,3 +46,13 @@ def test_no_file_and_no_function_is_longer_than_one_sitting() -> None:
     assert len(functions) > len(files) > 100
     assert {name: n for name, n in files.items() if n > LONGEST_FILE} == {}
     assert {name: n for name, n in functions.items() if n > LONGEST_FUNCTION} == {}
+
+
+def test_the_road_leads_through_what_is_there() -> None:
+    stops = ROAD.findall((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
+    assert [int(number) for number, _, _ in stops] == list(range(1, 10))
+    for _, files, names in stops:
+        for file, name in zip(files.split(", "), names.split(", "), strict=True):
+            tree = ast.parse((ROOT / file.strip("`")).read_text("utf-8"))
+            there = {node.name for node in ast.walk(tree) if hasattr(node, "name")}
+            assert name.strip("`").rpartition(".")[2] in there, (file, name)

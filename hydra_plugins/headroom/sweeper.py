@@ -2,17 +2,11 @@
 
 # Hydra executes this file before it is in sys.modules: no postponed annotations here.
 import sys
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, cast
 
-from hydra.core.config_store import ConfigStore
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
-
-from sweeper.options import SweepOptions
-from sweeper.store import registry
 
 
 class HeadroomSweeper(Sweeper):
@@ -28,6 +22,7 @@ class HeadroomSweeper(Sweeper):
         self.config = config
 
     def sweep(self, arguments: list[str]) -> None:
+        from sweeper.options import SweepOptions
         from sweeper.plan.compose import Composer
         from sweeper.sweep import sweep
 
@@ -46,21 +41,3 @@ class HeadroomSweeper(Sweeper):
             code = getattr(stopped, "code", 130)
         if code:
             sys.exit(code)
-
-
-TARGET = f"{HeadroomSweeper.__module__}.{HeadroomSweeper.__name__}"
-Target = StrEnum("Target", {TARGET: TARGET})  # type: ignore[misc]
-
-
-@dataclass
-class _Schema(SweepOptions):
-    """The options, and the one class that Hydra may make a sweeper of."""
-
-    _target_: Target = Target[TARGET]
-
-
-# The yaml of each names its schema, so that Hydra refuses an unknown key and a wrong type.
-ConfigStore.instance().store(group="schema/sweeper", name="headroom", node=_Schema)
-for name in registry.names(registry.BACKENDS):
-    schema = registry.function(registry.BACKENDS, name, "hydra/launcher", "Options")
-    ConfigStore.instance().store(group="schema/launcher", name=name, node=schema)

@@ -11,6 +11,9 @@ Symbols, here and in the paper (Bhojanapalli et al. 2020, eq. 8 and 9), named on
 
 With head_size = embedding_size / heads this is the paper's standard MultiHead (eq. 8); with a head
 size of its own it is FixedMultiHead (eq. 9).
+
+Stop 7 of the road: a task (stop 6) builds it, layer by layer, from the section `model` of its
+config. What the heads are worth is seen again in sweeper/results/collect.py (stop 8).
 """
 
 from __future__ import annotations

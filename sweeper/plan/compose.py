@@ -5,24 +5,25 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from hydra import initialize_config_dir
-from hydra.conf import HydraConf
 from hydra.core.config_loader import ConfigLoader
-from hydra.core.config_store import ConfigStore
-from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from sweeper.plan.hydra_errors import explained, leaves, unknown_key
+from sweeper.plan.hydra_errors import explained, unknown_key
 from sweeper.plan.refused import refuse_tree
+from sweeper.store.errors import UserError
+from sweeper.store.identity import leaves
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 # What a composed config holds beside the description of one run.
 NOT_PART_OF_A_RUN = ("experiment", "scale", "paths", "metric")
+
+
+Made = TypeVar("Made")
 
 
 class Composer:
@@ -52,6 +53,12 @@ class Composer:
         except (HydraException, OmegaConfBaseException) as problem:
             raise explained(problem) from None
 
+    def hydra(self, overrides: Iterable[str]) -> dict[str, Any]:
+        """Hydra's own section: what the sweep is told, and which files were chosen."""
+        section = self.compose(overrides)._get_node("hydra")
+        assert isinstance(section, DictConfig)
+        return _plain(section)
+
     def base(self, overrides: Iterable[str]) -> RunTemplate:
         """What the runs composed from these overrides have in common.
 
@@ -67,11 +74,18 @@ class Composer:
         return self._templates[key]
 
 
-def composer(conf: Path = CONF) -> Composer:
-    """A composer of the configs in a folder, where no command line has made Hydra load one."""
-    close_hydra()
-    with initialize_config_dir(str(conf), version_base="1.3"):
-        return Composer(GlobalHydra.instance().config_loader())
+def as_dataclass(kind: type[Made], data: Mapping[str, Any], where: str) -> Made:
+    """Plain data as the dataclass it has to be.
+
+    Raises:
+        UserError: an unknown or a missing key, or a value of another type; `where` it stands.
+    """
+    try:
+        made = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(kind), dict(data)))
+    except OmegaConfBaseException as problem:
+        raise UserError(f"{where}: {explained(problem)}") from None
+    assert isinstance(made, kind)
+    return made
 
 
 class RunTemplate:
@@ -105,7 +119,7 @@ class RunTemplate:
         for part in parents:
             node = node.get(part) if isinstance(node, dict) else None
         if not isinstance(node, dict) or last not in node:
-            raise unknown_key(key, leaves(self._raw))
+            raise unknown_key(key, (known for known, _ in leaves(self._raw)))
         node[last] = value
 
 
@@ -116,19 +130,3 @@ def _plain(config: DictConfig, *, resolve: bool = False) -> dict[str, Any]:
         raise explained(problem) from None
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}
-
-
-def close_hydra() -> None:
-    """Make read-only what Hydra would call, or configure logging with: no yaml file changes it.
-
-    To be called before Hydra composes: it then refuses what touches this while composing, before it
-    has called anything.
-    """
-    silent = {"version": 1, "root": None, "disable_existing_loggers": False}
-    own = HydraConf(hydra_logging=silent, job_logging=dict(silent))
-    closed = ("callbacks", "hydra_logging", "job_logging")
-    own.defaults = [entry for entry in own.defaults if not entry.keys() & set(closed)]
-    section = OmegaConf.structured(own)
-    for name in closed:
-        OmegaConf.set_readonly(section[name], True)
-    ConfigStore.instance().store(group="hydra", name="config", node=section)

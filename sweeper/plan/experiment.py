@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any
 
+from sweeper.plan.compose import as_dataclass
 from sweeper.store.errors import UserError, wrong
 
-COUNTS = ("params_total", "params_non_embedding", "flops_per_token")
+
+class Count(StrEnum):
+    """What may be counted of a model."""
+
+    params_total = "params_total"
+    params_non_embedding = "params_non_embedding"
+    flops_per_token = "flops_per_token"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Match:
     """How the points of an arm are given the size of something else.
 
     Attributes:
         to: the arm whose points are matched one by one, or a number that all points are matched to.
-        count: what is counted, one of `COUNTS`.
+        count: what is counted, a `Count`.
         solve: the config key of the whole number that is solved for.
         tolerance: largest accepted |achieved / target - 1|.
         where: which points of the arm `to` are matched, an expression over config keys.
@@ -28,13 +36,13 @@ class Match:
     to: str | int
     solve: str
     tolerance: float
-    count: str = "params_total"
+    count: Count = Count.params_total
     where: str | None = None
     multiple_of: str | int = 1
-    same: tuple[str, ...] = ()
+    same: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Arm:
     """One curve: what is fixed (`set`), what is swept (`grid`), which points count (`where`).
 
@@ -47,15 +55,15 @@ class Arm:
 
     name: str
     label: str
-    set: Mapping[str, Any] = field(default_factory=dict)
-    grid: Mapping[str, list[Any]] = field(default_factory=dict)
+    set: dict[str, Any] = field(default_factory=dict)
+    grid: dict[str, list[Any]] = field(default_factory=dict)
     where: str | None = None
     match: Match | None = None
     metric: str | None = None
     parent: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Experiment:
     """Arms, the metric they are compared on, and how the result is drawn and judged.
 
@@ -68,13 +76,13 @@ class Experiment:
     name: str
     title: str
     metric: str
-    arms: Mapping[str, Arm]
+    arms: dict[str, Arm]
     x: str = "params_total"
     figure: str = "curves"
-    claims: tuple[str, ...] = ()
-    seeds: tuple[int, ...] = (0,)
-    finetune: Mapping[str, list[str]] = field(default_factory=dict)
-    paper: Mapping[Any, Mapping[str, Any]] = field(default_factory=dict)
+    claims: list[str] = field(default_factory=list)
+    seeds: list[int] = field(default_factory=lambda: [0])
+    finetune: dict[str, list[str]] = field(default_factory=dict)
+    paper: dict[Any, Any] = field(default_factory=dict)
 
     def described(self) -> dict[str, Any]:
         """What the stages after the plan need to know, as plain data."""
@@ -106,17 +114,12 @@ def read_experiment(name: str, data: Mapping[str, Any], *, scale: str) -> Experi
             f"choose one of them or add it to conf/experiment/{name}.yaml",
         )
     data = _overlay(data, scales.get(scale) or {})
-    arms = data.pop("arms", None) or {}
-    if not arms:
+    named = {"name": name, "arms": _named(data.pop("arms", None) or {})}
+    experiment = as_dataclass(Experiment, {**data, **named}, f"experiment={name}")
+    if not experiment.arms:
         raise UserError(f"experiment={name} has no arms; name at least one under `arms`.")
-    read = {arm: _read_arm(f"{name}.arms.{arm}", arm, entry or {}) for arm, entry in arms.items()}
-    _check_targets(name, read)
-    data["arms"] = read
-    for key in ("claims", "seeds"):
-        if key in data:
-            data[key] = tuple(data[key])
-    _check_keys(name, data, Experiment, given={"name"})
-    return Experiment(name=name, **data)
+    _check_targets(experiment)
+    return experiment
 
 
 def grid_by_hand(name: str, title: str, axes: Mapping[str, list[Any]], metric: str) -> Experiment:
@@ -157,64 +160,24 @@ def with_typed(
     return replace(experiment, arms={name: overlaid(arm) for name, arm in experiment.arms.items()})
 
 
-def _read_arm(where: str, name: str, entry: Mapping[str, Any]) -> Arm:
-    entry = dict(entry)
-    entry.setdefault("label", name)
-    match = entry.pop("match", None)
-    if match is not None:
-        _check_keys(f"{where}.match", match, Match)
-        entry["match"] = Match(**{**match, "same": tuple(match.get("same") or ())})
-        if entry["match"].count not in COUNTS:
-            raise wrong(
-                f"{where}.match.count",
-                match["count"],
-                f"one of {', '.join(COUNTS)}",
-                "correct it in the experiment's yaml",
-            )
-    _check_keys(where, entry, Arm, given={"name"})
-    for key, values in entry.get("grid", {}).items():
-        if not isinstance(values, list) or not values:
-            raise wrong(
-                f"{where}.grid.{key}", values, "a list of values", "write it as a yaml list"
-            )
-    return Arm(name=name, **entry)
+def _named(arms: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: {"label": name, **(arm or {}), "name": name} for name, arm in arms.items()}
 
 
-def _check_targets(name: str, arms: Mapping[str, Arm]) -> None:
+def _check_targets(experiment: Experiment) -> None:
+    arms, before = experiment.arms, list[str]()
     for arm in arms.values():
+        where = f"{experiment.name}.arms.{arm.name}"
         target = arm.match.to if arm.match else None
         if isinstance(target, str) and (target not in arms or arms[target].match):
-            raise wrong(
-                f"{name}.arms.{arm.name}.match.to",
-                target,
-                "an arm of the same experiment that is not matched itself, or a number",
-                f"choose among {', '.join(a for a in arms if a != arm.name)}",
-            )
-    before: list[str] = []
-    for arm in arms.values():
+            expected = "an arm of the same experiment that is not matched itself, or a number"
+            others = ", ".join(name for name in arms if name != arm.name)
+            raise wrong(f"{where}.match.to", target, expected, f"choose among {others}")
         if arm.parent and (arm.parent not in before or arm.match):
             expected = "an arm that stands before it" if not arm.match else "none, it is matched"
             remedy = f"choose among {', '.join(before) or 'none'}"
-            raise wrong(f"{name}.arms.{arm.name}.parent", arm.parent, expected, remedy)
+            raise wrong(f"{where}.parent", arm.parent, expected, remedy)
         before.append(arm.name)
-
-
-def _check_keys(
-    where: str, data: Mapping[str, Any], kind: type, given: frozenset[str] | set[str] = frozenset()
-) -> None:
-    known = {f.name: f for f in fields(kind)}
-    for key in data:
-        if key not in known or key in given:
-            raise wrong(
-                f"{where}.{key}",
-                data[key],
-                "a key of " + kind.__name__.lower(),
-                f"use one of {', '.join(k for k in known if k not in given)}",
-            )
-    for key, f in known.items():
-        needed = f.default is MISSING and f.default_factory is MISSING
-        if needed and key not in data and key not in given:
-            raise UserError(f"{where} lacks `{key}`; add it to the experiment's yaml.")
 
 
 def _overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

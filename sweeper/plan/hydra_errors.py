@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
@@ -16,6 +15,7 @@ from omegaconf.errors import (
 )
 
 from sweeper.store.errors import UserError, shown, wrong
+from sweeper.store.identity import leaves
 
 Problem = HydraException | OmegaConfBaseException
 
@@ -53,25 +53,15 @@ def unknown_key(key: str, known: Iterable[str]) -> UserError:
     return UserError(f"{shown(key)} is not a key of the config; {hint}")
 
 
-def leaves(tree: Mapping[Any, Any], prefix: str = "") -> Iterable[str]:
-    """The dotted keys of all values of a config."""
-    for key, value in tree.items():
-        if isinstance(value, Mapping) and value:
-            yield from leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}"
-
-
 def _no_such_key(error: OmegaConfBaseException) -> UserError:
     """Among the keys beside the wrong one and below them stands what was meant."""
-    key = str(error.full_key)
-    around = error.parent_node
-    tree = OmegaConf.to_container(around) if isinstance(around, DictConfig) else {}
-    assert isinstance(tree, dict)
+    key, around = str(error.full_key), error.parent_node
     above = key.rpartition(".")[0]
-    if not above:  # Hydra's own keys are never what was meant by one at the top
-        tree.pop("hydra", None)
-    return unknown_key(key, leaves(tree, f"{above}." if above else ""))
+    plain = OmegaConf.to_container(around) if isinstance(around, DictConfig) else {}
+    assert isinstance(plain, dict)
+    # Hydra's own keys are never what was meant by one at the top.
+    tree = {str(name): value for name, value in plain.items() if above or name != "hydra"}
+    return unknown_key(key, (known for known, _ in leaves(tree, f"{above}." if above else "")))
 
 
 def _no_such_file(path: str, options: Iterable[str]) -> UserError:

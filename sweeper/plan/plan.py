@@ -1,4 +1,4 @@
-"""What planning makes: drafts of points, points, the runs they share, and the plan of all of it."""
+"""What planning makes: points without and with a seed, the runs they share, the plan of it all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Matched:
 
 
 @dataclass(frozen=True)
-class Draft:
+class UnseededPoint:
     """A point before its seed: its values, its config, its model's size, what it starts from."""
 
     arm: Arm
@@ -31,7 +31,7 @@ class Draft:
     config: Mapping[str, Any]
     size: Size = field(default_factory=dict)
     matched: Matched | None = None
-    parent: Draft | None = None
+    parent: UnseededPoint | None = None
 
 
 @dataclass(frozen=True)

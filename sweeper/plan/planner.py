@@ -1,9 +1,11 @@
-"""From a command line to a plan: every run that is needed, and every point that uses it.
+"""Stop 2 of the road: from a command line to a plan, every run needed and every point using it.
 
-    typed overrides -> experiments -> arms -> drafts (a config and a size each, no seed yet)
+    typed overrides -> experiments -> arms -> unseeded points (a config and a size each)
                     -> points and the runs they share
 
-Two points with the same config are one run, whichever arm or experiment asked for it.
+Two points with the same config are one run, whichever arm or experiment asked for it. Next:
+match.py solves what is to be matched; sweeper/sweep.py freezes the plan, sweeper/run/schedule.py
+has its runs trained.
 """
 
 from __future__ import annotations
@@ -16,11 +18,11 @@ from typing import Any
 from sweeper.model_process import ModelProcess
 from sweeper.plan import grid
 from sweeper.plan.compose import Composer, RunTemplate
-from sweeper.plan.drafts import Drafts, Texts
 from sweeper.plan.experiment import Experiment, grid_by_hand, read_experiment, with_typed
-from sweeper.plan.plan import Draft, Plan, Point, Run
+from sweeper.plan.plan import Plan, Point, Run, UnseededPoint
 from sweeper.plan.sizes import Size, Sizes
 from sweeper.plan.typed import Typed, read
+from sweeper.plan.unseeded_points import Texts, UnseededPoints
 from sweeper.store.errors import wrong
 from sweeper.store.identity import run_id
 
@@ -48,14 +50,14 @@ class Planner:
         scale = str(template.beside("scale")["name"])
         experiments = self._experiments(typed, template, scale)
         sizes = Sizes(self._process, outputs / "cache" / "sizes.json")
-        drafts = Drafts(self._composer, typed, self._texts, sizes)
+        unseeded_points = UnseededPoints(self._composer, typed, self._texts, sizes)
         points: list[Point] = []
         texts: dict[str, str] = {}
         runs: dict[str, Run] = {}
         for experiment in experiments.values():
-            for draft in drafts.of(experiment):
-                texts.setdefault(experiment.name, self._texts.of(draft.config)["describe"])
-                for point, run in self._runs(experiment, draft, drafts):
+            for unseeded in unseeded_points.of(experiment):
+                texts.setdefault(experiment.name, self._texts.of(unseeded.config)["describe"])
+                for point, run in self._runs(experiment, unseeded, unseeded_points):
                     points.append(point)
                     runs.setdefault(run.id, run)
         sizes.save()
@@ -90,50 +92,55 @@ class Planner:
         return found
 
     def _runs(
-        self, experiment: Experiment, draft: Draft, drafts: Drafts
+        self, experiment: Experiment, unseeded: UnseededPoint, unseeded_points: UnseededPoints
     ) -> Iterator[tuple[Point, Run]]:
-        """The points of a draft with their runs, a parent before its children."""
+        """A point with each of its seeds and the run of that, a parent before its children."""
         if not experiment.finetune:
             for seed in experiment.seeds:
-                yield _point(experiment, draft, _seeded(draft, seed), draft.size)
+                yield _point(experiment, unseeded, _seeded(unseeded, seed), unseeded.size)
             return
-        pretraining = _point(experiment, draft, draft.config, draft.size)
+        pretraining = _point(experiment, unseeded, unseeded.config, unseeded.size)
         yield pretraining
         for task in experiment.finetune:
-            child = self._child(experiment, draft, task, pretraining[1], drafts)
+            child = self._child(experiment, unseeded, task, pretraining[1], unseeded_points)
             for seed in experiment.seeds:
                 yield _point(experiment, child, {**child.config, "seed": seed}, child.size)
 
     def _child(
-        self, experiment: Experiment, draft: Draft, task: str, parent: Run, drafts: Drafts
-    ) -> Draft:
-        """A draft's pre-training fine-tuned on `task`: its model, its tokenizer, its weights."""
-        config = drafts.heir(experiment, {"task": task}, parent.config)
+        self,
+        experiment: Experiment,
+        unseeded: UnseededPoint,
+        task: str,
+        parent: Run,
+        unseeded_points: UnseededPoints,
+    ) -> UnseededPoint:
+        """A point's pre-training fine-tuned on `task`: its model, its tokenizer, its weights."""
+        config = unseeded_points.child_config(experiment, {"task": task}, parent.config)
         config["parent"] = parent.id
-        [child] = drafts.sized([replace(draft, config=config)])
+        [child] = unseeded_points.sized([replace(unseeded, config=config)])
         return child
 
 
-def _seeds(given: Iterable[Any]) -> tuple[int, ...]:
+def _seeds(given: Iterable[Any]) -> list[int]:
     for seed in given:
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise wrong("seed", seed, "whole numbers of at least 0", "for example seed=0,1,2")
-    return tuple(dict.fromkeys(given))
+    return list(dict.fromkeys(given))
 
 
-def _seeded(draft: Draft, seed: int) -> dict[str, Any]:
-    """The config of one run of a draft, which starts from its parent's run of the same seed."""
-    config = {**draft.config, "seed": seed}
-    return config | ({"parent": run_id(_seeded(draft.parent, seed))} if draft.parent else {})
+def _seeded(unseeded: UnseededPoint, seed: int) -> dict[str, Any]:
+    """The config of one run of a point, which starts from its parent's run of the same seed."""
+    config = {**unseeded.config, "seed": seed}
+    return config | ({"parent": run_id(_seeded(unseeded.parent, seed))} if unseeded.parent else {})
 
 
 def _point(
-    experiment: Experiment, draft: Draft, config: Mapping[str, Any], size: Size
+    experiment: Experiment, unseeded: UnseededPoint, config: Mapping[str, Any], size: Size
 ) -> tuple[Point, Run]:
-    seed, task, arm = config["seed"], config["task"]["name"], draft.arm.name
-    setting = grid.shown(draft.values)
+    seed, task, arm = config["seed"], config["task"]["name"], unseeded.arm.name
+    setting = grid.shown(unseeded.values)
     label = f"{task} {setting}" if experiment.finetune else setting
     label = f"{label} seed={seed}".strip()
     names = {"experiment": experiment.name, "arm": arm, "label": label}
     run = Run(run_id(config), config, size, names)
-    return Point(experiment.name, arm, task, seed, draft.values, run.id, draft.matched), run
+    return Point(experiment.name, arm, task, seed, unseeded.values, run.id, unseeded.matched), run

@@ -37,6 +37,6 @@ class Backend(Protocol):
     def signal(self, job: int, number: int) -> None:
         """Send a signal to a job."""
 
-    def last_word(self, job: int) -> str:
+    def exit_reason(self, job: int) -> str:
         """What only the engine knows of an end that a further start would not mend, or nothing."""
         return ""

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from sweeper.run.entries import Entry, Phase, counts
+from sweeper.run.job_states import JobState, Phase, counts
 from sweeper.run.schedule import Schedule
 from sweeper.store.numbers import clock
 from sweeper.store.runs import RunStore
@@ -57,44 +57,44 @@ class LiveTable:
         if self._live:
             self._live.stop()
 
-    def changed(self, schedule: Schedule, entry: Entry | None) -> None:
+    def changed(self, schedule: Schedule, state: JobState | None) -> None:
         """A run changed its phase, or (None) time has passed."""
-        if entry is not None:
-            self._note(entry)
-            self._say(schedule, entry)
+        if state is not None:
+            self._note(state)
+            self._say(schedule, state)
         if self._live:
             self._live.update(self._table(schedule), refresh=True)
 
-    def _note(self, entry: Entry) -> None:
+    def _note(self, state: JobState) -> None:
         now = time.monotonic()
-        if entry.phase is Phase.RUNNING:
-            self._begun[entry.job.run] = now
-        elif entry.phase is Phase.DONE and entry.job.run in self._begun:
-            self._spent[entry.job.run] = now - self._begun[entry.job.run]
+        if state.phase is Phase.RUNNING:
+            self._begun[state.job.run] = now
+        elif state.phase is Phase.DONE and state.job.run in self._begun:
+            self._spent[state.job.run] = now - self._begun[state.job.run]
 
-    def _say(self, schedule: Schedule, entry: Entry) -> None:
+    def _say(self, schedule: Schedule, state: JobState) -> None:
         """One line for each run that has ended, and on a plain log for each that starts."""
-        shown = self._shown[entry.job.run]
-        done = counts(schedule.entries)[Phase.DONE]
-        place = f"[{done}/{len(schedule.entries)}]"
-        if entry.phase is Phase.DONE:
-            metrics = (self._store.run(entry.job.run).result() or {}).get("metrics", {})
+        shown = self._shown[state.job.run]
+        done = counts(schedule.states)[Phase.DONE]
+        place = f"[{done}/{len(schedule.states)}]"
+        if state.phase is Phase.DONE:
+            metrics = (self._store.run(state.job.run).result() or {}).get("metrics", {})
             value = metrics.get(shown.metric)
             told = "" if value is None else f"  {shown.metric} {value:.4g}"
-            seconds = self._spent.get(entry.job.run)
+            seconds = self._spent.get(state.job.run)
             took = "" if seconds is None else f"  {clock(seconds)}"
             # On a terminal the table says what is left.
             left = "" if self._live else self._left(schedule)
             line = Text(f"{place} done     {shown.label}{told}{took}{left}", style="green")
-        elif entry.phase in (Phase.FAILED, Phase.BLOCKED):
-            word, style = ("stopped", "yellow") if schedule.stopping else (entry.phase, "red")
-            line = Text(f"{place} {word:8} {shown.label}  {entry.reason}", style=style)
-        elif entry.phase is Phase.WAITING:
-            line = Text(f"{place} again    {shown.label}  {entry.reason}", style="yellow")
+        elif state.phase in (Phase.FAILED, Phase.BLOCKED):
+            word, style = ("stopped", "yellow") if schedule.stopping else (state.phase, "red")
+            line = Text(f"{place} {word:8} {shown.label}  {state.reason}", style=style)
+        elif state.phase is Phase.WAITING:
+            line = Text(f"{place} again    {shown.label}  {state.reason}", style="yellow")
         elif self._live:
             return
         else:
-            line = Text(f"{place} started  {shown.label}  {entry.reason}".rstrip())
+            line = Text(f"{place} started  {shown.label}  {state.reason}".rstrip())
         self._console.print(line)
 
     def _table(self, schedule: Schedule) -> Group:
@@ -102,22 +102,22 @@ class LiveTable:
         table.add_column("running")
         for column in ("step", "loss", "tokens/s", "left"):
             table.add_column(column, justify="right")
-        for run, entry in schedule.entries.items():
-            if entry.phase is Phase.RUNNING:
+        for run, state in schedule.states.items():
+            if state.phase is Phase.RUNNING:
                 table.add_row(Text(self._shown[run].label), *self._progress(run))
-        tally = counts(schedule.entries)
+        tally = counts(schedule.states)
         words = [f"{tally[phase]} {phase}" for phase in Phase if tally[phase]]
         so_far = clock(time.monotonic() - self._started)
         words.append(f"{so_far} so far{self._left(schedule)}")
         return Group(table, Text(" · ".join(words), style="bold"))
 
     def _progress(self, run: str) -> tuple[str, str, str, str]:
-        beat = self._store.run(run).status().beat or {}
-        step, steps = beat.get("step", 0), beat.get("steps", 0)
-        speed, loss = beat.get("tokens_per_second"), beat.get("loss")
+        heartbeat = self._store.run(run).status().heartbeat or {}
+        step, steps = heartbeat.get("step", 0), heartbeat.get("steps", 0)
+        speed, loss = heartbeat.get("tokens_per_second"), heartbeat.get("loss")
         elapsed = time.monotonic() - self._begun.get(run, time.monotonic())
         left = clock(elapsed * (steps - step) / step) if step else "-"
-        phase = beat.get("phase") or "starting"
+        phase = heartbeat.get("phase") or "starting"
         return (
             f"{step:,} / {steps:,}" if step else phase,
             f"{loss:.3f}" if isinstance(loss, float) else "-",
@@ -138,10 +138,10 @@ class LiveTable:
         if not rate:  # what is done was only evaluated
             return None
         left = 0.0
-        for run, entry in schedule.entries.items():
-            if entry.phase is Phase.WAITING:
+        for run, state in schedule.states.items():
+            if state.phase is Phase.WAITING:
                 left += self._shown[run].flops / rate
-            elif entry.phase is Phase.RUNNING:
+            elif state.phase is Phase.RUNNING:
                 elapsed = time.monotonic() - self._begun[run]
                 left += max(0.0, self._shown[run].flops / rate - elapsed)
         return left / max(1, schedule.backend.slots)

@@ -1,7 +1,7 @@
 """Whether a run still gets on, and what it takes to end one that does not.
 
-A process that lives, and even beats, may do nothing: blocked in a library, stopped by a signal,
-caught in a loop. Only batches done count (`work` of the beat), on this process's own clock.
+A process that lives, and has a heartbeat, may do nothing: blocked in a library, stopped by a
+signal, caught in a loop. Only batches done count (its `work`), on this process's own clock.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from sweeper.store.liveness import BEAT_SECONDS
+from sweeper.store.liveness import HEARTBEAT_SECONDS
 
 DUMP = signal.SIGUSR1
 """At this a job writes the stack of each of its threads into its log."""
@@ -22,7 +22,7 @@ DUMP = signal.SIGUSR1
 SLOW = 10
 """A step may take this many times as long as the median step."""
 
-LEAST_S = 3 * BEAT_SECONDS  # what is told less often cannot be watched more closely
+LEAST_S = 3 * HEARTBEAT_SECONDS  # what is told less often cannot be watched more closely
 
 
 Progress = tuple[int, object, object]  # batches done, step, phase
@@ -48,11 +48,11 @@ class Watchdog:
         self._clock = clock
         self._watched: dict[str, _Watched] = {}
 
-    def due(self, attempt: str, beat: Mapping[str, Any] | None) -> signal.Signals | None:
-        """The signal to send now to a running attempt with this newest beat, if any."""
+    def due(self, attempt: str, heartbeat: Mapping[str, Any] | None) -> signal.Signals | None:
+        """The signal to send now to a running attempt with this newest heartbeat, if any."""
         now = self._clock()
-        work = int((beat or {}).get("work", 0))
-        progress: Progress = (work, (beat or {}).get("step"), (beat or {}).get("phase"))
+        work = int((heartbeat or {}).get("work", 0))
+        progress: Progress = (work, (heartbeat or {}).get("step"), (heartbeat or {}).get("phase"))
         seen = self._watched.setdefault(attempt, _Watched((work, None, None), now))
         if seen.sent is not None:  # there is no way back: it may have moved only to end itself
             return self._harder(seen, now)

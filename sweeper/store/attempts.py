@@ -57,7 +57,7 @@ class Attempt:
         self.log_path = path / "log.txt"
         self._watcher = watcher
         self._fields: dict[str, Any] = {}
-        self._beats = 0
+        self._heartbeats = 0
         self._work = 0
         self._lock = threading.Lock()
 
@@ -70,25 +70,25 @@ class Attempt:
         """What attempt.json says: number, process, resumed_from, and what the claim was given."""
         return read_object(self.path / "attempt.json") or {}
 
-    def beat(self, **fields: Any) -> None:
+    def heartbeat(self, **fields: Any) -> None:
         """Tells that the job lives and how far it is; fields not given keep their last value.
 
         May be called from several threads. A hint only: that it cannot be written (a full disk)
         never ends a job, the next checkpoint will.
         """
         with self._lock:
-            self._beats += 1
+            self._heartbeats += 1
             self._fields |= {name: spelled(value) for name, value in fields.items()}
             with suppress(OSError):
-                value = {"beat": self._beats, "work": self._work, **self._fields}
+                value = {"beat": self._heartbeats, "work": self._work, **self._fields}
                 publish_json(self.path / "beat.json", value, durable=False)
 
     def advance(self) -> None:
-        """Counts a batch trained or evaluated, for the next beat: a beat alone is no progress."""
+        """Counts a batch trained or evaluated; a heartbeat alone is no progress."""
         self._work += 1
 
-    def last_beat(self) -> dict[str, Any] | None:
-        """The newest beat; None if there is none, or none that can be read after a power cut."""
+    def last_heartbeat(self) -> dict[str, Any] | None:
+        """The newest heartbeat; None if there is none, or a power cut has left none to read."""
         with suppress(UserError):
             return read_object(self.path / "beat.json")
         return None
@@ -133,7 +133,7 @@ class Attempt:
         """Whether the attempt may still write; see liveness for how that is known."""
         if self.exit() is not None:
             return False
-        return self._watcher.alive(str(self.path), self.info(), self.last_beat())
+        return self._watcher.alive(str(self.path), self.info(), self.last_heartbeat())
 
 
 def find_attempts(folder: Path, watcher: Watcher) -> list[Attempt]:

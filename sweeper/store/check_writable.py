@@ -21,7 +21,7 @@ _REASONS = {
 }
 
 
-def probe(outputs: Path) -> None:
+def check_writable(outputs: Path) -> None:
     """Makes `outputs` if need be and tries every operation the store rests on; else UserError."""
     name = f".probe.{secrets.token_hex(8)}"
     paths = [outputs / f"{name}.renamed.tmp", outputs / f"{name}.linked.tmp"]

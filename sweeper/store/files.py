@@ -128,7 +128,12 @@ def publish_json(path: Path, value: Any, *, replace: bool = True, durable: bool 
 
 def publish_sealed(path: Path, value: dict[str, Any]) -> bool:
     """`publish_json` of an object with its own digest, once; False if the path exists."""
-    return publish_json(path, {**value, SEAL: _digest(value)}, replace=False)
+    return publish_json(path, sealed(value), replace=False)
+
+
+def sealed(value: dict[str, Any]) -> dict[str, Any]:
+    """An object with its own digest, as `read_versioned` verifies it."""
+    return {**value, SEAL: _digest(value)}
 
 
 def canonical(value: Any) -> str:

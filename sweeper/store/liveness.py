@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-BEAT_SECONDS = 5.0
-"""How often a living job writes its beat, at least."""
+HEARTBEAT_SECONDS = 5.0
+"""How often a living job writes its heartbeat, at least."""
 
 LEASE_SECONDS = 90.0
-"""How long a beat may stand still: four beats and the cache time of a network file system."""
+"""How long a heartbeat may stand still: four, and the cache time of a network file system."""
 
 _PROC = Path("/proc")
 
@@ -68,7 +68,7 @@ def send(info: Mapping[str, Any], number: signal.Signals) -> bool:
 
 
 class Watcher:
-    """Judges attempts; where there is no proof, by whether the beat moved within the lease.
+    """Judges attempts; where there is no proof, by whether the heartbeat moved within the lease.
 
     It compares values it saw itself on its own monotonic clock: neither wall clocks nor the times
     of files are asked, and what it sees for the first time counts as alive.
@@ -81,12 +81,14 @@ class Watcher:
         self._clock = clock
         self._seen: dict[str, tuple[object, float]] = {}
 
-    def alive(self, name: str, info: Mapping[str, Any], beat: Mapping[str, Any] | None) -> bool:
-        """Whether the attempt `name` with this identity and this newest beat counts as alive."""
+    def alive(
+        self, name: str, info: Mapping[str, Any], heartbeat: Mapping[str, Any] | None
+    ) -> bool:
+        """Whether the attempt `name` with this identity and newest heartbeat counts as alive."""
         proof = alive(info)
         if proof is not None:
             return proof
-        value = beat.get("beat") if beat else None
+        value = heartbeat.get("beat") if heartbeat else None
         now = self._clock()
         last, since = self._seen.setdefault(name, (value, now))
         if last != value:

@@ -16,7 +16,7 @@ import importlib
 import importlib.util
 import inspect
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import Distribution, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -111,6 +111,37 @@ def made_of(kind: Kind, name: Any) -> dict[str, str]:
         "version": found.package.version,
         "sha256": _digest(found.module),
     }
+
+
+def named_by(config: Mapping[str, Any]) -> list[tuple[Kind, Any]]:
+    """What a run's config names of what its training is made of."""
+    return [
+        (TASKS, config["task"]["name"]),
+        (ARCHITECTURES, config["model"]["name"]),
+        (ATTENTION, config["model"]["attention"]["name"]),
+    ]
+
+
+def files_of(kind: Kind, name: Any) -> dict[str, Path | bytes]:
+    """The files of the package that an outside thing comes from: source, and what registers it.
+
+    They are named from a folder of the search path; empty for what is our own.
+    """
+    found = _registered(kind).get(name)
+    if found is None or found.package is None:
+        return {}
+    about = f"{found.package.name}-{found.package.version}.dist-info"
+    told = {one: found.package.read_text(one) for one in ("METADATA", "entry_points.txt")}
+    top = found.module.partition(".")[0]
+    source = {
+        path.relative_to(folder.parent).as_posix(): path
+        for folder in _folders(top)
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+    if not source and (spec := importlib.util.find_spec(top)) and spec.origin:
+        source = {Path(spec.origin).name: Path(spec.origin)}
+    return {f"{about}/{one}": text.encode() for one, text in told.items() if text} | source
 
 
 def folders_of_conf() -> dict[str, Path]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store.attempts import Attempt, Cause, claim_attempt, find_attempts
-from sweeper.store.check_writable import FULL, probe
+from sweeper.store.check_writable import FULL, check_writable
 from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.files import (
     FORMAT,
@@ -161,11 +161,11 @@ class Run:
         for attempt in reversed(attempts):
             # In this order: whoever sees the process ended also sees all it wrote before.
             living = attempt.alive()
-            beat = attempt.last_beat()
+            heartbeat = attempt.last_heartbeat()
             if living and attempt.exit() is None:
-                return running(attempt.number, beat)
+                return running(attempt.number, heartbeat)
         newest = attempts[-1]
-        return self._done() or ended(newest.number, newest.exit(), newest.last_beat())
+        return self._done() or ended(newest.number, newest.exit(), newest.last_heartbeat())
 
 
 class RunStore:
@@ -178,12 +178,12 @@ class RunStore:
 
     def check_writable(self) -> None:
         """UserError unless everything the store does can be done in the outputs folder."""
-        probe(self.outputs)
+        check_writable(self.outputs)
 
     def full(self) -> bool:
         """Whether nothing can be written for want of space."""
         try:
-            probe(self.outputs)
+            check_writable(self.outputs)
         except UserError as error:
             return isinstance(error.__cause__, OSError) and error.__cause__.errno in FULL
         return False

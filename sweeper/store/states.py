@@ -23,51 +23,55 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Status:
-    """The state of a run, the reason in words, its newest attempt (0: none), that one's beat and
-    why it ended.
+    """The state of a run, the reason in words, its newest attempt (0: none), the heartbeat of that
+    and why it ended.
 
-    Of a done run: the attempt that finished, no beat, and the seconds it trained.
+    Of a done run: the attempt that finished, no heartbeat, and the seconds it trained.
     """
 
     state: State
     reason: str
     attempt: int
-    beat: dict[str, Any] | None = None
+    heartbeat: dict[str, Any] | None = None
     cause: Cause | None = None
     seconds: float | None = None
 
 
-def running(number: int, beat: dict[str, Any] | None) -> Status:
+def running(number: int, heartbeat: dict[str, Any] | None) -> Status:
     """The status while attempt `number` lives."""
-    return Status(State.RUNNING, f"running{_progress(beat)} (attempt {number})", number, beat)
+    return Status(
+        State.RUNNING, f"running{_progress(heartbeat)} (attempt {number})", number, heartbeat
+    )
 
 
-def ended(number: int, last_word: Mapping[str, Any] | None, beat: dict[str, Any] | None) -> Status:
-    """The status after attempt `number` ended without a result; `last_word` is its exit."""
-    state, cause = State.FAILED, _cause(last_word)
-    if last_word is None:
-        state, what = State.INTERRUPTED, f"dead without a word{_progress(beat)}"
+def ended(
+    number: int, exit_reason: Mapping[str, Any] | None, heartbeat: dict[str, Any] | None
+) -> Status:
+    """The status after attempt `number` ended without a result; `exit_reason` is its exit."""
+    state, cause = State.FAILED, _cause(exit_reason)
+    if exit_reason is None:
+        state, what = State.INTERRUPTED, f"dead without a word{_progress(heartbeat)}"
     elif cause is Cause.INTERRUPTED:
-        state, what = State.INTERRUPTED, f"interrupted{_progress(beat)}"
+        state, what = State.INTERRUPTED, f"interrupted{_progress(heartbeat)}"
     elif cause is Cause.NO_RESULT:
         what = "no_result: it says that it finished, but published no result"
     else:
-        message = str(last_word.get("message") or "no message").strip()
-        what = f"{shown(last_word['cause'])}: {shown(message)}"
-    return Status(state, f"{what} (attempt {number})", number, beat, cause)
+        message = str(exit_reason.get("message") or "no message").strip()
+        what = f"{shown(exit_reason['cause'])}: {shown(message)}"
+    return Status(state, f"{what} (attempt {number})", number, heartbeat, cause)
 
 
-def _cause(last_word: Mapping[str, Any] | None) -> Cause:
-    if last_word is None:
+def _cause(exit_reason: Mapping[str, Any] | None) -> Cause:
+    if exit_reason is None:
         return Cause.KILLED
-    if last_word["cause"] == Cause.DONE:
+    if exit_reason["cause"] == Cause.DONE:
         return Cause.NO_RESULT
-    known = last_word["cause"] in Cause.__members__.values()
-    return Cause(last_word["cause"]) if known else Cause.CRASH
+    known = exit_reason["cause"] in Cause.__members__.values()
+    return Cause(exit_reason["cause"]) if known else Cause.CRASH
 
 
-def _progress(beat: Mapping[str, Any] | None) -> str:
-    if not beat or "step" not in beat:
+def _progress(heartbeat: Mapping[str, Any] | None) -> str:
+    if not heartbeat or "step" not in heartbeat:
         return " before its first step"
-    of = f" of {shown(beat['steps'])}" if "steps" in beat else ""
-    return f" at step {shown(beat['step'])}{of}"
+    of = f" of {shown(heartbeat['steps'])}" if "steps" in heartbeat else ""
+    return f" at step {shown(heartbeat['step'])}{of}"

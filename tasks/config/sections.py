@@ -132,3 +132,12 @@ class RunConfig(Section):
                 f"fewer than trainer.steps={steps}, since the linear schedule ends there at 0",
                 f"give it as optimizer.warmup_steps={steps // 10}",
             )
+
+
+def partial_rows(path: str, batch_tokens: int, sequence_length: int) -> Iterator[Problem]:
+    """Yield what is wrong with a batch that is not made of whole rows."""
+    if batch_tokens % sequence_length:
+        whole_rows = max(batch_tokens // sequence_length, 1) * sequence_length
+        expected = f"a multiple of {path}.sequence_length={sequence_length}"
+        remedy = f"give it as {path}.batch_tokens={whole_rows}"
+        yield Problem(f"{path}.batch_tokens", batch_tokens, expected, remedy)

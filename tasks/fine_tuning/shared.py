@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -16,11 +17,16 @@ from sweeper.store.errors import wrong
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch
 from tasks.config.schema import Problem, given, whole
-from tasks.config.sections import RunConfig, TextSection
-from tasks.fine_tuning.prepare import SPLITS
-from tasks.fine_tuning.sequences import FRAME, Sequences
+from tasks.config.sections import RunConfig, TextSection, partial_rows
+from tasks.data import SPLITS, PreparedData
+from tasks.fine_tuning.dataset import DataSet
+from tasks.fine_tuning.sequences import ABOUT, FORMAT, FRAME, Sequences
+from tasks.fine_tuning.tokens import tokenizer_for
 from tasks.seeds import Shuffled
 from tasks.text.tokenizer import BERT_MARKS, LARGEST_VOCABULARY
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 
 class FineTuningSection(TextSection):
@@ -32,11 +38,7 @@ class FineTuningSection(TextSection):
     sequence_length: Annotated[int, whole(FRAME + 2, 65_536, 128)]
 
     def problems(self, path: str) -> Iterator[Problem]:
-        if self.batch_tokens % self.sequence_length:
-            whole_rows = max(self.batch_tokens // self.sequence_length, 1) * self.sequence_length
-            expected = f"a multiple of {path}.sequence_length={self.sequence_length}"
-            remedy = f"give it as {path}.batch_tokens={whole_rows}"
-            yield Problem(f"{path}.batch_tokens", self.batch_tokens, expected, remedy)
+        yield from partial_rows(path, self.batch_tokens, self.sequence_length)
 
 
 def encoder_of(config: RunConfig) -> Encoder:
@@ -69,21 +71,57 @@ def inherit(model: nn.Module, weights: Mapping[str, Tensor], parent: str | None)
         raise wrong("parent", parent, expected, "name a run of task=pretraining") from error
 
 
-class ExampleRows:
+class ExampleData(PreparedData):
     """The rows of all splits as batches: tokens and types, int64, and real, bool, each (B, T).
 
     `columns` are added to a batch under their own names, (B,).
     """
 
-    def __init__(self, config: RunConfig, folder: Path, columns: tuple[str, ...]) -> None:
-        section = config.task
-        assert isinstance(section, FineTuningSection)
+    section: FineTuningSection
+    format, last = FORMAT, ABOUT
+    shaping: ClassVar[tuple[str, ...]] = (
+        "tokenizer",
+        "vocabulary_size",
+        "tokenizer_lines",
+        "sequence_length",
+    )
+    published: ClassVar[DataSet[Any]]
+    columns: ClassVar[tuple[str, ...]]
+
+    def source(self) -> tuple[str, str]:
+        return self.published.digest(self.text), self.published.describe(self.text)
+
+    def make(self, folder: Path) -> None:
+        examples = self.published.load(self.text, folder / "sample")
+        texts = (example.texts() for example in examples.splits["train"])
+        tokenizer = tokenizer_for(folder, texts, self.section)
+        about = {**examples.rows, "validation": {}}
+        about["test"] = {**about["test"], "baselines": self.measured_baselines(examples.splits)}
+        for split in SPLITS:
+            self.write_split(folder / split, tokenizer, examples.splits[split], about[split])
+
+    @abstractmethod
+    def write_split(
+        self, folder: Path, tokenizer: Tokenizer, examples: list[Any], about: Mapping[str, Any]
+    ) -> None:
+        """Write the rows of a split, and what `about` says of them."""
+
+    @abstractmethod
+    def measured_baselines(self, splits: Mapping[str, list[Any]]) -> dict[str, float]:
+        """Return what can be scored on the test split without a model."""
+
+    def open(self, folder: Path) -> dict[str, Any]:
         self.splits = {split: Sequences(folder / split) for split in SPLITS}
-        self._columns = columns
-        self._length = section.sequence_length
-        self._rows = section.batch_tokens // section.sequence_length
-        self._order = Shuffled(len(self.splits["train"]), config.seed)
-        self._check(section.vocabulary_size)
+        self.baselines: dict[str, float] = self.splits["test"].about["baselines"]
+        self._rows = self.section.batch_tokens // self.section.sequence_length
+        self._order = Shuffled(len(self.splits["train"]), self.config.seed)
+        self._check(self.section.vocabulary_size)
+        train, test = (self.splits[split].about for split in ("train", "test"))
+        return {
+            **{f"{split}_rows": len(rows) for split, rows in self.splits.items()},
+            "skipped": {**train["dropped"], **test["dropped"]},
+            "mended": {**train["mended"], **test["mended"]},
+        }
 
     def batch(self, step: int) -> Batch:
         """Return the training rows of a step: epoch after epoch, each in an order of its own."""
@@ -95,19 +133,10 @@ class ExampleRows:
         for first in range(0, len(numbers), self._rows):
             yield self._take(split, numbers[first : first + self._rows])
 
-    def facts(self) -> dict[str, Any]:
-        """Return what a result says about the data."""
-        train, test = (self.splits[split].about for split in ("train", "test"))
-        return {
-            **{f"{split}_rows": len(rows) for split, rows in self.splits.items()},
-            "skipped": {**train["dropped"], **test["dropped"]},
-            "mended": {**train["mended"], **test["mended"]},
-        }
-
     def _take(self, split: str, numbers: np.ndarray) -> Batch:
         rows = self.splits[split]
-        arrays = rows.rows(numbers, self._length)
-        arrays.update({name: rows.columns[name][numbers] for name in self._columns})
+        arrays = rows.rows(numbers, self.section.sequence_length)
+        arrays.update({name: rows.columns[name][numbers] for name in self.columns})
         return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
     def _check(self, vocabulary_size: int) -> None:

@@ -23,6 +23,7 @@ from sweeper.store.errors import UserError
 from tasks.text.tokenizer import END, PAD
 
 FORMAT = 1
+ABOUT = "rows.json"
 STORED = np.dtype("<u2")
 
 
@@ -34,7 +35,7 @@ class PackedRows:
 
     def __init__(self, folder: Path) -> None:
         try:
-            self.about: Mapping[str, Any] = json.loads((folder / "rows.json").read_text())
+            self.about: Mapping[str, Any] = json.loads((folder / ABOUT).read_text())
             size = (folder / "rows.uint16").stat().st_size
         except (OSError, ValueError) as error:
             raise UserError(f"{folder} holds no packed rows; prepare the data.") from error

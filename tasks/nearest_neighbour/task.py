@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from tasks.architectures.layer import LayerSection
 from tasks.batch import Batch
 from tasks.config.schema import given, whole
-from tasks.config.sections import RunConfig, TaskSection
+from tasks.config.sections import TaskSection
+from tasks.data import Data
 from tasks.seeds import derive
 from tasks.task import Mean, Task
 
@@ -31,28 +32,47 @@ class NearestNeighbourSection(TaskSection):
     sharpness: Annotated[float, given("a number above 0 and at most 1000", 8.0, gt=0, le=1000)]
 
 
+class Points(Data):
+    """Rows of points drawn on the unit sphere, (B, T, D)."""
+
+    section: NearestNeighbourSection
+
+    def batch(self, step: int) -> Batch:
+        return self._drawn(self.section.batch_rows, "train", step)
+
+    def batches(self, split: str) -> Iterator[Batch]:
+        for number in range(TEST_ROWS // AT_ONCE):
+            yield self._drawn(AT_ONCE, split, number)
+
+    def tokens_seen(self, steps: int) -> int:
+        return steps * self.section.batch_rows * self.section.points
+
+    def _drawn(self, rows: int, *purpose: str | int) -> Batch:
+        # Every run is measured on the same rows, whatever its seed.
+        seed = self.config.seed if purpose[0] == "train" else 0
+        generator = torch.Generator().manual_seed(derive(seed, "points", *purpose))
+        shape = (rows, self.section.points, self.config.model.embedding_size)
+        return {"points": F.normalize(torch.randn(shape, generator=generator), dim=-1)}
+
+
 class NearestNeighbour(Task):
     """Says for each point of a row which of the others is nearest, softly: as a mean of them.
 
-    Rows are points drawn on the unit sphere, (B, T, D); the target of point y is the mean of the
-    other points x of its row, weighed by the softmax of sharpness * x^T y. One head of size D forms
-    those weights exactly.
+    The target of point y is the mean of the other points x of its row, weighed by the softmax of
+    sharpness * x^T y. One head of size D forms those weights exactly.
     """
 
     Section = NearestNeighbourSection
+    section: NearestNeighbourSection
+    Examples = Points
     architectures = ("layer",)
-
-    def __init__(self, config: RunConfig) -> None:
-        super().__init__(config)
-        assert isinstance(config.task, NearestNeighbourSection)
-        self._section = config.task
 
     def build(self) -> Layer:
         assert isinstance(self.config.model, LayerSection)
         return Layer(self.config.model.build())
 
     def example(self) -> Batch:
-        shape = (1, self._section.points, self.config.model.embedding_size)
+        shape = (1, self.section.points, self.config.model.embedding_size)
         return {"points": torch.zeros(shape)}
 
     def positions(self, batch: Batch) -> int:
@@ -62,20 +82,10 @@ class NearestNeighbour(Task):
         output_BTD: Tensor = model(batch["points"])
         return output_BTD
 
-    def batch(self, step: int) -> Batch:
-        return self._drawn(self._section.batch_rows, "train", step)
-
-    def batches(self, split: str) -> Iterator[Batch]:
-        for number in range(TEST_ROWS // AT_ONCE):
-            yield self._drawn(AT_ONCE, split, number)
-
     def loss(self, model: Layer, batch: Batch) -> tuple[Mean, ...]:
         target_BTD = self._target(batch["points"])
         square = F.mse_loss(self.outputs(model, batch), target_BTD, reduction="sum")
         return (Mean(square, target_BTD.numel()),)
-
-    def tokens_seen(self, steps: int) -> int:
-        return steps * self._section.batch_rows * self._section.points
 
     def score(self, model: Layer, batch: Batch) -> dict[str, Tensor]:
         target_BTD = self._target(batch["points"])
@@ -86,15 +96,8 @@ class NearestNeighbour(Task):
         return {f"{split}/relative_error": totals["wrong"] / totals["whole"]}
 
     def _target(self, x_BTD: Tensor) -> Tensor:
-        logits_BTT = self._section.sharpness * x_BTD @ x_BTD.mT
+        logits_BTT = self.section.sharpness * x_BTD @ x_BTD.mT
         return logits_BTT.masked_fill(_itself(x_BTD), -torch.inf).softmax(-1) @ x_BTD
-
-    def _drawn(self, rows: int, *purpose: str | int) -> Batch:
-        # Every run is measured on the same rows, whatever its seed.
-        seed = self.config.seed if purpose[0] == "train" else 0
-        generator = torch.Generator().manual_seed(derive(seed, "points", *purpose))
-        shape = (rows, self._section.points, self.config.model.embedding_size)
-        return {"points": F.normalize(torch.randn(shape, generator=generator), dim=-1)}
 
 
 class Layer(nn.Module):

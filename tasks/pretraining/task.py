@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
 
 import torch
 import torch.nn.functional as F
@@ -16,70 +14,25 @@ from sweeper.store.errors import wrong
 from tasks import learning_rate
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch
-from tasks.config.schema import Problem, Section, given, whole
-from tasks.config.sections import RunConfig, TextSection
-from tasks.pretraining import documents
-from tasks.pretraining.encoded import EncodedDocuments
-from tasks.pretraining.masked_pairs import MaskedPairs
+from tasks.config.sections import RunConfig
+from tasks.pretraining.data import MaskedDocuments
 from tasks.pretraining.masking import predictions
-from tasks.pretraining.prepare import DocumentSettings, folder_name, prepare
+from tasks.pretraining.sections import PretrainingSection
 from tasks.task import Mean, Task
-from tasks.text.corpus import SPLITS
-from tasks.text.tokenizer import BERT_MARKS, LARGEST_VOCABULARY
-
-EVALUATED = 16_384  # positions of a batch of evaluation: its logits are all there at once
-EVALUATION_SEED = 0  # every run is measured on the same pairs under the same masks
-
-
-class PhaseSection(Section):
-    """The end of training on longer rows, with a warm-up of its own; steps=0: there is none."""
-
-    steps: Annotated[int, whole(0, 10**9, 50_000)]
-    sequence_length: Annotated[int, whole(8, 65_536, 512)]
-    batch_tokens: Annotated[int, whole(1, 2**31, 524_288)]
-    warmup_steps: Annotated[int, whole(0, 10**9, 3_000)]
-
-    def problems(self, path: str) -> Iterator[Problem]:
-        yield from _partial_rows(path, self.batch_tokens, self.sequence_length)
-        if self.steps and self.warmup_steps >= self.steps:
-            expected = f"fewer than {path}.steps={self.steps}"
-            remedy = f"give it as {path}.warmup_steps={self.steps // 10}"
-            yield Problem(f"{path}.warmup_steps", self.warmup_steps, expected, remedy)
-
-
-class PretrainingSection(TextSection):
-    """The keys of conf/task/pretraining.yaml."""
-
-    vocabulary_size: Annotated[int, whole(len(BERT_MARKS) + 2, LARGEST_VOCABULARY, 30_522)]
-    tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
-    documents: Annotated[
-        Literal["blank_line", "file"], given("one of blank_line, file", "blank_line")
-    ]
-    sequence_length: Annotated[int, whole(8, 65_536, 128)]
-    second_phase: PhaseSection
-
-    def problems(self, path: str) -> Iterator[Problem]:
-        yield from _partial_rows(path, self.batch_tokens, self.sequence_length)
-        yield from self.second_phase.problems(f"{path}.second_phase")
 
 
 class Pretraining(Task):
-    """Restores masked pieces, and tells whether the second text of a row follows the first.
-
-    Batches are rows of pairs: tokens, types and real, (B, T); places and targets of the masked
-    pieces, (B, M); next, (B,).
-    """
+    """Restores masked pieces, and tells whether the second text of a row follows the first."""
 
     Section = PretrainingSection
+    section: PretrainingSection
+    Examples = MaskedDocuments
     architectures = ("encoder",)
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)
-        assert isinstance(config.task, PretrainingSection)
-        self.section = config.task
         self._first_steps = config.trainer.steps - self.section.second_phase.steps
         self._check()
-        self._text = config.data.model_dump()
 
     def build(self) -> PretrainingModel:
         architecture = self.config.model
@@ -104,49 +57,6 @@ class Pretraining(Task):
         tokens_BMV = model.token_logits(hidden_BTD, batch["places"])
         return torch.cat((tokens_BMV.flatten(1), model.next_logits(hidden_BTD)), dim=1)
 
-    def source(self) -> tuple[str, str]:
-        return documents.digest(self._text), documents.describe(self._text)
-
-    def data_name(self) -> str:
-        return folder_name(self._text["digest"] or documents.digest(self._text), self._settings())
-
-    def prepare(self, folder: Path) -> None:
-        prepare(folder, self._text, self._settings())
-
-    def open(self, folder: Path) -> dict[str, Any]:
-        splits = {split: EncodedDocuments(folder / split) for split in SPLITS}
-        section, seed = self.section, self.config.seed
-        self._phases = [
-            MaskedPairs(splits["train"], length, seed, purpose)
-            for purpose, length in (
-                ("first phase", section.sequence_length),
-                ("second phase", section.second_phase.sequence_length),
-            )
-        ]
-        self._measured = {
-            split: MaskedPairs(splits[split], section.sequence_length, EVALUATION_SEED, split)
-            for split in ("validation", "test")
-        }
-        about = {split: encoded.about for split, encoded in splits.items()}
-        counts = ("documents", "sentences", "pieces")
-        return {
-            **{f"{split}_{key}": about[split][key] for split in SPLITS for key in counts},
-            "rows_per_epoch": len(self._phases[0]),
-            "skipped": about["train"]["skipped"],
-        }
-
-    def batch(self, step: int) -> Batch:
-        phase, step = self._phase_of(step)
-        of = self.section.second_phase if phase else self.section
-        rows = of.batch_tokens // of.sequence_length
-        return _tensors(self._phases[phase].shuffled((step - 1) * rows, rows))
-
-    def batches(self, split: str) -> Iterator[Batch]:
-        examples = self._measured[split]
-        rows = max(EVALUATED // self.section.sequence_length, 1)
-        for first in range(0, len(examples), rows):
-            yield _tensors(examples.ordered(first, min(rows, len(examples) - first)))
-
     def loss(self, model: PretrainingModel, batch: Batch) -> tuple[Mean, ...]:
         hidden_BTD = _hidden(model, batch)
         masked = model.token_loss(hidden_BTD, batch["places"], batch["targets"])
@@ -157,17 +67,12 @@ class Pretraining(Task):
     def learning_rate(self, step: int) -> float:
         """Return the rate of a step; each phase runs through a whole schedule of its own."""
         optimizer, steps = self.config.optimizer, self._first_steps
-        phase, step = self._phase_of(step)
+        phase, step = self.section.phase_of(step, self.config.trainer.steps)
         if phase:
             steps = self.section.second_phase.steps
             warmup = {"warmup_steps": self.section.second_phase.warmup_steps}
             optimizer = optimizer.model_copy(update=warmup)
         return learning_rate.learning_rate(optimizer, steps, step)
-
-    def tokens_seen(self, steps: int) -> int:
-        first = min(steps, self._first_steps)
-        rest = (steps - first) * self.section.second_phase.batch_tokens
-        return first * self.section.batch_tokens + rest
 
     def score(self, model: PretrainingModel, batch: Batch) -> dict[str, Tensor]:
         hidden_BTD, targets_BM = _hidden(model, batch), batch["targets"]
@@ -194,15 +99,6 @@ class Pretraining(Task):
             f"{split}/nsp_accuracy": totals["nsp_right"] / rows,
         }
 
-    def _settings(self) -> DocumentSettings:
-        section = self.section
-        return DocumentSettings(section.vocabulary_size, section.tokenizer_lines, section.documents)
-
-    def _phase_of(self, step: int) -> tuple[int, int]:
-        """Return the phase (0 or 1) of a step and its number within the phase, from 1."""
-        later = step > self._first_steps
-        return int(later), step - self._first_steps * later
-
     def _check(self) -> None:
         """Raise UserError for keys of different sections that do not go together."""
         trainer, optimizer = self.config.trainer, self.config.optimizer
@@ -221,20 +117,6 @@ class Pretraining(Task):
             raise wrong("model.positions", positions, f"at least the {longest} of a row", remedy)
 
 
-def _partial_rows(path: str, batch_tokens: int, sequence_length: int) -> Iterator[Problem]:
-    if batch_tokens % sequence_length:
-        whole_rows = max(batch_tokens // sequence_length, 1) * sequence_length
-        expected = f"a multiple of {path}.sequence_length={sequence_length}"
-        remedy = f"give it as {path}.batch_tokens={whole_rows}"
-        yield Problem(f"{path}.batch_tokens", batch_tokens, expected, remedy)
-
-
 def _hidden(model: PretrainingModel, batch: Batch) -> Tensor:
     hidden_BTD: Tensor = model(batch["tokens"], batch["types"], batch["real"])
     return hidden_BTD
-
-
-def _tensors(arrays: Mapping[str, Any]) -> Batch:
-    batch = {key: torch.from_numpy(array) for key, array in arrays.items()}
-    batch["targets"].masked_fill_(~batch.pop("hidden"), IGNORED)
-    return batch

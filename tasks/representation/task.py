@@ -6,6 +6,7 @@ is to form P from X. All problems of a run are fitted at once, every step on all
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
@@ -17,7 +18,8 @@ from models.theory.representation import visible
 from sweeper.store.errors import wrong
 from tasks.batch import Batch
 from tasks.config.schema import given, whole
-from tasks.config.sections import RunConfig, TaskSection
+from tasks.config.sections import TaskSection
+from tasks.data import Data
 from tasks.seeds import derive
 from tasks.task import Mean, Task
 
@@ -33,26 +35,50 @@ class RepresentationSection(TaskSection):
     logit_scale: Annotated[float, given("a number above 0 and at most 100", 1.0, gt=0, le=100)]
 
 
-class Representation(Task):
-    """Fits single heads to contexts whose logits are normal: (K, N, N), columns add up to one.
-
-    The one batch there is: inputs, (K, D, N), and the logarithms of contexts, (K, N, N), -inf where
-    a key is hidden. K problems_per_run, N sequence_length, D embedding_size.
+class Contexts(Data):
+    """The one batch there is: inputs, (K, D, N), and the logarithms of contexts, (K, N, N), -inf
+    where a key is hidden. K problems_per_run, N sequence_length, D embedding_size.
     """
 
+    section: RepresentationSection
+
+    @functools.cached_property
+    def _batch(self) -> Batch:
+        problems, length = self.section.problems_per_run, self.section.sequence_length
+        inputs_KDN = self._normal("inputs", problems, self.config.model.embedding_size, length)
+        logits_KNN = self.section.logit_scale * self._normal("contexts", problems, length, length)
+        if self.section.mask == "causal":
+            logits_KNN = logits_KNN.masked_fill(~visible(length), -torch.inf)
+        return {"inputs": inputs_KDN, "logs": logits_KNN.log_softmax(dim=-2)}
+
+    def batch(self, step: int) -> Batch:
+        return self._batch
+
+    def batches(self, split: str) -> Iterator[Batch]:
+        yield self._batch
+
+    def tokens_seen(self, steps: int) -> int:
+        return steps * self.section.problems_per_run * self.section.sequence_length
+
+    def _normal(self, purpose: str, *shape: int) -> Tensor:
+        """Return what the run's seed draws for a purpose, in the precision of the run."""
+        generator = torch.Generator().manual_seed(derive(self.config.seed, purpose))
+        double = self.config.trainer.precision == "64-true"
+        drawn = torch.randn(*shape, generator=generator, dtype=torch.float64)
+        return drawn if double else drawn.float()
+
+
+class Representation(Task):
+    """Fits single heads to contexts whose logits are normal: (K, N, N), columns add up to one."""
+
     Section = RepresentationSection
+    section: RepresentationSection
+    Examples = Contexts
     architectures = ("layer",)
     separable = False  # each row is a problem that has a head of its own
 
-    def __init__(self, config: RunConfig) -> None:
-        super().__init__(config)
-        assert isinstance(config.task, RepresentationSection)
-        self._section = config.task
-        self._causal = config.task.mask == "causal"
-        self._batch: Batch | None = None
-
     def build(self) -> ContextHeads:
-        model, section = self.config.model, self._section
+        model, section = self.config.model, self.section
         for key, value, only in (
             ("heads", model.heads, 1),
             ("attention.name", model.attention.name, "multi_head"),
@@ -68,32 +94,21 @@ class Representation(Task):
         return ContextHeads(section.problems_per_run, model.embedding_size, model.one_head_size)
 
     def example(self) -> Batch:
-        problems, length = self._section.problems_per_run, self._section.sequence_length
+        problems, length = self.section.problems_per_run, self.section.sequence_length
         return {"inputs": torch.zeros(problems, self.config.model.embedding_size, length)}
 
     def positions(self, batch: Batch) -> int:
         return batch["inputs"][:, 0].numel()
 
     def outputs(self, model: ContextHeads, batch: Batch) -> Tensor:
-        logs_KNN: Tensor = model(batch["inputs"], causal=self._causal)
+        logs_KNN: Tensor = model(batch["inputs"], causal=self.section.mask == "causal")
         return logs_KNN
-
-    def batch(self, step: int) -> Batch:
-        if self._batch is None:
-            self._batch = self._drawn()
-        return self._batch
-
-    def batches(self, split: str) -> Iterator[Batch]:
-        yield self.batch(1)
 
     def loss(self, model: ContextHeads, batch: Batch) -> tuple[Mean, ...]:
         """Return the mean square of log P's error: unlike that of P, it has no flat places."""
         errors_KNN = self.outputs(model, batch) - batch["logs"]
         hidden_KNN = batch["logs"].isinf()
         return (Mean(errors_KNN.masked_fill(hidden_KNN, 0).square().sum(), (~hidden_KNN).sum()),)
-
-    def tokens_seen(self, steps: int) -> int:
-        return steps * self._section.problems_per_run * self._section.sequence_length
 
     def score(self, model: ContextHeads, batch: Batch) -> dict[str, Tensor]:
         worst_K = (self.outputs(model, batch).exp() - batch["logs"].exp()).abs().amax((1, 2))
@@ -103,18 +118,3 @@ class Representation(Task):
     def metrics(self, split: str, totals: Mapping[str, float]) -> dict[str, float]:
         # Errors of different problems differ by orders of magnitude: only their logarithms average.
         return {f"{split}/context_error": 10 ** (totals["orders"] / totals["problems"])}
-
-    def _drawn(self) -> Batch:
-        problems, length = self._section.problems_per_run, self._section.sequence_length
-        inputs_KDN = self._normal("inputs", problems, self.config.model.embedding_size, length)
-        logits_KNN = self._section.logit_scale * self._normal("contexts", problems, length, length)
-        if self._causal:
-            logits_KNN = logits_KNN.masked_fill(~visible(length), -torch.inf)
-        return {"inputs": inputs_KDN, "logs": logits_KNN.log_softmax(dim=-2)}
-
-    def _normal(self, purpose: str, *shape: int) -> Tensor:
-        """Return what the run's seed draws for a purpose, in the precision of the run."""
-        generator = torch.Generator().manual_seed(derive(self.config.seed, purpose))
-        double = self.config.trainer.precision == "64-true"
-        drawn = torch.randn(*shape, generator=generator, dtype=torch.float64)
-        return drawn if double else drawn.float()

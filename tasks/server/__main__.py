@@ -4,8 +4,8 @@ One JSON object a line on stdin and stdout; every request has an "id" and an "op
 
     {"op": "size", "config"}   -> {"id", "size"} or {"id", "error"}
     {"op": "data", "config"}   -> {"id", "digest", "describe", "prepared"} or {"id", "error"}
-    {"op": "warm", "logger"}   -> {"id", "warm": true}; what jobs import is imported, W&B only
-                                  where "logger" is not "none"
+    {"op": "warm", "logger"}   -> {"id", "code"}; what jobs import is imported, W&B only where
+                                  "logger" is not "none"; the state of the code, as recorded
     {"op": "fork", "target": "train" | "prepare", "argument", "environment", "log"}
                                -> {"id", "pid"} at once, {"id", "exited": code} later
     {"op": "signal", "of": id, "signal": number} -> {"id", "signalled": true | false}
@@ -125,8 +125,7 @@ class Server:
 
     def _warm(self, request: Request) -> dict[str, Any]:
         warm(request.get("logger", ""))
-        machine.facts()  # remembered, with the code's state as of now
-        return {"warm": True}
+        return {"code": machine.facts()["code"]}  # remembered, as of now
 
     def _data(self, request: Request) -> None:
         """Ask in a child: reading a corpus may need libraries that start threads."""
@@ -135,9 +134,9 @@ class Server:
 
         def ask() -> int:
             try:
-                digest, describe = task.source()
+                digest, describe = task.data.source()
                 named = {**config, "data": {**config["data"], "digest": digest}}
-                prepared = task_of(parse(named)).data_name()
+                prepared = task_of(parse(named)).data.folder_name()
                 answer = {"digest": digest, "describe": describe, "prepared": prepared}
             except UserError as error:
                 answer = {"error": str(error)}

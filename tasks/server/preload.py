@@ -11,7 +11,6 @@ from unittest.mock import patch
 
 from tasks.training.gc_freeze import lasting
 
-JOBS = ("tasks.training.attempt", "omegaconf")
 # The second is what wandb.init imports for each run: a second of CPU time where torch is loaded.
 WANDB = ("wandb", "wandb.sdk.launch.inputs.internal")
 # What torchmetrics, and Lightning with it, imports wherever it is installed: 0.8 s of 2.8 in all,
@@ -25,9 +24,9 @@ def warm(logger: str) -> None:
         # If it can't be done so, what asks for Lightning next imports all of it.
         with contextlib.suppress(ImportError), _hidden(UNUSED):
             importlib.import_module("pytorch_lightning")
-        for name in JOBS:
-            importlib.import_module(name)
-        with contextlib.suppress(ModuleNotFoundError):  # W&B is absent on some machines
+        importlib.import_module("tasks.training.attempt")
+        with contextlib.suppress(ModuleNotFoundError):  # both are absent on some machines
+            importlib.import_module("omegaconf")
             for name in () if logger == "none" else WANDB:
                 importlib.import_module(name)
 

@@ -40,7 +40,7 @@ def size(
     return {
         **found,
         "flops_per_token": 3 * flops // positions,
-        "tokens": task_of(run).tokens_seen(run.trainer.steps),
+        "tokens": task_of(run).data.tokens_seen(run.trainer.steps),
         **_heads(run),
     }
 

@@ -14,7 +14,6 @@ from tasks.synthetic import lm1b
 from tasks.text import files, hub
 from tasks.text.lines import Counts, Line, raw_lines_of_file, read_line
 
-SPLITS = ("train", "validation", "test")
 SOURCES = ("sample", "local", "hub")
 
 RawLines = Callable[[], Iterator[bytes | None]]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sweeper.store.attempts import Attempt, Cause
 from sweeper.store.errors import UserError
-from sweeper.store.liveness import BEAT_SECONDS, Watcher, alive
+from sweeper.store.liveness import HEARTBEAT_SECONDS, Watcher, alive
 from sweeper.store.runs import Run
 from tasks import ranks
 from tasks.training import checkpoint, distributed, machine
@@ -93,7 +93,7 @@ class Job:
         """Train, publish and say how it ended."""
         terminal = _redirected(self._attempt)
         faulthandler.register(signal.SIGUSR1)  # the stack of each thread, for a watchdog that asks
-        threading.Thread(target=self._beat, name="beat", daemon=True).start()
+        threading.Thread(target=self._heartbeat, name="beat", daemon=True).start()
         try:  # a signal that comes at any moment from here on is recorded
             self._interruption.install()
             self._begin()
@@ -138,9 +138,9 @@ class Job:
         except OSError as error:  # a full disk: the log has said it too
             print(f"exit.json cannot be written: {error}", file=sys.stderr)
 
-    def _beat(self) -> None:
-        while not self._over.wait(BEAT_SECONDS):
-            self._attempt.beat()
+    def _heartbeat(self) -> None:
+        while not self._over.wait(HEARTBEAT_SECONDS):
+            self._attempt.heartbeat()
 
     def _stop_at_once(self) -> None:
         self._say(Cause.INTERRUPTED, "asked twice to stop", "")

@@ -127,7 +127,7 @@ def _end_with_parent() -> None:
 class Onlooker(Attempt):
     """An attempt as the ranks other than the first have it: they only say why they failed."""
 
-    def beat(self, **fields: Any) -> None:
+    def heartbeat(self, **fields: Any) -> None:
         """Rank 0's is enough."""
 
 

@@ -77,9 +77,9 @@ class Fitting:
         return {
             "metrics": metrics,
             "steps": steps,
-            "tokens_seen": task.tokens_seen(steps),
+            "tokens_seen": task.data.tokens_seen(steps),
             "seconds": seconds,
-            "tokens_per_second": task.tokens_seen(steps) / seconds if steps else None,
+            "tokens_per_second": task.data.tokens_seen(steps) / seconds if steps else None,
             "device": machine.device_name(kind, ranks.world()),
             "weights_sha256": checkpoint.weights_digest(weights),
             "data": facts,
@@ -100,9 +100,9 @@ class Fitting:
             yield Journal(writer, self._mirror)
 
     def _data(self, task: Task) -> dict[str, Any]:
-        self._attempt.beat(phase="prepare")
+        self._attempt.heartbeat(phase="prepare")
         self.reading_data = True
-        facts = task.open(prepare(task, self._run.outputs))
+        facts = task.data.open(prepare(task, self._run.outputs))
         self.reading_data = False
         return facts
 
@@ -129,7 +129,7 @@ class Fitting:
         return fabric.device
 
     def _test(self, stage: Stage, model: nn.Module, device: torch.device) -> dict[str, float]:
-        self._attempt.beat(phase="test")
+        self._attempt.heartbeat(phase="test")
         trainer = stage.task.config.trainer
         evaluator = Evaluator(device, trainer.precision, stage.attempt.advance)
         metrics = stage.task.evaluate(model, "test", evaluator)
@@ -150,7 +150,7 @@ def _micro_batches(stage: Stage) -> int:
     asked = int(stage.attempt.info().get("micro_batches", 1))
     if asked == 1:
         return 1
-    batch = stage.task.batch(1)
+    batch = stage.task.data.batch(1)
     rows = len(next(iter(batch.values()))) if stage.task.separable else 1
     if asked >= 2 * (most := max(rows // ranks.world(), 1)):
         expected = f"a batch that can be split further, but {most} parts took too much memory"

@@ -50,7 +50,7 @@ def train_step(
     task = module.task
     for group in optimizer.param_groups:
         group["lr"] = task.learning_rate(step)
-    batch = moved(ranks.shard(task.batch(step)), fabric.device)
+    batch = moved(ranks.shard(task.data.batch(step)), fabric.device)
     optimizer.zero_grad()
     with fabric.autocast():
         loss = module.training_step(batch, step)

@@ -92,11 +92,7 @@ def facts(kind: str = "cpu") -> dict[str, Any]:
 
 def packages(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a run's config names from outside this program; nothing if it is all our own."""
-    named = (
-        (registry.TASKS, config["task"]["name"]),
-        (registry.ARCHITECTURES, config["model"]["name"]),
-        (registry.ATTENTION, config["model"]["attention"]["name"]),
-    )
+    named = registry.named_by(config)
     found = [made for kind, name in named if (made := registry.made_of(kind, name))]
     return {"packages": found} if found else {}
 
@@ -131,13 +127,22 @@ def _text(path: Path) -> str:
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """Return the versions of the libraries that compute."""
-    return {name: importlib.metadata.version(name) for name in LIBRARIES}
+    """Return the versions of the libraries that compute; a job may do without one of them."""
+    found = {}
+    for name in LIBRARIES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 @functools.cache
 def code() -> str:
-    """Return the commit of this code, "-dirty" where it was changed; its version if installed."""
+    """Return the commit of this code, "-dirty" where it was changed; its version if installed.
+
+    Where it was carried to without its history, a file says what it would be.
+    """
+    with contextlib.suppress(OSError):
+        return (ROOT / "REVISION").read_text("utf-8").strip()
     if not (ROOT / ".git").exists():  # around an installed program a repository is another's
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return f"{DISTRIBUTION} {importlib.metadata.version(DISTRIBUTION)}"

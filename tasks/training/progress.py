@@ -77,7 +77,7 @@ class Recorder:
         if not every or not step or (step % every and step != steps) or self._validated == step:
             return
         begun = time.perf_counter()
-        self._stage.attempt.beat(phase="validate")
+        self._stage.attempt.heartbeat(phase="validate")
         precision = self._stage.task.config.trainer.precision
         evaluator = Evaluator(self._device, precision, self._between_batches)
         try:
@@ -104,7 +104,7 @@ class Recorder:
     def _write_row(self, step: int) -> None:
         losses, task = self._read(), self._stage.task
         now = time.perf_counter()
-        tokens = task.tokens_seen(step) - task.tokens_seen(step - self._timed)
+        tokens = task.data.tokens_seen(step) - task.data.tokens_seen(step - self._timed)
         elapsed, self._since = now - self._since, now
         self.seconds += elapsed
         self._earlier, self._losses, self._timed = [], [], 0
@@ -112,11 +112,11 @@ class Recorder:
             "train/loss": math.fsum(losses) / len(losses),
             "learning_rate": task.learning_rate(step),
             "tokens_per_second": tokens / elapsed,
-            "tokens_seen": task.tokens_seen(step),
+            "tokens_seen": task.data.tokens_seen(step),
         }
         steps = task.config.trainer.steps
         self._stage.journal.row(step, row, left=self.seconds / step * (steps - step))
-        self._stage.attempt.beat(
+        self._stage.attempt.heartbeat(
             step=step,
             steps=steps,
             loss=row["train/loss"],

@@ -17,12 +17,13 @@ import json, signal, sys
 from pathlib import Path
 from sweeper.model_process import ModelProcess
 from sweeper.run.backends.ray import backend
-from sweeper.run.site import Demand, Site
+from sweeper.run.context import BackendContext, Resources
 from tests.policies import launcher
 from tests.tasks.jobs import config
 run = Path(sys.argv[1])
-site = Site(launcher("ray"), {Demand.of(config())}, "none", run.parent.parent, ModelProcess())
-ray = backend(site)
+resources = {Resources.of(config())}
+context = BackendContext(launcher("ray"), resources, "none", run.parent.parent, ModelProcess())
+ray = backend(context)
 job = ray.start(run, 0)
 while not list(run.glob("attempts/0001/checkpoints/step-*.ckpt")):
     assert ray.ended(0.05) == [], "it ended before its first checkpoint"

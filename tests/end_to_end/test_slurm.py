@@ -11,9 +11,9 @@ import pytest
 from sweeper.model_process import ModelProcess
 from sweeper.run import slurm_queue
 from sweeper.run.backends.slurm import backend
-from sweeper.run.entries import Job, Phase
+from sweeper.run.context import BackendContext, Resources
+from sweeper.run.job_states import Job, Phase
 from sweeper.run.schedule import Schedule
-from sweeper.run.site import Demand, Site
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
 from tests.end_to_end.slurm_cluster import cluster, keeps_accounts
@@ -43,9 +43,9 @@ def _slurm(tmp_path_factory):
 
 
 def open_backend(outputs, **options):
-    demands = {Demand.of(config())}
+    resources = {Resources.of(config())}
     given = launcher("slurm", **{**OPTIONS, **options})
-    return backend(Site(given, demands, "none", outputs, ModelProcess()))
+    return backend(BackendContext(given, resources, "none", outputs, ModelProcess()))
 
 
 class Story:
@@ -73,7 +73,7 @@ class Story:
             "timed again": (2, ["scancel"]),
         }
 
-    def disturb(self, schedule, entry):
+    def disturb(self, schedule, state):
         for name, (attempt, command) in list(self._left.items()):
             run = self.runs[name.split()[0]]
             attempts = run.attempts()
@@ -103,12 +103,12 @@ def story(tmp_path_factory):
 
 
 def test_cancelling_a_parent_blocks_its_children_by_name(story):
-    entries = story.schedule.entries
-    assert entries["parent"].phase is Phase.FAILED
-    assert "was cancelled" in entries["parent"].reason
-    assert [entries[name].phase for name in ("child", "grandchild")] == [Phase.BLOCKED] * 2
-    assert "parent" in entries["child"].reason
-    assert "child" in entries["grandchild"].reason
+    states = story.schedule.states
+    assert states["parent"].phase is Phase.FAILED
+    assert "was cancelled" in states["parent"].reason
+    assert [states[name].phase for name in ("child", "grandchild")] == [Phase.BLOCKED] * 2
+    assert "parent" in states["child"].reason
+    assert "child" in states["grandchild"].reason
     assert not story.runs["child"].attempts()
     # Slurm itself held them back: they would have waited without the sweep too.
     assert list(story.queued.values()).count("Dependency") == 2
@@ -120,12 +120,12 @@ def test_a_run_at_its_time_limit_saves_and_goes_on_in_the_same_job(story):
     saved = [int(path.stem[5:]) for path in first.checkpoint_dir.glob("step-*.ckpt")]
     assert second.info()["resumed_from"] > 0
     assert not saved or max(saved) == second.info()["resumed_from"]
-    assert story.schedule.entries["timed"].tries == 1
+    assert story.schedule.states["timed"].tries == 1
 
 
 def test_a_requeued_run_ends_with_the_bits_of_an_undisturbed_one(story):
     assert len(story.runs["requeued"].attempts()) == 2
-    assert story.schedule.entries["requeued"].tries == 1
+    assert story.schedule.states["requeued"].tries == 1
     assert science(story.runs["requeued"]) == science(story.runs["undisturbed"])
 
 
@@ -157,7 +157,7 @@ def test_another_sweep_takes_over_what_is_in_the_queue(tmp_path):
     while not (over := second.ended(0.1)):
         pass
     assert over == [job]
-    assert "was cancelled" in second.last_word(job)
+    assert "was cancelled" in second.exit_reason(job)
     subprocess.run(["scontrol", "update", "PartitionName=test", "State=UP"], check=True)
 
 
@@ -177,7 +177,7 @@ def test_how_a_job_ended_that_the_queue_has_forgotten_is_read_from_the_accounts(
     while not (over := slurm.ended(0.1)):
         pass
     assert over == [job]
-    assert "was cancelled" in slurm.last_word(job)
+    assert "was cancelled" in slurm.exit_reason(job)
 
 
 def test_what_sbatch_refuses_is_said_in_a_sentence(tmp_path):

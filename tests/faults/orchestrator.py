@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from sweeper.run.backend import Backend
-from sweeper.run.entries import Job
 from sweeper.run.failures import Policy
+from sweeper.run.job_states import Job
 from sweeper.run.schedule import Schedule
 from sweeper.run.watchdog import Watchdog
 from sweeper.store.liveness import alive

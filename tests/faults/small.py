@@ -117,7 +117,7 @@ def compare(count: Count, outputs: Path, reference: dict[str, str | None]) -> No
         words = [(attempt, attempt.exit() or {}) for attempt in run.attempts()]
         count.second_finishers += max(0, sum(w.get("cause") == Cause.DONE for _, w in words) - 1)
         for attempt, _ in words:
-            reached = (attempt.last_beat() or {}).get("step", 0)
+            reached = (attempt.last_heartbeat() or {}).get("step", 0)
             count.steps += max(0, reached - attempt.info().get("resumed_from", 0))
 
 

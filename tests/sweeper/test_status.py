@@ -27,9 +27,9 @@ def outputs(tmp_path: Path) -> Path:
     attempt = runs["done"].claim({})
     runs["done"].publish_result(attempt, {"metrics": {}, "steps": 100, "seconds": 90.0})
     attempt.finish("done")
-    runs["running"].claim({}).beat(**BEAT)
+    runs["running"].claim({}).heartbeat(**BEAT)
     failed = runs["failed"].claim({})
-    failed.beat(**BEAT)
+    failed.heartbeat(**BEAT)
     failed.finish("nan", "the loss is nan")
     points = [{"experiment": "fig1", "run": name} for name in (*NAMES, "done")]
     sizes = {name: {"size": {"tokens": 2000}, "parent": PARENTS.get(name)} for name in NAMES}

@@ -168,8 +168,8 @@ def test_a_parent_that_is_not_there_whole_is_refused(
 
 
 def test_all_runs_of_one_text_share_one_preparation(prepared: Path) -> None:
-    folders = {task_of(parse(config({"seed": n}))).data_name() for n in range(3)}
-    other = task_of(parse(config({"task.sequence_length": 3}))).data_name()
+    folders = {task_of(parse(config({"seed": n}))).data.folder_name() for n in range(3)}
+    other = task_of(parse(config({"task.sequence_length": 3}))).data.folder_name()
     assert len(folders) == 1
     assert other not in folders
     folder = prepare(task_of(parse(config())), prepared)

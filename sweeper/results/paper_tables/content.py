@@ -9,7 +9,7 @@ from typing import Any
 from sweeper.results.statistics.estimates import mean, sd
 from sweeper.results.table.columns import label
 from sweeper.results.table.measures import Measure, measures
-from sweeper.results.table.points import Point, unfinished, versions
+from sweeper.results.table.points import Point, mixtures, unfinished
 from sweeper.results.table.table import Table
 from sweeper.store.numbers import short
 
@@ -147,9 +147,7 @@ def _notes(table: Table) -> Iterator[str]:
         found = [f"{words} {value:.2f}" for words, value in measure.baselines(table).items()]
         if found:
             yield f"{measure.words} of baselines: {', '.join(found)}."
-    codes = versions(table)
-    if len(codes) > 1:
-        yield f"Runs of {len(codes)} versions of the program: {', '.join(codes)}."
+    yield from mixtures(table)
     reason, without, of = unfinished(table)
     if without:
         yield f"{without} of {of} runs are missing: {reason}."

@@ -8,7 +8,7 @@ from sweeper.results.paper_tables.content import has_paper_table, paper_table
 from sweeper.results.paper_tables.export import as_text
 from sweeper.results.statistics.estimates import mean, sd
 from sweeper.results.table.columns import label, number
-from sweeper.results.table.points import metric_of, points, unfinished, versions
+from sweeper.results.table.points import metric_of, mixtures, points, unfinished
 from sweeper.results.table.table import Table
 from sweeper.store.errors import shown
 from sweeper.store.numbers import short
@@ -44,10 +44,7 @@ def summarise(table: Table) -> list[str]:
     words = ", ".join(dict.fromkeys(map(label, metrics.values())))
     title = f"{shown(table.name, 80)}: {shown(words, 160)}"
     closing = [f"{without} of {of} runs are missing: {reason}"] if without else []
-    codes = versions(table)
-    if len(codes) > 1:
-        closing.append(f"runs of {len(codes)} versions of the program: {shown(', '.join(codes))}")
-    return [title, *_aligned(rows), *closing]
+    return [title, *_aligned(rows), *closing, *map(shown, mixtures(table))]
 
 
 def _word(text: str, limit: int) -> str:

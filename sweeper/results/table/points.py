@@ -82,9 +82,18 @@ def seed_spread(given: Collection[Point]) -> Spread | None:
     return pooled(groups.values())
 
 
-def versions(table: Table) -> list[str]:
-    """The versions of the program that the finished runs were trained with, where known."""
-    return sorted({str(row["code"]) for row in table.rows if row.get("code")})
+def mixtures(table: Table) -> list[str]:
+    """What may move results and the finished runs do not have in common, in a sentence each."""
+    said = {"code": "Runs of {} versions of the program", "device": "Runs on {} kinds of device"}
+    found = {
+        words: sorted({str(row[column]) for row in table.rows if row.get(column)})
+        for column, words in said.items()
+    }
+    return [
+        f"{words.format(len(values))}: {', '.join(values)}."
+        for words, values in found.items()
+        if len(values) > 1
+    ]
 
 
 def missing(table: Table, metric: str, arms: Collection[str] | None = None) -> tuple[str, int, int]:

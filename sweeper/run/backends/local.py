@@ -14,9 +14,9 @@ from typing import Annotated
 
 from sweeper.model_process import ModelProcess
 from sweeper.run.backend import Backend
+from sweeper.run.context import BackendContext, Resources
 from sweeper.run.gpus import VARIABLE, Gpu, visible_gpus
 from sweeper.run.limits import LimitedOptions, at_least
-from sweeper.run.site import Demand, Site
 from sweeper.store.errors import wrong
 
 
@@ -30,21 +30,21 @@ class Options(LimitedOptions):
     slots: Annotated[int | None, at_least(1)]
 
 
-def backend(site: Site) -> LocalBackend:
+def backend(context: BackendContext) -> LocalBackend:
     """Slots on this machine's GPUs, or on its cores where it has none.
 
     Raises:
         UserError: an option that cannot be, or more devices a run or more slots than there are.
     """
-    options: Options = site.options
+    options: Options = context.options
     wanted = options.slots
-    for demand in site.demands:
-        demand.refuse_nodes("local")
-    most = Demand(
-        accelerator="cpu" if all(d.accelerator == "cpu" for d in site.demands) else "auto",
-        devices=max(demand.devices for demand in site.demands),
+    for needed in context.resources:
+        needed.refuse_nodes("local")
+    most = Resources(
+        accelerator="cpu" if all(d.accelerator == "cpu" for d in context.resources) else "auto",
+        devices=max(needed.devices for needed in context.resources),
         nodes=1,
-        threads=max(demand.threads for demand in site.demands),
+        threads=max(needed.threads for needed in context.resources),
     )
     slots = _on_gpus(most, options.jobs_per_device, options.gpu_memory_gb) or _on_cores(most)
     if wanted and slots[0] and wanted > len(slots):
@@ -53,7 +53,7 @@ def backend(site: Site) -> LocalBackend:
         raise wrong("hydra.launcher.slots", wanted, expected, remedy)
     if wanted:
         slots = slots[:wanted] if slots[0] else [""] * wanted
-    return LocalBackend(site.process, slots, site.logger, options.stagger_s)
+    return LocalBackend(context.process, slots, context.logger, options.stagger_s)
 
 
 class LocalBackend(Backend):
@@ -116,22 +116,22 @@ class LocalBackend(Backend):
         self._process.signal(job, number)
 
 
-def _on_gpus(demand: Demand, shared: int | None, memory: float | None) -> list[str]:
+def _on_gpus(needed: Resources, shared: int | None, memory: float | None) -> list[str]:
     """A slot for every `devices` GPUs, several where runs share them; none without a GPU."""
-    gpus = [] if demand.accelerator == "cpu" else visible_gpus()
+    gpus = [] if needed.accelerator == "cpu" else visible_gpus()
     if not gpus:
         return []
-    if demand.devices > 1:  # a process can use one part of a GPU and no more
+    if needed.devices > 1:  # a process can use one part of a GPU and no more
         gpus = [gpu for gpu in gpus if not gpu.is_part]
-    if len(gpus) < demand.devices:
+    if len(gpus) < needed.devices:
         most = max(len(gpus), 1)
         expected = f"at most {most}, as many whole GPUs as this machine shows"
         raise wrong(
-            "trainer.devices", demand.devices, expected, f"give it as trainer.devices={most}"
+            "trainer.devices", needed.devices, expected, f"give it as trainer.devices={most}"
         )
     fitting = _fitting(gpus, memory, shared) if memory else shared or 1
-    whole = range(0, len(gpus) - demand.devices + 1, demand.devices)
-    groups = [gpus[first : first + demand.devices] for first in whole]
+    whole = range(0, len(gpus) - needed.devices + 1, needed.devices)
+    groups = [gpus[first : first + needed.devices] for first in whole]
     return [",".join(gpu.id for gpu in group) for _ in range(fitting) for group in groups]
 
 
@@ -148,6 +148,11 @@ def _fitting(gpus: Sequence[Gpu], memory: float, shared: int | None) -> int:
     return min(int(smallest // memory), shared or sys.maxsize)
 
 
-def _on_cores(demand: Demand) -> list[str]:
-    cores = len(os.sched_getaffinity(0))
-    return [""] * max(1, cores // (demand.threads * demand.devices))
+def _on_cores(needed: Resources) -> list[str]:
+    return [""] * max(1, cores() // (needed.threads * needed.devices))
+
+
+def cores() -> int:
+    """How many cores this process may use: all there are, where the system sets no limit."""
+    affinity = getattr(os, "sched_getaffinity", None)  # macOS has none
+    return len(affinity(0)) if affinity else os.cpu_count() or 1

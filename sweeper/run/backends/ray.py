@@ -21,23 +21,23 @@ from types import ModuleType
 from typing import Annotated, Any
 
 from sweeper.run.backend import Backend
+from sweeper.run.context import BackendContext, Resources
 from sweeper.run.limits import WORD, LimitedOptions, at_least
-from sweeper.run.site import Demand, Site
 from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.registry import ROOT
 
 
-def backend(site: Site) -> RayBackend:
+def backend(context: BackendContext) -> RayBackend:
     """The cluster at `hydra.launcher.address`, or a new one on this machine.
 
     Raises:
         UserError: an option that cannot be, no ray, or no such cluster.
     """
-    options: Options = site.options
-    for demand in site.demands:
-        demand.refuse_nodes("ray")
-        options.resources(demand)
-    return RayBackend(connected(options.address), site)
+    options: Options = context.options
+    for needed in context.resources:
+        needed.refuse_nodes("ray")
+        options.request(needed)
+    return RayBackend(connected(options.address), context)
 
 
 @dataclass
@@ -49,23 +49,23 @@ class Options(LimitedOptions):
     gpus_per_device: Annotated[float, at_least(0)]
     slots: Annotated[int | None, at_least(1)]
 
-    def resources(self, demand: Demand) -> dict[str, float]:
+    def request(self, needed: Resources) -> dict[str, float]:
         """What Ray is asked for a run; UserError where it cannot be divided so."""
-        gpus = 0 if demand.accelerator == "cpu" else self.gpus_per_device * demand.devices
+        gpus = 0 if needed.accelerator == "cpu" else self.gpus_per_device * needed.devices
         if gpus > 1 and gpus != int(gpus):
-            expected = f"a whole number, since a run takes trainer.devices={demand.devices} of them"
+            expected = f"a whole number, since a run takes trainer.devices={needed.devices} of them"
             raise wrong("hydra.launcher.gpus_per_device", self.gpus_per_device, expected, "say 1")
-        cpus = demand.threads if self.cpus_per_device is None else self.cpus_per_device
-        return {"num_cpus": cpus * demand.devices, "num_gpus": gpus}
+        cpus = needed.threads if self.cpus_per_device is None else self.cpus_per_device
+        return {"num_cpus": cpus * needed.devices, "num_gpus": gpus}
 
 
 class RayBackend(Backend):
     """An actor per run."""
 
-    def __init__(self, ray: ModuleType, site: Site) -> None:
+    def __init__(self, ray: ModuleType, context: BackendContext) -> None:
         self._ray = ray
-        self._options: Options = site.options
-        self._demands = site.demands
+        self._options: Options = context.options
+        self._resources = context.resources
         self._actors: dict[int, Any] = {}
         self._running: dict[Any, int] = {}  # by what stands for the end of the run
         self._numbers = itertools.count(1)
@@ -76,8 +76,8 @@ class RayBackend(Backend):
             return self._options.slots
         there = self._ray.cluster_resources()
         fitting = []
-        for demand in self._demands:
-            asked = self._options.resources(demand)
+        for needed in self._resources:
+            asked = self._options.request(needed)
             for name, amount in (("CPU", asked["num_cpus"]), ("GPU", asked["num_gpus"])):
                 if amount:
                     fitting.append(int(there.get(name, 0) / amount))
@@ -85,15 +85,15 @@ class RayBackend(Backend):
 
     @property
     def device(self) -> str:
-        asked = [self._options.resources(demand)["num_gpus"] for demand in self._demands]
+        asked = [self._options.request(needed)["num_gpus"] for needed in self._resources]
         return "gpu" if any(asked) else "cpu"
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
         number = next(self._numbers)
         # Two calls at a time: one waits for the run, the other may signal it.
         actor = self._ray.remote(max_concurrency=2, max_restarts=0, max_task_retries=0)(Place)
-        resources = self._options.resources(Demand.of_record(run))
-        self._actors[number] = actor.options(**resources).remote(str(run.resolve()), str(ROOT))
+        request = self._options.request(Resources.of_record(run))
+        self._actors[number] = actor.options(**request).remote(str(run.resolve()), str(ROOT))
         self._running[self._actors[number].work.remote()] = number
         return number
 

@@ -25,8 +25,8 @@ from typing import Annotated, Any
 
 from sweeper.run import slurm_queue
 from sweeper.run.backend import Backend
+from sweeper.run.context import BackendContext, Resources
 from sweeper.run.limits import LINES, WORD, LimitedOptions, at_least
-from sweeper.run.site import Demand, Site
 from sweeper.run.slurm_job import Work
 from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.files import make_directory, publish_json, read_object
@@ -41,7 +41,7 @@ OVER = frozenset(
 FINAL = {"CANCELLED": "was cancelled", "OUT_OF_MEMORY": "was killed for its use of host memory"}
 
 
-def backend(site: Site) -> SlurmBackend:
+def backend(context: BackendContext) -> SlurmBackend:
     """The queue of the cluster that this machine can submit to.
 
     Raises:
@@ -55,9 +55,9 @@ def backend(site: Site) -> SlurmBackend:
     if not shutil.which("sbatch"):
         expected = "a machine from which Slurm jobs can be submitted, but there is no sbatch"
         raise wrong("hydra/launcher", "slurm", expected, "log in to one")
-    if site.outputs.exists():
-        _refuse_shared(site.outputs)  # asked again before each job is handed in
-    return SlurmBackend(site)
+    if context.outputs.exists():
+        _refuse_shared(context.outputs)  # asked again before each job is handed in
+    return SlurmBackend(context)
 
 
 @dataclass
@@ -89,13 +89,13 @@ class Options(LimitedOptions):
         }
         return {key: value for key, value in asked.items() if value is not None}
 
-    def resources(self, demand: Demand) -> dict[str, Any]:
+    def request(self, needed: Resources) -> dict[str, Any]:
         """What sbatch is asked for a run: one task per node, which starts a process per device."""
-        gpus = 0 if demand.accelerator == "cpu" else self.gpus_per_device * demand.devices
+        gpus = 0 if needed.accelerator == "cpu" else self.gpus_per_device * needed.devices
         return {
-            "nodes": demand.nodes,
+            "nodes": needed.nodes,
             "ntasks_per_node": 1,
-            "cpus_per_task": (self.cpus_per_device or demand.threads) * demand.devices,
+            "cpus_per_task": (self.cpus_per_device or needed.threads) * needed.devices,
             **({"gpus_per_node": gpus} if gpus else {}),
         }
 
@@ -103,7 +103,7 @@ class Options(LimitedOptions):
 @dataclass
 class _Job:
     run: Path
-    demand: Demand
+    needed: Resources
     after: int | None
     id: str = ""  # Slurm's, once it is handed in
     state: str = "PENDING"
@@ -114,11 +114,11 @@ class SlurmBackend(Backend):
 
     queues = True
 
-    def __init__(self, site: Site) -> None:
-        self._options: Options = site.options
-        self._outputs = site.outputs.resolve()
+    def __init__(self, context: BackendContext) -> None:
+        self._options: Options = context.options
+        self._outputs = context.outputs.resolve()
         self._folder = self._outputs / "slurm"
-        self._demands = site.demands
+        self._resources = context.resources
         self._jobs: dict[int, _Job] = {}
         self._told: set[int] = set()  # those whose end was reported
         self._numbers = itertools.count(1)
@@ -130,13 +130,13 @@ class SlurmBackend(Backend):
 
     @property
     def device(self) -> str:
-        gpus = [self._options.resources(demand).get("gpus_per_node") for demand in self._demands]
+        gpus = [self._options.request(needed).get("gpus_per_node") for needed in self._resources]
         return "gpu" if any(gpus) else "cpu"
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
         """Take over the job that a run has in the queue, or keep the run for the next batch."""
         number = next(self._numbers)
-        self._jobs[number] = _Job(run.resolve(), Demand.of_record(run), after, self._queued(run))
+        self._jobs[number] = _Job(run.resolve(), Resources.of_record(run), after, self._queued(run))
         return number
 
     def ended(self, timeout: float) -> list[int]:
@@ -165,7 +165,7 @@ class SlurmBackend(Backend):
         else:
             self._jobs[job].id = "never handed in"
 
-    def last_word(self, job: int) -> str:
+    def exit_reason(self, job: int) -> str:
         ended = self._jobs[job]
         parent = self._jobs.get(ended.after or 0)
         dropped = parent and parent.state in OVER and parent.state != "COMPLETED"
@@ -187,14 +187,14 @@ class SlurmBackend(Backend):
 
     def _hand_in(self) -> None:
         """Submit what was started since the last time: equal runs with one parent are one array."""
-        batches: dict[tuple[Demand, int | None], list[_Job]] = {}
+        batches: dict[tuple[Resources, int | None], list[_Job]] = {}
         for job in self._jobs.values():
             if not job.id:
-                batches.setdefault((job.demand, job.after), []).append(job)
-        for (demand, after), jobs in batches.items():
-            self._submit(jobs, demand, self._jobs[after].id if after else None)
+                batches.setdefault((job.needed, job.after), []).append(job)
+        for (needed, after), jobs in batches.items():
+            self._submit(jobs, needed, self._jobs[after].id if after else None)
 
-    def _submit(self, jobs: list[_Job], demand: Demand, parent: str | None) -> None:
+    def _submit(self, jobs: list[_Job], needed: Resources, parent: str | None) -> None:
         import submitit
 
         make_directory(self._folder)
@@ -206,7 +206,7 @@ class SlurmBackend(Backend):
         executor = submitit.SlurmExecutor(self._folder / name, self._options.max_num_timeout)
         executor.update_parameters(
             **self._options.sbatch(),
-            **self._options.resources(demand),
+            **self._options.request(needed),
             job_name=name,
             wckey=None,
             stderr_to_stdout=True,

@@ -77,10 +77,10 @@ class Command:
     def processes(self) -> list[int]:
         """Pids of everything the command has started and that still lives."""
         found = []
-        for entry in Path("/proc").iterdir():
+        for state in Path("/proc").iterdir():
             with suppress(OSError):
-                if entry.name.isdigit() and self._mark.encode() in (entry / "environ").read_bytes():
-                    found.append(int(entry.name))
+                if state.name.isdigit() and self._mark.encode() in (state / "environ").read_bytes():
+                    found.append(int(state.name))
         return found
 
     def bury(self) -> None:

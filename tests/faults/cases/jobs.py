@@ -96,7 +96,7 @@ def _sabotaged(
     first attempt said, and its log."""
 
     def sabotage(started: int) -> None:
-        attempt.BEAT_SECONDS = 0.2  # type: ignore[attr-defined]
+        attempt.HEARTBEAT_SECONDS = 0.2  # type: ignore[attr-defined]
         if started == 0:
             _at_step(STEP, action)
 

@@ -136,7 +136,7 @@ def _let_work(outputs: Path, batches: int) -> None:
 def _work(outputs: Path) -> int:
     store = RunStore(outputs)
     attempts = [a for name in store.ids() for a in store.run(name).attempts()]
-    return sum((attempt.last_beat() or {}).get("work", 0) for attempt in attempts)
+    return sum((attempt.last_heartbeat() or {}).get("work", 0) for attempt in attempts)
 
 
 def _all_done(outputs: Path, ids: list[str]) -> bool:

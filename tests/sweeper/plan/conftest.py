@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sweeper.plan.compose import CONF, composer
+from sweeper.hydra_section import composer
+from sweeper.plan.compose import CONF
 from sweeper.plan.planner import Planner
 
 

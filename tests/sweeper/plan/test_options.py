@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from sweeper.plan.compose import CONF, composer
+from sweeper.hydra_section import composer
+from sweeper.plan.compose import CONF
 from sweeper.store.registry import ARCHITECTURES, ATTENTION, CLAIMS, FIGURES, TASKS, names
 
 GROUPS = ("model", "model/attention", "task", "data", "optimizer", "trainer", "logger", "scale")

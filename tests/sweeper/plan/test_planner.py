@@ -201,7 +201,7 @@ experiment:
     ("change", "words"),
     [
         ({"arms": {}}, "no arms"),
-        ({"arms": {"a": {"grid": {"model.heads": 4}}}}, "a list of values"),
+        ({"arms": {"a": {"grid": {"model.heads": 4}}}}, r"grid\.model\.heads: .*List"),
         ({"arms": {"a": {"girdle": {}}}}, "girdle"),
         (
             {"arms": {"a": {"match": {"to": "b", "solve": "model.heads", "tolerance": 0.1}}}},

@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from sweeper.plan.compose import CONF, composer
+from sweeper.hydra_section import composer
+from sweeper.plan.compose import CONF
 from sweeper.plan.refused import refuse_arguments
 from sweeper.plan.typed import read
 from sweeper.store.errors import UserError

@@ -9,19 +9,19 @@ from unittest.mock import Mock
 import pytest
 
 from sweeper.run.backends import local
-from sweeper.run.site import Demand, Site
+from sweeper.run.context import BackendContext, Resources
 from sweeper.store.errors import UserError
 from sweeper.store.registry import BACKENDS, names
 from tests.policies import launcher
 
 ROOT = Path(__file__).resolve().parents[3]
-CPU = Demand("cpu", devices=1, nodes=1, threads=1)
-GPU = Demand("auto", devices=1, nodes=1, threads=1)
+CPU = Resources("cpu", devices=1, nodes=1, threads=1)
+GPU = Resources("auto", devices=1, nodes=1, threads=1)
 
 
-def on(demand, **options):
+def on(needed, **options):
     given = launcher("local", **options)
-    return local.backend(Site(given, {demand}, "none", Path("outputs"), None))
+    return local.backend(BackendContext(given, {needed}, "none", Path("outputs"), None))
 
 
 @pytest.fixture
@@ -63,8 +63,8 @@ def test_each_backend_has_a_file_and_a_yaml():
 def test_a_slot_for_every_core_that_a_run_does_not_share(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(13)))
     assert on(CPU).slots == 13
-    assert on(Demand("cpu", devices=3, nodes=1, threads=2)).slots == 2
-    assert on(Demand("cpu", devices=7, nodes=1, threads=5)).slots == 1
+    assert on(Resources("cpu", devices=3, nodes=1, threads=2)).slots == 2
+    assert on(Resources("cpu", devices=7, nodes=1, threads=5)).slots == 1
     assert (on(CPU, slots=3).slots, on(CPU).device) == (3, "cpu")
 
 
@@ -101,7 +101,7 @@ def test_runs_on_cores_start_at_once(monkeypatch):
 
 def test_a_run_on_several_gpus_has_them_to_itself(gpus):
     gpus(*[81_920] * 5)
-    two = on(Demand("gpu", devices=2, nodes=1, threads=1))
+    two = on(Resources("gpu", devices=2, nodes=1, threads=1))
     assert shown(two) == ["GPU-0a,GPU-1a", "GPU-2a,GPU-3a"]
 
 
@@ -120,7 +120,7 @@ def test_the_parts_of_a_gpu_are_a_slot_each(gpus):
     with pytest.raises(UserError, match="at most 10, what the smallest GPU here has"):
         on(GPU, gpu_memory_gb=11)
     with pytest.raises(UserError, match="at most 1, as many whole GPUs"):
-        on(Demand("gpu", devices=2, nodes=1, threads=1))
+        on(Resources("gpu", devices=2, nodes=1, threads=1))
 
 
 def test_only_the_gpus_that_a_sweep_was_given_are_used(gpus, monkeypatch):
@@ -149,18 +149,18 @@ def test_memory_that_nothing_tells_is_not_counted_on(told, gpus, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("demand", "options", "words"),
+    ("needed", "options", "words"),
     [
         (GPU, {"slots": 3}, "hydra.launcher.slots=3: expected at most 2, as many runs as the GPUs"),
         (GPU, {"gpu_memory_gb": 43}, "at most 43, what the smallest GPU here has"),
-        (Demand("gpu", 3, 1, 1), {}, "trainer.devices=3: expected at most 2"),
-        (Demand("cpu", 1, 2, 1), {}, "trainer.num_nodes=2: expected 1"),
+        (Resources("gpu", 3, 1, 1), {}, "trainer.devices=3: expected at most 2"),
+        (Resources("cpu", 1, 2, 1), {}, "trainer.num_nodes=2: expected 1"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(gpus, demand, options, words):
+def test_what_cannot_be_is_one_sentence(gpus, needed, options, words):
     gpus(40_960, 40_960)
     with pytest.raises(UserError, match=words.replace(".", r"\.")):
-        on(demand, **options)
+        on(needed, **options)
 
 
 def test_slurm_is_asked_for_what_a_run_takes():
@@ -169,9 +169,9 @@ def test_slurm_is_asked_for_what_a_run_takes():
         "time": 7, "mem": "1536MB", "partition": "p", "setup": [], "signal_delay_s": 5,
         "array_parallelism": 256,
     }  # fmt: skip
-    node = options.resources(Demand("auto", devices=3, nodes=2, threads=5))
+    node = options.request(Resources("auto", devices=3, nodes=2, threads=5))
     assert node == {"nodes": 2, "ntasks_per_node": 1, "cpus_per_task": 15, "gpus_per_node": 3}
-    assert "gpus_per_node" not in options.resources(CPU)
+    assert "gpus_per_node" not in options.request(CPU)
 
 
 @pytest.mark.parametrize("value", ["a b", "", "a\nb", "a\tb"])
@@ -182,7 +182,7 @@ def test_a_word_of_slurm_cannot_become_two_lines_of_its_script(value):
 
 def test_ray_is_asked_for_parts_of_a_gpu_or_for_whole_ones():
     half = launcher("ray", gpus_per_device=0.5)
-    assert half.resources(GPU) == {"num_cpus": 1, "num_gpus": 0.5}
-    assert half.resources(CPU)["num_gpus"] == 0
+    assert half.request(GPU) == {"num_cpus": 1, "num_gpus": 0.5}
+    assert half.request(CPU)["num_gpus"] == 0
     with pytest.raises(UserError, match=r"gpus_per_device=0\.5: expected a whole number"):
-        half.resources(Demand("gpu", devices=3, nodes=1, threads=1))
+        half.request(Resources("gpu", devices=3, nodes=1, threads=1))

@@ -8,8 +8,8 @@ from collections import deque
 
 import pytest
 
-from sweeper.run.entries import Job, Phase, counts
 from sweeper.run.failures import Breaker, OnOom
+from sweeper.run.job_states import Job, Phase, counts
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.watchdog import DUMP, Watchdog
@@ -51,7 +51,7 @@ class FakeBackend:
     def signal(self, job, number):
         self.signals.append((job, number))
 
-    def last_word(self, job):
+    def exit_reason(self, job):
         return self.words.get(job, "")
 
 
@@ -85,7 +85,7 @@ def job(name, cost=1.0, parent=None):
 
 
 def phases(schedule):
-    return {run[-1]: entry.phase for run, entry in schedule.entries.items()}
+    return {run[-1]: state.phase for run, state in schedule.states.items()}
 
 
 def test_longest_first_and_never_more_than_the_slots(tell):
@@ -107,14 +107,14 @@ def test_one_failing_run_never_stops_the_others(tell):
     jobs = [job(name) for name in "abcde"]
     schedule, backend = tell(jobs, {jobs[1].run: ["nan"], jobs[3].run: ["crash"]})
     assert not schedule.execute()
-    assert counts(schedule.entries) == {
+    assert counts(schedule.states) == {
         Phase.WAITING: 0,
         Phase.RUNNING: 0,
         Phase.DONE: 3,
         Phase.FAILED: 2,
         Phase.BLOCKED: 0,
     }
-    assert "nan" in schedule.entries[jobs[1].run].reason
+    assert "nan" in schedule.states[jobs[1].run].reason
     assert len(backend.started) == 5
 
 
@@ -124,7 +124,7 @@ def test_a_run_out_of_gpu_memory_is_started_again_with_half_the_rows_at_a_time(t
     schedule, _ = tell(jobs, {jobs[0].run: words, jobs[1].run: ["out_of_host_memory"]})
     schedule.policy = policy(on_oom=OnOom.halve, tries=1)
     said = []
-    schedule.changed = lambda _, entry: entry and said.append(entry.reason)
+    schedule.changed = lambda _, state: state and said.append(state.reason)
     assert not schedule.execute()
     assert phases(schedule) == {"a": Phase.DONE, "b": Phase.FAILED}
     tried = [one.info()["micro_batches"] for one in schedule.store.run(jobs[0].run).attempts()]
@@ -164,7 +164,7 @@ def test_a_run_of_another_sweep_is_adopted_and_counts_against_the_slots(tell, st
     other = store.run(jobs[0].run).claim({})  # this test's own process: alive, not ours to start
     looks = []
 
-    def changed(schedule, entry):
+    def changed(schedule, state):
         looks.append(len(backend.started))
         if len(looks) == 4:
             store.run(jobs[0].run).publish_result(other, {"metrics": {}, "steps": 1})
@@ -188,7 +188,7 @@ def test_parents_go_first_and_a_failed_parent_blocks_its_children_by_name(tell):
         "e": Phase.BLOCKED,
     }
     assert backend.started.index(jobs[2].run) < backend.started.index(jobs[0].run)
-    assert jobs[3].run in schedule.entries[jobs[1].run].reason
+    assert jobs[3].run in schedule.states[jobs[1].run].reason
 
 
 def test_ctrl_c_asks_jobs_to_save_and_starts_nothing_more(tell):
@@ -200,7 +200,7 @@ def test_ctrl_c_asks_jobs_to_save_and_starts_nothing_more(tell):
         schedule.execute()
     assert backend.signals == [(1, signal.SIGTERM), (2, signal.SIGTERM)]
     assert phases(schedule) == {"a": Phase.FAILED, "b": Phase.FAILED, "c": Phase.WAITING}
-    assert "interrupted" in schedule.entries[jobs[0].run].reason
+    assert "interrupted" in schedule.states[jobs[0].run].reason
 
 
 def test_a_second_ctrl_c_stops_at_once(tell):
@@ -244,7 +244,7 @@ def test_a_job_that_ended_before_it_had_begun_is_started_again_and_not_for_ever(
     assert not schedule.execute()
     assert phases(schedule) == {"a": Phase.DONE, "b": Phase.FAILED}
     assert backend.started.count(jobs[1].run) == 3
-    assert "start.log" in schedule.entries[jobs[1].run].reason
+    assert "start.log" in schedule.states[jobs[1].run].reason
 
 
 def test_what_a_queue_dropped_is_blocked_by_its_parent_or_handed_in_again(tell, store):
@@ -261,7 +261,7 @@ def test_what_a_queue_dropped_is_blocked_by_its_parent_or_handed_in_again(tell, 
         "q": Phase.DONE,
         "d": Phase.DONE,
     }
-    assert jobs[0].run in schedule.entries[jobs[1].run].reason
+    assert jobs[0].run in schedule.states[jobs[1].run].reason
     assert queue.started.count(jobs[3].run) == 2
 
 
@@ -271,7 +271,7 @@ def test_what_only_the_engine_knows_ends_a_run_that_would_be_tried_again(tell):
     backend.words = {1: "its job was cancelled"}
     assert not schedule.execute()
     assert backend.started == [jobs[0].run]
-    assert schedule.entries[jobs[0].run].reason == "its job was cancelled"
+    assert schedule.states[jobs[0].run].reason == "its job was cancelled"
 
 
 def test_a_full_disk_makes_every_run_wait_and_none_fail(tell, store):
@@ -286,7 +286,7 @@ def test_a_full_disk_makes_every_run_wait_and_none_fail(tell, store):
     schedule.policy, schedule.clock = policy(wait_s=4.0), tick
     assert schedule.execute()
     assert backend.started.count(jobs[0].run) == 6
-    assert schedule.entries[jobs[1].run].not_before > 0
+    assert schedule.states[jobs[1].run].not_before > 0
 
 
 def test_alike_failures_stop_the_sweep_and_what_waits_is_not_started(tell):
@@ -296,7 +296,7 @@ def test_alike_failures_stop_the_sweep_and_what_waits_is_not_started(tell):
     schedule.breaker = Breaker(schedule.policy)
     assert not schedule.execute()
     assert len(backend.started) == 2
-    assert counts(schedule.entries)[Phase.WAITING] == 3
+    assert counts(schedule.states)[Phase.WAITING] == 3
     assert "2 runs in a row" in schedule.breaker.tripped
 
 
@@ -307,10 +307,10 @@ def test_a_job_whose_server_is_gone_but_which_lives_is_adopted(tell, store):
     attempts = []
     backend.ended = lambda timeout: [1]
 
-    def changed(schedule, entry):
-        if entry is not None and entry.handle is not None:
+    def changed(schedule, state):
+        if state is not None and state.handle is not None:
             attempts.append(store.run(jobs[0].run).claim({}))
-        elif entry is None and schedule.entries[jobs[0].run].handle is None:
+        elif state is None and schedule.states[jobs[0].run].handle is None:
             store.run(jobs[0].run).publish_result(attempts[0], {"metrics": {}, "steps": 1})
             attempts[0].finish("done")
 
@@ -332,8 +332,8 @@ def test_a_hanging_run_is_signalled_said_to_hang_and_started_again(tell, store):
         backend.running.clear()
         return [1]
 
-    def changed(schedule, entry):
-        if entry is not None and entry.handle is not None:
+    def changed(schedule, state):
+        if state is not None and state.handle is not None:
             claimed.append(run.claim({}))
             if len(claimed) == 2:
                 run.publish_result(claimed[1], {"metrics": {}, "steps": 1})
@@ -352,7 +352,7 @@ def test_a_signal_that_came_while_jobs_were_started_is_heeded_after(tell):
     signals = StopSignals()
 
     with signals, signals.held():
-        schedule.heed = signals.check
+        schedule.check_for_stop = signals.check
         backend.ended = lambda timeout, ended=backend.ended: (
             ended(timeout) if backend.signals else os.kill(os.getpid(), signal.SIGTERM) or []
         )

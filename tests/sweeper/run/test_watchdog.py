@@ -25,9 +25,9 @@ def clock():
 def follow(watchdog, clock, moments):
     """What is sent at each moment (seconds, batches done)."""
     sent = []
-    for beats, (now, work) in enumerate(moments):
+    for heartbeats, (now, work) in enumerate(moments):
         clock.now = now
-        sent.append(watchdog.due("run/1", {"beat": beats, "work": work, "step": 1}))
+        sent.append(watchdog.due("run/1", {"beat": heartbeats, "work": work, "step": 1}))
     return sent
 
 

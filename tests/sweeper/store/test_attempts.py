@@ -33,7 +33,7 @@ import sys
 from pathlib import Path
 from sweeper.store.runs import Run
 attempt = Run.open(Path(sys.argv[1])).claim({"resumed_from": 0})
-attempt.beat(step=400, steps=1000)
+attempt.heartbeat(step=400, steps=1000)
 print("claimed", flush=True)
 input()
 """
@@ -109,7 +109,7 @@ def test_a_killed_worker_is_seen_dead_and_a_stopped_one_alive(
     status = run.status()
     assert (status.state, status.attempt) == (State.RUNNING, 1)
     assert status.reason == "running at step 400 of 1000 (attempt 1)"
-    assert status.beat == {"beat": 1, "work": 0, "step": 400, "steps": 1000}
+    assert status.heartbeat == {"beat": 1, "work": 0, "step": 400, "steps": 1000}
     worker.kill()
     os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)
     assert not attempt.alive()
@@ -132,7 +132,7 @@ def test_the_times_of_files_decide_nothing(store: RunStore, run: Run, age: int) 
     attempt = run.claim({})
     foreign = read_json(attempt.path / "attempt.json") | {"host": "another", "boot": "another"}
     (attempt.path / "attempt.json").write_text(str(foreign).replace("'", '"'))
-    attempt.beat(step=1)
+    attempt.heartbeat(step=1)
     for path in attempt.path.rglob("*"):
         os.utime(path, (path.stat().st_atime + age, path.stat().st_mtime + age))
     assert attempt.alive()
@@ -140,16 +140,16 @@ def test_the_times_of_files_decide_nothing(store: RunStore, run: Run, age: int) 
     assert attempt.alive()
     now[0] += 1
     assert not attempt.alive()
-    attempt.beat()
+    attempt.heartbeat()
     assert attempt.alive(), "a new beat is life, whatever the times say"
 
 
 def test_a_beat_keeps_what_it_is_not_told_anew(run: Run) -> None:
     attempt = run.claim({})
-    attempt.beat(step=3, steps=7, loss=math.nan)
-    attempt.beat()
-    attempt.beat(step=5)
-    assert attempt.last_beat() == {"beat": 3, "work": 0, "step": 5, "steps": 7, "loss": "nan"}
+    attempt.heartbeat(step=3, steps=7, loss=math.nan)
+    attempt.heartbeat()
+    attempt.heartbeat(step=5)
+    assert attempt.last_heartbeat() == {"beat": 3, "work": 0, "step": 5, "steps": 7, "loss": "nan"}
 
 
 def test_a_beat_that_cannot_be_written_or_read_ends_nothing(
@@ -162,10 +162,10 @@ def test_a_beat_that_cannot_be_written_or_read_ends_nothing(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", refuse)
-        attempt.beat(step=3)
-    assert attempt.last_beat() is None
+        attempt.heartbeat(step=3)
+    assert attempt.last_heartbeat() is None
     (attempt.path / "beat.json").write_bytes(b"\0" * 17)
-    assert attempt.last_beat() is None
+    assert attempt.last_heartbeat() is None
     assert run.status().state is State.RUNNING
 
 

@@ -81,7 +81,7 @@ with attempt.metrics() as metrics:
             action()
         except OSError:
             errors += 1
-    attempt.beat(step=3)
+    attempt.heartbeat(step=3)
     record_kept = run.record()["config"] == {"key": 7}
     (outputs / "ballast").unlink()
     metrics.write({"step": 1000})

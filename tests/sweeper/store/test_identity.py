@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweeper.plan.compose import composer
+from sweeper.hydra_section import composer
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of, run_id
 
 

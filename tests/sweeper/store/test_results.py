@@ -28,7 +28,7 @@ def test_a_result_makes_the_run_done_and_names_its_attempt(run: Run) -> None:
     assert run.publish_result(attempt, RESULT)
     assert run.result() == {"format": 1, "id": run.id, "attempt": 2, **RESULT}
     status = run.status()
-    assert (status.state, status.attempt, status.beat) == (State.DONE, 2, None)
+    assert (status.state, status.attempt, status.heartbeat) == (State.DONE, 2, None)
     assert status.reason == "finished at step 1000 (attempt 2)"
 
 

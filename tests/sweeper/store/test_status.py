@@ -33,7 +33,7 @@ def test_a_run_nobody_tried_is_new(run: Run) -> None:
 def test_the_newest_attempt_decides(run: Run, cause: str, state: State, reason: str) -> None:
     run.claim({}).finish("crash", "an older story")
     attempt = run.claim({})
-    attempt.beat(step=3, steps=7)
+    attempt.heartbeat(step=3, steps=7)
     attempt.finish(cause, "3 GiB asked")
     status = run.status()
     assert (status.state, status.reason, status.attempt) == (state, reason, 2)

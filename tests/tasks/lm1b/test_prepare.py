@@ -4,12 +4,28 @@ import numpy as np
 import pytest
 
 from sweeper.store.errors import UserError
-from tasks.lm1b.prepare import TextSettings, folder_name, prepare
+from tasks.data import SPLITS
+from tasks.lm1b.data import PackedText
 from tasks.lm1b.rows import PackedRows
-from tasks.text.corpus import SPLITS, digest
+from tasks.parse import parse
+from tasks.text.corpus import digest
+from tests.tasks.jobs import config
 
-SETTINGS = TextSettings(vocabulary_size=397, sequence_length=61, tokenizer_lines=500)
-DATA = {"source": "sample", "sentences": 1009}
+KEYS = {"vocabulary_size": 397, "sequence_length": 61, "tokenizer_lines": 500}
+SENTENCES = 1009
+
+
+def packed(data=None, **keys):
+    task = {"name": "lm1b", "batch_tokens": 0, **KEYS, **keys}
+    task["batch_tokens"] = 3 * task["sequence_length"]
+    section = {**config()["data"], "sentences": SENTENCES, **(data or {})}
+    return PackedText(parse(config({"task": task, "data": section})))
+
+
+def prepared(folder):
+    data = packed()
+    data.prepare(folder)
+    return data.open(folder)
 
 
 def contents(folder):
@@ -19,31 +35,33 @@ def contents(folder):
 
 
 def test_preparing_is_deterministic_and_done_once(tmp_path):
-    first = prepare(tmp_path / "a", DATA, SETTINGS)
+    first = prepared(tmp_path / "a")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "a").rglob("*")}
-    assert prepare(tmp_path / "a", DATA, SETTINGS) == first
+    assert prepared(tmp_path / "a") == first
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "a").rglob("*")} == before
-    assert prepare(tmp_path / "b", DATA, SETTINGS) == first
+    assert prepared(tmp_path / "b") == first
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
-    assert sum(first[split]["sentences"] for split in SPLITS) == DATA["sentences"]
+    assert (
+        sum(PackedRows(tmp_path / "a" / split).about["sentences"] for split in SPLITS) == SENTENCES
+    )
 
 
 def test_work_that_was_broken_off_is_taken_up(tmp_path):
-    prepare(tmp_path / "whole", DATA, SETTINGS)
-    prepare(tmp_path / "broken", DATA, SETTINGS)
+    prepared(tmp_path / "whole")
+    prepared(tmp_path / "broken")
     (tmp_path / "broken" / "validation" / "rows.json").unlink()
     (tmp_path / "broken" / "test" / "rows.json").unlink()
     (tmp_path / "broken" / "test" / "rows.uint16").write_bytes(b"torn")
     (tmp_path / "broken" / "validation" / "rows.uint16.part").write_bytes(b"torn")
-    prepare(tmp_path / "broken", DATA, SETTINGS)
+    prepared(tmp_path / "broken")
     assert contents(tmp_path / "whole") == contents(tmp_path / "broken")
 
 
 def test_every_piece_is_a_row_of_the_embedding(tmp_path):
-    prepare(tmp_path, DATA, SETTINGS)
+    prepared(tmp_path)
     for split in SPLITS:
         rows = PackedRows(tmp_path / split)
-        assert rows.rows(np.arange(len(rows)))["targets"].max() < SETTINGS.vocabulary_size
+        assert rows.rows(np.arange(len(rows)))["targets"].max() < KEYS["vocabulary_size"]
 
 
 def test_text_that_changed_since_the_plan_is_refused(tmp_path):
@@ -55,17 +73,19 @@ def test_text_that_changed_since_the_plan_is_refused(tmp_path):
     with (root / "a.txt").open("a") as file:
         file.write("one more .\n")
     with pytest.raises(UserError, match=r"data\.digest=sha256"):
-        prepare(tmp_path / "prepared", data, SETTINGS)
+        packed(data).prepare(tmp_path / "prepared")
     assert not (tmp_path / "prepared").exists()
 
 
 def test_the_folder_is_named_by_text_and_shape():
     names = {
-        folder_name(text, TextSettings(size, length, lines))
+        packed(
+            {"digest": text}, vocabulary_size=size, sequence_length=length, tokenizer_lines=lines
+        ).folder_name()
         for text in ("sha256:1", "sha256:2")
         for size in (397, 401)
         for length in (61, 67)
         for lines in (500, 503)
     }
     assert len(names) == 16
-    assert folder_name("sha256:1", SETTINGS) == folder_name("sha256:1", SETTINGS)
+    assert packed({"digest": "sha256:1"}).folder_name() in names

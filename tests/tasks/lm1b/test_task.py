@@ -19,7 +19,7 @@ CPU = Evaluator(torch.device("cpu"), "32-true")
 
 def opened(prepared: Path, changes: Changes = {}) -> LanguageModel:  # noqa: B006
     task = LanguageModel(parse(config(changes)))
-    task.open(prepared / "data" / task.data_name())
+    task.data.open(prepared / "data" / task.data.folder_name())
     return task
 
 
@@ -30,7 +30,7 @@ def test_the_loss_of_a_split_is_the_mean_over_its_pieces_not_over_its_batches(
     torch.manual_seed(5)
     model = task.build().eval()
     nats, pieces = 0.0, 0
-    for batch in task.batches("test"):
+    for batch in task.data.batches("test"):
         hidden_BTD = model(batch["tokens"], batch["segments"], batch["positions"])
         logs_BTV = model.logits(hidden_BTD).detach().double().log_softmax(-1)
         for row in range(len(batch["tokens"])):
@@ -40,7 +40,7 @@ def test_the_loss_of_a_split_is_the_mean_over_its_pieces_not_over_its_batches(
     metrics = task.evaluate(model, "test", CPU)
     assert metrics["test/loss"] == pytest.approx(nats / pieces, rel=1e-5)
     assert metrics["test/perplexity"] == pytest.approx(math.exp(nats / pieces), rel=1e-4)
-    about = task.open(prepared / "data" / task.data_name())
+    about = task.data.open(prepared / "data" / task.data.folder_name())
     assert pieces == about["test_tokens"]
 
 
@@ -55,7 +55,7 @@ def test_the_size_of_its_batches_does_not_matter(rows: int, prepared: Path) -> N
 
 def test_perplexity_per_word_counts_words_and_ends_of_sentences(prepared: Path) -> None:
     task = opened(prepared)
-    about = task.splits["test"].about
+    about = task.data.splits["test"].about
     metrics = task.metrics("test", {"nats": 1009.0, "tokens": 503.0})
     words = about["words"] + about["sentences"]
     assert words < about["tokens"]
@@ -79,20 +79,20 @@ def test_a_model_that_is_evaluated_is_neither_changed_nor_left_in_another_mode(
 def test_the_batch_of_a_step_is_a_function_of_seed_and_step(prepared: Path) -> None:
     task, again = opened(prepared), opened(prepared)
     for step in (13, 2, 1):
-        batch, same = task.batch(step), again.batch(step)
+        batch, same = task.data.batch(step), again.data.batch(step)
         assert batch.keys() == same.keys()
         assert all(torch.equal(batch[key], same[key]) for key in batch)
     other = opened(prepared, {"seed": 4})
-    assert not torch.equal(task.batch(1)["tokens"], other.batch(1)["tokens"])
-    assert not torch.equal(task.batch(1)["tokens"], task.batch(2)["tokens"])
+    assert not torch.equal(task.data.batch(1)["tokens"], other.data.batch(1)["tokens"])
+    assert not torch.equal(task.data.batch(1)["tokens"], task.data.batch(2)["tokens"])
 
 
 def test_an_epoch_of_batches_holds_every_row_once(prepared: Path) -> None:
     task = opened(prepared, {"task.batch_tokens": 31})
-    rows = len(task.splits["train"])
-    seen = {tuple(task.batch(step)["targets"][0].tolist()) for step in range(1, rows + 1)}
-    everything = task.splits["train"]
-    there = {tuple(batch["targets"][0].tolist()) for batch in task.batches("train")}
+    rows = len(task.data.splits["train"])
+    seen = {tuple(task.data.batch(step)["targets"][0].tolist()) for step in range(1, rows + 1)}
+    everything = task.data.splits["train"]
+    there = {tuple(batch["targets"][0].tolist()) for batch in task.data.batches("train")}
     assert seen == there
     assert len(everything) == rows
 
@@ -100,7 +100,7 @@ def test_an_epoch_of_batches_holds_every_row_once(prepared: Path) -> None:
 def test_padding_is_never_a_target(prepared: Path) -> None:
     task = opened(prepared)
     padded = 0
-    for batch in task.batches("test"):
+    for batch in task.data.batches("test"):
         nothing = batch["segments"] == 0
         padded += int(nothing.sum())
         assert (batch["targets"][nothing] == -100).all()
@@ -115,7 +115,7 @@ def test_what_is_counted_for_flops_is_the_whole_forward_pass(prepared: Path) -> 
     example = task.example()
     assert task.outputs(model, example).shape == (1, 31, 307)
     assert task.positions(example) == 31
-    assert example.keys() == task.batch(1).keys()
+    assert example.keys() == task.data.batch(1).keys()
 
 
 def test_what_each_head_does_is_measured_on_the_test_split_alone(prepared: Path) -> None:

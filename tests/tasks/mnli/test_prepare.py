@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.mnli.prepare import shortened
+from tasks.mnli.data import shortened
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 80))

@@ -32,7 +32,7 @@ def outputs(_ready_to_fork: None, tmp_path_factory: pytest.TempPathFactory) -> P
 
 def _task(outputs: Path, **changes: Any) -> Task:
     task = task_of(parse(fine_tuning(MNLI, **changes)))
-    task.open(prepare(task, outputs))
+    task.data.open(prepare(task, outputs))
     return task
 
 
@@ -43,20 +43,20 @@ def _freeze(outputs: Path, name: str, config: dict[str, Any]) -> Run:
 
 def test_a_batch_is_a_function_of_seed_and_step(outputs: Path) -> None:
     one, other = _task(outputs), _task(outputs)
-    later = one.batch(7)
+    later = one.data.batch(7)
     for step in range(1, 8):
-        batch = other.batch(step)
+        batch = other.data.batch(step)
     assert all(torch.equal(later[key], batch[key]) for key in later)
-    assert not torch.equal(one.batch(1)["labels"], one.batch(2)["labels"])
-    seeded = _task(outputs, seed=5).batch(7)
+    assert not torch.equal(one.data.batch(1)["labels"], one.data.batch(2)["labels"])
+    seeded = _task(outputs, seed=5).data.batch(7)
     assert not torch.equal(seeded["labels"], later["labels"])
 
 
 def test_an_epoch_has_each_training_pair_once(outputs: Path) -> None:
     task = _task(outputs)
-    rows = task.open(prepare(task, outputs))["train_rows"]
+    rows = task.data.open(prepare(task, outputs))["train_rows"]
     steps = rows // 5
-    seen = torch.cat([task.batch(step)["labels"] for step in range(1, steps + 1)])
+    seen = torch.cat([task.data.batch(step)["labels"] for step in range(1, steps + 1)])
     counts = torch.bincount(seen, minlength=3)
     assert len(seen) == 5 * steps
     assert (counts.float() / len(seen) - 1 / 3).abs().max() < 0.02
@@ -64,8 +64,9 @@ def test_an_epoch_has_each_training_pair_once(outputs: Path) -> None:
 
 def test_a_split_is_evaluated_whole_and_words_alone_tell_little(outputs: Path) -> None:
     task = _task(outputs)
-    facts = task.open(prepare(task, outputs))
-    assert sum(len(batch["labels"]) for batch in task.batches("test")) == facts["test_rows"] == 127
+    facts = task.data.open(prepare(task, outputs))
+    labels = [batch["labels"] for batch in task.data.batches("test")]
+    assert sum(map(len, labels)) == facts["test_rows"] == 127
     model = task.build()
     metrics = task.evaluate(model, "test", Evaluator(torch.device("cpu"), "32-true"))
     assert set(metrics) == {
@@ -83,7 +84,7 @@ def test_a_split_is_evaluated_whole_and_words_alone_tell_little(outputs: Path) -
 def test_what_stands_beside_a_row_does_not_change_its_outputs(outputs: Path) -> None:
     task = _task(outputs)
     model = task.build().double().eval()
-    batch = task.batch(1)
+    batch = task.data.batch(1)
     alone = {key: value[:1] for key, value in batch.items()}
     length = int(alone["real"].sum())
     for key in ("tokens", "types", "real"):
@@ -103,7 +104,7 @@ def test_the_model_has_the_parameters_of_its_parts() -> None:
 def test_a_job_continues_to_the_bit_and_its_child_starts_from_its_weights(outputs: Path) -> None:
     parent = _freeze(outputs, "parent", fine_tuning(PRETRAINING))
     assert run_job(parent) == 0
-    name = task_of(parse(fine_tuning(PRETRAINING))).data_name()
+    name = task_of(parse(fine_tuning(PRETRAINING))).data.folder_name()
     config = fine_tuning(MNLI, parent="parent", task__tokenizer=name, task__batch_tokens=3 * 37)
     whole, stopped = (_freeze(outputs, name, config) for name in ("whole", "stopped"))
     assert run_job(whole) == 0
@@ -186,14 +187,14 @@ def test_an_impossible_config_is_one_sentence(changes: dict[str, Any], said: str
 
 
 def test_a_vocabulary_smaller_than_the_parents_is_told_before_training(outputs: Path) -> None:
-    name = task_of(parse(fine_tuning(PRETRAINING))).data_name()
+    name = task_of(parse(fine_tuning(PRETRAINING))).data.folder_name()
     with pytest.raises(UserError, match=r"copy the parent's task.vocabulary_size"):
         _task(outputs, task__tokenizer=name, task__vocabulary_size=97)
 
 
 def test_the_pairs_of_a_child_are_the_parents_pieces(outputs: Path) -> None:
-    name = task_of(parse(fine_tuning(PRETRAINING))).data_name()
+    name = task_of(parse(fine_tuning(PRETRAINING))).data.folder_name()
     child, alone = (_task(outputs, task__tokenizer=tokenizer) for tokenizer in (name, None))
-    assert child.data_name() != alone.data_name()
-    assert not (outputs / "data" / child.data_name() / "tokenizer.json").exists()
-    assert (outputs / "data" / alone.data_name() / "tokenizer.json").exists()
+    assert child.data.folder_name() != alone.data.folder_name()
+    assert not (outputs / "data" / child.data.folder_name() / "tokenizer.json").exists()
+    assert (outputs / "data" / alone.data.folder_name() / "tokenizer.json").exists()

@@ -36,11 +36,11 @@ def _task(heads: int = 1, head_size: int = D) -> Task:
 
 def test_rows_are_fresh_each_step_and_a_function_of_seed_and_step() -> None:
     one, other = _task(), _task(heads=3)
-    assert torch.equal(one.batch(2)["points"], other.batch(2)["points"])
-    assert not torch.equal(one.batch(1)["points"], one.batch(2)["points"])
-    assert one.batch(1)["points"].shape == (ROWS, POINTS, D)
-    torch.testing.assert_close(one.batch(1)["points"].norm(dim=-1), torch.ones(ROWS, POINTS))
-    first, *rest = (batch["points"] for batch in one.batches("test"))
+    assert torch.equal(one.data.batch(2)["points"], other.data.batch(2)["points"])
+    assert not torch.equal(one.data.batch(1)["points"], one.data.batch(2)["points"])
+    assert one.data.batch(1)["points"].shape == (ROWS, POINTS, D)
+    torch.testing.assert_close(one.data.batch(1)["points"].norm(dim=-1), torch.ones(ROWS, POINTS))
+    first, *rest = (batch["points"] for batch in one.data.batches("test"))
     assert not any(torch.equal(first, points) for points in rest)
 
 
@@ -54,7 +54,7 @@ def test_one_head_as_large_as_the_points_is_exact() -> None:
         model.attention.output.weight.copy_(eye)
     found = task.evaluate(model, "test", Evaluator(torch.device("cpu"), "32-true"))
     assert found["test/relative_error"] < 1e-9
-    x_TD = task.batch(1)["points"][0]
+    x_TD = task.data.batch(1)["points"][0]
     nearest = (x_TD @ x_TD.T).fill_diagonal_(-1).argmax(1)
     similar = F.cosine_similarity(task.outputs(model, {"points": x_TD[None]})[0], x_TD[nearest])
     assert similar.median() > 0.8

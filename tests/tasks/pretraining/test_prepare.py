@@ -10,20 +10,28 @@ import numpy as np
 import pytest
 
 from sweeper.store.errors import UserError
+from tasks.data import SPLITS
+from tasks.parse import parse
+from tasks.pretraining.data import MaskedDocuments
 from tasks.pretraining.documents import digest, open_documents
 from tasks.pretraining.encoded import LONGEST_SENTENCE, EncodedDocuments
-from tasks.pretraining.prepare import DocumentSettings, folder_name, prepare
-from tasks.text.corpus import SPLITS
 from tasks.text.tokenizer import load_tokenizer
+from tests.tasks.pretraining_job import small
 
-SETTINGS = DocumentSettings(vocabulary_size=307, tokenizer_lines=997, documents="blank_line")
+KEYS = {"vocabulary_size": 307, "tokenizer_lines": 997, "documents": "blank_line"}
 SAMPLE = {"source": "sample", "root": None, "hub": {}, "sentences": 1009, "digest": None}
+
+
+def masked(text: dict[str, Any], **keys: Any) -> MaskedDocuments:
+    own = {f"task.{key}": value for key, value in {**KEYS, **keys}.items()}
+    hub = {"path": None, "name": None, "revision": None}
+    return MaskedDocuments(parse(small({**own, "data": {**text, "hub": hub}})))
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("outputs") / "documents"
-    prepare(folder, SAMPLE, SETTINGS)
+    masked(SAMPLE).prepare(folder)
     return folder
 
 
@@ -33,14 +41,14 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_preparing_twice_gives_the_same_bytes(folder: Path, tmp_path: Path) -> None:
-    prepare(tmp_path / "again", SAMPLE, SETTINGS)
+    masked(SAMPLE).prepare(tmp_path / "again")
     assert contents(tmp_path / "again") == contents(folder)
     assert len(contents(folder)) == 3 * 4 + 3  # arrays, tokenizer with its hash, sample
 
 
 def test_what_is_prepared_is_left_alone(folder: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    prepare(folder, SAMPLE, SETTINGS)
+    masked(SAMPLE).prepare(folder)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
@@ -71,7 +79,7 @@ def local(folder: Path, documents: list[str]) -> dict[str, Any]:
 def test_the_tokenizer_learns_from_no_document_that_is_kept_back(tmp_path: Path) -> None:
     documents = [f"{chr(0x4E00 + n)} story {n}.\nIt was told." for n in range(101)]
     data = local(tmp_path / "text", documents)
-    prepare(tmp_path / "out", data, SETTINGS)
+    masked(data).prepare(tmp_path / "out")
     opened = open_documents(data, "blank_line", tmp_path)
     homes = opened.homes()
     vocabulary = load_tokenizer(tmp_path / "out" / "tokenizer.json").get_vocab()
@@ -82,7 +90,7 @@ def test_the_tokenizer_learns_from_no_document_that_is_kept_back(tmp_path: Path)
 def test_a_sentence_without_end_goes_on_as_another(tmp_path: Path) -> None:
     long = " ".join(["word"] * (2 * LONGEST_SENTENCE + 3))
     data = local(tmp_path / "text", [f"{long} {n}." for n in range(7)])
-    prepare(tmp_path / "out", data, SETTINGS)
+    masked(data).prepare(tmp_path / "out")
     for split in SPLITS:
         encoded = EncodedDocuments(tmp_path / "out" / split)
         lengths = np.diff(encoded.sentences_S)
@@ -93,7 +101,7 @@ def test_a_sentence_without_end_goes_on_as_another(tmp_path: Path) -> None:
 
 def test_lines_are_counted(tmp_path: Path) -> None:
     data = local(tmp_path / "text", [f"Story {n}.\nThe end." for n in range(11)])
-    prepare(tmp_path / "out", data, SETTINGS)
+    masked(data).prepare(tmp_path / "out")
     about = EncodedDocuments(tmp_path / "out" / "train").about
     assert about["lines"] == 32
     assert about["skipped"] == {"empty": 10}
@@ -102,8 +110,8 @@ def test_lines_are_counted(tmp_path: Path) -> None:
 def test_a_text_that_is_not_the_planned_one_is_refused(tmp_path: Path) -> None:
     planned = {**SAMPLE, "digest": "documents:0123"}
     with pytest.raises(UserError, match="expected the text that was planned with"):
-        prepare(tmp_path / "out", planned, SETTINGS)
-    prepare(tmp_path / "out", {**SAMPLE, "digest": digest(SAMPLE)}, SETTINGS)
+        masked(planned).prepare(tmp_path / "out")
+    masked({**SAMPLE, "digest": digest(SAMPLE)}).prepare(tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -126,9 +134,11 @@ def test_a_split_that_is_torn_is_told_by_name(name: str, folder: Path, tmp_path:
 
 def test_the_folder_is_named_by_text_and_shape() -> None:
     names = {
-        folder_name(text, DocumentSettings(vocabulary, lines, rule))
+        masked(
+            {**SAMPLE, "digest": text}, vocabulary_size=size, tokenizer_lines=lines, documents=rule
+        ).folder_name()
         for text in ("a", "b")
-        for vocabulary in (307, 311)
+        for size in (307, 311)
         for lines in (997, 1009)
         for rule in ("blank_line", "file")
     }

@@ -13,6 +13,7 @@ from models.cross_entropy import IGNORED
 from tasks.evaluation import Evaluator
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
+from tasks.pretraining.data import MaskedDocuments
 from tasks.pretraining.task import Pretraining
 from tasks.seeds import derive
 from tasks.text.tokenizer import BERT_MARKS, load_tokenizer
@@ -33,7 +34,7 @@ def outputs(_ready_to_fork: None, tmp_path_factory: pytest.TempPathFactory) -> P
 
 def opened(outputs: Path, changes: dict[str, Any] = {}) -> Pretraining:  # noqa: B006
     task = Pretraining(parse(small(changes)))
-    task.open(outputs / "data" / task.data_name())
+    task.data.open(outputs / "data" / task.data.folder_name())
     return task
 
 
@@ -41,7 +42,7 @@ def test_a_batch_is_rows_of_pairs_with_pieces_hidden(outputs: Path) -> None:
     task = opened(outputs)
     for step in (1, 2, 14, 15, 19):
         length, rows = (43, 3) if step <= 14 else (67, 2)
-        batch = task.batch(step)
+        batch = task.data.batch(step)
         tokens, real = batch["tokens"], batch["real"]
         assert tokens.shape == batch["types"].shape == real.shape == (rows, length)
         assert torch.equal(tokens[:, 0], torch.full((rows,), CLS))
@@ -57,14 +58,15 @@ def test_a_batch_is_rows_of_pairs_with_pieces_hidden(outputs: Path) -> None:
 
 def test_the_pieces_of_a_row_are_sentences_of_the_text(outputs: Path) -> None:
     task = opened(outputs)
-    tokenizer = load_tokenizer(outputs / "data" / task.data_name() / "tokenizer.json")
-    batch = task.batch(1)
+    tokenizer = load_tokenizer(outputs / "data" / task.data.folder_name() / "tokenizer.json")
+    batch = task.data.batch(1)
     restored = batch["tokens"].clone()
     for row in range(3):
         hidden = batch["targets"][row] != IGNORED
         restored[row, batch["places"][row][hidden]] = batch["targets"][row][hidden]
     text = "\n".join(tokenizer.decode(row.tolist()) for row in restored)
-    told = (outputs / "data" / task.data_name() / "sample" / "documents.txt").read_text().lower()
+    sample = outputs / "data" / task.data.folder_name() / "sample"
+    told = (sample / "documents.txt").read_text().lower()
     words = text.replace(".", " ").split()
     assert len(words) > 40
     assert sum(word in told.replace(".", " ").split() for word in words) > 0.9 * len(words)
@@ -73,16 +75,16 @@ def test_the_pieces_of_a_row_are_sentences_of_the_text(outputs: Path) -> None:
 def test_a_batch_is_a_function_of_seed_and_step(outputs: Path) -> None:
     task, again, other = opened(outputs), opened(outputs), opened(outputs, {"seed": 4})
     for step in (19, 13, 2, 1):
-        batch, same = task.batch(step), again.batch(step)
+        batch, same = task.data.batch(step), again.data.batch(step)
         assert all(torch.equal(batch[key], same[key]) for key in batch)
-        assert not torch.equal(batch["tokens"], other.batch(step)["tokens"])
+        assert not torch.equal(batch["tokens"], other.data.batch(step)["tokens"])
 
 
 def test_masks_pairs_and_labels_are_drawn_anew_in_every_epoch(outputs: Path) -> None:
     task = opened(outputs, {"task.batch_tokens": 43, "trainer.steps": 100_000})
-    epoch = task.open(outputs / "data" / task.data_name())["rows_per_epoch"]
+    epoch = task.data.open(outputs / "data" / task.data.folder_name())["rows_per_epoch"]
     epochs = [
-        {tuple(task.batch(e * epoch + row + 1)["tokens"][0].tolist()) for row in range(epoch)}
+        {tuple(task.data.batch(e * epoch + row + 1)["tokens"][0].tolist()) for row in range(epoch)}
         for e in range(2)
     ]
     assert len(epochs[0]) > 0.9 * epoch
@@ -92,8 +94,8 @@ def test_masks_pairs_and_labels_are_drawn_anew_in_every_epoch(outputs: Path) -> 
 def test_every_run_is_measured_on_the_same_rows_each_once(outputs: Path) -> None:
     changes = {"seed": 11, "task.batch_tokens": 5 * 43, "task.second_phase.steps": 0}
     for split in ("validation", "test"):
-        ours = list(opened(outputs).batches(split))
-        theirs = list(opened(outputs, changes).batches(split))
+        ours = list(opened(outputs).data.batches(split))
+        theirs = list(opened(outputs, changes).data.batches(split))
         assert len(ours) == len(theirs)
         for one, other in zip(ours, theirs, strict=True):
             assert all(torch.equal(one[key], other[key]) for key in one)
@@ -105,7 +107,7 @@ def test_the_loss_is_the_mean_over_hidden_pieces_plus_the_mean_over_pairs(output
     task = opened(outputs)
     torch.manual_seed(5)
     model = task.build().eval().requires_grad_(False)
-    batch = task.batch(1)
+    batch = task.data.batch(1)
     hidden_BTD = model(batch["tokens"], batch["types"], batch["real"])
     nats = [
         -float(
@@ -130,7 +132,7 @@ def test_metrics_are_exact_over_a_split(outputs: Path) -> None:
     model = task.build()
     nats = right = masked = rows = next_right = 0.0
     with torch.no_grad():
-        for batch in task.batches("test"):
+        for batch in task.data.batches("test"):
             model.eval()
             hidden_BTD = model(batch["tokens"], batch["types"], batch["real"])
             logits_BMV = model.token_logits(hidden_BTD, batch["places"])
@@ -155,14 +157,14 @@ def test_positions_seen_are_those_of_the_batches(outputs: Path) -> None:
     task = opened(outputs)
     seen = 0
     for step in range(1, 20):
-        seen += task.positions(task.batch(step))
-        assert task.tokens_seen(step) == seen
+        seen += task.positions(task.data.batch(step))
+        assert task.data.tokens_seen(step) == seen
 
 
 def test_a_second_phase_of_no_steps_asks_for_nothing(outputs: Path) -> None:
     task = opened(outputs, {"task.second_phase.steps": 0, "model.positions": 43})
-    assert task.batch(19)["tokens"].shape == (3, 43)
-    assert task.tokens_seen(19) == 19 * 129
+    assert task.data.batch(19)["tokens"].shape == (3, 43)
+    assert task.data.tokens_seen(19) == 19 * 129
 
 
 def test_an_encoder_learns(outputs: Path) -> None:
@@ -174,7 +176,7 @@ def test_an_encoder_learns(outputs: Path) -> None:
     before = task.evaluate(model, "test", CPU)
     for step in range(1, 61):
         optimizer.zero_grad()
-        summed(task.loss(model, task.batch(step))).backward()
+        summed(task.loss(model, task.data.batch(step))).backward()
         optimizer.step()
     after = task.evaluate(model, "test", CPU)
     assert after["test/mlm_loss"] < before["test/mlm_loss"] - 1
@@ -194,7 +196,7 @@ def test_a_job_killed_in_either_phase_ends_with_the_same_bits(step: int, own: Pa
     whole = freeze(own, SMALL, "whole")
     broken = freeze(own, SMALL, "broken")
     assert run_job(whole) == 0
-    assert run_job(broken, lambda: at_call(Pretraining, "batch", step, kill_self)) == -9
+    assert run_job(broken, lambda: at_call(MaskedDocuments, "batch", step, kill_self)) == -9
     assert run_job(broken) == 0
     assert science(broken) == science(whole)
     assert set(science(whole)["metrics"]) == {

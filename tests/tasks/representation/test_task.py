@@ -39,9 +39,9 @@ def _task(**changes: Any) -> Task:
 
 
 def test_problems_are_a_function_of_the_seed_and_not_of_the_head() -> None:
-    one, other = _task().batch(1), _task(model__head_size=2).batch(7)
+    one, other = _task().data.batch(1), _task(model__head_size=2).data.batch(7)
     assert all(torch.equal(one[key], other[key]) for key in one)
-    seeded = _task(seed=4).batch(1)
+    seeded = _task(seed=4).data.batch(1)
     assert not torch.equal(one["inputs"], seeded["inputs"])
     assert not torch.equal(one["logs"], seeded["logs"])
     assert one["logs"].shape == (PROBLEMS, LENGTH, LENGTH)
@@ -53,7 +53,7 @@ def test_problems_are_a_function_of_the_seed_and_not_of_the_head() -> None:
 )
 def test_the_construction_has_no_error_and_another_head_has(mask: str, smallest: int) -> None:
     task = _task(task__mask=mask, model__head_size=smallest)
-    model, batch = task.build().double(), task.batch(1)
+    model, batch = task.build().double(), task.data.batch(1)
     evaluator = Evaluator(torch.device("cpu"), "64-true")
     assert task.evaluate(model, "test", evaluator)["test/context_error"] > 1e-3
     with torch.no_grad():
@@ -73,7 +73,7 @@ def test_gradient_descent_finds_contexts_at_n_minus_1_and_not_below() -> None:
         optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
         for _ in range(300):
             optimizer.zero_grad()
-            summed(task.loss(model, task.batch(1))).backward()
+            summed(task.loss(model, task.data.batch(1))).backward()
             optimizer.step()
         found = task.evaluate(model, "test", Evaluator(torch.device("cpu"), "64-true"))
         errors[head_size] = found["test/context_error"]

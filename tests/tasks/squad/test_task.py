@@ -40,7 +40,7 @@ def outputs(_ready_to_fork: None, tmp_path_factory: pytest.TempPathFactory) -> P
 def _load(outputs: Path, **changes: Any) -> Loaded:
     task = task_of(parse(fine_tuning(SQUAD, **changes)))
     assert isinstance(task, QuestionAnswering)
-    return task, task.open(prepare(task, outputs))
+    return task, task.data.open(prepare(task, outputs))
 
 
 class Oracle(nn.Module):
@@ -48,7 +48,7 @@ class Oracle(nn.Module):
 
     def __init__(self, task: QuestionAnswering, split: str, *, rows: int = 10**6) -> None:
         super().__init__()
-        self._batches = task.batches(split)
+        self._batches = task.data.batches(split)
         self._rows = rows
 
     def forward(self, tokens_BT: Tensor, types_BT: Tensor, real_BT: Tensor) -> tuple[Tensor, ...]:
@@ -151,7 +151,7 @@ def test_the_scores_are_the_official_ones_of_the_predictions_left_beside_the_res
     assert name == "predictions.json"
     path = tmp_path / name
     path.write_text(json.dumps(predictions))
-    dataset = outputs / "data" / task.data_name() / "sample" / "dev-v1.1.json"
+    dataset = outputs / "data" / task.data.folder_name() / "sample" / "dev-v1.1.json"
     official = official_evaluator.evaluate(json.loads(dataset.read_text())["data"], predictions)
     assert 0 < metrics["test/f1"] < 100
     for key in ("exact_match", "f1"):
@@ -183,13 +183,13 @@ def test_a_window_without_the_answer_points_at_its_first_position(outputs: Path)
 
 def _all_rows(task: QuestionAnswering) -> Iterator[dict[str, Tensor]]:
     for split in ("validation", "test"):
-        yield from task.batches(split)
+        yield from task.data.batches(split)
 
 
 def test_what_stands_beside_a_row_does_not_change_its_outputs(outputs: Path) -> None:
     task, _ = _load(outputs)
     model = task.build().double().eval()
-    batch = task.batch(1)
+    batch = task.data.batch(1)
     length = int(batch["real"][0].sum())
     alone = {key: batch[key][:1, :length] for key in ("tokens", "types", "real")}
     together_2BT, alone_2BT = task.outputs(model, batch), task.outputs(model, alone)
@@ -200,7 +200,7 @@ def test_what_stands_beside_a_row_does_not_change_its_outputs(outputs: Path) -> 
 def test_windows_without_any_known_answer_teach_nothing(outputs: Path) -> None:
     task, _ = _load(outputs)
     model = task.build().eval()
-    batch = task.batch(1)
+    batch = task.data.batch(1)
     nowhere = {**batch, **{end: torch.full_like(batch[end], -100) for end in ("start", "end")}}
     assert summed(task.loss(model, nowhere)).item() == 0.0
     half = {key: torch.cat((batch[key], nowhere[key])) for key in batch}

@@ -6,7 +6,8 @@ import types
 import pytest
 
 from sweeper.store.errors import UserError
-from tasks.text.corpus import SPLITS, describe, digest, open_corpus
+from tasks.data import SPLITS
+from tasks.text.corpus import describe, digest, open_corpus
 from tasks.text.lines import Counts
 
 HUB = {"path": "someone/corpus", "name": None, "revision": "abc123"}

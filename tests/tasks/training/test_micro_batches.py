@@ -40,7 +40,7 @@ def gradients(task: Any, model: Any, parts: int) -> tuple[float, dict[str, torch
     """What a training step leaves before its optimizer's step."""
     module = TrainingModule(task, model, parts)
     model.zero_grad()
-    loss = module.training_step(task.batch(2), 2)
+    loss = module.training_step(task.data.batch(2), 2)
     loss.backward()
     grads = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
     return loss.item(), grads
@@ -49,7 +49,7 @@ def gradients(task: Any, model: Any, parts: int) -> tuple[float, dict[str, torch
 @pytest.mark.parametrize("name", TASKS)
 def test_the_parts_of_a_batch_have_together_the_gradient_of_the_whole(name, outputs):
     task = task_of(parse(TASKS[name]))
-    task.open(prepare(task, outputs))
+    task.data.open(prepare(task, outputs))
     torch.manual_seed(0)
     model = task.build()
     loss, whole = gradients(task, model, 1)

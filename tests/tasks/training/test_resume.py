@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sweeper.store.runs import Run, State
+from tasks.lm1b.data import PackedText
 from tasks.lm1b.task import LanguageModel
 from tasks.training import checkpoint
 from tasks.training.module import TrainingModule
@@ -121,7 +122,7 @@ def test_asked_to_stop_while_the_data_is_prepared_it_stops_there(
     tmp_path: Path, undisturbed: dict[str, Any]
 ) -> None:
     run = freeze(tmp_path / "outputs")
-    assert run_job(run, lambda: at_call(LanguageModel, "prepare", 1, terminate_self)) == 75
+    assert run_job(run, lambda: at_call(PackedText, "prepare", 1, terminate_self)) == 75
     assert run_job(run) == 0
     assert science(run) == undisturbed
 

@@ -62,13 +62,13 @@ def outputs(_ready_to_fork: None, tmp_path_factory: pytest.TempPathFactory) -> P
 
 def prepared(name: str, outputs: Path) -> Task:
     task = task_of(parse(TASKS[name]))
-    task.open(prepare(task, outputs))
+    task.data.open(prepare(task, outputs))
     return task
 
 
 def step(task: Task, parts: int = 1) -> None:
     """All of a training step but the batch, in the order in which the loop does it."""
-    batch = {key: tensor.to(META) for key, tensor in task.batch(1).items()}
+    batch = {key: tensor.to(META) for key, tensor in task.data.batch(1).items()}
     with META:
         model = task.build()
     module = TrainingModule(task, model, parts).to(META)

@@ -21,7 +21,7 @@ from sweeper.results.figures.layout.style import (
 )
 from sweeper.results.statistics.estimates import Spread
 from sweeper.results.table.columns import label, number
-from sweeper.results.table.points import Point, unfinished, versions
+from sweeper.results.table.points import Point, mixtures, unfinished
 from sweeper.results.table.table import Table
 
 _LINE = 1.3  # height of a line of text, in its size
@@ -87,7 +87,8 @@ def _write(
 
 def notes_on(table: Table, points: Sequence[Point], *spreads: Spread | None) -> list[str]:
     """What a reader must know: what the marks are, how well sizes match, what is missing."""
-    about = [*_marks(points, spreads), *_matches(table), *_versions(table), *_missing(table)]
+    mixed = [plain(sentence, 160) for sentence in mixtures(table)]
+    about = [*_marks(points, spreads), *_matches(table), *mixed, *_missing(table)]
     return [*_origin(table), *about]
 
 
@@ -126,13 +127,6 @@ def _matches(table: Table) -> list[str]:
         f"Matched points have the {label(count)} of what they are matched to within {error:.2%}."
         for count, error in sorted(worst.items())
     ]
-
-
-def _versions(table: Table) -> list[str]:
-    codes = versions(table)
-    if len(codes) < 2:
-        return []
-    return [f"Runs of {len(codes)} versions of the program: {plain(', '.join(codes), 120)}."]
 
 
 def _missing(table: Table) -> list[str]:

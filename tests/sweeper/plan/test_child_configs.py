@@ -9,12 +9,12 @@ import pytest
 from sweeper.plan.compose import CONF
 from sweeper.store.errors import UserError
 
-HEIRS = """
+CHILDREN = """
 # @package _global_
 defaults:
   - override /task: pretraining
 experiment:
-  title: heirs
+  title: child configs
   metric: test/accuracy
   seeds: [3, 5]
   arms:
@@ -35,7 +35,7 @@ def _with_experiment(tmp_path, text):
 
 
 def test_an_arm_starts_from_the_runs_of_another_seed_by_seed(plan, tmp_path):
-    found = plan("experiment=heirs", conf=_with_experiment(tmp_path, HEIRS))
+    found = plan("experiment=heirs", conf=_with_experiment(tmp_path, CHILDREN))
     runs = {(p.arm, p.seed, *p.values.values()): found.runs[p.run] for p in found.points}
     assert len(found.runs) == len(runs) == 2 + 2 + 4
     for seed in (3, 5):
@@ -56,16 +56,16 @@ def test_an_arm_starts_from_the_runs_of_another_seed_by_seed(plan, tmp_path):
 
 
 def test_a_run_that_is_evaluated_only_is_the_same_run_wherever_it_is_planned(plan, tmp_path):
-    conf = _with_experiment(tmp_path, HEIRS)
+    conf = _with_experiment(tmp_path, CHILDREN)
     whole = set(plan("experiment=heirs", conf=conf).runs)
     path = conf / "experiment" / "heirs.yaml"
-    path.write_text(HEIRS.replace("[7, 11]", "[7]"))
+    path.write_text(CHILDREN.replace("[7, 11]", "[7]"))
     assert set(plan("experiment=heirs", conf=conf).runs) < whole
 
 
 @pytest.mark.parametrize("parent", ["third", "nobody", "second"])
 def test_an_arm_starts_from_an_arm_that_stands_before_it(plan, tmp_path, parent):
-    text = HEIRS.replace("parent: first", f"parent: {parent}")
+    text = CHILDREN.replace("parent: first", f"parent: {parent}")
     words = r"heirs\.arms\.second\.parent=\w+: expected an arm that stands before it; .*first"
     with pytest.raises(UserError, match=words):
         plan("experiment=heirs", conf=_with_experiment(tmp_path, text))

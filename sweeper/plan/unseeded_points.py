@@ -1,6 +1,6 @@
-"""Drafts: the points of an experiment before their seeds, each with its config, size and match.
+"""Points before their seeds: each with its config, its size and its match.
 
-A draft is validated by building its model, so whatever is wrong with a grid is said before anything
+Each is validated by building its model, so whatever is wrong with a grid is said before anything
 starts.
 """
 
@@ -17,7 +17,7 @@ from sweeper.plan.compose import Composer, RunTemplate
 from sweeper.plan.conditions import holds, lookup
 from sweeper.plan.experiment import Arm, Experiment, Match
 from sweeper.plan.match import Solution, solve
-from sweeper.plan.plan import Draft, Matched
+from sweeper.plan.plan import Matched, UnseededPoint
 from sweeper.plan.sizes import Invalid, Size, Sizes
 from sweeper.plan.typed import Typed
 from sweeper.store.errors import UserError, wrong
@@ -47,8 +47,8 @@ class Texts:
         return self._known[key]
 
 
-class Drafts:
-    """Makes the drafts of one command line."""
+class UnseededPoints:
+    """Makes the unseeded points of one command line."""
 
     def __init__(self, composer: Composer, typed: Typed, texts: Texts, sizes: Sizes) -> None:
         self._composer = composer
@@ -56,17 +56,17 @@ class Drafts:
         self._texts = texts
         self._sizes = sizes
 
-    def of(self, experiment: Experiment) -> Iterator[Draft]:
-        """Every draft of an experiment, sized; matched arms after the arms they are matched to.
+    def of(self, experiment: Experiment) -> Iterator[UnseededPoint]:
+        """Every point of an experiment, sized; matched arms after the arms they are matched to.
 
         Raises:
             UserError: a config that no run can have, a target out of reach, an arm without points.
         """
-        done: dict[str, list[Draft]] = {}
+        done: dict[str, list[UnseededPoint]] = {}
         arms = experiment.arms.values()
         # What an arm is matched to, or starts from, comes before it.
         for arm in sorted(arms, key=lambda arm: 2 if arm.parent else 1 if arm.match else 0):
-            make = self._matched if arm.match else self._heirs if arm.parent else self._own
+            make = self._matched if arm.match else self._children if arm.parent else self._own
             done[arm.name] = make(experiment, arm, done)
         for arm in arms:
             if not done[arm.name]:
@@ -82,7 +82,7 @@ class Drafts:
         own = [text for key, text in self._typed.fixed.items() if key not in groups]
         return self._composer.base([*chosen, *(f"{k}={v}" for k, v in groups.items()), *own])
 
-    def heir(
+    def child_config(
         self, experiment: Experiment, settings: Mapping[str, Any], parent: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The config of a run that starts from the run of another: its model, its tokenizer.
@@ -105,10 +105,12 @@ class Drafts:
             config["task"]["tokenizer"] = self._texts.of(parent)["prepared"]
         return self.with_data(config)
 
-    def _draft(self, experiment: Experiment, arm: Arm, values: Mapping[str, Any]) -> Draft:
+    def _unseeded(
+        self, experiment: Experiment, arm: Arm, values: Mapping[str, Any]
+    ) -> UnseededPoint:
         groups, plain = self._sorted({**arm.set, **values})
         config = self.template(experiment, groups).run(plain)
-        return Draft(arm, values, self.with_data(config))
+        return UnseededPoint(arm, values, self.with_data(config))
 
     def _sorted(self, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """What chooses a yaml file, and what sets a key."""
@@ -127,40 +129,42 @@ class Drafts:
         data["digest"] = self._texts.of(config)["digest"]
         return config
 
-    def sized(self, drafts: list[Draft]) -> list[Draft]:
-        """The drafts with their sizes; UserError if one of them can have none."""
-        sizes = self._sizes.of([draft.config for draft in drafts])
+    def sized(self, points: list[UnseededPoint]) -> list[UnseededPoint]:
+        """The points with their sizes; UserError if one of them can have none."""
+        sizes = self._sizes.of([unseeded.config for unseeded in points])
         faults = [size for size in sizes if isinstance(size, Invalid)]
         if faults:
             more = f" (and {len(faults) - 1} more points like it)" if len(faults) > 1 else ""
             raise UserError(f"{faults[0]}{more}")
         return [
             replace(d, size=s, config=_answered(d.config, s))
-            for d, s in zip(drafts, sizes, strict=True)
+            for d, s in zip(points, sizes, strict=True)
             if isinstance(s, dict)
         ]
 
     def _own(
-        self, experiment: Experiment, arm: Arm, done: Mapping[str, list[Draft]]
-    ) -> list[Draft]:
-        drafts = (self._draft(experiment, arm, values) for values in grid.combinations(arm))
-        return self.sized([draft for draft in drafts if holds(arm.where, draft.config)])
+        self, experiment: Experiment, arm: Arm, done: Mapping[str, list[UnseededPoint]]
+    ) -> list[UnseededPoint]:
+        points = (self._unseeded(experiment, arm, values) for values in grid.combinations(arm))
+        return self.sized([unseeded for unseeded in points if holds(arm.where, unseeded.config)])
 
-    def _heirs(
-        self, experiment: Experiment, arm: Arm, done: Mapping[str, list[Draft]]
-    ) -> list[Draft]:
-        """The drafts that start from those of another arm, each with every combination."""
+    def _children(
+        self, experiment: Experiment, arm: Arm, done: Mapping[str, list[UnseededPoint]]
+    ) -> list[UnseededPoint]:
+        """Points that start from those of another arm, each with every combination."""
         assert arm.parent is not None
-        drafts = []
+        points = []
         for parent in done[arm.parent]:
             for values in grid.combinations(arm):
-                config = self.heir(experiment, {**arm.set, **values}, parent.config)
-                drafts.append(Draft(arm, {**parent.values, **values}, config, parent=parent))
-        return self.sized([draft for draft in drafts if holds(arm.where, draft.config)])
+                config = self.child_config(experiment, {**arm.set, **values}, parent.config)
+                points.append(
+                    UnseededPoint(arm, {**parent.values, **values}, config, parent=parent)
+                )
+        return self.sized([unseeded for unseeded in points if holds(arm.where, unseeded.config)])
 
     def _matched(
-        self, experiment: Experiment, arm: Arm, done: Mapping[str, list[Draft]]
-    ) -> list[Draft]:
+        self, experiment: Experiment, arm: Arm, done: Mapping[str, list[UnseededPoint]]
+    ) -> list[UnseededPoint]:
         match = arm.match
         assert match is not None
         if isinstance(match.to, int):
@@ -171,15 +175,17 @@ class Drafts:
                 for d in done[match.to]
                 if holds(match.where, d.config)
             ]
-        drafts = []
+        points = []
         for values in grid.combinations(arm):
             for label, target, same in targets:
-                start = self._draft(experiment, arm, {**values, **same})
+                start = self._unseeded(experiment, arm, {**values, **same})
                 if holds(arm.where, start.config):
-                    drafts.append(self._solved(experiment, start, label, target))
-        return self.sized(drafts)
+                    points.append(self._solved(experiment, start, label, target))
+        return self.sized(points)
 
-    def _solved(self, experiment: Experiment, start: Draft, label: str, target: int) -> Draft:
+    def _solved(
+        self, experiment: Experiment, start: UnseededPoint, label: str, target: int
+    ) -> UnseededPoint:
         match = start.arm.match
         assert match is not None
         template = RunTemplate(start.config)

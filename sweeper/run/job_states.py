@@ -27,7 +27,7 @@ class Phase(StrEnum):
 
 
 @dataclass
-class Entry:
+class JobState:
     """A run in this sweep. `handle` is None while another sweep's process trains it."""
 
     job: Job
@@ -41,6 +41,6 @@ class Entry:
     reason: str = ""
 
 
-def counts(entries: Mapping[str, Entry]) -> dict[Phase, int]:
+def counts(states: Mapping[str, JobState]) -> dict[Phase, int]:
     """How many runs are in each phase."""
-    return {phase: sum(e.phase is phase for e in entries.values()) for phase in Phase}
+    return {phase: sum(e.phase is phase for e in states.values()) for phase in Phase}

@@ -13,7 +13,7 @@ from sweeper.store.runs import Run
 
 
 @dataclass(frozen=True)
-class Demand:
+class Resources:
     """What one run takes, from the `trainer` section of its config."""
 
     accelerator: str
@@ -22,7 +22,7 @@ class Demand:
     threads: int  # of each device's process
 
     @classmethod
-    def of(cls, config: Mapping[str, Any]) -> Demand:
+    def of(cls, config: Mapping[str, Any]) -> Resources:
         """What a run with this config takes."""
         trainer = config["trainer"]
         return cls(
@@ -30,7 +30,7 @@ class Demand:
         )
 
     @classmethod
-    def of_record(cls, run: Path) -> Demand:
+    def of_record(cls, run: Path) -> Resources:
         """What the frozen run in this directory takes."""
         return cls.of(Run.open(run).record()["config"])
 
@@ -42,15 +42,15 @@ class Demand:
 
 
 @dataclass(frozen=True)
-class Site:
+class BackendContext:
     """Where and for whom a backend works.
 
-    `options` are its module's `Options`, `demands` are those of the plan's runs, and `process` is
+    `options` are its module's `Options`, `resources` are those of the plan's runs, and `process` is
     the warm process on this machine.
     """
 
     options: Any
-    demands: Collection[Demand]
+    resources: Collection[Resources]
     logger: str
     outputs: Path
     process: ModelProcess

@@ -1,4 +1,4 @@
-"""A trained run re-parametrised: the same outputs at full size, an ordinary run by its content."""
+"""A trained run re-parametrised by one whose parent it is: at full size the outputs are the same."""
 
 from __future__ import annotations
 
@@ -14,11 +14,8 @@ from torch import nn
 from models.attention.collaborative import CollaborativeAttention
 from models.transformer import Decoder, Encoder
 from sweeper.store.errors import UserError
-from sweeper.store.identity import run_id
-from sweeper.store.runs import Run, RunStore
-from tasks.reparametrize import main, reparametrized
 from tasks.training.inheritance import adapted
-from tests.tasks.jobs import config, run_job
+from tests.tasks.jobs import freeze, run_job, science
 
 SIZES: dict[str, Any] = {
     "vocabulary_size": 29,
@@ -95,58 +92,19 @@ def test_without_tensorly_one_sentence_says_what_to_install(
         adapted(model, Decoder(**SIZES).state_dict(), SIZES["heads"])
 
 
-def _frozen(outputs: Path) -> Run:
-    made = config({"trainer.validate_every": 0})
-    names = {"experiment": "none", "arm": "none", "label": "parent"}
-    record = {"id": run_id(made), "config": made, "size": {}, "names": names}
-    return RunStore(outputs).freeze(record)
-
-
-def test_a_run_becomes_another_whose_parent_it_is(
-    outputs: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    parent = _frozen(outputs)
-    assert main([str(parent.path), "shared_size=15"]) == 1
-    assert "expected a finished run; train it first." in capfd.readouterr().err
+def test_a_run_without_steps_is_its_parent_with_shared_heads(prepared: Path) -> None:
+    parent = freeze(prepared, {"trainer.validate_every": 0}, name="parent")
     assert run_job(parent) == 0
-    before = parent.result()
-    assert before is not None
-    child = reparametrized(parent, {"model.attention.shared_size": 15})
-    record = child.record()
-    assert record["config"]["parent"] == parent.id
-    assert child.id == run_id(record["config"])
-    assert reparametrized(parent, {"model.attention.shared_size": 15}).id == child.id
-    assert run_job(child) == 0
-    result = child.result()
-    assert result is not None
-    assert result["steps"] == result["tokens_seen"] == 0
-    assert result["metrics"]["test/loss"] == pytest.approx(before["metrics"]["test/loss"], abs=1e-5)
-    tuned = reparametrized(parent, {"model.attention.shared_size": 15, "trainer.steps": 5})
-    assert run_job(tuned) == 0
-    after = tuned.result()
-    assert after is not None
-    assert after["steps"] == 5
-    assert after["metrics"]["test/loss"] != result["metrics"]["test/loss"]
-
-
-@pytest.mark.parametrize(
-    ("argument", "words"),
-    [
-        ("shared_size", "cannot be read; write key=value"),
-        ("shared=3", "shared=3: expected a key of the run's config"),
-        ("trainer.steps=-1", "trainer.steps=-1: expected a whole number"),
-    ],
-)
-def test_a_wrong_command_line_is_one_sentence(
-    outputs: Path,
-    capfd: pytest.CaptureFixture[str],
-    argument: str,
-    words: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    parent = _frozen(outputs)
-    monkeypatch.setattr(Run, "result", lambda self: {"metrics": {}})
-    assert main([str(parent.path), argument]) == 1
-    told = capfd.readouterr().err
-    assert words in told
-    assert told.count("\n") == 1
+    shared = {
+        "parent": parent.id,
+        "model.attention": {"name": "collaborative", "shared_size": WIDTH},
+        "trainer.validate_every": 0,
+    }
+    child = freeze(prepared, {**shared, "trainer.steps": 0}, name="child")
+    tuned = freeze(prepared, {**shared, "trainer.steps": 5}, name="tuned")
+    assert [run_job(run) for run in (child, tuned)] == [0, 0]
+    before, found, after = (science(run) for run in (parent, child, tuned))
+    assert found["steps"] == found["tokens_seen"] == 0
+    loss = found["metrics"]["test/loss"]
+    assert loss == pytest.approx(before["metrics"]["test/loss"], abs=1e-5)
+    assert after["metrics"]["test/loss"] != loss

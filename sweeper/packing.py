@@ -1,0 +1,92 @@
+"""From names of experiments, or a command line as a sweep takes it, to a pack of their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from sweeper.carry.archive import MEGABYTE
+from sweeper.carry.pack import unfinished, write_pack
+from sweeper.hydra_section import composer
+from sweeper.model_process import ModelProcess, model_process
+from sweeper.outcome import relative_path
+from sweeper.plan.compose import Composer
+from sweeper.plan.planner import Planner
+from sweeper.store.errors import wrong
+from sweeper.store.plans import newest
+from sweeper.store.runs import RunStore
+from sweeper.sweep import freeze, prepare
+
+
+def pack(
+    console: Console,
+    outputs: Path,
+    words: Sequence[str],
+    path: Path,
+    *,
+    wheels: Path | None,
+    max_mb: float | None,
+) -> None:
+    """Write a pack of what is not done of experiments; those not planned yet are planned first.
+
+    Args:
+        words: names of experiments, and overrides (KEY=VALUE): with any, all of it is planned anew.
+
+    Raises:
+        UserError: it cannot be planned, prepared or packed.
+    """
+    names = [word for word in words if "=" not in word]
+    overrides = [word for word in words if "=" in word]
+    loaded = composer()
+    hydra = loaded.hydra([word for word in overrides if word.startswith("hydra")])
+    launcher = hydra["runtime"]["choices"]["hydra/launcher"]
+    if launcher != "local":
+        remedy = "leave it out; run.py places the runs on the GPUs of the machine it is started on"
+        raise wrong("hydra/launcher", launcher, "local", remedy)
+    with model_process() as process:
+        if overrides or not names or not set(names) <= newest(outputs).keys():
+            names = _planned(loaded, process, outputs, names, overrides, hydra)
+        plans = {name: newest(outputs)[name] for name in names}
+        store, runs = RunStore(outputs), unfinished(outputs, plans)
+        prepare(console, store, process, {run: store.run(run).record()["config"] for run in runs})
+        about = {"experiments": names, "options": _options(hydra)}
+        written = write_pack(path, store, runs, about, process, wheels=wheels, max_mb=max_mb)
+    for part in written:
+        size = part.stat().st_size / MEGABYTE
+        console.print(Text(f"{relative_path(part)}: {size:.1f} MB"), soft_wrap=True)
+    source = str(path) if len(written) == 1 else f"<(cat {path}.*)"
+    folder = path.name.partition(".")[0]
+    told = f"{len(runs)} runs to train; there: tar xf {source} && cd {folder} && python run.py"
+    console.print(Text(told), soft_wrap=True)
+
+
+def _options(hydra: Mapping[str, Any]) -> dict[str, Any]:
+    """How to train, by key; what Hydra makes the sweeper of is no part of that."""
+    sections = {f"hydra.{name}": hydra[name] for name in ("sweeper", "launcher")}
+    return {
+        f"{section}.{key}": value
+        for section, values in sections.items()
+        for key, value in values.items()
+        if key != "_target_"
+    }
+
+
+def _planned(
+    composer: Composer,
+    process: ModelProcess,
+    outputs: Path,
+    names: Sequence[str],
+    overrides: Sequence[str],
+    hydra: Mapping[str, Any],
+) -> list[str]:
+    """Plan and freeze; the names of the experiments."""
+    experiments = [f"experiment={','.join(names)}"] if names else []
+    arguments = [*experiments, *overrides, f"paths.outputs={outputs}"]
+    planner = Planner(composer, process, max_runs=int(hydra["sweeper"]["max_runs"]))
+    plan = planner.plan(arguments)
+    freeze(plan, RunStore(outputs), {})
+    return list(plan.experiments)

@@ -1,0 +1,108 @@
+"""The half of a task's contract that is data: which examples there are, from where, in what order.
+
+In: a run's config and, for data made of text, the folder where that is kept. Out: batches. The
+other half, tasks/task.py, learns from them; tasks/training/loop.py asks for one each step.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from sweeper.store.errors import UserError
+from sweeper.store.files import canonical, make_directory
+from tasks.batch import Batch
+from tasks.config.sections import RunConfig
+
+SPLITS = ("train", "validation", "test")
+DRAWN = "drawn"  # what stands for a text where there is none
+
+
+class Data(ABC):
+    """Examples in batches. What is written here is true of examples that are drawn, not read.
+
+    Whatever looks random is a function of the run's seed and a counter, never of a state: that is
+    why a run that was killed and continued ends with the same bits.
+    """
+
+    def __init__(self, config: RunConfig) -> None:
+        self.config = config
+        self.section: Any = config.task  # of the class that the task says
+
+    def source(self) -> tuple[str, str]:
+        """Return the digest of what the text is, and one line for people; UserError if missing."""
+        return DRAWN, "none, examples are drawn at random"
+
+    def folder_name(self) -> str:
+        """Return the name of the folder of the prepared data: equal names, equal data."""
+        return DRAWN
+
+    def prepare(self, folder: Path) -> None:  # noqa: B027  (nothing to prepare is an answer)
+        """Make what is missing in that folder. The caller keeps other processes out meanwhile."""
+
+    def open(self, folder: Path) -> dict[str, Any]:
+        """Open the prepared data and return what a result says about it; UserError if unusable."""
+        return {}
+
+    @abstractmethod
+    def batch(self, step: int) -> Batch:
+        """Return the training batch of a step (from 1): a function of (seed, step) alone."""
+
+    @abstractmethod
+    def batches(self, split: str) -> Iterator[Batch]:
+        """Yield a whole split ("validation" or "test"), each example exactly once, in order."""
+
+    @abstractmethod
+    def tokens_seen(self, steps: int) -> int:
+        """Return how many positions the first `steps` steps see."""
+
+
+class PreparedData(Data):
+    """Data made of text, once for all runs that have the text and the keys in `shaping` in common.
+
+    `last`: the file that appears last in the folder of each split. `kind` and `format`: what the
+    folder's name begins with, and the version of what lies in it.
+    """
+
+    kind: ClassVar[str]
+    format: ClassVar[int]
+    last: ClassVar[str]
+    shaping: ClassVar[tuple[str, ...]]
+
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
+        self.text = config.data.model_dump()
+
+    @abstractmethod
+    def make(self, folder: Path) -> None:
+        """Make whatever the folder lacks; UserError where the text is unusable."""
+
+    def folder_name(self) -> str:
+        shape = {key: getattr(self.section, key) for key in self.shaping}
+        digest = self.text["digest"] or self.source()[0]
+        content = self.spelled({"format": self.format, "digest": digest, **shape})
+        return f"{self.kind}-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
+
+    @staticmethod
+    def spelled(content: Mapping[str, Any]) -> str:
+        """Return the text whose hash names the folder."""
+        return canonical(content)
+
+    def prepare(self, folder: Path) -> None:
+        if all((folder / split / self.last).exists() for split in SPLITS):
+            return
+        planned, found = self.text["digest"], self.source()[0]
+        if planned not in (None, found):
+            raise UserError(
+                f"data.digest={planned}: expected the text that was planned with, found {found}; "
+                "plan again, or bring the old text back."
+            )
+        make_directory(folder)
+        self.make(folder)
+
+    def tokens_seen(self, steps: int) -> int:
+        tokens: int = self.section.batch_tokens
+        return steps * tokens

@@ -1,0 +1,66 @@
+"""The data of MNLI: pairs as pieces, their labels, and what words alone can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tasks.fine_tuning.bag_of_words import BagOfWords, Bags, majority_accuracy
+from tasks.fine_tuning.sequences import FRAME, Marks, write
+from tasks.fine_tuning.shared import ExampleData
+from tasks.fine_tuning.tokens import encodings
+from tasks.mnli.dataset import MultiNLI, Pair
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+
+class LabelledPairs(ExampleData):
+    """Rows of a premise and a hypothesis, with `labels`."""
+
+    kind = "mnli"
+    published = MultiNLI()
+    columns = ("labels",)
+
+    def write_split(
+        self, folder: Path, tokenizer: Tokenizer, examples: list[Pair], about: Mapping[str, Any]
+    ) -> None:
+        marks = Marks.of(tokenizer)
+        cut = _encoded(tokenizer, examples, self.section.sequence_length - FRAME)
+        columns = {
+            "seconds": [2 + len(premise) for premise, _ in cut],
+            "labels": [pair.label for pair in examples],
+        }
+        write(folder, [marks.row(*texts) for texts in cut], columns, about)
+
+    def measured_baselines(self, splits: Mapping[str, list[Pair]]) -> dict[str, float]:
+        train, test = splits["train"], splits["test"]
+        labels, expected = [pair.label for pair in train], [pair.label for pair in test]
+        words = BagOfWords(Bags.of([pair.texts() for pair in train]), labels)
+        bags = Bags.of([pair.texts() for pair in test])
+        return {
+            "majority_accuracy": majority_accuracy(labels, expected),
+            "bag_of_words_accuracy": words.accuracy(bags, expected),
+        }
+
+
+def shortened(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:
+    """Take pieces off the end of the longer text, the second of equals, until both have room."""
+    half = room // 2
+    if len(second) <= half:
+        return first[: room - len(second)], second
+    if len(first) <= room - half:
+        return first, second[: room - len(first)]
+    return first[: room - half], second[:half]
+
+
+def _encoded(
+    tokenizer: Tokenizer, pairs: list[Pair], room: int
+) -> list[tuple[list[int], list[int]]]:
+    cut = []
+    premises = encodings(tokenizer, [pair.premise for pair in pairs])
+    hypotheses = encodings(tokenizer, [pair.hypothesis for pair in pairs])
+    for premise, hypothesis in zip(premises, hypotheses, strict=True):
+        cut.append(shortened(premise.ids, hypothesis.ids, room))
+    return cut

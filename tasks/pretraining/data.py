@@ -1,0 +1,119 @@
+"""The data of pre-training: a tokenizer and encoded documents, prepared once for all its runs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from models.cross_entropy import IGNORED
+from sweeper.store.errors import UserError
+from tasks.batch import Batch
+from tasks.data import SPLITS, PreparedData
+from tasks.pretraining import documents
+from tasks.pretraining.documents import FEWEST, Documents, Homes, open_documents
+from tasks.pretraining.encoded import ABOUT, FORMAT, EncodedDocuments, encode, publish_about
+from tasks.pretraining.masked_pairs import MaskedPairs
+from tasks.pretraining.sections import PretrainingSection
+from tasks.text.lines import Counts
+from tasks.text.tokenizer import load_tokenizer, save_tokenizer, train_wordpiece
+
+EVALUATED = 16_384  # positions of a batch of evaluation: its logits are all there at once
+EVALUATION_SEED = 0  # every run is measured on the same pairs under the same masks
+
+
+class MaskedDocuments(PreparedData):
+    """Batches are rows of pairs: tokens, types and real, (B, T); places and targets of the masked
+    pieces, (B, M); next, (B,).
+    """
+
+    section: PretrainingSection
+    kind, format, last = "documents", FORMAT, ABOUT
+    shaping = ("vocabulary_size", "tokenizer_lines", "documents")
+
+    def source(self) -> tuple[str, str]:
+        return documents.digest(self.text), documents.describe(self.text)
+
+    def make(self, folder: Path) -> None:
+        section, path = self.section, folder / "tokenizer.json"
+        found = open_documents(self.text, section.documents, folder / "sample")
+        homes = found.homes()
+        if not path.exists():
+            training = (d for split, d in _placed(found, homes, Counts()) if split == "train")
+            sentences = itertools.chain.from_iterable(training)
+            lines = itertools.islice(sentences, section.tokenizer_lines)
+            save_tokenizer(train_wordpiece(lines, section.vocabulary_size), path)
+        _encode(folder, found, homes)
+
+    def open(self, folder: Path) -> dict[str, Any]:
+        splits = {split: EncodedDocuments(folder / split) for split in SPLITS}
+        section, seed = self.section, self.config.seed
+        self._phases = [
+            MaskedPairs(splits["train"], length, seed, purpose)
+            for purpose, length in (
+                ("first phase", section.sequence_length),
+                ("second phase", section.second_phase.sequence_length),
+            )
+        ]
+        self._measured = {
+            split: MaskedPairs(splits[split], section.sequence_length, EVALUATION_SEED, split)
+            for split in ("validation", "test")
+        }
+        about = {split: encoded.about for split, encoded in splits.items()}
+        counts = ("documents", "sentences", "pieces")
+        return {
+            **{f"{split}_{key}": about[split][key] for split in SPLITS for key in counts},
+            "rows_per_epoch": len(self._phases[0]),
+            "skipped": about["train"]["skipped"],
+        }
+
+    def batch(self, step: int) -> Batch:
+        phase, step = self.section.phase_of(step, self.config.trainer.steps)
+        of = self.section.second_phase if phase else self.section
+        rows = of.batch_tokens // of.sequence_length
+        return _tensors(self._phases[phase].shuffled((step - 1) * rows, rows))
+
+    def batches(self, split: str) -> Iterator[Batch]:
+        examples = self._measured[split]
+        rows = max(EVALUATED // self.section.sequence_length, 1)
+        for first in range(0, len(examples), rows):
+            yield _tensors(examples.ordered(first, min(rows, len(examples) - first)))
+
+    def tokens_seen(self, steps: int) -> int:
+        first = min(steps, self.config.trainer.steps - self.section.second_phase.steps)
+        rest = (steps - first) * self.section.second_phase.batch_tokens
+        return first * self.section.batch_tokens + rest
+
+
+def _encode(folder: Path, documents: Documents, homes: Homes) -> None:
+    tokenizer = load_tokenizer(folder / "tokenizer.json")
+    counts = Counts()
+    placed = _placed(documents, homes, counts)
+    totals = encode(placed, tokenizer, {split: folder / split for split in SPLITS})
+    lines = {"lines": counts.total, "skipped": counts.skipped, "repaired": counts.repaired}
+    for split, total in totals.items():
+        if total["documents"] < FEWEST:
+            raise UserError(
+                f"{documents.name} has {total['documents']} documents in the split {split}; "
+                "give it more text."
+            )
+        about = {"split": split, "vocabulary_size": tokenizer.get_vocab_size(), **total, **lines}
+        publish_about(folder / split, about)
+
+
+def _placed(documents: Documents, homes: Homes, counts: Counts) -> Iterator[tuple[str, list[str]]]:
+    """Yield (split, document), the source's own test split last."""
+    for document in documents.read(counts=counts):
+        yield homes.of(document), document
+    if documents.test:
+        for document in documents.read(test=True, counts=counts):
+            yield "test", document
+
+
+def _tensors(arrays: Mapping[str, Any]) -> Batch:
+    batch = {key: torch.from_numpy(array) for key, array in arrays.items()}
+    batch["targets"].masked_fill_(~batch.pop("hidden"), IGNORED)
+    return batch

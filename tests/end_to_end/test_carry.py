@@ -1,0 +1,162 @@
+"""A sweep packed here, trained where only what the pack's README names is installed, and merged."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from importlib import metadata
+
+import pytest
+from packaging.requirements import Requirement
+
+from sweeper.store.runs import RunStore
+from tests.end_to_end.test_sweep import ROOT, TINY, _kill_jobs, numbers, sweep
+
+GRID = [*TINY, "model.heads=2,3", "model.head_size=4", "trainer.steps=60"]
+# Never twice the same; and `reason` says in which attempt.
+MEASURED = ("seconds", "tokens_per_second", "reason")
+
+
+def sweeper(*words):
+    return subprocess.run(
+        [sys.executable, "-m", "sweeper", *map(str, words)],
+        cwd=ROOT, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+
+
+def with_what_they_need(names):
+    """The distributions of these names and what they require, all of which are installed here."""
+    found, wanted = {}, list(names)
+    while wanted:
+        name = wanted.pop()
+        if name.lower() not in found:
+            found[name.lower()] = distribution = metadata.distribution(name)
+            for requirement in map(Requirement, distribution.requires or []):
+                if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                    wanted.append(requirement.name)
+    return list(found.values())
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """An outputs folder whose runs were planned and packed, beside the unpacked pack."""
+    outputs = tmp_path_factory.mktemp("carried") / "home"
+    done = sweeper("pack", *GRID, "--outputs", outputs, "-o", outputs.parent / "sweep.tar")
+    assert done.returncode == 0, done.stderr
+    assert "2 runs to train" in done.stdout
+    subprocess.run(["tar", "xf", "sweep.tar"], cwd=outputs.parent, check=True)
+    return outputs
+
+
+@pytest.fixture(scope="module")
+def fresh(home):
+    """The Python of an environment with what the README names, by its own words, and no more."""
+    needed = re.search(r"at home, (.*)\.\n", (home.parent / "sweep" / "README.md").read_text())
+    names = re.findall(r"([\w-]+) \(", needed[1])
+    assert "torch" in names
+    folder = home.parent / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    [site] = folder.glob("lib/python*/site-packages")
+    for distribution in with_what_they_need(names):
+        for top in {file.parts[0] for file in distribution.files} - {"..", "__pycache__"}:
+            if not (site / top).exists():
+                (site / top).symlink_to(distribution.locate_file(top))
+    return folder / "bin" / "python"
+
+
+def foreign(python):
+    """What of this project's own libraries is found in an environment."""
+    code = "import importlib.util as u; print([n for n in {} if u.find_spec(n)])"
+    names = ["hydra", "omegaconf", "wandb", "datasets", "tokenizers", "rich", "matplotlib"]
+    told = subprocess.run([python, "-c", code.format(names)], capture_output=True, text=True)
+    return told.stdout.strip()
+
+
+def table(outputs):
+    with (outputs / "tables" / "grid-heads.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    return [{k: v for k, v in row.items() if k not in MEASURED} for row in rows]
+
+
+def killed(python, folder, finished):
+    """Kill everything there, at once, when some run that is not done has a further checkpoint."""
+    store = RunStore(folder / "outputs")
+    process = subprocess.Popen(
+        [python, "run.py"], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 200
+    while len([path for run in store.ids() for path in store.run(run).checkpoints()]) <= finished:
+        assert time.monotonic() < deadline, "no checkpoint ever appeared"
+        assert process.poll() is None, "it ended before it could be killed"
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    _kill_jobs(store)
+
+
+@pytest.mark.slow
+def test_a_sweep_trained_there_and_killed_twice_comes_home_with_the_bits_of_one_trained_here(
+    home, fresh, tmp_path
+):
+    there = home.parent / "sweep"
+    assert foreign(fresh) == "[]"
+    killed(fresh, there, 0)
+    killed(fresh, there, 1)
+    assert not all(numbers(there / "outputs").values())
+    done = subprocess.run([fresh, "run.py"], cwd=there, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    again = shutil.copytree(home, tmp_path / "home")
+    merged = sweeper("merge", there / "results.tar", "--outputs", again)
+    assert (merged.returncode, merged.stdout) == (0, "runs from elsewhere: 2 done\n")
+    assert sweep(tmp_path / "here", "-m", *GRID[len(TINY) :]).returncode == 0
+    assert numbers(again) == numbers(tmp_path / "here")
+    assert all(numbers(again).values())
+    assert sweeper("collect", "--outputs", again).returncode == 0
+    assert table(again) == table(tmp_path / "here")
+
+
+def test_a_pack_with_a_changed_byte_is_refused_by_the_name_of_the_file(home):
+    there = home.parent / "sweep"
+    [row] = (there / "outputs" / "data").glob("*/train/rows.uint16")
+    for path in (row, there / "code" / "tasks" / "train.py", there / "README.md"):
+        whole = path.read_bytes()
+        path.write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
+        told = subprocess.run([sys.executable, "run.py"], cwd=there, capture_output=True, text=True)
+        path.write_bytes(whole)
+        assert told.returncode == 1
+        assert str(path.relative_to(there)) in told.stderr
+        assert "Traceback" not in told.stderr
+
+
+def test_equal_plans_give_equal_packs_and_small_limits_parts_of_it(home, tmp_path):
+    words = ("grid-heads", "--outputs", home, "-o", tmp_path / "sweep.tar")
+    assert sweeper("pack", *words).returncode == 0
+    assert (tmp_path / "sweep.tar").read_bytes() == (home.parent / "sweep.tar").read_bytes()
+    whole = (tmp_path / "sweep.tar").read_bytes()
+    assert sweeper("pack", *words, "--max-mb", "0.3").returncode == 0
+    parts = sorted(tmp_path.glob("sweep.tar*"))
+    assert len(parts) > 2
+    assert all(part.stat().st_size <= 300_000 for part in parts)
+    assert b"".join(part.read_bytes() for part in parts) == whole
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["fig7"], "experiment=fig7"),
+        (["model.heads=0"], "model.heads=0"),
+        (["fig1", "hydra/launcher=slurm"], "hydra/launcher=slurm"),
+    ],
+)
+def test_what_cannot_be_packed_is_one_sentence(tmp_path, words, expected):
+    done = sweeper("pack", *words, "--outputs", tmp_path / "none", "-o", tmp_path / "sweep.tar")
+    assert done.returncode == 2
+    assert expected in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
