@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from sweeper.plan.compose import composer
+from sweeper.hydra_section import composer
 from sweeper.plan.planner import Planner
 from tests.sweeper.plan.conftest import FakeProcess
 
