@@ -7,7 +7,7 @@ from typing import Annotated
 
 from sweeper.run.failures import Policy
 from sweeper.run.limits import at_least
-from sweeper.run.watchdog import LEAST_S
+from sweeper.run.watchdog import LEAST_S, Watchdog
 
 
 @dataclass
@@ -18,3 +18,7 @@ class SweepOptions(Policy):
     max_runs: Annotated[int, at_least(1)]
     hang_after_s: Annotated[float | None, at_least(LEAST_S)]
     hang_grace_s: Annotated[float, at_least(1)]
+
+    def watchdog(self) -> Watchdog | None:
+        """What ends runs that hang, unless they are let hang."""
+        return Watchdog(self.hang_after_s, self.hang_grace_s) if self.hang_after_s else None

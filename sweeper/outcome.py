@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.results.claims.evidence.verdict import Verdict
 from sweeper.results.collect import write_tables
-from sweeper.results.judge import judge, lines
+from sweeper.results.judge import Verdicts, judge, lines
 from sweeper.results.paper_tables.terminal import summarise
 from sweeper.results.table.table import Table, exported
-
-Verdicts = Mapping[str, Sequence[Verdict]]
 
 
 def collect_and_judge(
@@ -58,13 +55,6 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     of_papers = (file for path in paths for file in path.parent.glob(f"{path.stem}.printed.*"))
     for path in [*paths, *sorted(of_papers), *figures]:
         console.print(Text(f"  {relative_path(path)}"))
-
-
-def import_drawing() -> None:
-    """Import what draws: for a sweep to do where it would have to wait anyway."""
-    from sweeper.results.draw import import_figures
-
-    import_figures()
 
 
 def relative_path(path: Path) -> str:

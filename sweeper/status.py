@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sweeper.store.errors import UserError, shown, wrong
+from sweeper.store.errors import shown
 from sweeper.store.numbers import clock
-from sweeper.store.plans import newest
+from sweeper.store.plans import planned
 from sweeper.store.runs import RunStore, State, Status
 
 BLOCKED = "blocked"
@@ -35,95 +36,48 @@ class Line:
     """Of a run that is not done: its newest beat."""
     left_s: float | None = None
     """Of a running one: seconds of training left at its newest speed."""
-    took_s: float | None = None
-    """Of a done one: seconds it trained."""
-    estimated_s: float | None = None
+    seconds: float | None = None
+    """Of a done one: how long it trained."""
+    estimated_seconds: float | None = None
     """What its plan thought that would be."""
 
     def described(self) -> dict[str, Any]:
         """Plain data for `--json`."""
-        numbers = {
-            "left_s": self.left_s,
-            "seconds": self.took_s,
-            "estimated_seconds": self.estimated_s,
-        }
-        return {
-            "experiment": self.experiment,
-            "run": self.run,
-            "state": self.state,
-            "reason": self.reason,
-            **self.heartbeat,
-            **{name: number for name, number in numbers.items() if number is not None},
-        }
-
-
-def planned(outputs: Path, experiments: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The latest plan of each experiment named, or of all that were ever planned here.
-
-    Raises:
-        UserError: no plan has an experiment of that name.
-    """
-    known = newest(outputs)
-    if not known:
-        raise UserError(
-            f"nothing has been planned under {outputs}; start with a sweep, as -m experiment=fig1"
-        )
-    for name in experiments:
-        if name not in known:
-            raise wrong(
-                "experiment",
-                name,
-                f"one that was planned here ({', '.join(known)})",
-                "correct the name, or plan it with a sweep: -m experiment=...",
-            )
-    return {name: known[name] for name in experiments or known}
+        told = asdict(self)
+        heartbeat = told.pop("heartbeat")
+        return {key: value for key, value in (told | heartbeat).items() if value is not None}
 
 
 def lines(outputs: Path, experiments: Sequence[str] = ()) -> Iterator[Line]:
     """Every run of the experiments, each once per experiment that uses it."""
-    survey = _Survey(RunStore(outputs))
+    store = RunStore(outputs)
+    # Each run is looked at once, however many experiments use it and runs start from it.
+    status_of = cache(lambda run: store.run(run).status())
     for name, plan in planned(outputs, experiments).items():
         for run in dict.fromkeys(p["run"] for p in plan["points"] if p["experiment"] == name):
-            yield survey.line(name, run, plan)
+            status = status_of(run)
+            yield Line(
+                name,
+                run,
+                *_told(run, plan, status_of),
+                heartbeat=status.heartbeat or {},
+                left_s=_left(status, plan["runs"].get(run)),
+                seconds=status.seconds,
+                estimated_seconds=plan.get("estimate", {}).get(run),
+            )
 
 
-class _Survey:
-    """Looks at each run once, however many experiments use it and runs start from it."""
-
-    def __init__(self, store: RunStore) -> None:
-        self._store = store
-        self._seen: dict[str, Status] = {}
-
-    def line(self, experiment: str, run: str, plan: Mapping[str, Any]) -> Line:
-        status = self._status(run)
-        state, reason = self._told(run, plan)
-        return Line(
-            experiment,
-            run,
-            state,
-            reason,
-            heartbeat=status.heartbeat or {},
-            left_s=_left(status, plan["runs"].get(run)),
-            took_s=status.seconds,
-            estimated_s=plan.get("estimate", {}).get(run),
-        )
-
-    def _status(self, run: str) -> Status:
-        if run not in self._seen:
-            self._seen[run] = self._store.run(run).status()
-        return self._seen[run]
-
-    def _told(self, run: str, plan: Mapping[str, Any]) -> tuple[str, str]:
-        """The state and its reason; a run nobody tried waits for its parent, if it has one."""
-        status = self._status(run)
-        parent = plan["runs"].get(run, {}).get("parent")
-        if status.state is not State.NEW or parent is None:
-            return str(status.state), status.reason
-        state, reason = self._told(parent, plan)
-        if state in (State.FAILED, BLOCKED):
-            return BLOCKED, f"its parent {parent} {state}: {reason}"
-        waits = "" if state == State.DONE else f"its parent {parent} has to be done first"
-        return str(status.state), waits or status.reason
+def _told(run: str, plan: Mapping[str, Any], status_of: Callable[[str], Status]) -> tuple[str, str]:
+    """The state and its reason; a run nobody tried waits for its parent, if it has one."""
+    status = status_of(run)
+    parent = plan["runs"].get(run, {}).get("parent")
+    if status.state is not State.NEW or parent is None:
+        return str(status.state), status.reason
+    state, reason = _told(parent, plan, status_of)
+    if state in (State.FAILED, BLOCKED):
+        return BLOCKED, f"its parent {parent} {state}: {reason}"
+    waits = "" if state == State.DONE else f"its parent {parent} has to be done first"
+    return str(status.state), waits or status.reason
 
 
 def _left(status: Status, planned_run: Mapping[str, Any] | None) -> float | None:
@@ -187,15 +141,12 @@ def _progress(line: Line) -> tuple[str, str, str, str]:
 
 def _measured(found: Sequence[Line]) -> str:
     """How far off the plans' estimates were for the runs that are done; empty before there are."""
-    pairs = {
-        line.run: (line.took_s, line.estimated_s)
-        for line in found
-        if line.took_s and line.estimated_s
-    }
+    both = {line.run: (line.seconds, line.estimated_seconds) for line in found}
+    pairs = [(one, other) for one, other in both.values() if one and other]
     if not pairs:
         return ""
-    took, estimated = (sum(column) for column in zip(*pairs.values(), strict=True))
-    ratios = sorted(one / other for one, other in pairs.values())
+    took, estimated = (sum(column) for column in zip(*pairs, strict=True))
+    ratios = sorted(one / other for one, other in pairs)
     runs = f"{len(pairs)} run{'s' * (len(pairs) > 1)}"
     return (
         f"estimates: training of {runs} took {clock(took)} where the plan said {clock(estimated)} "

@@ -6,26 +6,26 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.text import Text
 
 from sweeper.model_process import ModelProcess, model_process
 from sweeper.options import SweepOptions
-from sweeper.outcome import import_drawing, print_everything, relative_path
+from sweeper.outcome import print_everything, relative_path
 from sweeper.plan.compose import Composer
 from sweeper.plan.plan import Plan, Run
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import ASSUMED_RATE, print_cost, print_plan
 from sweeper.plan.throughput import Throughput
+from sweeper.results.draw import import_figures
 from sweeper.run.backend import Backend
 from sweeper.run.context import BackendContext, Resources
 from sweeper.run.job_states import Job, Phase
 from sweeper.run.live import LiveTable, Shown
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
-from sweeper.run.watchdog import Watchdog
 from sweeper.store import registry
 from sweeper.store.errors import UserError, shown
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
@@ -33,22 +33,23 @@ from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore, State, Status
 
 
+class Launcher(NamedTuple):
+    """A backend by the name that `hydra/launcher` gives, and the `hydra.launcher` section."""
+
+    name: str
+    options: Any
+
+
 def sweep(
-    arguments: Sequence[str],
-    *,
-    composer: Composer,
-    options: SweepOptions,
-    launcher: str,
-    launcher_options: Any,
+    arguments: Sequence[str], *, composer: Composer, options: SweepOptions, launcher: Launcher
 ) -> int:
     """Plan the command line and bring everything it needs into being; the exit code.
 
     Args:
         arguments: overrides as typed, swept ones included.
         composer: of the configs that the command line is about.
-        options: the `hydra.sweeper` section: what may be planned, what happens on failures.
-        launcher: the name that `hydra/launcher` gives: where runs execute.
-        launcher_options: the `hydra.launcher` section, which belongs to it.
+        options: the `hydra.sweeper` section.
+        launcher: where runs execute.
 
     Returns:
         0 only if every run of the plan is done (or, in a dry run, could be planned); 1 if not;
@@ -58,16 +59,15 @@ def sweep(
         UserError: nothing was started.
     """
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
-    dry = options.dry_run
     with StopSignals() as signals, model_process() as process:
-        if not dry:
-            import_drawing()  # the model process imports PyTorch, which takes longer
+        if not options.dry_run:
+            import_figures()  # the model process imports PyTorch, which takes longer
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
         store = RunStore(plan.outputs)
         statuses = {run: store.run(run).status() for run in plan.runs}
-        backend = _backend(plan, launcher, launcher_options, process)
-        estimate = _show(console, plan, store, backend, statuses, every_point=dry)
-        if dry:
+        backend = _backend(plan, launcher, process)
+        estimate = _show(console, plan, store, backend, statuses, every_point=options.dry_run)
+        if options.dry_run:
             return 0
         freeze(plan, store, estimate)
         left = [run for run in plan.runs if statuses[run].state is not State.DONE]
@@ -75,10 +75,9 @@ def sweep(
         if left:
             configs = {run: plan.runs[run].config for run in left}
             prepare(console, store, process, configs, meanwhile=backend.warm)
+            scheduled = _scheduled(store, backend, options, signals)
             with signals.held():
-                done = _run(
-                    console, plan, store, left, _scheduled(store, backend, options, signals)
-                )
+                done = _run(console, plan, store, left, scheduled)
     print_everything(console, plan.outputs, list(plan.experiments))
     return 0 if done else 1
 
@@ -103,17 +102,17 @@ def _show(
     )
 
 
-def _backend(plan: Plan, launcher: str, options: Any, process: ModelProcess) -> Backend:
+def _backend(plan: Plan, launcher: Launcher, process: ModelProcess) -> Backend:
     """The backend that `hydra/launcher` names."""
     configs = [run.config for run in plan.runs.values()]
     context = BackendContext(
-        options=options,
+        options=launcher.options,
         resources=frozenset(Resources.of(config) for config in configs),
         logger=configs[0]["logger"]["name"],
         outputs=plan.outputs,
         process=process,
     )
-    made = registry.function(registry.BACKENDS, launcher, "hydra/launcher", "backend")
+    made = registry.function(registry.BACKENDS, launcher.name, "hydra/launcher", "backend")
     backend: Backend = made(context)
     return backend
 
@@ -185,13 +184,12 @@ def _scheduled(
     store: RunStore, backend: Backend, options: SweepOptions, signals: StopSignals
 ) -> Callable[..., Schedule]:
     """A schedule that lacks its jobs and whom to tell what they do."""
-    hang = options.hang_after_s
     return partial(
         Schedule,
         store,
         backend,
         policy=options,
-        watchdog=None if hang is None else Watchdog(hang, options.hang_grace_s),
+        watchdog=options.watchdog(),
         check_for_stop=signals.check,
     )
 

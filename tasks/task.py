@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +23,8 @@ from tasks.data import Data
 from tasks.evaluation import Evaluator
 
 
-class Mean(NamedTuple):
+@dataclass(frozen=True)
+class Mean:
     """A mean over things of a batch, such as its tokens, before it is divided by their number.
 
     The rows of a batch may be split between devices and worked off in parts: totals and counts add

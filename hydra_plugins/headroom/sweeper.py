@@ -24,7 +24,7 @@ class HeadroomSweeper(Sweeper):
     def sweep(self, arguments: list[str]) -> None:
         from sweeper.options import SweepOptions
         from sweeper.plan.compose import Composer
-        from sweeper.sweep import sweep
+        from sweeper.sweep import Launcher, sweep
 
         assert self.config is not None
         section = self.config.hydra
@@ -34,8 +34,9 @@ class HeadroomSweeper(Sweeper):
                 composer=Composer(self.loader, section.job.config_name),
                 options=cast(SweepOptions, OmegaConf.to_object(section.sweeper)),
                 # Hydra's own launchers run functions of this process; a backend is only named.
-                launcher=section.runtime.choices["hydra/launcher"],
-                launcher_options=OmegaConf.to_object(section.launcher),
+                launcher=Launcher(
+                    section.runtime.choices["hydra/launcher"], OmegaConf.to_object(section.launcher)
+                ),
             )
         except KeyboardInterrupt as stopped:
             code = getattr(stopped, "code", 130)

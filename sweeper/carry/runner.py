@@ -21,7 +21,6 @@ from sweeper.run.job_states import Job, JobState, Phase, counts
 from sweeper.run.limits import LimitedOptions
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
-from sweeper.run.watchdog import Watchdog
 from sweeper.store.errors import UserError, wrong
 from sweeper.store.files import read_versioned
 from sweeper.store.runs import RunStore, State
@@ -64,8 +63,6 @@ def train(
     Args:
         runs: what each costs, its parent and its label, by id.
     """
-    hang = options.hang_after_s
-    watchdog = None if hang is None else Watchdog(hang, options.hang_grace_s)
     store.check_writable()
     with StopSignals() as signals, model_process() as process:
         context = BackendContext(
@@ -81,7 +78,7 @@ def train(
             [Job(run, about["cost"], about["parent"]) for run, about in runs.items()],
             changed=lambda schedule, state: _say(schedule, state, runs),
             policy=options,
-            watchdog=watchdog,
+            watchdog=options.watchdog(),
             check_for_stop=signals.check,
         )
         with signals.held():

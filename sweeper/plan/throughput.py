@@ -9,22 +9,13 @@ from typing import Any
 from sweeper.plan.plan import Run
 from sweeper.store.identity import digest_of
 
-
-def _shape(config: Mapping[str, Any]) -> str:
-    """Names model and batches: what makes a step of one run like that of another."""
-    return digest_of([config["task"], config["model"], config["trainer"]["precision"]])
-
-
-def _kind(config: Mapping[str, Any]) -> str:
-    return str(config["task"]["name"])
-
-
-def _any(config: Mapping[str, Any]) -> str:
-    return ""
-
-
-LIKENESS: tuple[Callable[[Mapping[str, Any]], str], ...] = (_shape, _kind, _any)
-"""Runs of one name are alike, by the first of these that any finished run shares."""
+LIKENESS: tuple[Callable[[Mapping[str, Any]], object], ...] = (
+    # Model and batches: what makes a step of one run like that of another.
+    lambda config: digest_of([config["task"], config["model"], config["trainer"]["precision"]]),
+    lambda config: config["task"]["name"],
+    lambda config: None,
+)
+"""Runs of one value are alike, by the first of these that any finished run shares."""
 
 
 class Throughput:
@@ -33,7 +24,7 @@ class Throughput:
     def __init__(self, finished: Iterable[tuple[Run, float]], assumed: float) -> None:
         """Take runs and the seconds each of them trained."""
         self._assumed = assumed
-        self._rates: list[dict[str, list[float]]] = [{} for _ in LIKENESS]
+        self._rates: list[dict[object, list[float]]] = [{} for _ in LIKENESS]
         for run, seconds in finished:
             if not run.flops:
                 continue  # a run of no steps says nothing

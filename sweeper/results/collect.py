@@ -1,7 +1,7 @@
 """Stop 8 of the road: what the runs of an experiment left on disk becomes one table in memory.
 
 In: outputs/plans and outputs/runs, each read once a command. Out: a `Table` for each experiment.
-Next: results/claims/judge.py and results/figures, which are handed these tables; nothing here reads
+Next: results/judge.py and results/figures, which are handed these tables; nothing here reads
 the files that `write_tables` exports.
 
 A row is one (arm, point, seed) of the newest plan that has the experiment, whether its run is done
@@ -41,18 +41,18 @@ tell is empty there. Collecting reads only, and equal records give equal bytes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from sweeper.results.paper_tables.content import has_paper_table
 from sweeper.results.paper_tables.export import write_paper_table
 from sweeper.results.table.table import Table, write_table
-from sweeper.store.errors import UserError, shown, wrong
+from sweeper.store.errors import UserError, shown
 from sweeper.store.files import canonical
 from sweeper.store.identity import leaves
-from sweeper.store.plans import newest
+from sweeper.store.plans import planned
 from sweeper.store.runs import Run, RunStore, State
 
 _SIZES = (
@@ -88,28 +88,9 @@ def collect(outputs: Path, experiments: Sequence[str] | None = None) -> list[Tab
     Raises:
         UserError: an experiment was never planned, or a plan cannot be read.
     """
-    known = newest(outputs)
-    if not known:
-        raise wrong("outputs", outputs, "a folder with a plan", "train something first")
-    for name in experiments or ():
-        if name not in known:
-            names = ", ".join(shown(one, 80) for one in known)
-            raise wrong("experiment", name, f"one that was planned ({names})", "choose one of them")
-    runs = _Runs(RunStore(outputs))
-    return [_table(name, known[name], runs) for name in dict.fromkeys(experiments or known)]
-
-
-class _Runs:
-    """The columns that a run's record fills, read once a run."""
-
-    def __init__(self, store: RunStore) -> None:
-        self._store = store
-        self._known: dict[str, dict[str, Any]] = {}
-
-    def cells(self, id: str) -> dict[str, Any]:
-        if id not in self._known:
-            self._known[id] = _cells(self._store.run(id))
-        return self._known[id]
+    store = RunStore(outputs)
+    cells = cache(lambda id: _cells(store.run(id)))
+    return [_table(name, plan, cells) for name, plan in planned(outputs, experiments).items()]
 
 
 def _cells(run: Run) -> dict[str, Any]:
@@ -121,10 +102,10 @@ def _cells(run: Run) -> dict[str, Any]:
         record, result = run.record(), run.result()
         if "task" in record["config"]:
             cells["task"] = record["config"]["task"]["name"]
-        cells |= {f"model.{key}": _plain(value) for key, value in leaves(record["config"]["model"])}
+        cells |= {f"model.{key}": value for key, value in leaves(record["config"]["model"])}
         if result is not None:
             cells |= {field: result.get(field) for field in _RESULT}
-            cells["code"] = _attempt(run, result["attempt"]).get("code")
+            cells["code"] = run.attempt(result["attempt"]).info().get("code")
             cells |= result["metrics"]
     except UserError as problem:
         cells |= {"state": str(State.FAILED), "reason": str(problem)}
@@ -134,41 +115,33 @@ def _cells(run: Run) -> dict[str, Any]:
     return cells
 
 
-def _attempt(run: Run, number: int) -> Mapping[str, Any]:
-    found = [attempt for attempt in run.attempts() if attempt.number == number]
-    return found[0].info() if found else {}
-
-
-def _table(name: str, plan: Mapping[str, Any], runs: _Runs) -> Table:
+def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, Any]]) -> Table:
     points = [point for point in plan["points"] if point["experiment"] == name]
     swept = {key for point in points for key in point["values"]}
     tasks = {point["run"]: point.get("task") for point in plan["points"]}
     words = partial(_in_words, keys=swept)
-    rows = [
-        _row(
-            {
-                "task": point.get("task"),
-                **{key: value for key, value in point["values"].items() if key != "seed"},
-                **runs.cells(point["run"]),
-                **_size(point["run"], plan["runs"], tasks),
-                **_match(point.get("matched")),
-                "experiment": name,
-                "arm": point["arm"],
-                "point": words(point["values"]),
-                "seed": point["seed"],
-            }
-        )
-        for point in points
-    ]
+    rows = []
+    for point in points:
+        matched = point.get("matched") or {}
+        row = {
+            "task": point.get("task"),
+            **{key: value for key, value in point["values"].items() if key != "seed"},
+            **cells(point["run"]),
+            **_size(point["run"], plan["runs"], tasks),
+            "matched_to": str(matched.get("to", "")),
+            "match_count": matched.get("count"),
+            "match_error": matched.get("error"),
+            "experiment": name,
+            "arm": point["arm"],
+            "point": words(point["values"]),
+            "seed": point["seed"],
+        }
+        # A cell is None, a truth value, a number, or words that are not empty.
+        rows.append({key: None if cell == "" else _plain(cell) for key, cell in row.items()})
     provenance = {key: plan.get(key) for key in ("number", "command", "scale")}
     settings = {words(point["values"]): point["values"] for point in points}
     columns = _columns(rows, swept)
     return Table(name, plan["experiments"][name], provenance, settings, columns, rows)
-
-
-def _row(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A cell is None, a truth value, a number, or words that are not empty."""
-    return {key: None if value == "" else _plain(value) for key, value in values.items()}
 
 
 def _size(id: str, runs: Mapping[str, Any], tasks: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,16 +159,6 @@ def _size(id: str, runs: Mapping[str, Any], tasks: Mapping[str, Any]) -> dict[st
     return cells
 
 
-def _match(matched: Mapping[str, Any] | None) -> dict[str, Any]:
-    if not matched:
-        return {}
-    return {
-        "matched_to": str(matched["to"]),
-        "match_count": matched["count"],
-        "match_error": matched["error"],
-    }
-
-
 def _columns(rows: Sequence[Mapping[str, Any]], swept: Collection[str]) -> list[str]:
     found = dict.fromkeys(key for row in rows for key in row)
     named = {*_COLUMNS_BEFORE, *_SIZES, *_COLUMNS_MATCH, *_COLUMNS_AFTER}
@@ -210,12 +173,8 @@ def _columns(rows: Sequence[Mapping[str, Any]], swept: Collection[str]) -> list[
 def _in_words(values: Mapping[str, Any], keys: Collection[str]) -> str:
     """The values of a point, under the last parts of their keys where no two keys share one."""
     ends = [key.rpartition(".")[2] for key in keys]
-    words = []
-    for key, value in values.items():
-        end = key.rpartition(".")[2]
-        name = end if ends.count(end) == 1 else key
-        words.append(f"{name}={_word(value)}")
-    return " ".join(words)
+    named = {key: end if ends.count(end) == 1 else key for key, end in zip(keys, ends, strict=True)}
+    return " ".join(f"{named[key]}={_word(value)}" for key, value in values.items())
 
 
 def _plain(value: Any) -> Any:

@@ -7,10 +7,12 @@ Next: nothing. What an experiment calls its `figure` is a file of results/figure
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from sweeper.results.table.table import Table, stem
 from sweeper.store import registry
+from sweeper.store.errors import UserError
 from sweeper.store.files import make_directory, publish
 
 
@@ -39,7 +41,8 @@ def import_figures() -> None:
     from sweeper.results.figures.layout.style import KINDS
 
     for name in registry.names(registry.FIGURES):
-        registry.function(registry.FIGURES, name, "figure", "draw")
+        with suppress(UserError):  # a package's that is broken is told of where it is drawn
+            registry.function(registry.FIGURES, name, "figure", "draw")
     for kind in KINDS:
         get_registered_canvas_class(kind)
 

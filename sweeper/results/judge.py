@@ -7,7 +7,7 @@ words and as outputs/tables/<experiment>.claims.json. Next: nothing; sweeper/out
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -18,8 +18,11 @@ from sweeper.store import registry
 from sweeper.store.errors import shown
 from sweeper.store.files import publish_json
 
+Verdicts = Mapping[str, Sequence[Verdict]]
+"""The verdicts on tables, by their name."""
 
-def judge(outputs: Path, tables: Sequence[Table]) -> dict[str, list[Verdict]]:
+
+def judge(outputs: Path, tables: Sequence[Table]) -> Verdicts:
     """The verdicts on each table, by its name; they are also written beside its .csv.
 
     Raises:

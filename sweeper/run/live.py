@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
-from types import TracebackType
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -27,35 +27,21 @@ class Shown:
     metric: str
 
 
-class LiveTable:
+class LiveTable(ExitStack):
     """Follows a schedule; give its `changed` to the schedule."""
 
     def __init__(self, console: Console, store: RunStore, shown: Mapping[str, Shown]) -> None:
+        super().__init__()
         self._console = console
         self._store = store
         self._shown = shown
         self._started = time.monotonic()
         self._begun: dict[str, float] = {}
         self._spent: dict[str, float] = {}  # seconds of slot time of runs that are done
-        self._live = (
-            Live(console=console, refresh_per_second=2, transient=True, auto_refresh=False)
-            if console.is_terminal
-            else None
-        )
-
-    def __enter__(self) -> LiveTable:
-        if self._live:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._live:
-            self._live.stop()
+        self._live: Live | None = None
+        if console.is_terminal:
+            live = Live(console=console, refresh_per_second=2, transient=True, auto_refresh=False)
+            self._live = self.enter_context(live)
 
     def changed(self, schedule: Schedule, state: JobState | None) -> None:
         """A run changed its phase, or (None) time has passed."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from types import FrameType, TracebackType
-from typing import Any
+from contextlib import ExitStack, contextmanager
+from types import FrameType
 
 
 class Stopped(KeyboardInterrupt):
@@ -17,7 +16,7 @@ class Stopped(KeyboardInterrupt):
         self.code = 128 + number
 
 
-class StopSignals(AbstractContextManager["StopSignals"]):
+class StopSignals(ExitStack):
     """Takes both signals over: inside `held` they wait for `check`; elsewhere they raise at once.
 
     A schedule holds them: raised between the start of a job and the note of its number, a signal
@@ -25,23 +24,11 @@ class StopSignals(AbstractContextManager["StopSignals"]):
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._held = False
         self._waiting: list[int] = []
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> StopSignals:
         for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._came)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+            self.callback(signal.signal, number, signal.signal(number, self._came))
 
     @contextmanager
     def held(self) -> Iterator[None]:

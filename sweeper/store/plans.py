@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sweeper.store.errors import shown, wrong
 from sweeper.store.files import FORMAT, canonical, make_directory, publish_sealed, read_versioned
 
 _NUMBERED = re.compile(r"\d{4,9}\.json")
@@ -44,6 +45,24 @@ def plans(outputs: Path) -> list[dict[str, Any]]:
 def newest(outputs: Path) -> dict[str, dict[str, Any]]:
     """The newest plan of each experiment that was ever planned."""
     return {name: plan for plan in plans(outputs) for name in plan["experiments"]}
+
+
+def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
+    """The newest plan of each experiment named, or of all that were ever planned here.
+
+    Raises:
+        UserError: nothing was planned here, or no experiment of that name.
+    """
+    known = newest(outputs)
+    if not known:
+        remedy = "start with a sweep: -m experiment=fig1"
+        raise wrong("outputs", outputs, "a folder with a plan", remedy)
+    for name in experiments or ():
+        if name not in known:
+            expected = f"one that was planned ({', '.join(shown(one, 80) for one in known)})"
+            remedy = "correct the name, or plan it with a sweep: -m experiment=..."
+            raise wrong("experiment", name, expected, remedy)
+    return {name: known[name] for name in experiments or known}
 
 
 def _paths(outputs: Path) -> list[Path]:

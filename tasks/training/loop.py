@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import torch
 from lightning_fabric import Fabric
@@ -27,7 +28,8 @@ def train(
 ) -> None:
     """Train from the checkpoint `resumed`, or from the beginning, to the last step."""
     last, optimizer = stage.task.config.trainer.steps, module.configure_optimizers()
-    wrapped, stepping = fabric.setup_module(module), fabric.setup_optimizers(optimizer)
+    wrapped: Any = fabric.setup_module(module)
+    stepping: Any = fabric.setup_optimizers(optimizer)
     keeper = Keeper(stage, recorder, module, optimizer)
     first = keeper.load(resumed) + 1 if resumed else 1
     recorder.begin(module.model, fabric.device, step=first - 1)
@@ -93,5 +95,5 @@ class Autocast(MixedPrecision):
 
 def _precision(name: str, accelerator: str) -> Precision:
     if name == "bf16-mixed":
-        return Autocast(name, accelerator)
+        return Autocast("bf16-mixed", accelerator)
     return DoublePrecision() if name == "64-true" else Precision()

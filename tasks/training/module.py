@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import pytorch_lightning as pl
 import torch
@@ -74,13 +74,14 @@ def summed(means: Sequence[Mean], divisors: Sequence[Tensor] | None = None) -> T
 
 def _divisor(mean: Mean) -> Tensor:
     """Return by what the totals of each rank are divided to have, on average, the mean of all."""
-    total, count = mean
+    total, count = mean.total, mean.count
     if not isinstance(count, Tensor):  # made on the device, which is not waited for then
         count = torch.full((), count, dtype=total.dtype, device=total.device)
     return ranks.mean(count.to(total.dtype)).clamp(min=1 / ranks.world())
 
 
-class _Sum(NamedTuple):
+@dataclass(frozen=True)
+class _Sum:
     """A `Mean` of some rows, and the gradients of its total."""
 
     total: Tensor
@@ -90,10 +91,10 @@ class _Sum(NamedTuple):
 
 def _taken(means: Sequence[Mean], parameters: list[nn.Parameter]) -> list[_Sum]:
     found = []
-    for place, (total, count) in enumerate(means, start=1):
+    for place, mean in enumerate(means, start=1):
         more = place < len(means)
-        grads = torch.autograd.grad(total, parameters, retain_graph=more, allow_unused=True)
-        found.append(_Sum(total.detach(), count, list(grads)))
+        grads = torch.autograd.grad(mean.total, parameters, retain_graph=more, allow_unused=True)
+        found.append(_Sum(mean.total.detach(), mean.count, list(grads)))
     return found
 
 

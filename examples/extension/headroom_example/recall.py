@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from tasks.architectures.layer import LayerSection
 from tasks.batch import Batch
 from tasks.config.schema import whole
-from tasks.config.sections import RunConfig, TaskSection
+from tasks.config.sections import TaskSection
+from tasks.data import Data
 from tasks.seeds import derive
 from tasks.task import Mean, Task
 
@@ -29,28 +30,51 @@ class RecallSection(TaskSection):
     batch_rows: Annotated[int, whole(1, 2**20, 64)]
 
 
-class Recall(Task):
-    """Reads pairs of a key and a value, then answers each key with its value.
+class Pairs(Data):
+    """Rows of `pairs` positions (key, value), then as many (key, 0) in the same order, (B, T, D).
 
-    A row is `pairs` positions (key, value), then `pairs` positions (key, 0) in the same order. Keys
-    lie on the unit sphere, values are signs; the answer is wanted in the places of the value.
+    Keys lie on the unit sphere, values are signs.
     """
 
-    Section = RecallSection
-    architectures = ("layer",)
+    section: RecallSection
 
-    def __init__(self, config: RunConfig) -> None:
-        super().__init__(config)
-        assert isinstance(config.task, RecallSection)
-        self._section = config.task
-        self._key_size = config.model.embedding_size // 2
+    def batch(self, step: int) -> Batch:
+        return self._drawn(self.section.batch_rows, "train", step)
+
+    def batches(self, split: str) -> Iterator[Batch]:
+        for number in range(TEST_BATCHES):
+            yield self._drawn(TEST_ROWS, split, number)
+
+    def tokens_seen(self, steps: int) -> int:
+        return steps * self.section.batch_rows * 2 * self.section.pairs
+
+    def _drawn(self, rows: int, *purpose: str | int) -> Batch:
+        # Every run is measured on the same rows, whatever its seed.
+        seed = self.config.seed if purpose[0] == "train" else 0
+        generator = torch.Generator().manual_seed(derive(seed, "recall", *purpose))
+        size = self.config.model.embedding_size
+        drawn = torch.randn((rows, self.section.pairs, size), generator=generator)
+        keys, values = drawn.tensor_split([size // 2], dim=-1)
+        keys = F.normalize(keys, dim=-1)
+        read = torch.cat((keys, values.sign()), dim=-1)
+        asked = torch.cat((keys, torch.zeros_like(values)), dim=-1)
+        return {"x": torch.cat((read, asked), dim=1)}
+
+
+class Recall(Task):
+    """Answers each key with its value, in the places of the value."""
+
+    Section = RecallSection
+    section: RecallSection
+    Examples = Pairs
+    architectures = ("layer",)
 
     def build(self) -> Reader:
         assert isinstance(self.config.model, LayerSection)
         return Reader(self.config.model.build())
 
     def example(self) -> Batch:
-        return {"x": torch.zeros(1, 2 * self._section.pairs, self.config.model.embedding_size)}
+        return {"x": torch.zeros(1, 2 * self.section.pairs, self.config.model.embedding_size)}
 
     def positions(self, batch: Batch) -> int:
         return batch["x"][..., 0].numel()
@@ -59,19 +83,9 @@ class Recall(Task):
         output_BTD: Tensor = model(batch["x"])
         return output_BTD
 
-    def batch(self, step: int) -> Batch:
-        return self._drawn(self._section.batch_rows, "train", step)
-
-    def batches(self, split: str) -> Iterator[Batch]:
-        for number in range(TEST_BATCHES):
-            yield self._drawn(TEST_ROWS, split, number)
-
     def loss(self, model: Reader, batch: Batch) -> tuple[Mean, ...]:
         answers, values = self._answers(model, batch)
         return (Mean(F.mse_loss(answers, values, reduction="sum"), values.numel()),)
-
-    def tokens_seen(self, steps: int) -> int:
-        return steps * self._section.batch_rows * 2 * self._section.pairs
 
     def score(self, model: Reader, batch: Batch) -> dict[str, Tensor]:
         answers, values = self._answers(model, batch)
@@ -82,20 +96,9 @@ class Recall(Task):
 
     def _answers(self, model: Reader, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return what the second half of each row answers, and the values of the first."""
-        pairs, size = self._section.pairs, self._key_size
-        answers = self.outputs(model, batch)[:, pairs:, size:]
-        return answers, batch["x"][:, :pairs, size:]
-
-    def _drawn(self, rows: int, *purpose: str | int) -> Batch:
-        # Every run is measured on the same rows, whatever its seed.
-        seed = self.config.seed if purpose[0] == "train" else 0
-        generator = torch.Generator().manual_seed(derive(seed, "recall", *purpose))
-        shape = (rows, self._section.pairs, self.config.model.embedding_size)
-        keys, values = torch.randn(shape, generator=generator).tensor_split([self._key_size], -1)
-        keys = F.normalize(keys, dim=-1)
-        read = torch.cat((keys, values.sign()), -1)
-        asked = torch.cat((keys, torch.zeros_like(values)), -1)
-        return {"x": torch.cat((read, asked), 1)}
+        pairs, key_size = self.section.pairs, self.config.model.embedding_size // 2
+        answers = self.outputs(model, batch)[:, pairs:, key_size:]
+        return answers, batch["x"][:, :pairs, key_size:]
 
 
 class Reader(nn.Module):

@@ -7,6 +7,7 @@ share of its attention parameters that is saved.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from matplotlib import rc_context
@@ -15,8 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
-from sweeper.results.figures.layout.panel import Look, prepare, scale
+from sweeper.results.figures.layout.layout import lay_out, notes_on
+from sweeper.results.figures.layout.panel import Look, fill
 from sweeper.results.figures.layout.series import Mark, marks
 from sweeper.results.figures.layout.style import (
     DOUBLE_COLUMN,
@@ -24,20 +25,19 @@ from sweeper.results.figures.layout.style import (
     PALETTE,
     RC,
     SMALL_PT,
-    blank,
     plain,
 )
-from sweeper.results.statistics.estimates import Spread
 from sweeper.results.table.measures import Measure
 from sweeper.results.table.points import Point, metric_of, points, seed_spread
 from sweeper.results.table.table import Table
 
 X = "model.attention.shared_size"
-_PANEL_PT, _WIDTH_PT, _HEIGHT_PT = 165.0, 390.0, 105.0
+_PANEL_PT = 165.0
 _LOOK = Look(PALETTE[2], marker="^")
 _BEFORE: dict[str, Any] = {"color": FAINT_INK, "linewidth": 0.9, "linestyle": (0, (4, 2))}
 
 
+@rc_context(RC)
 def draw(table: Table) -> Figure:
     """The figure, from a table with arms that start from others and vary the shared size."""
     arms = {
@@ -45,33 +45,29 @@ def draw(table: Table) -> Figure:
         for arm, about in table.experiment["arms"].items()
         if about.get("parent") and any(p.at(X) for p in points(table, metric_of(table, arm), [arm]))
     }
-    every = [point for arm in table.experiment["arms"] for point in _points(table, arm)]
-    spreads = {arm: _spread(table, arm, parent) for arm, parent in arms.items()}
+    found = {arm: _points(table, arm) for arm in table.experiment["arms"]}
+    spreads = {arm: seed_spread([*found[arm], *found[parent]]) for arm, parent in arms.items()}
+    every = [point for own in found.values() for point in own]
     notes = notes_on(table, every, *spreads.values())
-    with rc_context(RC):
-        figure = blank(DOUBLE_COLUMN)
-        panels = figure.subplots(1, max(1, len(arms)), squeeze=False)[0]
-        for axes, letter, (arm, parent) in zip(panels, "abcdef", arms.items(), strict=False):
-            measure = Measure("", metric_of(table, arm))
-            prepare(axes, X, "", letter=letter)
-            axes.set_title(plain(table.label(parent), 16), pad=14)
-            axes.set_ylabel(plain(measure.words))
-            before = marks(_points(table, parent), lambda _: 0.0, spreads[arm])
-            curve = marks(_points(table, arm), lambda point: point.at(X), spreads[arm])
-            _fill(axes, curve, before, _WIDTH_PT / len(arms))
-            notes += _baselines(table, arm, table.label(parent))
-        if not arms:
-            scale(panels[0], [], [], room=(_WIDTH_PT, _HEIGHT_PT))
-        lay_out(
-            figure,
-            _PANEL_PT,
-            title=str(table.experiment.get("title") or table.name),
-            legend=[
-                Entry((_LOOK.handle(),), "re-parametrised; above: attention parameters saved"),
-                Entry((Line2D([], [], **_BEFORE),), "as trained"),
-            ],
-            notes=notes,
-        )
+    figure = Figure(figsize=(DOUBLE_COLUMN, DOUBLE_COLUMN))
+    panels = figure.subplots(1, max(1, len(arms)), squeeze=False)[0]
+    for axes, letter, (arm, parent) in zip(panels, "abcdef", arms.items(), strict=False):
+        measure, words = Measure("", metric_of(table, arm)), plain(table.label(parent))
+        curve = marks(found[arm], lambda point: point.at(X), spreads[arm])
+        before = marks(found[parent], lambda _: 0.0, spreads[arm])
+        held = [*curve, *(replace(mark, x=curve[0].x) for mark in before)] if curve else []
+        fill(axes, X, measure.words, [(_LOOK, curve)], letter=letter, own=True, scaled=held)
+        axes.set_title(plain(words, 16), pad=14)
+        _mark(axes, curve, before)
+        told = [f"{name} {value:.1f}" for name, value in measure.baselines(table).items()]
+        notes += [f"{words} of baselines: {', '.join(told)}."] if told else []
+    if not arms:
+        fill(panels[0], X, table.metric, [])
+    legend = [
+        ((_LOOK.handle(),), "re-parametrised; above: attention parameters saved"),
+        ((Line2D([], [], **_BEFORE),), "as trained"),
+    ]
+    lay_out(figure, _PANEL_PT, table, legend, notes)
     return figure
 
 
@@ -80,13 +76,8 @@ def _points(table: Table, arm: str) -> list[Point]:
     return [point for point in found if point.arm == arm]
 
 
-def _spread(table: Table, *arms: str) -> Spread | None:
-    return seed_spread([point for arm in arms for point in _points(table, arm)])
-
-
-def _fill(axes: Axes, curve: Sequence[Mark], before: Sequence[Mark], width: float) -> None:
-    scale(axes, curve, [*curve, *before], room=(width, _HEIGHT_PT), own=True)
-    _LOOK.draw(axes, curve)
+def _mark(axes: Axes, curve: Sequence[Mark], before: Sequence[Mark]) -> None:
+    """What the metric was before as a line, and what is saved above."""
     for mark in before:
         axes.axhline(mark.mean, zorder=2, **_BEFORE)
     saved = [(mark.x, mark.point.at("params_attention_saved")) for mark in curve]
@@ -97,10 +88,3 @@ def _fill(axes: Axes, curve: Sequence[Mark], before: Sequence[Mark], width: floa
         above.xaxis.set_minor_locator(NullLocator())
         above.spines["top"].set_visible(False)
         above.tick_params(length=0, pad=0)
-
-
-def _baselines(table: Table, arm: str, words: str) -> list[str]:
-    """What is reached without reading, where the rows carry it."""
-    baselines = Measure("", metric_of(table, arm)).baselines(table)
-    told = ", ".join(f"{name} {value:.1f}" for name, value in baselines.items())
-    return [f"{plain(words)} of baselines: {told}."] if told else []

@@ -7,20 +7,21 @@ stands for each combination of the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import cycle
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.figures.layout.labels import ends_fit, label_ends
+from sweeper.results.figures.layout.labels import label_ends
 from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
-from sweeper.results.figures.layout.panel import Look, categories, prepare, scale
+from sweeper.results.figures.layout.panel import Look, categories, fill
 from sweeper.results.figures.layout.series import Series, marks, split
-from sweeper.results.figures.layout.style import COLUMN, MARKERS, PALETTE, RC, blank, plain, shades
+from sweeper.results.figures.layout.style import COLUMN, MARKERS, PALETTE, RC, plain, shades
 from sweeper.results.table.points import Point, points, seed_spread
 from sweeper.results.table.table import Table
 
-_PANEL_PT, _ROOM = 170.0, (180.0, 130.0)
+_PANEL_PT = 170.0
 _LABEL_LETTERS = 16  # longer names go to the legend
 _MOST_ENTRIES = 12
 
@@ -68,59 +69,45 @@ def places(series: Sequence[Series], x: str) -> tuple[Callable[[Point], float | 
     return (lambda point: float(words.index(str(point.cells.get(x))))), words
 
 
+@rc_context(RC)
 def draw(table: Table) -> Figure:
     """The figure, from any table."""
     x = str(table.experiment.get("x") or "params_total")
     series = series_of(table, x)
     looks = _looks(series)
-    names = [_name(table, one, several=len({other.arm for other in series}) > 1) for one in series]
+    several = len({one.arm for one in series}) > 1
+    names = [_name(table, one, several=several) for one in series]
     everything = points(table, table.metric)
     spread = seed_spread(everything)
     at, words = places(series, x)
-    curves = [marks(one.points, at, spread) for one in series]
-    with rc_context(RC):
-        figure = blank(COLUMN)
-        axes = figure.add_subplot()
-        prepare(axes, x, table.metric)
-        every = [mark for curve in curves for mark in curve]
-        scale(axes, every, every, room=_ROOM, own=x.startswith("model."))
-        if words:
-            categories(axes, words)
-        for look, curve in zip(looks, curves, strict=True):
-            look.draw(axes, curve)
-        ends = [
-            (name, look.colour, curve[-1])
-            for name, look, curve in zip(names, looks, curves, strict=True)
-            if curve
-        ]
-        short = all(len(name) <= _LABEL_LETTERS for name in names)
-        direct = short and ends_fit(axes, [end for *_, end in ends], _ROOM[1])
-        legend = [] if direct or len(series) < 2 else _legend(names, looks)
-        lay_out(
-            figure,
-            _PANEL_PT,
-            title=str(table.experiment.get("title") or table.name),
-            legend=legend,
-            notes=notes_on(table, everything, spread),
-        )
-        if direct and len(series) > 1:
-            label_ends(axes, ends)
+    curves = [
+        (look, marks(one.points, at, spread)) for look, one in zip(looks, series, strict=True)
+    ]
+    figure = Figure(figsize=(COLUMN, COLUMN))
+    axes = figure.add_subplot()
+    fill(axes, x, table.metric, curves, own=x.startswith("model."))
+    if words:
+        categories(axes, words)
+    ends = [
+        (name, look.colour, curve[-1])
+        for name, (look, curve) in zip(names, curves, strict=True)
+        if curve
+    ]
+    short = len(series) > 1 and all(len(name) <= _LABEL_LETTERS for name in names)
+    direct = short and label_ends(axes, ends)
+    legend = [] if direct or len(series) < 2 else _legend(names, looks)
+    lay_out(figure, _PANEL_PT, table, legend, notes_on(table, everything, spread))
     return figure
 
 
 def _looks(series: Sequence[Series]) -> list[Look]:
     """A colour for each arm, its shades and markers for the curves of that arm."""
-    arms = list(dict.fromkeys(one.arm for one in series))
-    colours = {
-        arm: shades(PALETTE[index % len(PALETTE)], sum(one.arm == arm for one in series))
-        for index, arm in enumerate(arms)
+    arms = [one.arm for one in series]
+    styles = {
+        arm: zip(shades(colour, arms.count(arm)), cycle(MARKERS), strict=False)
+        for arm, colour in zip(dict.fromkeys(arms), cycle(PALETTE), strict=False)
     }
-    found: list[Look] = []
-    for one in series:
-        index = len([look for look in found if look.colour in colours[one.arm]])
-        marker = MARKERS[index % len(MARKERS)]
-        found.append(Look(colours[one.arm][index], marker=marker, line=len(one.points) > 1))
-    return found
+    return [Look(*next(styles[one.arm]), line=len(one.points) > 1) for one in series]
 
 
 def _name(table: Table, series: Series, *, several: bool) -> str:
@@ -135,9 +122,11 @@ def _word(value: object) -> str:
 
 
 def _legend(names: Sequence[str], looks: Sequence[Look]) -> list[Entry]:
-    entries = [Entry((look.handle(),), name) for name, look in zip(names, looks, strict=True)]
+    entries: list[Entry] = [
+        ((look.handle(),), name) for name, look in zip(names, looks, strict=True)
+    ]
     if len(entries) > _MOST_ENTRIES:
         nothing = Line2D([], [], linestyle="none")
         hidden = len(entries) - _MOST_ENTRIES + 1
-        entries[_MOST_ENTRIES - 1 :] = [Entry((nothing,), f"and {hidden} more")]
+        entries[_MOST_ENTRIES - 1 :] = [((nothing,), f"and {hidden} more")]
     return entries

@@ -14,18 +14,17 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sweeper.results.figures.layout.labels import Label, ends_fit, label_ends, label_points
+from sweeper.results.figures.layout.labels import label_ends, label_point
 from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
-from sweeper.results.figures.layout.panel import Look, prepare, scale
+from sweeper.results.figures.layout.panel import Look, fill
 from sweeper.results.figures.layout.series import Mark, Series, marks, split
-from sweeper.results.figures.layout.style import DOUBLE_COLUMN, PALETTE, RC, blank, plain, ramp
+from sweeper.results.figures.layout.style import DOUBLE_COLUMN, PALETTE, RC, plain, ramp
 from sweeper.results.table.points import Point, points, seed_spread
 from sweeper.results.table.table import Table
 
 TOP = ("params_total", "model.embedding_size")
 BOTTOM = ("params_non_embedding", "flops_per_token", "width")
 _TOP_PT, _BOTTOM_PT = 168.0, 122.0  # height of a row, axis labels included
-_TOP_ROOM, _BOTTOM_ROOM = (190.0, 130.0), (115.0, 85.0)  # what is left for a panel
 _FIXED, *_OTHERS = PALETTE[1], PALETTE[3], PALETTE[5], PALETTE[6]
 
 
@@ -40,6 +39,7 @@ def series_of(table: Table, standard: str, fixed: str, matched: str) -> list[Ser
     return sorted(found, key=lambda one: (order.get(one.arm, 1), one.key or 0.0))
 
 
+@rc_context(RC)
 def draw(
     table: Table, *, standard: str = "standard", fixed: str = "fixed", matched: str = "matched"
 ) -> Figure:
@@ -48,82 +48,47 @@ def draw(
     looks = _looks(series, standard, fixed, matched)
     everything = points(table, table.metric)
     spread = seed_spread(everything)
-    drawn = {
-        column: [
-            (look, marks(one.points, methodcaller("at", column), spread))
+    figure = Figure(figsize=(DOUBLE_COLUMN, DOUBLE_COLUMN))
+    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(_TOP_PT, _BOTTOM_PT)).flat
+    panels = dict(zip(TOP, above.subplots(1, 2), strict=True))
+    panels |= dict(zip(BOTTOM, below.subplots(1, 3), strict=True))
+    for (x, axes), letter in zip(panels.items(), "abcde", strict=True):
+        curves = [
+            (look, marks(one.points, methodcaller("at", x), spread))
             for one, look in zip(series, looks, strict=True)
         ]
-        for column in (*TOP, *BOTTOM)
-    }
-    with rc_context(RC):
-        figure = blank(DOUBLE_COLUMN)
-        panels = _panels(figure)
-        for (column, axes), letter in zip(panels.items(), "abcde", strict=True):
-            prepare(axes, column, table.metric, letter=letter)
-            _fill(axes, column, drawn[column])
-        first, curves = panels[TOP[0]], drawn[TOP[0]]
-        ends = _ends(series, curves, standard)
-        direct = ends_fit(first, [end for *_, end in ends], _TOP_ROOM[1])
-        lay_out(
-            figure,
-            _TOP_PT + _BOTTOM_PT,
-            title=str(table.experiment.get("title") or table.name),
-            legend=_legend(table, series, looks, standard, direct),
-            notes=notes_on(table, everything, spread),
-        )
-        if direct:
-            label_ends(first, ends)
-        label_points(first, _extremes(series, curves, fixed), curves)
+        fill(axes, x, table.metric, curves, letter=letter, own=x == TOP[1])
+        axes.label_outer()  # all panels have the same height axis
+        if x == TOP[0]:
+            pairs = zip(series, curves, strict=True)
+            drawn = [(one.arm, look, curve) for one, (look, curve) in pairs if curve]
+            direct = _label(axes, drawn, standard, fixed)
+    legend = _legend(table, series, looks, standard, direct)
+    lay_out(figure, _TOP_PT + _BOTTOM_PT, table, legend, notes_on(table, everything, spread))
     return figure
 
 
-def _fill(axes: Axes, column: str, curves: Sequence[tuple[Look, list[Mark]]]) -> None:
-    every = [mark for _, curve in curves for mark in curve]
-    room = _TOP_ROOM if column in TOP else _BOTTOM_ROOM
-    scale(axes, every, every, room=room, own=column == TOP[1])
-    for look, curve in curves:
-        look.draw(axes, curve)
-    if column not in (TOP[0], BOTTOM[0]):  # all panels have the same height axis
-        axes.set_ylabel("")
-        axes.tick_params(labelleft=False)
+def _label(
+    axes: Axes, drawn: Sequence[tuple[str, Look, Sequence[Mark]]], standard: str, fixed: str
+) -> bool:
+    """Numbers of heads: at both ends of the fixed curve, and at the right end of each standard one.
 
-
-def _ends(
-    series: Sequence[Series], curves: Sequence[tuple[Look, list[Mark]]], standard: str
-) -> list[Label]:
-    """The number of heads at the right end of each standard curve."""
-    return [
+    Whether the latter fit; where they do not, none of them is written.
+    """
+    for arm, look, curve in drawn:
+        for mark in {mark.x: mark for mark in (curve[0], curve[-1])}.values():
+            if arm == fixed:
+                label_point(axes, (_heads(mark.point), look.colour, mark))
+    ends = [
         (_heads(curve[-1].point), look.colour, curve[-1])
-        for one, (look, curve) in zip(series, curves, strict=True)
-        if one.arm == standard and curve
+        for arm, look, curve in drawn
+        if arm == standard
     ]
-
-
-def _extremes(
-    series: Sequence[Series], curves: Sequence[tuple[Look, list[Mark]]], fixed: str
-) -> list[Label]:
-    """The number of heads at both ends of the fixed curve."""
-    return [
-        (_heads(mark.point), look.colour, mark)
-        for one, (look, curve) in zip(series, curves, strict=True)
-        if one.arm == fixed and curve
-        for mark in {mark.x: mark for mark in (curve[0], curve[-1])}.values()
-    ]
-
-
-def _panels(figure: Figure) -> dict[str, Axes]:
-    """The panels by the column they are over; each row is laid out on its own."""
-    rows = figure.add_gridspec(2, 1, height_ratios=(_TOP_PT, _BOTTOM_PT))
-    panels = {}
-    for row, columns in enumerate((TOP, BOTTOM)):
-        places = rows[row].subgridspec(1, len(columns))
-        for place, column in enumerate(columns):
-            panels[column] = figure.add_subplot(places[place])
-    return panels
+    return label_ends(axes, ends)
 
 
 def _looks(series: Sequence[Series], standard: str, fixed: str, matched: str) -> list[Look]:
-    shades = iter(ramp(max(1, sum(one.arm == standard for one in series))))
+    shades = iter(ramp(sum(one.arm == standard for one in series)))
     others = cycle(_OTHERS)
     looks = []
     for one in series:
@@ -147,16 +112,16 @@ def _legend(
     table: Table, series: Sequence[Series], looks: Sequence[Look], standard: str, direct: bool
 ) -> list[Entry]:
     """An entry a curve; one for all standard curves where their heads stand beside them."""
-    entries = []
+    entries: list[Entry] = []
     shades = [look for one, look in zip(series, looks, strict=True) if one.arm == standard]
     if direct and shades:
         chosen = list(dict.fromkeys([shades[0], shades[len(shades) // 2], shades[-1]]))
         handles = tuple(look.handle() for look in chosen)
-        entries.append(Entry(handles, plain(table.label(standard))))
+        entries.append((handles, plain(table.label(standard))))
     for one, look in zip(series, looks, strict=True):
         if one.arm != standard:
-            entries.append(Entry((look.handle(),), plain(table.label(one.arm))))
+            entries.append(((look.handle(),), plain(table.label(one.arm))))
         elif not direct:
             name = f"{plain(table.label(one.arm), 32)}, {_heads(one.points[0])}"
-            entries.append(Entry((look.handle(),), name))
+            entries.append(((look.handle(),), name))
     return entries

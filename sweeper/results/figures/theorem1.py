@@ -5,7 +5,7 @@ Beside each measured knee stand the n of the theorem, n - 1, and n / 2.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib import rc_context
@@ -14,26 +14,23 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from sweeper.results.claims.evidence.head_size_curve import HeadSizeCurve, head_size_curves
-from sweeper.results.figures.layout.labels import label_points
+from sweeper.results.figures.layout.labels import label_point
 from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
-from sweeper.results.figures.layout.panel import Look, prepare, scale
+from sweeper.results.figures.layout.panel import Look, fill, looks_of
 from sweeper.results.figures.layout.series import Mark
 from sweeper.results.figures.layout.style import (
     DOUBLE_COLUMN,
     FAINT_INK,
     INK,
-    MARKERS,
     RC,
     SMALL_PT,
-    blank,
     plain,
-    ramp,
 )
 from sweeper.results.statistics.estimates import interval
 from sweeper.results.table.points import points
 from sweeper.results.table.table import Table
 
-_PANEL_PT, _ROOM = 180.0, (190.0, 140.0)
+_PANEL_PT = 180.0
 _TICKS = (0, 0.25, 0.5, 0.75, 1)
 _GUIDES = {1.0: "n", 0.5: "n / 2"}
 _RING: dict[str, Any] = {
@@ -50,44 +47,26 @@ _ABOVE: dict[str, Any] = {
 }
 
 
+@rc_context(RC)
 def draw(table: Table) -> Figure:
     """The figure, from a table whose points differ in sequence length and head size."""
     every = points(table, table.metric)
     found = head_size_curves(every)
-    lengths = sorted({curve.length for curve in found})
-    shades = dict(zip(lengths, ramp(max(1, len(lengths))), strict=False))
-    looks = {
-        length: Look(shades[length], marker=MARKERS[index % len(MARKERS)])
-        for index, length in enumerate(lengths)
-    }
+    looks = looks_of(sorted({curve.length for curve in found}), ordered=True)
     arms = list(table.experiment["arms"])
-    with rc_context(RC):
-        figure = blank(DOUBLE_COLUMN)
-        panels = figure.subplots(1, len(arms), squeeze=False)[0]
-        marks = {(one.arm, one.length): marks_of(one) for one in found}
-        everything = [mark for curve in marks.values() for mark in curve]
-        for letter, axes, arm in zip("abcdef", panels, arms, strict=False):
-            prepare(axes, "head size / n", table.metric, letter=letter)
-            axes.set_title(plain(table.label(arm), 24), pad=14)
-            scale(axes, everything, everything, room=_ROOM)
-            if everything:
-                axes.set(xscale="linear", xlim=(0, 1.06), xticks=_TICKS)
-            own = [one for one in found if one.arm == arm]
-            for one in own:
-                looks[one.length].draw(axes, marks[arm, one.length])
-            _mark(axes, own, looks)
-        spread = found[0].spread if found else None
-        lay_out(
-            figure,
-            _PANEL_PT,
-            title=str(table.experiment.get("title") or table.name),
-            legend=_legend(looks),
-            notes=notes_on(table, every, spread),
-        )
-        for axes, arm in zip(panels, arms, strict=False):
-            own = [one for one in found if one.arm == arm]
-            drawn = [(looks[one.length], marks[arm, one.length]) for one in own]
-            label_points(axes, _knees(own, looks), drawn)
+    figure = Figure(figsize=(DOUBLE_COLUMN, DOUBLE_COLUMN))
+    panels = figure.subplots(1, len(arms), squeeze=False)[0]
+    everything = [mark for curve in found for mark in marks_of(curve)]
+    for letter, axes, arm in zip("abcdef", panels, arms, strict=False):
+        own = [curve for curve in found if curve.arm == arm]
+        curves = [(looks[curve.length], marks_of(curve)) for curve in own]
+        fill(axes, "head size / n", table.metric, curves, letter=letter, scaled=everything)
+        axes.set_title(plain(table.label(arm), 24), pad=14)
+        if everything:
+            axes.set(xscale="linear", xlim=(0, 1.06), xticks=_TICKS, xticklabels=map(str, _TICKS))
+        _mark(axes, own, looks)
+    notes = notes_on(table, every, found[0].spread if found else None)
+    lay_out(figure, _PANEL_PT, table, _legend(looks), notes)
     return figure
 
 
@@ -109,8 +88,8 @@ def marks_of(curve: HeadSizeCurve) -> list[Mark]:
     return found
 
 
-def _mark(axes: Axes, own: Sequence[HeadSizeCurve], looks: dict[int, Look]) -> None:
-    """n and n / 2 as lines, n - 1 as a triangle above, the measured knee as a ring."""
+def _mark(axes: Axes, own: Sequence[HeadSizeCurve], looks: Mapping[int, Look]) -> None:
+    """n and n / 2 as lines, n - 1 as a triangle above, a measured knee as a ring with its size."""
     if not own:
         return
     above = axes.get_xaxis_transform()
@@ -122,30 +101,16 @@ def _mark(axes: Axes, own: Sequence[HeadSizeCurve], looks: dict[int, Look]) -> N
     for curve in own:
         colour, n = looks[curve.length].colour, curve.length
         axes.plot([(n - 1) / n], [1.0], transform=above, color=colour, clip_on=False, **_ABOVE)
-        knee = _knee(curve)
-        if knee is not None:
+        if curve.knee is not None:
+            knee = marks_of(curve)[list(curve.points).index(curve.knee)]
             axes.plot([knee.x], [knee.mean], color=INK, zorder=5, **_RING)
+            label_point(axes, (str(curve.knee), colour, knee), side=-1)
 
 
-def _knee(curve: HeadSizeCurve) -> Mark | None:
-    size = curve.knee
-    marks = marks_of(curve)
-    return None if size is None else marks[list(curve.points).index(size)]
-
-
-def _knees(own: Sequence[HeadSizeCurve], looks: dict[int, Look]) -> list[tuple[str, str, Mark]]:
-    """The head size of each measured knee, in words."""
-    return [
-        (str(curve.knee), looks[curve.length].colour, mark)
-        for curve in own
-        if (mark := _knee(curve)) is not None
-    ]
-
-
-def _legend(looks: dict[int, Look]) -> list[Entry]:
-    if not looks:
-        return []
-    entries = [Entry((look.handle(),), f"n = {length}") for length, look in looks.items()]
+def _legend(looks: Mapping[int, Look]) -> list[Entry]:
     ring = Line2D([], [], color=INK, linestyle="none", **_RING)
     triangle = Line2D([], [], color=FAINT_INK, **_ABOVE)
-    return [*entries, Entry((ring,), "measured knee, its head size"), Entry((triangle,), "n - 1")]
+    return [
+        *(((look.handle(),), f"n = {length}") for length, look in looks.items()),
+        *([((ring,), "measured knee, its head size"), ((triangle,), "n - 1")] if looks else []),
+    ]

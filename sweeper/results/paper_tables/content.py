@@ -9,7 +9,7 @@ from typing import Any
 from sweeper.results.statistics.estimates import mean, sd
 from sweeper.results.table.columns import label
 from sweeper.results.table.measures import Measure, measures
-from sweeper.results.table.points import Point, mixtures, unfinished
+from sweeper.results.table.points import Point, caveats, origin
 from sweeper.results.table.table import Table
 from sweeper.store.numbers import short
 
@@ -50,7 +50,10 @@ def paper_table(table: Table) -> PaperTable:
     published: Mapping[str, Mapping[str, Any]] = about.get("paper") or {}
     same_scale = about.get("scale") == "paper"
     shown = measures(table)
-    by_measure = {measure: _by_name(measure.points(table)) for measure in shown}
+    by_measure = {
+        measure: {(point.arm, point.name): point for point in measure.points(table)}
+        for measure in shown
+    }
     blocks = [
         block
         for arm in about["arms"]
@@ -58,11 +61,7 @@ def paper_table(table: Table) -> PaperTable:
     ]
     if published and not same_scale:
         blocks.append(_published(label(str(about.get("x"))), published, shown))
-    return PaperTable(str(about.get("title") or table.name), tuple(blocks), tuple(_notes(table)))
-
-
-def _by_name(points: Sequence[Point]) -> dict[tuple[str, str], Point]:
-    return {(point.arm, point.name): point for point in points}
+    return PaperTable(table.title, tuple(blocks), tuple(_notes(table)))
 
 
 def _measured(
@@ -74,11 +73,13 @@ def _measured(
     for start in range(0, len(points), _MOST_COLUMNS):
         part, head = points[start : start + _MOST_COLUMNS], names[start : start + _MOST_COLUMNS]
         beside = [published.get(name, {}) for name in head]
-        lines: list[Line] = [(label("params_total"), *map(_parameters, part))]
-        lines += _paper_line("params", label("params_total"), beside)
+        rows = [("params", label("params_total"), [_parameters(point) for point in part])]
         for measure, found in by_measure.items():
-            lines.append((measure.words, *(_cell(point, found) for point in part)))
-            lines += _paper_line(measure.metric, measure.words, beside)
+            rows.append((measure.metric, measure.words, [_cell(point, found) for point in part]))
+        lines: list[Line] = []
+        for key, name, cells in rows:
+            lines.append((name, *cells))
+            lines += [_paper(key, f"{name}, paper", beside)] if any(beside) else []
         yield Block(table.label(arm), (words, *head), tuple(lines))
 
 
@@ -111,34 +112,24 @@ def _cell(point: Point, found: Mapping[tuple[str, str], Point]) -> str:
 def _published(x: str, published: Mapping[str, Mapping[str, Any]], shown: list[Measure]) -> Block:
     """What the paper prints, as a block of its own."""
     columns = list(published.values())
-    lines = [_paper_cells("params", label("params_total"), columns)]
-    lines += [_paper_cells(measure.metric, measure.words, columns) for measure in shown]
+    lines = [_paper("params", label("params_total"), columns)]
+    lines += [_paper(measure.metric, measure.words, columns) for measure in shown]
     return Block("the paper, at its own scale", (x, *published), tuple(lines))
 
 
-def _paper_line(key: str, words: str, columns: Sequence[Mapping[str, Any]]) -> list[Line]:
-    return [_paper_cells(key, f"{words}, paper", columns)] if any(columns) else []
-
-
-def _paper_cells(key: str, words: str, columns: Sequence[Mapping[str, Any]]) -> Line:
-    return (words, *(_as_printed(column.get(key)) for column in columns))
-
-
-def _as_printed(value: Any) -> str:
-    if value is None:
-        return ABSENT
-    return " ± ".join(map(str, value)) if isinstance(value, list) else str(value)
+def _paper(key: str, words: str, columns: Sequence[Mapping[str, Any]]) -> Line:
+    """A line of what the paper prints; a list is a mean and its spread."""
+    found = [column.get(key, ABSENT) for column in columns]
+    return (words, *(" ± ".join(map(str, c)) if isinstance(c, list) else str(c) for c in found))
 
 
 def _notes(table: Table) -> Iterator[str]:
-    about = table.experiment
-    if about.get("text"):
-        yield f"Text: {about['text']}; {about.get('scale')} scale."
+    yield from origin(table)
     counts = {len(p.runs) for measure in measures(table) for p in measure.points(table)}
     if counts:
         seeds = " to ".join(str(count) for count in dict.fromkeys((min(counts), max(counts))))
         yield f"Mean ± standard deviation over {seeds} seed{'s' * (max(counts) > 1)}."
-    if about.get("finetune"):
+    if table.experiment.get("finetune"):
         yield (
             "One pre-training a setting: the seeds are those of fine-tuning. Parameters are the "
             "pre-training's."
@@ -147,7 +138,4 @@ def _notes(table: Table) -> Iterator[str]:
         found = [f"{words} {value:.2f}" for words, value in measure.baselines(table).items()]
         if found:
             yield f"{measure.words} of baselines: {', '.join(found)}."
-    yield from mixtures(table)
-    reason, without, of = unfinished(table)
-    if without:
-        yield f"{without} of {of} runs are missing: {reason}."
+    yield from caveats(table)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from sweeper.results.paper_tables.content import has_paper_table, paper_table
 from sweeper.results.paper_tables.export import as_text
 from sweeper.results.statistics.estimates import mean, sd
-from sweeper.results.table.columns import label, number
-from sweeper.results.table.points import metric_of, mixtures, points, unfinished
+from sweeper.results.table.columns import label
+from sweeper.results.table.points import caveats, metric_of, points
 from sweeper.results.table.table import Table
 from sweeper.store.errors import shown
 from sweeper.store.numbers import short
@@ -26,25 +26,21 @@ def summarise(table: Table) -> list[str]:
     everything = [p for arm, metric in metrics.items() for p in points(table, metric, [arm])]
     rows: list[Sequence[str]] = [HEADER]
     for point in everything:
-        cells = [
+        values = list(point.values.values())
+        own, size, error = sd(values), point.at("params_total"), point.at("match_error")
+        cells = (
             _word(point.arm, 24),
             _word(point.name, 60),
-            f"{len(point.values)}/{len(point.runs)}",
-        ]
-        if point.values:
-            values = list(point.values.values())
-            own = sd(values)
-            cells += [f"{mean(values):.4g}", "" if own is None else f"± {own:.2g}"]
-        else:
-            cells += ["-", ""]
-        size, error = point.at("params_total"), number(point.cells.get("match_error"))
-        cells += ["-" if size is None else short(size), "" if error is None else f"{error:+.2%}"]
+            f"{len(values)}/{len(point.runs)}",
+            f"{mean(values):.4g}" if values else "-",
+            "" if own is None else f"± {own:.2g}",
+            "-" if size is None else short(size),
+            "" if error is None else f"{error:+.2%}",
+        )
         rows.append(cells)
-    reason, without, of = unfinished(table)
     words = ", ".join(dict.fromkeys(map(label, metrics.values())))
     title = f"{shown(table.name, 80)}: {shown(words, 160)}"
-    closing = [f"{without} of {of} runs are missing: {reason}"] if without else []
-    return [title, *_aligned(rows), *closing, *map(shown, mixtures(table))]
+    return [title, *_aligned(rows), *map(shown, caveats(table))]
 
 
 def _word(text: str, limit: int) -> str:

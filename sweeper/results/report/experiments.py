@@ -9,10 +9,10 @@ from typing import Any
 
 from sweeper.results.claims.evidence.verdict import Verdict
 from sweeper.results.paper_tables.content import has_paper_table, paper_table
-from sweeper.results.statistics.estimates import LEVEL, Spread, interval
+from sweeper.results.statistics.estimates import Spread, interval
 from sweeper.results.table.columns import DIRECTIONS, LABELS, factor, label, number
 from sweeper.results.table.measures import Measure, measures
-from sweeper.results.table.points import Point, missing, seed_spread
+from sweeper.results.table.points import Point, marks_in_words, missing, seed_spread
 from sweeper.results.table.table import Table
 from sweeper.store import registry
 from sweeper.store.files import canonical
@@ -37,7 +37,7 @@ def experiment(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     about = table.experiment
     return {
         "name": table.name,
-        "title": about.get("title") or table.name,
+        "title": table.title,
         "text": about.get("text"),
         "scale": about.get("scale") or table.provenance.get("scale"),
         "arms": [{"name": arm, "label": table.label(arm)} for arm in about["arms"]],
@@ -79,18 +79,9 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
         "across": [{"key": key, "words": label(key)} for key in across],
         "points": [_point(point, across, spread) for point in drawn],
         "baselines": measure.baselines(table),
-        "marks": _marks(spread) if drawn else "",
+        "marks": " ".join(marks_in_words(drawn, spread)),
         "missing": f"{without} of {of} runs are missing: {reason}." if without else "",
     }
-
-
-def _marks(spread: Spread | None) -> str:
-    if spread is None:
-        return "One seed per point: the spread between seeds is unknown, so there is no interval."
-    return (
-        f"Means over seeds with their {LEVEL:.0%} intervals (Student's t, spread between seeds "
-        "pooled over all points); faint: every seed."
-    )
 
 
 def _point(point: Point, across: Sequence[str], spread: Spread | None) -> dict[str, Any]:

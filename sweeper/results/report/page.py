@@ -18,11 +18,11 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from sweeper.results.claims.evidence.verdict import Verdict
 from sweeper.results.figures.layout.palette import PALETTE
+from sweeper.results.judge import Verdicts
 from sweeper.results.report.experiments import experiment
 from sweeper.results.report.provenance import provenance
-from sweeper.results.report.runs import described, shared_settings, shares
+from sweeper.results.report.runs import described, shared_settings
 from sweeper.results.table.table import Row, Table
 from sweeper.store.errors import shown
 from sweeper.store.files import publish
@@ -31,8 +31,6 @@ from sweeper.store.runs import RunStore
 SCRIPTS = (
     "elements pointer numbers axes series charts curves run rows experiments state page".split()
 )
-
-Verdicts = Mapping[str, Sequence[Verdict]]
 
 _MOST_LETTERS = 2000  # of one text
 _LIFT = "25%"
@@ -49,8 +47,8 @@ def write_report(outputs: Path, tables: Sequence[Table], verdicts: Verdicts) -> 
 def content(outputs: Path, tables: Sequence[Table], verdicts: Verdicts) -> dict[str, Any]:
     """What the page shows, as plain data."""
     rows: dict[str, Row] = {str(row["run"]): row for table in tables for row in table.rows}
-    store, budget = RunStore(outputs), shares(len(rows))
-    runs = {id: described(store.run(id), row, budget) for id, row in rows.items()}
+    store = RunStore(outputs)
+    runs = {id: described(store.run(id), row, len(rows)) for id, row in rows.items()}
     about = provenance(tables, runs)
     return {
         "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),

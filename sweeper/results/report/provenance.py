@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -71,7 +72,4 @@ def _count(run: Mapping[str, Any]) -> float:
 
 def _tally(words: Iterable[Any]) -> list[list[Any]]:
     """Each word and how many runs have it, the most frequent first."""
-    counts: dict[str, int] = {}
-    for word in map(str, words):
-        counts[word] = counts.get(word, 0) + 1
-    return [[word, count] for word, count in sorted(counts.items(), key=lambda one: -one[1])]
+    return [list(one) for one in Counter(map(str, words)).most_common()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sweeper.results.table.columns import number
@@ -22,31 +21,20 @@ _RESULT = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
 _POINTS, _LETTERS = 100_000, 2_000_000  # of all curves of one kind, of all logs
 
 
-@dataclass(frozen=True)
-class Shares:
-    """How many points of a curve and letters of a log each run may bring to the page."""
+def described(run: Run, row: Row, runs: int) -> dict[str, Any]:
+    """A run, one of so many, as plain data; what cannot be read is left out, as `problem` says.
 
-    points: int
-    letters: int
-
-
-def shares(runs: int) -> Shares:
-    """What each of so many runs may bring: up to 500 runs, 200 points and 4,000 letters."""
-    return Shares(
-        min(max(_POINTS // max(runs, 1), 25), 200), min(max(_LETTERS // max(runs, 1), 500), 4000)
-    )
-
-
-def described(run: Run, row: Row, share: Shares) -> dict[str, Any]:
-    """A run as plain data; what cannot be read is left out, and `problem` says so."""
+    Up to 500 runs may bring 200 points of a curve and 4,000 letters of a log each.
+    """
+    points, letters = min(max(_POINTS // runs, 25), 200), min(max(_LETTERS // runs, 500), 4000)
     about: dict[str, Any] = {key: row.get(key) for key in ("task", "seed", "state", "reason")}
     about |= {"settings": {}, "sizes": {}, "metrics": {}, "result": {}, "attempts": []}
     try:
         about |= _record(run)
         attempts = run.attempts()
         about["attempts"] = [_attempt(attempt) for attempt in attempts]
-        about["curves"] = curves(run.history(), share.points)
-        about["log"] = log_end(attempts, share.letters)
+        about["curves"] = curves(run.history(), points)
+        about["log"] = log_end(attempts, letters)
     except (UserError, OSError) as problem:
         about["problem"] = str(problem)
     except (KeyError, TypeError, ValueError, AttributeError) as problem:

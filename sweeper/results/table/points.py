@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,20 +82,6 @@ def seed_spread(given: Collection[Point]) -> Spread | None:
     return pooled(groups.values())
 
 
-def mixtures(table: Table) -> list[str]:
-    """What may move results and the finished runs do not have in common, in a sentence each."""
-    said = {"code": "Runs of {} versions of the program", "device": "Runs on {} kinds of device"}
-    found = {
-        words: sorted({str(row[column]) for row in table.rows if row.get(column)})
-        for column, words in said.items()
-    }
-    return [
-        f"{words.format(len(values))}: {', '.join(values)}."
-        for words, values in found.items()
-        if len(values) > 1
-    ]
-
-
 def missing(table: Table, metric: str, arms: Collection[str] | None = None) -> tuple[str, int, int]:
     """Why runs lack the metric ("2 failed, 1 running"), how many do, of how many."""
     rows = [row for row in rows_of(table, metric) if arms is None or row["arm"] in arms]
@@ -115,6 +101,47 @@ def unfinished(table: Table) -> tuple[str, int, int]:
         return any(number(row.get(metric)) is None for metric in wanted)
 
     return _lacking((row, lacks(row)) for row in table.rows)
+
+
+def origin(table: Table) -> list[str]:
+    """A result on some text is a result on that text: which one, where it is known."""
+    text, scale = table.experiment.get("text"), table.experiment.get("scale")
+    return [f"Text: {text}; {scale} scale."] if text else []
+
+
+def caveats(table: Table) -> list[str]:
+    """What whoever sees a result must know: what else differs between its runs, missing runs."""
+    reason, without, of = unfinished(table)
+    lacking = f"{without} of {of} runs are missing: {reason}."
+    return [
+        *_mixed(table, "code", "Runs of {} versions of the program"),
+        *_mixed(table, "device", "Runs on {} kinds of device"),
+        *[lacking] * bool(without),
+    ]
+
+
+def _mixed(table: Table, column: str, words: str) -> list[str]:
+    found = sorted({str(row[column]) for row in table.rows if row.get(column)})
+    return [f"{words.format(len(found))}: {', '.join(found)}."] if len(found) > 1 else []
+
+
+def marks_in_words(points: Iterable[Point], *spreads: Spread | None) -> list[str]:
+    """What the marks of a figure are: means of how many seeds, and what their intervals rest on."""
+    counts = [len(point.values) for point in points if point.values]
+    degrees = [spread.df for spread in spreads if spread]
+    if not counts:
+        return []
+    if not degrees:
+        return ["One seed per point: the spread between seeds is unknown, so there is no interval."]
+    return [
+        f"Mean of {_range(counts)} seeds, 95 % interval (Student's t, spread between seeds pooled "
+        f"over all points: {_range(degrees)} degrees of freedom); faint: every seed."
+    ]
+
+
+def _range(numbers: Sequence[int]) -> str:
+    """Numbers in words: the only one, or the smallest to the largest."""
+    return " to ".join(str(number) for number in dict.fromkeys((min(numbers), max(numbers))))
 
 
 def _lacking(rows: Iterable[tuple[Row, bool]]) -> tuple[str, int, int]:

@@ -2,8 +2,8 @@
 
 outputs/tables/<experiment>.csv           the rows; the columns are described in collect.py
 outputs/tables/<experiment>.json          name, title, metric, arms, claims; the plan
-outputs/tables/<experiment>.printed.*     .txt, .csv, .tex: as a paper prints it (typeset.py)
-outputs/tables/<experiment>.claims.json   the verdicts (claims.py)
+outputs/tables/<experiment>.printed.*     .txt, .csv, .tex: as a paper prints it (paper_tables)
+outputs/tables/<experiment>.claims.json   the verdicts (judge.py)
 """
 
 from __future__ import annotations
@@ -51,6 +51,11 @@ class Table:
         """The column that the arms are compared on."""
         return str(self.experiment["metric"])
 
+    @property
+    def title(self) -> str:
+        """What it is called above figures and tables."""
+        return str(self.experiment.get("title") or self.name)
+
     def label(self, arm: str) -> str:
         """The words for an arm."""
         return str(self.experiment["arms"].get(arm, {}).get("label") or arm)
@@ -76,28 +81,14 @@ def write_table(outputs: Path, table: Table) -> Path:
     make_directory(path.parent)
     about = {key: getattr(table, key) for key in _ABOUT}
     publish_json(exported(outputs, table, ".json"), {"format": FORMAT, **about})
-    publish(path, _text(table))
+    lines = [table.columns, *([row.get(key) for key in table.columns] for row in table.rows)]
+    publish(path, "".join(map(csv_line, lines)))
     return path
-
-
-def _text(table: Table) -> str:
-    lines = [[_defused(column) for column in table.columns]]
-    lines += [[_cell(row.get(column)) for column in table.columns] for row in table.rows]
-    return "".join(map(_line, lines))
 
 
 def csv_line(cells: Iterable[Any]) -> str:
     """Values as a line of a .csv, with no formula among them."""
-    return _line(map(_cell, cells))
-
-
-def _line(cells: Iterable[str]) -> str:
-    return ",".join(map(_quoted, cells)) + "\n"
-
-
-def _quoted(cell: str) -> str:
-    # csv.writer leaves a lone carriage return bare, which its own reader takes for a new line.
-    return '"' + cell.replace('"', '""') + '"' if _SPECIAL.search(cell) else cell
+    return ",".join(map(_cell, cells)) + "\n"
 
 
 def _cell(value: Any) -> str:
@@ -107,10 +98,8 @@ def _cell(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return repr(value)
-    return _defused(str(value))
-
-
-def _defused(text: str) -> str:
     # JSON can hold half of a surrogate pair, which no file of text can.
-    text = text.encode("utf-8", "backslashreplace").decode()
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    text = str(value).encode("utf-8", "backslashreplace").decode()
+    text = f"'{text}" if text.startswith(_FORMULA) else text
+    # csv.writer leaves a lone carriage return bare, which its own reader takes for a new line.
+    return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from sweeper.results.claims.evidence.verdict import Verdict
 from sweeper.results.draw import write_figures
+from sweeper.results.judge import Verdicts
 from sweeper.results.table.table import Table, stem
 from sweeper.results.wandb.service import Project, connected, module, project_of, sentences
 from sweeper.results.wandb.workspace import EXTRA, JOB_TYPE, saved
@@ -19,7 +20,7 @@ _FOLDERS = ("tables", "figures")
 def publish_dashboard(
     outputs: Path,
     tables: Sequence[Table],
-    verdicts: Mapping[str, Sequence[Verdict]],
+    verdicts: Verdicts,
     given: str | None,
     *,
     offline: bool,
@@ -54,7 +55,7 @@ def publish(
     """One experiment as a run named after it; published again, it is the next version of it."""
     wandb = module("wandb", "install it: pip install wandb")
     name = stem(table.name)
-    run = wandb.init(
+    begun = wandb.init(
         id=f"{JOB_TYPE}-{name}",
         name=table.name,
         entity=project.entity,
@@ -66,15 +67,11 @@ def publish(
         resume="allow",
         settings=wandb.Settings(console="off", silent=True, disable_git=True, x_disable_stats=True),
     )
-    code = 1
-    try:
+    with begun as run:
         for verdict in verdicts:
             run.summary[f"{verdict.claim}, {verdict.measure}"] = str(verdict.verdict)
         run.log(_shown(wandb, outputs, table))
         run.log_artifact(_artifact(wandb, outputs, name))
-        code = 0
-    finally:
-        run.finish(exit_code=code)
 
 
 def _project(outputs: Path, tables: Sequence[Table]) -> Project:

@@ -53,62 +53,49 @@ def workspace(project: Project, tables: Sequence[Table]) -> Any:
     """The view, as an object of wandb-workspaces; nothing is asked of any server."""
     ws = module("wandb_workspaces.workspaces", EXTRA)
     plots = module("wandb_workspaces.reports.v2", EXTRA)
-    sections = [
-        ws.Section(name=name, panels=panels, is_open=True)
-        for name, panels in (
-            ("Loss by arm", _losses(plots)),
-            *((f"{table.name}: what was measured", _measured(plots, table)) for table in tables),
-            ("Throughput", _throughput(plots)),
-            ("Rank and entropy of attention", _attention(plots, tables)),
-        )
-        if panels
-    ]
+    sections = {
+        "Loss by arm": [
+            _by_arm(plots, "Training loss by arm", "train/loss", log_y=True),
+            _by_arm(plots, "Validation loss by arm", "validation/loss", log_y=True),
+        ],
+        **{
+            f"{table.name}: what was measured": [
+                _against(plots, across, measure.metric, measure.words)
+                for measure in measures(table)
+                for across in ACROSS
+            ]
+            for table in tables
+        },
+        "Throughput": [
+            _by_arm(plots, "Tokens per second", "tokens_per_second"),
+            _against(
+                plots, "total parameters", "tokens_per_second", "Tokens per second at the end"
+            ),
+        ],
+        "Rank and entropy of attention": [
+            _against(plots, "head size", metric, label(metric)) for metric in _attention(tables)
+        ],
+    }
     return ws.Workspace(
         entity=project.entity or "",
         project=project.name,
         name=f"Headroom: {', '.join(table.name for table in tables)}",
-        sections=sections,
+        sections=[
+            ws.Section(name=name, panels=panels, is_open=True)
+            for name, panels in sections.items()
+            if panels
+        ],
         settings=ws.WorkspaceSettings(x_axis=STEP, max_runs=MOST_RUNS),
         # Not grouped: a scatter plot would show one point for each group.
         runset_settings=ws.RunsetSettings(filters=ws.And(ws.Metric("JobType") != JOB_TYPE)),
     )
 
 
-def _losses(plots: Any) -> list[Any]:
-    return [
-        _by_arm(plots, title, metric, log_y=True)
-        for title, metric in (
-            ("Training loss by arm", "train/loss"),
-            ("Validation loss by arm", "validation/loss"),
-        )
-    ]
-
-
-def _throughput(plots: Any) -> list[Any]:
-    across = "total parameters"
-    return [
-        _by_arm(plots, "Tokens per second", "tokens_per_second"),
-        _against(plots, across, "tokens_per_second", "Tokens per second at the end"),
-    ]
-
-
-def _measured(plots: Any, table: Table) -> list[Any]:
-    return [
-        _against(plots, across, measure.metric, measure.words)
-        for measure in measures(table)
-        for across in ACROSS
-    ]
-
-
-def _attention(plots: Any, tables: Sequence[Table]) -> list[Any]:
-    """A panel for each rank or entropy that any run has measured."""
+def _attention(tables: Sequence[Table]) -> list[str]:
+    """Every rank or entropy that any run has measured."""
     columns = dict.fromkeys(column for table in tables for column in table.columns)
-    found = [
-        column
-        for column in columns
-        if "/" in column and {"rank", "entropy"} & set(column.rpartition("/")[2].split("_"))
-    ]
-    return [_against(plots, "head size", metric, label(metric)) for metric in found]
+    asked = {"rank", "entropy"}
+    return [c for c in columns if "/" in c and asked & set(c.rpartition("/")[2].split("_"))]
 
 
 def _by_arm(plots: Any, title: str, metric: str, *, log_y: bool = False) -> Any:

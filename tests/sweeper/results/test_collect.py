@@ -203,6 +203,6 @@ def test_an_unknown_experiment_is_answered_with_those_that_are_known(tmp_path: P
 
 
 def test_without_any_plan_the_answer_says_how_to_get_one(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"python sweep\.py"):
+    with pytest.raises(UserError, match="start with a sweep"):
         collect(tmp_path)
     assert list(tmp_path.iterdir()) == []

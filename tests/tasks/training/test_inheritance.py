@@ -1,4 +1,4 @@
-"""A trained run re-parametrised by one whose parent it is: at full size the outputs are the same."""
+"""Trained heads taken over by heads that share: at full size the outputs are the same."""
 
 from __future__ import annotations
 

@@ -1,20 +1,29 @@
-"""One pair of axes: curves with their seeds and intervals, scales, labels at the ends of lines."""
+"""One pair of axes: curves with their seeds and intervals, on scales that can be read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from matplotlib.axes import Axes
+from matplotlib.axis import XAxis, YAxis
 from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from sweeper.results.figures.layout.series import Mark
-from sweeper.results.figures.layout.style import FAINT_INK, plain
-from sweeper.results.figures.layout.ticks import set_scale
+from sweeper.results.figures.layout.style import FAINT_INK, MARKERS, PALETTE, plain, ramp
 from sweeper.results.table.columns import label
+from sweeper.store.numbers import short
 
+Key = TypeVar("Key", bound=Hashable)
+
+# From this ratio of the largest to the smallest value on, a scale is logarithmic.
+LOGARITHMIC_FROM = 3.0
+_MARGIN = 0.06  # of the span of the values, on either side
+_APART = 0.085  # of the span: how far two ticks stand from each other at least
 _CROWD = 40  # points of one curve, from which on they are small
 _MOST_CATEGORIES = 8
 _SEED_ALPHA = 0.3
@@ -62,33 +71,48 @@ class Look:
             axes.plot(xs, ys, "o", color=self.colour, zorder=order - 2, **faint)
 
 
-def prepare(axes: Axes, x: str, y: str, *, letter: str = "") -> None:
-    """The words around a panel; its letter tells it from its neighbours."""
+def looks_of(keys: Iterable[Key], *, ordered: bool = False) -> dict[Key, Look]:
+    """A look for each key: colours that differ, or shades from light to dark where it is a size."""
+    known = list(keys)
+    colours = ramp(len(known)) if ordered else PALETTE
+    return {
+        key: Look(colours[place % len(colours)], marker=MARKERS[place % len(MARKERS)])
+        for place, key in enumerate(known)
+    }
+
+
+Curves = Sequence[tuple[Look, Sequence[Mark]]]
+
+
+def fill(
+    axes: Axes,
+    x: str,
+    y: str,
+    curves: Curves,
+    *,
+    letter: str = "",
+    own: bool = False,
+    scaled: Sequence[Mark] | None = None,
+) -> None:
+    """Draws the curves of a panel over the words for `x` and `y`.
+
+    Its letter tells it from its neighbours. With `own`, the ticks of the x-axis stand at the values
+    themselves. `scaled` are the marks that the scales have to hold, if not just those drawn.
+    """
     axes.set_xlabel(plain(label(x)))
     axes.set_ylabel(plain(label(y)))
     if letter:
         axes.set_title(f"({letter})", loc="left", fontweight="bold", pad=4)
-
-
-def scale(
-    axes: Axes,
-    across: Sequence[Mark],
-    up: Sequence[Mark],
-    *,
-    room: tuple[float, float],
-    own: bool = False,
-) -> None:
-    """Scales for the x of `across` and the heights of `up`; `room` is width and height in points.
-
-    With `own`, the ticks of the x-axis stand at the values themselves.
-    """
-    if not across:
+    held = [mark for _, curve in curves for mark in curve] if scaled is None else scaled
+    if not held:
         axes.set(xticks=[], yticks=[])
         middle: dict[str, Any] = {"transform": axes.transAxes, "ha": "center", "va": "center"}
         axes.text(0.5, 0.5, "no finished run", color=FAINT_INK, **middle)
         return
-    set_scale(axes.xaxis, [mark.x for mark in across], room[0], own=own)
-    set_scale(axes.yaxis, _heights(up), room[1])
+    _scale(axes.xaxis, [mark.x for mark in held], own=own)
+    _scale(axes.yaxis, _heights(held))
+    for look, curve in curves:
+        look.draw(axes, curve)
 
 
 def categories(axes: Axes, words: Sequence[str]) -> None:
@@ -106,3 +130,34 @@ def _heights(marks: Sequence[Mark]) -> list[float]:
     floor = max(low - reach, low / 2) if low > 0 else low - reach
     ends = [end for mark in marks if mark.ends for end in mark.ends]
     return [low, high, *(min(max(end, floor), high + reach) for end in ends)]
+
+
+def _scale(axis: XAxis | YAxis, values: Sequence[float], *, own: bool = False) -> None:
+    """Gives `axis` the scale, limits and ticks for `values`: a few round ones, or their own."""
+    low, high = min(values), max(values)
+    logarithmic = low > 0 and high / low >= LOGARITHMIC_FROM
+    forward, backward = (math.log, math.exp) if logarithmic else (float, float)
+    start, end = forward(low), forward(high)
+    # All values equal: any span will do that keeps them in the middle.
+    margin = (end - start) * _MARGIN or max(abs(end) * 0.1, 0.1)
+    limits = backward(start - margin), backward(end + margin)
+    locator = LogLocator(subs=_subs(high / low), numticks=6) if logarithmic else _LINEAR
+    round_ones = [tick for tick in locator.tick_values(*limits) if limits[0] <= tick <= limits[1]]
+    ticks: list[float] = []
+    for tick in sorted(set(values)) if own and len(set(values)) <= 12 else round_ones:
+        if not ticks or forward(tick) - forward(ticks[-1]) >= (end - start) * _APART:
+            ticks.append(float(tick))
+    name = axis.axis_name
+    axis.axes.set(**{f"{name}scale": "log" if logarithmic else "linear", f"{name}lim": limits})
+    axis.set_ticks(ticks, [short(tick) for tick in ticks])
+    axis.set_minor_locator(NullLocator())
+
+
+_LINEAR = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])
+
+
+def _subs(ratio: float) -> tuple[float, ...]:
+    """Where ticks stand in a decade: the closer the fewer decades there are."""
+    if ratio > 100:
+        return (1,)
+    return (1, 2, 5) if ratio > 8 else (1, 1.5, 2, 3, 5, 7)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from sweeper.results.figures import curves, fig1
-from sweeper.results.figures.layout.series import apart, marks
+from sweeper.results.figures.layout.labels import apart
+from sweeper.results.figures.layout.series import marks
 from sweeper.results.figures.layout.style import plain
 from sweeper.results.table.points import points
 from tests.sweeper.results.grids import by_hand, figure1
@@ -43,21 +44,19 @@ def test_standard_models_are_a_curve_for_each_number_of_heads(tmp_path: Path) ->
 
 
 APART = {
-    "nothing to do": ([10.0, 30.0, 50.0], [10.0, 30.0, 50.0]),
-    "a pair": ([30.0, 31.0], [25.5, 35.5]),
-    "at the lower edge": ([0.0, 1.0, 2.0], [0.0, 10.0, 20.0]),
-    "at the upper edge": ([99.0, 50.0, 98.0], [100.0, 50.0, 90.0]),
-    "clusters that meet": ([40.0, 41.0, 52.0, 53.0], [31.5, 41.5, 51.5, 61.5]),
+    "nothing to do": ([0.1, 0.3, 0.5], [0.1, 0.3, 0.5]),
+    "a pair": ([0.3, 0.31], [0.3, 0.4]),
+    "at the lower edge": ([-0.1, 0.01, 0.02], [0.0, 0.1, 0.2]),
+    "at the upper edge": ([0.99, 0.5, 0.98], [1.0, 0.5, 0.9]),
+    "clusters that meet": ([0.4, 0.41, 0.52, 0.53], [0.4, 0.5, 0.6, 0.7]),
 }
 
 
 @pytest.mark.parametrize(("wanted", "placed"), APART.values(), ids=APART.keys())
-def test_labels_move_apart_no_more_than_they_must(wanted: list[float], placed: list[float]) -> None:
-    assert apart(wanted, 10.0, 0.0, 100.0) == pytest.approx(placed)
-
-
-def test_too_many_labels_have_no_place() -> None:
-    assert apart([50.0] * 12, 10.0, 0.0, 100.0) is None
+def test_labels_stand_apart_in_the_order_of_their_lines(
+    wanted: list[float], placed: list[float]
+) -> None:
+    assert apart(wanted, 0.1) == pytest.approx(placed)
 
 
 def test_keys_that_move_together_are_one_curve(tmp_path: Path) -> None:

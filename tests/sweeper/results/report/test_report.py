@@ -98,7 +98,7 @@ def test_every_seed_of_a_finished_run_is_drawn(page: Path) -> None:
     assert drawn == {id for id, run in found["runs"].items() if run["state"] == "done"}
 
 
-@pytest.mark.parametrize(("seeds", "words"), [(1, "there is no interval"), (2, "95% intervals")])
+@pytest.mark.parametrize(("seeds", "words"), [(1, "there is no interval"), (2, "95 % interval")])
 def test_a_figure_says_what_its_marks_are(tmp_path: Path, seeds: int, words: str) -> None:
     write_sweep(tmp_path, figure1(grid=FEW, seeds=seeds))
     [figure] = shown_of(tmp_path)["experiments"][0]["figures"]
