@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from tasks.registry import names
-from tasks.task import Task
+from sweeper.store.registry import TASKS, names
 from tests.card.conftest import Report
 
-every_task = pytest.mark.parametrize("name", names(Task))
+every_task = pytest.mark.parametrize("name", names(TASKS))
 both = pytest.mark.parametrize("key", ["few", "many"])
 
 
