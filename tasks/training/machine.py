@@ -73,6 +73,11 @@ def device_name(kind: str, count: int = 1) -> str:
     return name if count == 1 else f"{count} x {name}"
 
 
+def peak_memory(kind: str) -> dict[str, int]:
+    """Return the bytes of GPU memory that tensors took at most; nothing on a CPU."""
+    return {"max_memory_allocated": torch.cuda.max_memory_allocated()} if kind == "cuda" else {}
+
+
 def facts(kind: str = "cpu") -> dict[str, Any]:
     """Return hardware, versions and the state of the code: what the last bits may depend on.
 

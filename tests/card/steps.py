@@ -7,10 +7,8 @@ from typing import Any
 
 import torch
 
-from tasks.batch import Batch
 from tasks.parse import parse
 from tasks.prepare import task_of
-from tasks.task import Task
 from tasks.training import machine
 from tasks.training.loop import fabric_for, train_step
 from tasks.training.module import TrainingModule
@@ -23,7 +21,7 @@ def measured(shim: ctypes.CDLL, config: dict[str, Any], steps: int) -> dict[str,
     """Return what the last of so many training steps did, and the peak of all."""
     machine.compute_repeatably("cuda")
     task = task_of(parse(config))
-    batch = _batch(task)
+    [batch] = task.training_batches()
     task.data.batch = lambda step: batch  # no text is read here
     with Card() as card:
         fabric = fabric_for(task.config.trainer, "cuda")
@@ -42,10 +40,3 @@ def measured(shim: ctypes.CDLL, config: dict[str, Any], steps: int) -> dict[str,
         "largest": {dtype: size for (at, dtype), size in card.largest.items() if at == card.phase},
         "peak": card.memory.peak,
     }
-
-
-def _batch(task: Task) -> Batch:
-    """As many rows as the task trains on at a time, which are all alike."""
-    example = task.example()
-    rows = max(task.data.tokens_seen(1) // task.positions(example), 1)
-    return {key: tensor.repeat(rows, *[1] * (tensor.dim() - 1)) for key, tensor in example.items()}
