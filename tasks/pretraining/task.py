@@ -47,9 +47,10 @@ class Pretraining(Task):
 
     def training_batches(self) -> tuple[Batch, ...]:
         second = self.section.second_phase
+        shapes = [(of.sequence_length, of.batch_tokens) for of in (self.section, second)]
         return tuple(
-            repeated(self._row(of.sequence_length), of.batch_tokens // of.sequence_length)
-            for of in (self.section, *([second] if second.steps else []))
+            repeated(self._row(length), tokens // length)
+            for length, tokens in shapes[: 1 + bool(second.steps)]
         )
 
     def evaluation_batch(self) -> Batch:
