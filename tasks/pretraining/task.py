@@ -59,7 +59,7 @@ class Pretraining(Task):
     def _row(self, length: int) -> Batch:
         zeros = torch.zeros(1, length, dtype=torch.long)
         hidden = torch.zeros(1, predictions(length), dtype=torch.long)
-        row = {"tokens": zeros, "types": zeros, "real": zeros.bool()}
+        row = {"tokens": zeros, "token_type_ids": zeros, "attention_mask": zeros.bool()}
         return {**row, "places": hidden, "targets": hidden, "next": zeros[:, 0]}
 
     def positions(self, batch: Batch) -> int:
@@ -131,5 +131,5 @@ class Pretraining(Task):
 
 
 def _hidden(model: PretrainingModel, batch: Batch) -> Tensor:
-    hidden_BTD: Tensor = model(batch["tokens"], batch["types"], batch["real"])
+    hidden_BTD: Tensor = model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
     return hidden_BTD

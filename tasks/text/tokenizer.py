@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sweeper.store.errors import UserError, wrong
+from sweeper.store.files import publish
 from tasks.text.lines import batches
 
 if TYPE_CHECKING:
@@ -113,10 +114,8 @@ def save_tokenizer(tokenizer: Tokenizer, path: Path) -> str:
     """Write tokenizer.json, and its sha256 beside it; the file itself appears last and whole."""
     content = tokenizer.to_str().encode()
     sha256 = hashlib.sha256(content).hexdigest()
-    for target, value in ((_sidecar(path), f"{sha256}\n".encode()), (path, content)):
-        part = target.with_name(f"{target.name}.part")
-        part.write_bytes(value)
-        part.replace(target)
+    publish(_sidecar(path), f"{sha256}\n")
+    publish(path, content)
     return sha256
 
 

@@ -59,7 +59,7 @@ class Job:
         resumed = self._claim() if ranks.rank() == 0 else None
         if ranks.world() > 1:
             resumed = self._share(resumed)
-        kind = distributed.Agreed if ranks.world() > 1 else Interruption
+        kind = distributed.SynchronizedStop if ranks.world() > 1 else Interruption
         self._interruption = kind(self._stop_at_once)
         self._fitting = Fitting(run, self._attempt, self._interruption, resumed)
         self._over = threading.Event()
@@ -82,10 +82,12 @@ class Job:
 
     def _share(self, resumed: Path | None) -> Path | None:
         """Have every rank in the attempt of the first, and continue from the same checkpoint."""
-        path, resumed = ranks.told((self._attempt.path if ranks.rank() == 0 else None, resumed))
+        path, resumed = ranks.broadcast(
+            (self._attempt.path if ranks.rank() == 0 else None, resumed)
+        )
         if ranks.rank():
             assert path is not None
-            self._attempt = distributed.Onlooker(path, Watcher())
+            self._attempt = distributed.SecondaryAttempt(path, Watcher())
         return resumed
 
     def work(self) -> int:

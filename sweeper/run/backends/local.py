@@ -91,7 +91,7 @@ class LocalBackend(Backend):
     def warm(self) -> None:
         """What jobs import is imported once, by the server, so that each starts in a moment."""
         if not self._warmed:
-            self._process.tell({"op": "warm", "logger": self._logger})
+            self._process.tell({"op": "preload", "logger": self._logger})
             self._warmed = True
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:

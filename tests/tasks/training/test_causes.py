@@ -16,6 +16,7 @@ import torch
 from sweeper.store.runs import State
 from tasks import train
 from tasks.lm1b.task import LanguageModel
+from tasks.task import Mean
 from tasks.training import checkpoint
 from tasks.training.module import TrainingModule
 from tests.tasks.jobs import (
@@ -68,7 +69,12 @@ def test_a_loss_that_is_no_number_stops_the_run_within_a_row(value: float, outpu
 
     def spoiled() -> None:
         losses: Iterator[float] = iter([1.0] * 6 + [value] * 99)
-        LanguageModel.loss = lambda *args: original(*args) * next(losses)  # type: ignore
+
+        def loss(*args: Any) -> tuple[Mean, ...]:
+            [mean] = original(*args)
+            return (Mean(mean.total * next(losses), mean.count),)
+
+        LanguageModel.loss = loss  # type: ignore[method-assign]
 
     run = freeze(outputs)
     assert run_job(run, spoiled) == 1
