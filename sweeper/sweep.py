@@ -15,7 +15,7 @@ from sweeper.model_process import ModelProcess, model_process
 from sweeper.options import SweepOptions
 from sweeper.outcome import print_everything, relative_path
 from sweeper.plan.compose import Composer
-from sweeper.plan.gpu_memory import predicted
+from sweeper.plan.gpu_memory import is_for_gpus, predicted
 from sweeper.plan.plan import Plan, Run
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import ASSUMED_RATE, print_cost, print_plan
@@ -68,7 +68,8 @@ def sweep(
         statuses = {run: store.run(run).status() for run in plan.runs}
         backend = _backend(plan, launcher, process)
         limit = getattr(launcher.options, "gpu_memory_gb", None)
-        needs = predicted(process, plan, limit) if options.dry_run or limit else {}
+        asked = limit or (options.dry_run and (backend.device == "gpu" or is_for_gpus(plan)))
+        needs = predicted(process, plan, limit) if asked else {}
         estimate = _show(
             console, plan, store, backend, statuses, needs, every_point=options.dry_run
         )

@@ -21,7 +21,7 @@ def measured(shim: ctypes.CDLL, config: dict[str, Any], steps: int) -> dict[str,
     """Return what the last of so many training steps did, and the peak of all."""
     machine.compute_repeatably("cuda")
     task = task_of(parse(config))
-    [batch] = task.training_batches()
+    batch = task.training_batches()[0]
     task.data.batch = lambda step: batch  # no text is read here
     with Card() as card:
         fabric = fabric_for(task.config.trainer, "cuda")
