@@ -46,12 +46,11 @@ class Pretraining(Task):
         return self._row(self.section.sequence_length)
 
     def training_batches(self) -> tuple[Batch, ...]:
-        second = self.section.second_phase
-        shapes = [(of.sequence_length, of.batch_tokens) for of in (self.section, second)]
-        return tuple(
-            repeated(self._row(length), tokens // length)
-            for length, tokens in shapes[: 1 + bool(second.steps)]
-        )
+        first, second = self.section, self.section.second_phase
+        rows = [(first.sequence_length, first.batch_tokens)]
+        if second.steps:
+            rows.append((second.sequence_length, second.batch_tokens))
+        return tuple(repeated(self._row(length), tokens // length) for length, tokens in rows)
 
     def evaluation_batch(self) -> Batch:
         return repeated(self.example(), EVALUATED // self.section.sequence_length)

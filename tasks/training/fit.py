@@ -58,7 +58,7 @@ class Fitting:
         config = parse(self._run.record()["config"])
         kind = machine.accelerator(config.trainer)
         machine.keep_memory()
-        machine.compute_repeatably()
+        machine.compute_repeatably(kind)
         task = task_of(config)
         facts = self._data(task)
         with self._log(config) as log:
