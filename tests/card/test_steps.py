@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sweeper.plan.compose import CONF
+from tasks.server.memory import memory
 from tests.card.conftest import Report
 
 LARGEST = 256e6  # bytes of a tensor in single precision, where training is in bfloat16
@@ -42,6 +43,16 @@ def test_a_step_launches_and_takes_what_it_did(measured: Report, name: str) -> N
     assert found["launches"] == pytest.approx(launches, rel=0.05)
     assert found["peak"] / 1e9 == pytest.approx(gigabytes, rel=0.05)
     assert found["waits"] == []
+
+
+@pytest.mark.parametrize("name", [name for name in MEASURED if name != "collaborative"])
+def test_what_is_predicted_on_the_meta_device_is_what_the_card_counts(
+    planned: Any, name: str
+) -> None:
+    """But for one shape, whose peak is where a kernel takes room that the card does not see."""
+    point, _, gigabytes = MEASURED[name]
+    [config] = planned(*point)
+    assert memory(config)["training"] / 1e9 == pytest.approx(gigabytes, rel=0.03)
 
 
 @pytest.fixture(scope="module")
