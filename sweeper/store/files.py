@@ -11,6 +11,7 @@ import secrets
 import stat
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -149,21 +150,29 @@ def read_bytes(path: Path) -> bytes | None:
 def read_end(path: Path, most: int | None) -> bytes | None:
     """The last `most` bytes (all if None) of a regular file, as `read_bytes` reads it."""
     try:
-        descriptor = os.open(path, _READ)
+        file = opened(path)
     except FileNotFoundError:
         return None
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-        if most is not None and status.st_size > most:
-            os.lseek(descriptor, status.st_size - most, os.SEEK_SET)
-        parts = []
-        while part := os.read(descriptor, status.st_size + 1):
-            parts.append(part)
-        return b"".join(parts)
-    finally:
-        os.close(descriptor)
+    with file:
+        size = os.fstat(file.fileno()).st_size
+        if most is not None and size > most:
+            file.seek(size - most)
+        return file.read()
+
+
+def digest_of_file(path: Path) -> str:
+    """sha256 of a regular file that is no symbolic link, as hex; else OSError."""
+    with opened(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def opened(path: Path) -> FileIO:
+    """A regular file that is no symbolic link, to be read; OSError for anything else."""
+    file = FileIO(os.open(path, _READ))
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return file
 
 
 def read_json(path: Path) -> Any | None:
