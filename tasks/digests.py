@@ -15,10 +15,14 @@ SOURCE = "sample"  # the generated text: read while preparing, never after
 def write_digests(folder: Path) -> None:
     """Write down what lies in a prepared folder, once.
 
-    What an earlier version has prepared has no digests: it is taken as it lies.
+    What an earlier version has prepared has no digests: it is taken as it lies. OSError for a link
+    or a pipe among the files.
     """
     if not (folder / DIGESTS).is_file():
-        found = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
+        every = [
+            path for path in sorted(folder.rglob("*")) if path.is_symlink() or not path.is_dir()
+        ]
+        found = [path.relative_to(folder) for path in every]
         kept = [path for path in found if path.parts[0] != SOURCE and path.name[0] != "."]
         files = {path.as_posix(): digest_of_file(folder / path) for path in kept}
         publish_sealed(folder / DIGESTS, {"format": FORMAT, "of": folder.name, "files": files})

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sweeper.store.errors import UserError
+from sweeper.store.files import make_directory, new_file, publish_json, write_all
 from tasks.lm1b.rows import FORMAT, STORED
 from tasks.text.corpus import Corpus
 from tasks.text.lines import Counts, batches
@@ -72,8 +72,8 @@ def pack_split(
 ) -> dict[str, Any]:
     """Encode and pack a split into `folder`; returns what rows.json holds.
 
-    Streams: memory does not grow with the corpus. Writes rows.uint16, then rows.json, each under
-    another name first, so that rows.json is there if and only if the rows are complete. The caller
+    Streams: memory does not grow with the corpus. Writes rows.uint16, then rows.json, each in one
+    step, so that rows.json is there if and only if the rows are complete. The caller
     keeps other processes out of `folder`.
     """
     if tokenizer.get_vocab_size() > LARGEST_VOCABULARY:
@@ -81,16 +81,10 @@ def pack_split(
             f"a tokenizer of {tokenizer.get_vocab_size()} pieces: expected at most "
             f"{LARGEST_VOCABULARY}, two bytes each; choose a smaller task.vocabulary_size."
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    make_directory(folder)
     lines, rows = Counts(), RowCounts()
-    part = _part(folder / "rows.uint16")
-    try:
-        with part.open("wb") as file:
-            _write_rows(file, corpus.lines(split, lines), tokenizer, sequence_length, rows)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    part.replace(folder / "rows.uint16")
+    with new_file(folder / "rows.uint16") as file:
+        _write_rows(file, corpus.lines(split, lines), tokenizer, sequence_length, rows)
     about = {
         "format": FORMAT,
         "split": split,
@@ -102,14 +96,12 @@ def pack_split(
         "skipped": lines.skipped,
         "repaired": lines.repaired,
     }
-    part = _part(folder / "rows.json")
-    part.write_text(json.dumps(about, indent=1) + "\n")
-    part.replace(folder / "rows.json")
+    publish_json(folder / "rows.json", about)
     return about
 
 
 def _write_rows(
-    file: BinaryIO,
+    file: int,
     lines: Iterator[str],
     tokenizer: Tokenizer,
     sequence_length: int,
@@ -131,13 +123,9 @@ def _write_rows(
     counts.rows += _append(file, list(packer.rest()), sequence_length)
 
 
-def _append(file: BinaryIO, rows: list[list[int]], sequence_length: int) -> int:
+def _append(file: int, rows: list[list[int]], sequence_length: int) -> int:
     block = np.full((len(rows), sequence_length), PAD, STORED)
     for target, row in zip(block, rows, strict=True):
         target[: len(row)] = row
-    file.write(block.tobytes())
+    write_all(file, block.tobytes())
     return len(rows)
-
-
-def _part(path: Path) -> Path:
-    return path.with_name(f"{path.name}.part")

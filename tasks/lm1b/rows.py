@@ -11,7 +11,6 @@ Shapes: R rows of a split, B rows of a batch, T positions of a row.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweeper.store.errors import UserError
+from sweeper.store.files import read_object
 from tasks.text.tokenizer import END, PAD
 
 FORMAT = 1
@@ -34,11 +34,14 @@ class PackedRows:
     """
 
     def __init__(self, folder: Path) -> None:
+        about = read_object(folder / ABOUT)
         try:
-            self.about: Mapping[str, Any] = json.loads((folder / ABOUT).read_text())
             size = (folder / "rows.uint16").stat().st_size
-        except (OSError, ValueError) as error:
-            raise UserError(f"{folder} holds no packed rows; prepare the data.") from error
+        except OSError:
+            about = None
+        if about is None:
+            raise UserError(f"{folder} holds no packed rows; prepare the data.")
+        self.about: Mapping[str, Any] = about
         rows, length = self.about.get("rows", 0), self.about.get("sequence_length", 0)
         if self.about.get("format") != FORMAT or size != rows * length * STORED.itemsize:
             raise UserError(f"{folder} is not as it was written; delete it and prepare the data.")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sweeper.store.errors import wrong
+from sweeper.store.files import child, make_directory
 from tasks.synthetic.sentence_templates import TELLERS
 from tasks.synthetic.world_facts import Chance
 
@@ -44,13 +45,13 @@ def write_sample(folder: Path, sentences: int) -> Path:
     sentences than three splits need, and for more than a disk should take.
     """
     _check(sentences)
-    if folder.exists():
+    if child(folder.parent, folder.name).exists():
         return folder
-    part = folder.with_name(f"{folder.name}.part")
+    part = child(folder.parent, f"{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     shards = [part / LAYOUT / name for name in (TRAIN_SHARD, TEST_SHARD)]
     for shard in shards:
-        shard.parent.mkdir(parents=True)
+        make_directory(shard.parent)
     with shards[0].open("w", encoding="utf-8") as train, shards[1].open("w") as test:
         for number, sentence in enumerate(tell(sentences), start=1):
             (train if number % TEST_EVERY else test).write(f"{sentence}\n")

@@ -168,5 +168,5 @@ def test_rows_that_are_not_as_written_are_refused(tmp_path, damage):
         about.write_text(json.dumps(json.loads(about.read_text()) | {"format": 0}))
     else:
         about.write_text("{")
-    with pytest.raises(UserError, match="prepare the data"):
+    with pytest.raises(UserError, match="prepare the data|move it away"):
         PackedRows(tmp_path)
