@@ -15,6 +15,7 @@ from sweeper.model_process import ModelProcess, model_process
 from sweeper.options import SweepOptions
 from sweeper.outcome import print_everything, relative_path
 from sweeper.plan.compose import Composer
+from sweeper.plan.gpu_memory import is_for_gpus, predicted
 from sweeper.plan.plan import Plan, Run
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import ASSUMED_RATE, print_cost, print_plan
@@ -67,7 +68,12 @@ def sweep(
         store = RunStore(plan.outputs)
         statuses = {run: store.run(run).status() for run in plan.runs}
         backend = _backend(plan, launcher, process)
-        estimate = _show(console, plan, store, backend, statuses, every_point=options.dry_run)
+        limit = getattr(launcher.options, "gpu_memory_gb", None)
+        asked = limit or (options.dry_run and (backend.device == "gpu" or is_for_gpus(plan)))
+        needs = predicted(process, plan, limit) if asked else {}
+        estimate = _show(
+            console, plan, store, backend, statuses, needs, every_point=options.dry_run
+        )
         if options.dry_run:
             return 0
         freeze(plan, store, estimate)
@@ -89,11 +95,12 @@ def _show(
     store: RunStore,
     backend: Backend,
     statuses: Mapping[str, Status],
+    needs: Mapping[str, float],
     *,
     every_point: bool,
 ) -> dict[str, float]:
     """Print the plan and what it will cost there; the seconds each run is thought to train."""
-    print_plan(console, plan, statuses, every_point=every_point or len(plan.points) <= 60)
+    print_plan(console, plan, statuses, needs, every_point=every_point or len(plan.points) <= 60)
     return print_cost(
         console,
         plan,

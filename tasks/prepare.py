@@ -33,8 +33,6 @@ def prepare(task: Task, outputs: Path) -> Path:
     make_directory(outputs / "data")
     folder = child(outputs / "data", task.data.folder_name())
     with filelock.FileLock(folder.with_name(f"{folder.name}.lock")):
-        for left in folder.rglob(".*.tmp"):  # by one that was killed
-            left.unlink()
         task.data.prepare(folder)
         if folder.is_dir():  # examples that are drawn have none
             write_digests(folder)

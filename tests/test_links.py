@@ -67,9 +67,8 @@ def test_a_tokenizer_is_written_beside_planted_links(stranger: Path, tmp_path: P
     assert load_tokenizer(tmp_path / "tokenizer.json").to_str() == tokenizer.to_str()
 
 
-@pytest.mark.parametrize("name", ["sample", "sample.part"])
-def test_a_sample_is_not_written_through_a_link(name: str, stranger: Path, tmp_path: Path) -> None:
-    (tmp_path / name).symlink_to(stranger)
+def test_a_sample_is_not_written_through_a_link(stranger: Path, tmp_path: Path) -> None:
+    (tmp_path / "sample").symlink_to(stranger)
     with pytest.raises(UserError, match="no symbolic link"):
         write_sample(tmp_path / "sample", 503)
     assert len(contents(stranger)) == 3

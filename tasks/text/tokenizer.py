@@ -114,8 +114,8 @@ def save_tokenizer(tokenizer: Tokenizer, path: Path) -> str:
     """Write tokenizer.json, and its sha256 beside it; the file itself appears last and whole."""
     content = tokenizer.to_str().encode()
     sha256 = hashlib.sha256(content).hexdigest()
-    for target, value in ((_sidecar(path), f"{sha256}\n".encode()), (path, content)):
-        publish(target, value)
+    publish(_sidecar(path), f"{sha256}\n")
+    publish(path, content)
     return sha256
 
 
