@@ -16,12 +16,13 @@ from sweeper.outcome import relative_path
 from sweeper.plan.plan import Plan, Run
 from sweeper.plan.show import ASSUMED_RATE
 from sweeper.plan.throughput import Throughput
+from sweeper.preparation import prepare
 from sweeper.run.backend import Backend
 from sweeper.run.job_states import Job, Phase
 from sweeper.run.live import LiveTable, Shown
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
-from sweeper.store.errors import UserError, shown
+from sweeper.store.errors import shown
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore, State, Status
@@ -158,37 +159,6 @@ def as_data(plan: Plan, rounds: Rounds = ()) -> dict[str, Any]:
         "runs": {run.id: {"size": run.size, "parent": run.parent} for run in plan.runs.values()},
         **({"rounds": list(rounds)} if rounds else {}),
     }
-
-
-def prepare(
-    console: Console,
-    store: RunStore,
-    process: ModelProcess,
-    configs: Mapping[str, Mapping[str, Any]],
-    *,
-    meanwhile: Callable[[], None] = lambda: None,
-) -> None:
-    """Build the data of runs, given with their configs, once for each distinct one.
-
-    `meanwhile` is called when that has begun: nothing trains yet.
-
-    Raises:
-        UserError: the data cannot be built; the log says why.
-    """
-    distinct: dict[str, str] = {}
-    for run, config in configs.items():
-        distinct.setdefault(_data(config), run)
-    for run in distinct.values():
-        log = store.outputs / "data" / "prepare.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_text("")
-        with console.status("preparing data ..."):
-            job, _ = process.fork("prepare", store.run(run).path, environment={}, log=log)
-            meanwhile()
-            code = process.exit_code(job)
-        if code != 0:
-            last = [line for line in log.read_text().splitlines() if line.strip()][-1:]
-            raise UserError(f"the data could not be prepared: {' '.join(last)} (log: {log})")
 
 
 def _data(config: Mapping[str, Any]) -> str:

@@ -11,12 +11,13 @@ from rich.text import Text
 
 from sweeper.carry.archive import MEGABYTE
 from sweeper.carry.pack import unfinished, write_pack
-from sweeper.executor import freeze, prepare
+from sweeper.executor import freeze
 from sweeper.hydra_section import composer
 from sweeper.model_process import ModelProcess, model_process
 from sweeper.outcome import relative_path
 from sweeper.plan.compose import Composer
 from sweeper.plan.planner import Planner
+from sweeper.preparation import prepare
 from sweeper.store.errors import wrong
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore

@@ -91,13 +91,11 @@ def _next(executor: Executor, last: Round, standing: Standing) -> Round | None:
     throughput = executor.throughput(last.plan)
     for runs in range(max(executor.backend.slots, len(needed)) if needed else 0, 0, -1):
         bought = standing.seeds(options.max_seeds, runs)
-        if not bought:
-            continue
         seeds = {**last.seeds, **bought}
         plan = seeded(last.plan, seeds)
         new = [plan.runs[run] for run in plan.runs if run not in last.plan.runs]
         hours = {run.id: device_hours(run, throughput.seconds(run)) for run in new}
-        if _within(options.budget_device_hours, standing.spent_h + sum(hours.values())):
+        if new and _within(options.budget_device_hours, standing.spent_h + sum(hours.values())):
             before = [*last.before, _kept(last, standing)]
             return Round(plan, seeds, hours, before, standing.spent_h, _in_words(standing))
     return None

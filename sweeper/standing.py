@@ -17,7 +17,6 @@ from sweeper.results.table.measures import measures
 from sweeper.results.table.table import Table
 from sweeper.run.context import Resources
 
-
 _EVERY = 10**6  # runs: all that answers are expected to take
 
 

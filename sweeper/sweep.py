@@ -13,7 +13,7 @@ from sweeper.model_process import ModelProcess, model_process
 from sweeper.options import SweepOptions
 from sweeper.outcome import print_everything, print_refused
 from sweeper.plan.compose import Composer
-from sweeper.plan.gpu_memory import predicted
+from sweeper.plan.gpu_memory import is_for_gpus, predicted
 from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import print_cost, print_plan
@@ -62,8 +62,7 @@ def sweep(
         backend = _backend(plan, launcher, process)
         executor = Executor(console, store, process, backend, options, signals)
         statuses = {run: store.run(run).status() for run in plan.runs}
-        limit = getattr(launcher.options, "gpu_memory_gb", None)
-        needs = predicted(process, plan, limit) if options.dry_run or limit else {}
+        needs = _needs(plan, launcher, process, shown=options.dry_run)
         estimate = _show(executor, plan, statuses, needs)
         configs = {run.id: run.config for run in plan.runs.values()}
         print_refused(console, as_data(plan), configs)
@@ -77,6 +76,15 @@ def sweep(
             done = executor.train(plan, left, estimate=estimate)
     print_everything(console, plan.outputs, list(plan.experiments))
     return 0 if done else 1
+
+
+def _needs(
+    plan: Plan, launcher: Launcher, process: ModelProcess, *, shown: bool
+) -> dict[str, float]:
+    """The GB of GPU memory of each run, where it is shown or limited; UserError if it is more."""
+    limit = getattr(launcher.options, "gpu_memory_gb", None)
+    asked = limit is not None or (shown and is_for_gpus(plan))
+    return predicted(process, plan, limit) if asked else {}
 
 
 def _show(

@@ -45,6 +45,11 @@ class GpuMemory(Sizes):
         return answers
 
 
+def is_for_gpus(plan: Plan) -> bool:
+    """Whether a plan is meant for GPUs, wherever it is made: bfloat16 gains nothing elsewhere."""
+    return any(run.config["trainer"]["precision"] == "bf16-mixed" for run in plan.runs.values())
+
+
 def predicted(process: ModelProcess, plan: Plan, limit: float | None) -> dict[str, float]:
     """The GB of GPU memory that runs of a plan take; none of them where they are of many shapes.
 

@@ -114,7 +114,7 @@ def _table(
         same = list(seeds)
         first, run = same[0], plan.runs[same[0].run]
         size, matched = run.size, first.matched
-        on_gpu = (f"{needs[run.id]:.1f}" if run.id in needs else "", clock(_gpu_seconds(run)))
+        need = f"{needs[run.id]:.1f}" if run.id in needs else ""
         table.add_row(
             _words(first.arm),
             first.task,
@@ -122,7 +122,7 @@ def _table(
             short(size["params_total"]),
             short(size["params_non_embedding"]),
             short(size["flops_per_token"]),
-            *(on_gpu if needs else ()),
+            *((need, clock(_gpu_seconds(run))) if needs else ()),
             _words(f"{matched.error:+.2%} of {matched.count} of {matched.to}" if matched else ""),
             _words(_state(same, statuses, owner)),
         )

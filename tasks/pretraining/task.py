@@ -46,11 +46,11 @@ class Pretraining(Task):
         return self._row(self.section.sequence_length)
 
     def training_batches(self) -> tuple[Batch, ...]:
-        second = self.section.second_phase
-        return tuple(
-            repeated(self._row(of.sequence_length), of.batch_tokens // of.sequence_length)
-            for of in (self.section, *([second] if second.steps else []))
-        )
+        first, second = self.section, self.section.second_phase
+        rows = [(first.sequence_length, first.batch_tokens)]
+        if second.steps:
+            rows.append((second.sequence_length, second.batch_tokens))
+        return tuple(repeated(self._row(length), tokens // length) for length, tokens in rows)
 
     def evaluation_batch(self) -> Batch:
         return repeated(self.example(), EVALUATED // self.section.sequence_length)

@@ -87,7 +87,8 @@ class QuestionAnswering(Task):
 
     def _measured(self, model: Any, batch: Batch) -> dict[str, Tensor]:
         logits_2BT = self.outputs(model, batch)
-        kept = {"logits": logits_2BT.cpu(), "attention_mask": batch["attention_mask"].cpu()}
+        # They stay on the device until all are there: to copy each would be to wait for each.
+        kept = {"logits": logits_2BT, "attention_mask": batch["attention_mask"]}
         return {**_totals(logits_2BT, batch), **kept}
 
 
@@ -101,9 +102,7 @@ def _totals(logits_2BT: Tensor, batch: Batch) -> dict[str, Tensor]:
 
 
 def _scores(rows: list[dict[str, Tensor]]) -> Iterator[Scores]:
-    for row in rows:
-        starts_BT, ends_BT = row["logits"].numpy()
-        for starts_T, ends_T, length in zip(
-            starts_BT, ends_BT, row["attention_mask"].sum(1), strict=True
-        ):
-            yield starts_T[:length], ends_T[:length]
+    starts_NT, ends_NT = torch.cat([row["logits"] for row in rows], 1).cpu().numpy()
+    lengths_N = torch.cat([row["attention_mask"] for row in rows]).cpu().sum(1).tolist()
+    for starts_T, ends_T, length in zip(starts_NT, ends_NT, lengths_N, strict=True):
+        yield starts_T[:length], ends_T[:length]

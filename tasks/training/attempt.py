@@ -68,10 +68,11 @@ class Job:
         resumed, self._notices = _newest_whole_checkpoint(self._run)
         _keep_out(self._run.attempts())
         step = int(resumed.stem.removeprefix("step-")) if resumed else 0
-        asked = self._run.record()["config"]["trainer"].get("micro_batches", 1)
-        parts = max(self._run.micro_batches(), asked)
-        packages = machine.packages(self._run.record()["config"])
-        facts = {"resumed_from": step, "micro_batches": parts, **machine.facts(), **packages}
+        config = self._run.record()["config"]
+        parts = max(self._run.micro_batches(), config["trainer"].get("micro_batches", 1))
+        about = machine.facts(machine.kind_of(config["trainer"]["accelerator"]))
+        packages = machine.packages(config)
+        facts = {"resumed_from": step, "micro_batches": parts, **about, **packages}
         self._attempt = self._run.claim(facts)
         try:  # of two that claimed at the same moment the one with the lower number stays
             _keep_out([one for one in self._run.attempts() if one.number < self._attempt.number])
