@@ -101,6 +101,19 @@ class Question:
         so_far = known(found, now, moderated(now), self.weights, self.levels, self.margins)
         return price(self.claim, replace(so_far, most=most))
 
+    def price_of(self, effect: float, chance: float = 0.8) -> Price:
+        """The same if every contrast were `effect` beyond its threshold, at the spread so far.
+
+        `effect` is on the scale that is judged; 0 asks for the price of "no difference". `chance`
+        is that with which so many seeds are enough.
+        """
+        now = sample(self.measured.groups)
+        unknown = np.full(len(self.contrasts), np.inf)
+        asked = Intervals(np.full(len(self.contrasts), effect), -unknown, unknown)
+        spreads = moderated(now)
+        so_far = known(asked, now, spreads, self.weights, self.levels, self.margins)
+        return price(self.claim, replace(so_far, seeds=np.zeros(len(self.contrasts))), chance)
+
     def needs(self, most: int) -> Floats:
         """The seeds each contrast takes to the cheapest answer, 0 where none is to be had."""
         if any(map(bool, self.said)) or (self.obstacle() and not self._few()):
@@ -156,7 +169,7 @@ class Question:
         if answer is Answer.NO_DIFFERENCE and margin:
             told.append(f"All within {margin.words}: {margin.reason}")
         if answer is Answer.UNDECIDED and (not obstacle or self._few()):
-            numbers["price"] = cost = self._cost()
+            numbers["price"] = cost = self.cost(self.price())
             told.append(_priced(cost, bool(margin)))
         return Verdict(self.name, answer, " ".join(told), numbers, self.measure)
 
@@ -173,17 +186,16 @@ class Question:
         closing = [(float(a) + contrast.above, float(b) + contrast.above) for a, b in by_look]
         return Found(contrast.words, value, low, high, self.measured.ratios, closing)
 
-    def _cost(self) -> dict[str, float | None]:
-        """Seeds a point, runs and hours to an answer; None where no end is in sight."""
-        cost = self.price()
-        if not float(cost.seeds) < MOST:
+    def cost(self, asked: Price) -> dict[str, float | None]:
+        """Seeds a point, more runs and device hours of a price; None where no end is in sight."""
+        if not float(asked.seeds) < MOST:
             return {"seeds": None, "runs": None, "hours": None}
-        wanted = np.where(self.weights != 0, np.ceil(cost.needs)[:, None], 0.0).max(axis=0)
+        wanted = np.where(self.weights != 0, np.ceil(asked.needs)[:, None], 0.0).max(axis=0)
         more = np.maximum(wanted - [len(group) for group in self.measured.groups], 0)
         timed = any(map(math.isfinite, self.measured.seconds))
         hours = float((more * self.measured.costs()).sum()) / 3600
         return {
-            "seeds": math.ceil(float(cost.seeds)),
+            "seeds": math.ceil(float(asked.seeds)),
             "runs": int(more.sum()),
             "hours": hours if timed else None,
         }
