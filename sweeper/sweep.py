@@ -67,8 +67,6 @@ def sweep(
         statuses = {run: store.run(run).status() for run in plan.runs}
         backend = _backend(plan, launcher, process)
         estimate = _show(console, plan, store, backend, statuses, every_point=options.dry_run)
-        configs = {run.id: run.config for run in plan.runs.values()}
-        print_refused(console, as_data(plan, estimate), configs)
         if options.dry_run:
             return 0
         freeze(plan, store, estimate)
@@ -95,13 +93,16 @@ def _show(
 ) -> dict[str, float]:
     """Print the plan and what it will cost there; the seconds each run is thought to train."""
     print_plan(console, plan, statuses, every_point=every_point or len(plan.points) <= 60)
-    return print_cost(
+    estimate = print_cost(
         console,
         plan,
         statuses,
         slots=backend.slots,
         throughput=Throughput(_trained(plan, store), ASSUMED_RATE[backend.device]),
     )
+    configs = {run.id: run.config for run in plan.runs.values()}
+    print_refused(console, as_data(plan, estimate), configs)
+    return estimate
 
 
 def _backend(plan: Plan, launcher: Launcher, process: ModelProcess) -> Backend:
