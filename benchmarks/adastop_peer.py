@@ -37,7 +37,7 @@ def main() -> None:
 
 def compared(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Of (2 * PAIRS, SEEDS) scores: the sign found for each pair, and the seeds that it took."""
-    from adastop import MultipleAgentsComparator
+    from adastop import MultipleAgentsComparator  # type: ignore[import-not-found]
 
     pairs = np.arange(2 * PAIRS).reshape(PAIRS, 2)
     looks = SEEDS // GROUP

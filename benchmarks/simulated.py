@@ -130,7 +130,8 @@ def _normal(spreads: Floats) -> Callable[[np.random.Generator, int], Floats]:
 def _heavy(spreads: Floats) -> Callable[[np.random.Generator, int], Floats]:
     def draw(random: np.random.Generator, experiments: int) -> Floats:
         shape = (experiments, len(spreads), SEEDS)
-        return random.standard_t(3, shape) / np.sqrt(3) * spreads[:, None]
+        values: Floats = random.standard_t(3, shape) / np.sqrt(3) * spreads[:, None]
+        return values
 
     return draw
 

@@ -8,9 +8,10 @@ from rich.console import Console
 from rich.table import Table as Printed
 from rich.text import Text
 
-from sweeper.results.claims.evidence.question import Cost, Question
+from sweeper.results.claims.evidence.question import Question
 from sweeper.results.claims.evidence.verdict import Answer
 from sweeper.results.judge import questions
+from sweeper.results.statistics.price import Price
 from sweeper.results.table.table import Table
 from sweeper.store.errors import shown
 
@@ -58,14 +59,15 @@ def _row(question: Question, effect: str | None, several: bool) -> list[str]:
     return [
         shown(name, 120),
         str(answer),
-        _words(question.cost()) if undecided else "",
-        _words(question.cost(size)) if undecided and size else "",
-        _words(question.cost(0.0)) if undecided and margin else "",
+        _words(question, question.price()) if undecided else "",
+        _words(question, question.price_of(size)) if undecided and size else "",
+        _words(question, question.price_of(0.0)) if undecided and margin else "",
     ]
 
 
-def _words(cost: Cost | None) -> str:
-    if cost is None:
+def _words(question: Question, price: Price) -> str:
+    cost = question.cost(price)
+    if cost["seeds"] is None:
         return "none in sight"
-    hours = "?" if cost.hours is None else f"{cost.hours:.2g}"
-    return f"{cost.seeds} / {cost.runs} / {hours}"
+    hours = "?" if cost["hours"] is None else f"{cost['hours']:.2g}"
+    return f"{cost['seeds']} / {cost['runs']} / {hours}"

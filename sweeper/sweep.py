@@ -64,8 +64,6 @@ def sweep(
         statuses = {run: store.run(run).status() for run in plan.runs}
         needs = _needs(plan, launcher, process, shown=options.dry_run)
         estimate = _show(executor, plan, statuses, needs)
-        configs = {run.id: run.config for run in plan.runs.values()}
-        print_refused(console, as_data(plan), configs)
         if options.dry_run:
             print_prices(console, Records(store).tables(as_data(plan)))
             return 0
@@ -94,7 +92,10 @@ def _show(
     console, every_point = executor.console, executor.options.dry_run or len(plan.points) <= 60
     print_plan(console, plan, statuses, needs, every_point=every_point)
     slots, throughput = executor.backend.slots, executor.throughput(plan)
-    return print_cost(console, plan, statuses, slots=slots, throughput=throughput)
+    estimate = print_cost(console, plan, statuses, slots=slots, throughput=throughput)
+    configs = {run.id: run.config for run in plan.runs.values()}
+    print_refused(console, as_data(plan), configs)
+    return estimate
 
 
 def _backend(plan: Plan, launcher: Launcher, process: ModelProcess) -> Backend:

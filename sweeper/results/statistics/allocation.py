@@ -39,16 +39,22 @@ def allocated(
     targets = squares.sum(axis=-1) / np.where(needed, needs, np.inf)
     left = runs - (counts - before).sum(axis=-1)
     while (left > 0).any():
-        seeds = np.maximum(counts, 1)  # of a point that no contrast needs, there may be none
-        errors = (squares / seeds[..., None, :]).sum(axis=-1)
-        shares = np.where(errors > targets * (1 + 1e-9), 1 / np.maximum(errors, 1e-300), 0.0)
-        gains = np.einsum("...c,...cp->...p", shares, squares) / (seeds * (seeds + 1) * costs)
+        gains = _gains(squares, targets, counts) / costs
         gains = np.where((counts < most) & (left > 0)[..., None], gains, 0.0)
         best = gains.argmax(axis=-1)[..., None]
         more = np.take_along_axis(gains, best, axis=-1) > 0
-        if not more.any():
-            break
-        given_more = np.take_along_axis(counts, best, axis=-1) + more
-        np.put_along_axis(counts, best, given_more, axis=-1)
+        np.put_along_axis(counts, best, np.take_along_axis(counts, best, axis=-1) + more, axis=-1)
         left = np.where(more[..., 0], left - 1, 0)
     return counts - before
+
+
+def _gains(squares: Floats, targets: Floats, counts: Floats) -> Floats:
+    """By how much the next seed of each point narrows what is wider than its target: (..., points).
+
+    As shares of the squared errors, summed over contrasts.
+    """
+    seeds = np.maximum(counts, 1)  # of a point that no contrast needs, there may be none
+    errors = (squares / seeds[..., None, :]).sum(axis=-1)
+    shares = np.where(errors > targets * (1 + 1e-9), 1 / np.maximum(errors, 1e-300), 0.0)
+    gains: Floats = np.einsum("...c,...cp->...p", shares, squares) / (seeds * (seeds + 1))
+    return gains

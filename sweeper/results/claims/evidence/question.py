@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -32,14 +32,6 @@ from sweeper.results.statistics.spreads import identical, moderated, sample
 from sweeper.results.table.points import Point
 
 _SHOWN = 6  # contrasts in a sentence
-
-
-class Cost(NamedTuple):
-    """What an answer is expected to take: seeds a point in all, runs that are missing, hours."""
-
-    seeds: int
-    runs: int
-    hours: float | None
 
 
 @dataclass(frozen=True)
@@ -109,6 +101,19 @@ class Question:
         so_far = known(found, now, moderated(now), self.weights, self.levels, self.margins)
         return price(self.claim, replace(so_far, most=most))
 
+    def price_of(self, effect: float, chance: float = 0.8) -> Price:
+        """The same if every contrast were `effect` beyond its threshold, at the spread so far.
+
+        `effect` is on the scale that is judged; 0 asks for the price of "no difference". `chance`
+        is that with which so many seeds are enough.
+        """
+        now = sample(self.measured.groups)
+        unknown = np.full(len(self.contrasts), np.inf)
+        asked = Intervals(np.full(len(self.contrasts), effect), -unknown, unknown)
+        spreads = moderated(now)
+        so_far = known(asked, now, spreads, self.weights, self.levels, self.margins)
+        return price(self.claim, replace(so_far, seeds=np.zeros(len(self.contrasts))), chance)
+
     def needs(self, most: int) -> Floats:
         """The seeds each contrast takes to the cheapest answer, 0 where none is to be had."""
         if any(map(bool, self.said)) or (self.obstacle() and not self._few()):
@@ -164,8 +169,7 @@ class Question:
         if answer is Answer.NO_DIFFERENCE and margin:
             told.append(f"All within {margin.words}: {margin.reason}")
         if answer is Answer.UNDECIDED and (not obstacle or self._few()):
-            cost = self.cost()
-            numbers["price"] = cost and cost._asdict()
+            numbers["price"] = cost = self.cost(self.price())
             told.append(_priced(cost, bool(margin)))
         return Verdict(self.name, answer, " ".join(told), numbers, self.measure)
 
@@ -182,28 +186,18 @@ class Question:
         closing = [(float(a) + contrast.above, float(b) + contrast.above) for a, b in by_look]
         return Found(contrast.words, value, low, high, self.measured.ratios, closing)
 
-    def cost(self, effect: float | None = None) -> Cost | None:
-        """The way to an answer, at the estimates so far, or if every contrast is truly `effect`.
-
-        `effect` is on the scale that is judged. None where no end is in sight.
-        """
-        cost = self.price() if effect is None else self._price_of(effect)
-        if not float(cost.seeds) < MOST:
-            return None
-        wanted = np.where(self.weights != 0, np.ceil(cost.needs)[:, None], 0.0).max(axis=0)
+    def cost(self, asked: Price) -> dict[str, float | None]:
+        """Seeds a point, more runs and device hours of a price; None where no end is in sight."""
+        if not float(asked.seeds) < MOST:
+            return {"seeds": None, "runs": None, "hours": None}
+        wanted = np.where(self.weights != 0, np.ceil(asked.needs)[:, None], 0.0).max(axis=0)
         more = np.maximum(wanted - [len(group) for group in self.measured.groups], 0)
         hours = self.measured.hours()
-        return Cost(
-            math.ceil(float(cost.seeds)),
-            int((more * self.measured.trainings).sum()),
-            None if hours is None else float((more * hours).sum()),
-        )
-
-    def _price_of(self, effect: float) -> Price:
-        now, unknown = sample(self.measured.groups), np.full(len(self.contrasts), np.inf)
-        asked = Intervals(np.full_like(unknown, effect), -unknown, unknown)
-        so_far = known(asked, now, moderated(now), self.weights, self.levels, self.margins)
-        return price(self.claim, replace(so_far, seeds=np.zeros_like(unknown)))
+        return {
+            "seeds": math.ceil(float(asked.seeds)),
+            "runs": int((more * self.measured.trainings).sum()),
+            "hours": None if hours is None else float((more * hours).sum()),
+        }
 
 
 def _contrasts(statement: Statement) -> list[Contrast]:
@@ -228,12 +222,12 @@ def _listed(contrasts: Sequence[str], notes: Sequence[str]) -> str:
     return f"{listed[0].upper()}{listed[1:]}."
 
 
-def _priced(cost: Cost | None, margin: bool) -> str:
-    if cost is None:
+def _priced(cost: dict[str, Any], margin: bool) -> str:
+    if cost["seeds"] is None:
         words = "No number of seeds is in sight that would decide it at the difference so far"
         return f"{words}." if margin else f"{words}; a margin in the experiment would end it."
-    hours = f", {cost.hours:.2g} device hours" if cost.hours is not None else ""
+    hours = f", {cost['hours']:.2g} device hours" if cost["hours"] is not None else ""
     return (
-        f"To decide it takes about {cost.seeds} seeds a point at the spread and difference so "
-        f"far: {cost.runs} more runs{hours}."
+        f"To decide it takes about {cost['seeds']} seeds a point at the spread and difference so "
+        f"far: {cost['runs']} more runs{hours}."
     )

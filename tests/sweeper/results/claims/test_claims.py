@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from sweeper.results.claims.evidence.question import Question
 from sweeper.results.claims.evidence.verdict import Answer, Verdict
 from sweeper.results.collect import write_tables
-from sweeper.results.judge import judge, refused, verdicts_on, wanted
+from sweeper.results.judge import judge, questions, refused, verdicts_on, wanted
 from sweeper.store.registry import CLAIMS, names
 from tests.sweeper.results.claims.test_claims_on_size import LONGER, SAVES, SMALL_LOSE, WINS
 from tests.sweeper.results.contexts import Knee, theorem1
@@ -237,6 +238,22 @@ def test_what_is_wanted_next_is_what_undecided_claims_lack(tmp_path: Path) -> No
     assert not wanted(sweep.table(tmp_path / "all"), most=5, runs=3)
     decided = figure(generous)
     assert not wanted(decided.table(tmp_path / "decided"), most=11, runs=3)
+
+
+def test_a_larger_effect_is_cheaper_and_the_margin_prices_none_at_all(tmp_path: Path) -> None:
+    sweep = figure1(flat, seeds=5)
+    sweep.claims = [IMPROVES]
+    sweep.margin = {sweep.metric: {"size": "2 %", "reason": "Less is not seen."}}
+    [asked] = questions(sweep.table(tmp_path))
+    assert isinstance(asked, Question)
+    small, large, none = (asked.cost(asked.price_of(effect)) for effect in (0.02, 0.2, 0.0))
+    assert 3 <= (large["seeds"] or 0) < (small["seeds"] or 0)
+    assert (none["seeds"] or 0) > 5
+    assert (small["hours"] or 0) == pytest.approx((small["runs"] or 0) * 12.5 / 3600)
+    sweep.margin = {}
+    [asked] = questions(sweep.table(tmp_path / "without"))
+    assert isinstance(asked, Question)
+    assert asked.cost(asked.price_of(0.0))["seeds"] is None
 
 
 def test_verdicts_are_kept_beside_the_table(tmp_path: Path) -> None:
