@@ -98,15 +98,15 @@ def _merge(console: Console, options: argparse.Namespace) -> int:
 
 
 def _decide(console: Console, options: argparse.Namespace) -> int:
-    from sweeper.prices import print_prices
     from sweeper.results.collect import collect
+    from sweeper.results.prices import print_prices
 
     print_prices(console, collect(options.outputs, options.experiments), options.effect)
     return 0
 
 
 def _compare(console: Console, options: argparse.Namespace) -> int:
-    from sweeper.compare import compare
+    from sweeper.results.compare import compare
 
     return compare(console, options.outputs, *options.sides)
 

@@ -17,9 +17,9 @@ from sweeper.plan.gpu_memory import is_for_gpus, predicted
 from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import print_cost, print_plan
-from sweeper.prices import print_prices
 from sweeper.results.collect import Records
 from sweeper.results.draw import import_figures
+from sweeper.results.prices import print_prices
 from sweeper.rounds import decide
 from sweeper.run.backend import Backend
 from sweeper.run.context import BackendContext, Resources
