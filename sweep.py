@@ -17,14 +17,11 @@ import os
 import sys
 
 import hydra
-from hydra.errors import HydraException
-from omegaconf.errors import OmegaConfBaseException
 
 from sweeper.hydra_section import declare
 from sweeper.model_process import model_process
-from sweeper.plan.hydra_errors import explained
+from sweeper.plan.hydra_errors import explained, typed_wrongly
 from sweeper.plan.refused import SWEEPS, refuse_arguments
-from sweeper.store.errors import UserError
 
 
 @hydra.main(config_path="conf", config_name="config", version_base="1.3")
@@ -34,11 +31,7 @@ def main(_: object) -> None:
 
 
 def run(arguments: list[str]) -> None:
-    """Sweep, or tell what was asked about; a single run is a sweep of one.
-
-    Raises:
-        UserError, HydraException, OmegaConfBaseException: what a person can mend.
-    """
+    """Sweep, or tell what was asked about; a single run is a sweep of one."""
     refuse_arguments(arguments)
     declare()
     flags = {argument.partition("=")[0] for argument in arguments if argument.startswith("-")}
@@ -53,10 +46,11 @@ def run(arguments: list[str]) -> None:
 if __name__ == "__main__":
     try:
         run(sys.argv[1:])
-    except (UserError, HydraException, OmegaConfBaseException) as problem:
+    except Exception as problem:  # the edge of the process: what a person can mend is a sentence
         model_process().close()
-        print(f"error: {problem if isinstance(problem, UserError) else explained(problem)}",
-              file=sys.stderr)  # fmt: skip
+        if not typed_wrongly(problem):
+            raise
+        print(f"error: {explained(problem)}", file=sys.stderr)
         sys.exit(2)
     finally:
         gc.freeze()  # else all that was imported is searched for garbage on the way out: 0.2 s

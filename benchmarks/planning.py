@@ -15,8 +15,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.utils import create_config_search_path
 from hydra.types import RunMode
 
 from benchmarks.measure import arguments, leave
@@ -90,7 +88,7 @@ def _planned(heads: int) -> dict[str, Any]:
 
 def _hydra_s_per_point(conf: Path) -> float:
     """CPU seconds in which Hydra composes the config of a point of this grid."""
-    loader = ConfigLoaderImpl(create_config_search_path(str(conf)))
+    loader = composer(conf).loader
     begun = time.process_time()
     for heads in range(1, COMPOSED + 1):
         overrides = [f"model.heads={heads}", "model.head_size=8", "model.feedforward_size=4096"]

@@ -100,9 +100,9 @@ def _softmax_dtype(logits: Tensor) -> torch.dtype:
     A GPU is bound by what it reads and writes: of logits in bfloat16 a copy in single precision
     would take it longer than all else. A CPU is quicker with one.
     """
-    if logits.device.type == "cuda":
-        return logits.dtype
-    return torch.promote_types(logits.dtype, torch.float32)
+    if logits.device.type == "cpu":
+        return torch.promote_types(logits.dtype, torch.float32)
+    return logits.dtype
 
 
 def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:

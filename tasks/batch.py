@@ -16,5 +16,13 @@ def moved(batch: Batch, device: torch.device) -> Batch:
     return {key: _pinned(tensor).to(device, non_blocking=True) for key, tensor in batch.items()}
 
 
+def repeated(batch: Batch, times: int) -> Batch:
+    """Return the rows of a batch so many times, at least once."""
+    return {
+        key: tensor.repeat(max(times, 1), *[1] * (tensor.dim() - 1))
+        for key, tensor in batch.items()
+    }
+
+
 def _pinned(tensor: Tensor) -> Tensor:
     return tensor.pin_memory() if tensor.device.type == "cpu" else tensor

@@ -101,6 +101,8 @@ class PreparedData(Data):
                 "plan again, or bring the old text back."
             )
         make_directory(folder)
+        for leftover in folder.rglob(".*.tmp"):  # of a process that was killed
+            leftover.unlink()
         self.make(folder)
 
     def tokens_seen(self, steps: int) -> int:

@@ -26,7 +26,7 @@ def world() -> int:
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
-def told(value: Value) -> Value:
+def broadcast(value: Value) -> Value:
     """What rank 0 gave for `value`, on every rank."""
     if world() == 1:
         return value

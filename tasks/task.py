@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from sweeper.store.errors import wrong
 from tasks import learning_rate
-from tasks.batch import Batch
+from tasks.batch import Batch, repeated
 from tasks.config.sections import RunConfig, TaskSection
 from tasks.data import Data
 from tasks.evaluation import Evaluator
@@ -64,6 +64,15 @@ class Task(ABC):
     @abstractmethod
     def example(self) -> Batch:
         """Return the smallest batch, of zeros, on the default device."""
+
+    def training_batches(self) -> tuple[Batch, ...]:
+        """Return a batch, of zeros, of each shape that is trained on, on the default device."""
+        example = self.example()
+        return (repeated(example, self.data.tokens_seen(1) // self.positions(example)),)
+
+    def evaluation_batch(self) -> Batch:
+        """Return a batch, of zeros, as large as those that are evaluated."""
+        return self.training_batches()[0]
 
     @abstractmethod
     def positions(self, batch: Batch) -> int:

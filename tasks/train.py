@@ -1,6 +1,7 @@
 """The job entry: `python -m tasks.train outputs/runs/<id>` trains what the record describes.
 
-It claims an attempt, continues from the newest checkpoint that is whole, and publishes the result.
+In: the directory of a frozen run. Out: its result.json. It claims an attempt, continues from the
+newest checkpoint that is whole (training/attempt.py), trains (training/fit.py) and publishes.
 Exit code 0: the result is there; 75: interrupted, can be continued; 1: failed, exit.json says why.
 Its output goes to the attempt's log.txt; `python -m sweeper status --watch` shows how far it is.
 """

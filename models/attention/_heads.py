@@ -13,14 +13,14 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-_MULTIPLES = {"cuda": 8}  # by type of device; of numbers in bfloat16, single precision asks for 4
+MULTIPLES = {"cuda": 8}  # by type of device; of numbers in bfloat16, single precision asks for 4
 
 
 def to_heads(projection: nn.Linear, x_BTD: Tensor, *shape: int) -> Tensor:
     """Return the projection of x_BTD as x_BT..P, `shape` being its axes .. and head_size."""
     weight_WD: Tensor = projection.weight
     bias_W: Tensor | None = projection.bias
-    zeros = -shape[-1] % _MULTIPLES.get(x_BTD.device.type, 1)
+    zeros = -shape[-1] % MULTIPLES.get(x_BTD.device.type, 1)
     if zeros:
         weight_WD = F.pad(weight_WD.view(*shape, -1), (0, 0, 0, zeros)).flatten(0, -2)
         bias_W = bias_W if bias_W is None else F.pad(bias_W.view(shape), (0, zeros)).flatten()

@@ -43,7 +43,7 @@ class DecoupledAttention(nn.Module):
     def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None) -> Tensor:
         """Return x_BTD; in the mask (query, key) is True where a query may attend to a key."""
         qk_BT2HP = to_heads(self.query_key, x_BTD, 2, self.heads, self.head_size)
-        q_BHTP, k_BHTP = qk_BT2HP.permute(2, 0, 3, 1, 4).unbind(0)
+        q_BHTP, k_BHTP = (x_BTHP.transpose(1, 2) for x_BTHP in qk_BT2HP.unbind(2))
         v_BHTU = to_heads(self.value, x_BTD, self.heads, self.value_size).transpose(1, 2)
         context_BHTU = F.scaled_dot_product_attention(
             q_BHTP,

@@ -50,7 +50,7 @@ class MultiHeadAttention(nn.Module):
     def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None) -> Tensor:
         """Return x_BTD; in the mask (query, key) is True where a query may attend to a key."""
         qkv_BT3HP = to_heads(self.qkv, x_BTD, 3, self.heads, self.head_size)
-        q_BHTP, k_BHTP, v_BHTP = qkv_BT3HP.permute(2, 0, 3, 1, 4).unbind(0)
+        q_BHTP, k_BHTP, v_BHTP = (x_BTHP.transpose(1, 2) for x_BTHP in qkv_BT3HP.unbind(2))
         context_BHTP = F.scaled_dot_product_attention(
             q_BHTP,
             k_BHTP,

@@ -1,4 +1,4 @@
-"""The paper's two theorems as code: `representation` (Theorem 1) and `separation` (Theorem 2).
+"""The paper's Theorem 1 as code; what Theorem 2 says is tested (tests/models/separation.py).
 
 Everything is in double precision and in the paper's layout, where a column is a position: X is
 d x n, and a context P is n x n with entry (j, i) the weight of key j for query i, so that columns

@@ -142,7 +142,7 @@ def _code(configs: Iterable[Mapping[str, Any]], process: ModelProcess) -> dict[s
 
     Of packages of other people only those that a run names, laid out as if installed there.
     """
-    [answer] = process.ask([{"op": "warm", "logger": "none"}])
+    [answer] = process.ask([{"op": "preload", "logger": "none"}])
     folders = (path for folder in CODE for path in (registry.ROOT / folder).rglob("*.py"))
     named = {found for config in configs for found in registry.named_by(config)}
     outside = [registry.files_of(*found) for found in named]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Iterable
 
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
@@ -17,11 +18,21 @@ from omegaconf.errors import (
 from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.identity import leaves
 
-Problem = HydraException | OmegaConfBaseException
+
+def typed_wrongly(problem: Exception) -> bool:
+    """Whether a person can mend it: Hydra and OmegaConf say most of that by exceptions of theirs.
+
+    Hydra tells of a few mistakes by a ValueError; only where it was raised sets it apart from ours.
+    """
+    *_, (frame, _) = traceback.walk_tb(problem.__traceback__)
+    by_hydra = str(frame.f_globals.get("__name__")).startswith("hydra.")
+    return by_hydra or isinstance(problem, UserError | HydraException | OmegaConfBaseException)
 
 
-def explained(problem: Problem) -> UserError:
+def explained(problem: Exception) -> UserError:
     """The sentence for what came of composing a config, from the fields of the exception."""
+    if isinstance(problem, UserError):
+        return problem
     if isinstance(problem, OverrideParseException):
         return unreadable(problem.override)
     if isinstance(problem, MissingConfigException) and problem.missing_cfg_file:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeper.plan.grid import shown
-from sweeper.plan.plan import Plan, Point
+from sweeper.plan.plan import Plan, Point, Run
 from sweeper.plan.throughput import Throughput
 from sweeper.store import errors
 from sweeper.store.numbers import clock, short
@@ -19,24 +19,39 @@ from sweeper.store.runs import State, Status
 
 # FLOP/s of one slot where no finished run says otherwise; only ever used for a rough time.
 ASSUMED_RATE = {"cpu": 2e10, "gpu": 1e14}
+ON_GPU = ("GPU GB", "GPU time")
 
 
 def print_plan(
-    console: Console, plan: Plan, statuses: Mapping[str, Status], *, every_point: bool = True
+    console: Console,
+    plan: Plan,
+    statuses: Mapping[str, Status],
+    needs: Mapping[str, float],
+    *,
+    every_point: bool = True,
 ) -> None:
-    """Print the points of a plan, a row each with all its seeds, and the sum of it."""
+    """Print the points of a plan, a row each with all its seeds, and the sum of it.
+
+    `needs`: GB of GPU memory by run, where that was asked.
+    """
     for name, points in groupby(plan.points, key=lambda p: p.experiment):
         experiment = plan.experiments[name]
         rows = list(points)
         if every_point:
             title = f"{name} ({plan.scale}): {experiment.title}"
             console.print(Text(errors.shown(title), style="bold"))
-            console.print(_table(rows, plan, statuses))
+            console.print(_table(rows, plan, statuses, needs))
     used = len(plan.points) - len(plan.runs)
     shared = f", {used} of them shared with another point" if used else ""
     states = Counter(str(statuses[run].state) for run in plan.runs)
     told = ", ".join(f"{n} {state}" for state, n in sorted(states.items()))
     console.print(f"{len(plan.points)} points, {len(plan.runs)} runs{shared}: {told}.")
+    if needs:
+        seconds = sum(_gpu_seconds(plan.runs[run]) for run in plan.runs)
+        console.print(
+            f"On a GPU: a run takes up to {max(needs.values()):.1f} GB (predicted); all, one at a "
+            f"time, about {clock(seconds)} (assumed: {ASSUMED_RATE['gpu']:.0e} FLOP/s)."
+        )
 
 
 def print_cost(
@@ -77,12 +92,18 @@ def print_cost(
     return each
 
 
-def _table(points: list[Point], plan: Plan, statuses: Mapping[str, Status]) -> Table:
+def _gpu_seconds(run: Run) -> float:
+    return run.flops / ASSUMED_RATE["gpu"]
+
+
+def _table(
+    points: list[Point], plan: Plan, statuses: Mapping[str, Status], needs: Mapping[str, float]
+) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("arm", no_wrap=True)
     table.add_column("task", no_wrap=True)
     table.add_column("point", no_wrap=True)
-    for column in ("params", "non-emb.", "FLOPs/token"):
+    for column in ("params", "non-emb.", "FLOPs/token", *(ON_GPU if needs else ())):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("matched to", overflow="fold")
     table.add_column("state", overflow="fold")
@@ -91,8 +112,9 @@ def _table(points: list[Point], plan: Plan, statuses: Mapping[str, Status]) -> T
         owner.setdefault(point.run, f"{point.experiment}/{point.arm}")
     for _, seeds in groupby(points, key=lambda p: (p.arm, p.task, shown(p.values))):
         same = list(seeds)
-        first, size = same[0], plan.runs[same[0].run].size
-        matched = first.matched
+        first, run = same[0], plan.runs[same[0].run]
+        size, matched = run.size, first.matched
+        need = f"{needs[run.id]:.1f}" if run.id in needs else ""
         table.add_row(
             _words(first.arm),
             first.task,
@@ -100,6 +122,7 @@ def _table(points: list[Point], plan: Plan, statuses: Mapping[str, Status]) -> T
             short(size["params_total"]),
             short(size["params_non_embedding"]),
             short(size["flops_per_token"]),
+            *((need, clock(_gpu_seconds(run))) if needs else ()),
             _words(f"{matched.error:+.2%} of {matched.count} of {matched.to}" if matched else ""),
             _words(_state(same, statuses, owner)),
         )

@@ -1,4 +1,4 @@
-"""How big a config is, asked of the model process and remembered on disk."""
+"""What the model process says of configs, such as how big they are, remembered on disk."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from sweeper.model_process import ModelProcess
 from sweeper.store import registry
@@ -25,9 +25,13 @@ class Invalid(UserError):
 class Sizes:
     """Sizes of configs: `params_total`, `params_non_embedding`, `flops_per_token`, ...
 
-    A size is a fact about a config and the code that builds it, so the memory is keyed by both;
-    losing it costs time only.
+    A size is a fact about a config and the code that builds it, so what is remembered is keyed by
+    both; losing it costs time only.
     """
+
+    operation: ClassVar[str] = "size"
+    trainer: ClassVar[tuple[str, ...]] = ()
+    """Keys of `trainer` that it depends on, of those that a run's name does not."""
 
     def __init__(self, process: ModelProcess, memory: Path) -> None:
         self._process = process
@@ -53,19 +57,28 @@ class Sizes:
 
     def of(self, configs: Sequence[Mapping[str, Any]]) -> list[Size | Invalid]:
         """The size of each config, or why it has none."""
-        keys = [digest_of(_sized_part(config)) for config in configs]
+        keys = [self.name(config) for config in configs]
         asked = {
             key: config for key, config in zip(keys, configs, strict=True) if key not in self._known
         }
         found: dict[str, Size | Invalid] = {}
-        answers = self._process.ask({"op": "size", "config": c} for c in asked.values())
+        answers = self._ask(list(asked.values()))
         for key, answer in zip(asked, answers, strict=True):
             if "error" in answer:
                 found[key] = Invalid(answer["error"])
             else:
-                self._known[key] = answer["size"]
+                self._known[key] = answer[self.operation]
                 self.built += 1
-        return [found.get(key) or self._known[key] for key in keys]
+        return [found[key] if key in found else self._known[key] for key in keys]
+
+    def _ask(self, configs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        return self._process.ask({"op": self.operation, "config": config} for config in configs)
+
+    def name(self, config: Mapping[str, Any]) -> str:
+        """What configs of which the same is said have in common."""
+        part = identity(config)
+        kept = {key: value for key, value in part.items() if key not in ("seed", "data", "parent")}
+        return digest_of([kept, *(config["trainer"][key] for key in self.trainer)])
 
     def save(self) -> None:
         """Keep what was learned, where that can be written; called once, at the end of planning."""
@@ -76,8 +89,3 @@ class Sizes:
             publish(
                 self._path, json.dumps({"code": self._code, "sizes": self._known}), durable=False
             )
-
-
-def _sized_part(config: Mapping[str, Any]) -> dict[str, Any]:
-    part = identity(config)
-    return {key: value for key, value in part.items() if key not in ("seed", "data", "parent")}

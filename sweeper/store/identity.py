@@ -18,6 +18,7 @@ NOT_IN_IDENTITY = frozenset(
         "trainer.devices",
         "trainer.num_nodes",
         "trainer.threads",
+        "trainer.micro_batches",  # up to rounding the gradient is that of the whole batch
         "trainer.log_every",
         "trainer.validate_every",
         "trainer.checkpoint_every",

@@ -132,16 +132,9 @@ def files_of(kind: Kind, name: Any) -> dict[str, Path | bytes]:
         return {}
     about = f"{found.package.name}-{found.package.version}.dist-info"
     told = {one: found.package.read_text(one) for one in ("METADATA", "entry_points.txt")}
-    top = found.module.partition(".")[0]
-    source = {
-        path.relative_to(folder.parent).as_posix(): path
-        for folder in _folders(top)
-        for path in folder.rglob("*")
-        if path.is_file() and path.suffix != ".pyc"
-    }
-    if not source and (spec := importlib.util.find_spec(top)) and spec.origin:
-        source = {Path(spec.origin).name: Path(spec.origin)}
-    return {f"{about}/{one}": text.encode() for one, text in told.items() if text} | source
+    return {f"{about}/{one}": text.encode() for one, text in told.items() if text} | _source(
+        found.module
+    )
 
 
 def folders_of_conf() -> dict[str, Path]:
@@ -216,13 +209,25 @@ def _unlike(kind: Kind, name: str, expected: str, found: str) -> UserError:
 def _digest(module: str) -> str:
     """The sha256 of all Python source of the package that a module belongs to."""
     digest = hashlib.sha256()
-    spec = importlib.util.find_spec(module.partition(".")[0])
-    origin = [Path(spec.origin)] if spec and spec.origin else []
-    folders = _folders(module.partition(".")[0])
-    for path in sorted(file for one in folders for file in one.rglob("*.py")) or origin:
-        source = path.read_bytes()
-        digest.update(f"{path.stem} {len(source)}\n".encode() + source)
+    for name, path in sorted(_source(module).items()):
+        if path.suffix == ".py":
+            source = path.read_bytes()
+            digest.update(f"{name} {len(source)}\n".encode() + source)
     return digest.hexdigest()
+
+
+def _source(module: str) -> dict[str, Path]:
+    """The files of the package that a module belongs to, by their names from the search path."""
+    top = module.partition(".")[0]
+    found = {
+        path.relative_to(folder.parent).as_posix(): path
+        for folder in _folders(top)
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+    if not found and (spec := importlib.util.find_spec(top)) and spec.origin:
+        found = {Path(spec.origin).name: Path(spec.origin)}
+    return found
 
 
 def _folders(package: str) -> list[Path]:

@@ -90,6 +90,7 @@ class TrainerSection(Section):
     devices: Annotated[int, whole(1, 1024, 1)]
     num_nodes: Annotated[int, whole(1, 1024, 1)]
     threads: Annotated[int, whole(1, 1024, 1)]
+    micro_batches: Annotated[int, whole(1, 2**20, 4)] = 1  # records from before it was a key
     log_every: Annotated[int, whole(1, 10**9, 50)]
     validate_every: Annotated[int, whole(0, 10**9, 1000)]
     checkpoint_every: Annotated[int, whole(0, 10**9, 1000)]

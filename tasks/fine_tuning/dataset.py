@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic
 
 from sweeper.store.errors import UserError, wrong
-from tasks.fine_tuning.row_report import Kind, Malformed, Tally
+from tasks.fine_tuning.row_report import Kind, Malformed, RowReport
 from tasks.text import files, hub
 
 VALIDATION = 0.02  # of the training texts, kept back
@@ -99,25 +99,25 @@ class DataSet(ABC, Generic[Kind]):
                 f"data.digest={data['digest']}: expected the data that was planned with, found "
                 f"{found}; plan again, or bring the old data back."
             )
-        tallies, kept = {}, {}
+        reports, kept = {}, {}
         for split, parts in self._parts(data, folder).items():
-            tallies[split] = Tally()
+            reports[split] = RowReport()
             kept[split] = [
-                example for name, rows in parts for example in tallies[split].kept_of(name, rows)
+                example for name, rows in parts for example in reports[split].kept_of(name, rows)
             ]
             if not kept[split]:
-                dropped = tallies[split].dropped
+                dropped = reports[split].dropped
                 why = ", ".join(f"{count} x {reason}" for reason, count in dropped.items())
                 raise UserError(
                     f"{self.describe(data)}: nothing is left to {split} on "
                     f"({why or 'no rows'}); mend the data or name others."
                 )
-            if warning := tallies[split].warning():
+            if warning := reports[split].warning():
                 print(f"{self.title}, {split}: {warning}", file=sys.stderr)
         train, validation = self._carved(kept["train"])
         return Examples(
             {"train": train, "validation": validation, "test": kept["test"]},
-            {split: tally.about() for split, tally in tallies.items()},
+            {split: report.about() for split, report in reports.items()},
         )
 
     def _parts(

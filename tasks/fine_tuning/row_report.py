@@ -29,7 +29,7 @@ class Malformed:
 Kind = TypeVar("Kind", bound=Example)
 
 
-class Tally:
+class RowReport:
     """Counts the rows of one split; `kept` plus all dropped is `total`, exactly."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from tasks.config.schema import Problem, given, whole
 from tasks.config.sections import RunConfig, TextSection, partial_rows
 from tasks.data import SPLITS, PreparedData
 from tasks.fine_tuning.dataset import DataSet
-from tasks.fine_tuning.sequences import ABOUT, FORMAT, FRAME, Sequences
+from tasks.fine_tuning.sequences import ABOUT, FORMAT, SPECIAL_TOKENS, Sequences
 from tasks.fine_tuning.tokens import tokenizer_for
 from tasks.seeds import Shuffled
 from tasks.text.tokenizer import BERT_MARKS, LARGEST_VOCABULARY
@@ -35,7 +35,7 @@ class FineTuningSection(TextSection):
     tokenizer: Annotated[str | None, given("the name of the parent's prepared data, or null", None)]
     vocabulary_size: Annotated[int, whole(len(BERT_MARKS) + 2, LARGEST_VOCABULARY, 30_522)]
     tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
-    sequence_length: Annotated[int, whole(FRAME + 2, 65_536, 128)]
+    sequence_length: Annotated[int, whole(SPECIAL_TOKENS + 2, 65_536, 128)]
 
     def problems(self, path: str) -> Iterator[Problem]:
         yield from partial_rows(path, self.batch_tokens, self.sequence_length)
@@ -72,7 +72,7 @@ def inherit(model: nn.Module, weights: Mapping[str, Tensor], parent: str | None)
 
 
 class ExampleData(PreparedData):
-    """The rows of all splits as batches: tokens and types, int64, and real, bool, each (B, T).
+    """The rows of all splits as batches: tokens, token_type_ids and attention_mask, (B, T) each.
 
     `columns` are added to a batch under their own names, (B,).
     """

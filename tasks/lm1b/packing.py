@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sweeper.store.errors import UserError
-from tasks.lm1b.rows import FORMAT, STORED
+from sweeper.store.files import publish_json
+from tasks.lm1b.rows import ABOUT, FORMAT
+from tasks.text.arrays import PIECES, Add, new_arrays
 from tasks.text.corpus import Corpus
 from tasks.text.lines import Counts, batches
 from tasks.text.tokenizer import LARGEST_VOCABULARY, PAD, encode_sentences
@@ -72,25 +73,16 @@ def pack_split(
 ) -> dict[str, Any]:
     """Encode and pack a split into `folder`; returns what rows.json holds.
 
-    Streams: memory does not grow with the corpus. Writes rows.uint16, then rows.json, each under
-    another name first, so that rows.json is there if and only if the rows are complete. The caller
-    keeps other processes out of `folder`.
+    Streams: memory does not grow with the corpus. The caller keeps other processes out of `folder`.
     """
     if tokenizer.get_vocab_size() > LARGEST_VOCABULARY:
         raise UserError(
             f"a tokenizer of {tokenizer.get_vocab_size()} pieces: expected at most "
             f"{LARGEST_VOCABULARY}, two bytes each; choose a smaller task.vocabulary_size."
         )
-    folder.mkdir(parents=True, exist_ok=True)
     lines, rows = Counts(), RowCounts()
-    part = _part(folder / "rows.uint16")
-    try:
-        with part.open("wb") as file:
-            _write_rows(file, corpus.lines(split, lines), tokenizer, sequence_length, rows)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    part.replace(folder / "rows.uint16")
+    with new_arrays(folder, {"rows": PIECES}) as add:
+        _write_rows(add, corpus.lines(split, lines), tokenizer, sequence_length, rows)
     about = {
         "format": FORMAT,
         "split": split,
@@ -102,14 +94,12 @@ def pack_split(
         "skipped": lines.skipped,
         "repaired": lines.repaired,
     }
-    part = _part(folder / "rows.json")
-    part.write_text(json.dumps(about, indent=1) + "\n")
-    part.replace(folder / "rows.json")
+    publish_json(folder / ABOUT, about)
     return about
 
 
 def _write_rows(
-    file: BinaryIO,
+    add: Add,
     lines: Iterator[str],
     tokenizer: Tokenizer,
     sequence_length: int,
@@ -127,17 +117,13 @@ def _write_rows(
                 row = packer.add(pieces[start : start + sequence_length])
                 if row is not None:
                     closed.append(row)
-        counts.rows += _append(file, closed, sequence_length)
-    counts.rows += _append(file, list(packer.rest()), sequence_length)
+        counts.rows += _append(add, closed, sequence_length)
+    counts.rows += _append(add, list(packer.rest()), sequence_length)
 
 
-def _append(file: BinaryIO, rows: list[list[int]], sequence_length: int) -> int:
-    block = np.full((len(rows), sequence_length), PAD, STORED)
+def _append(add: Add, rows: list[list[int]], sequence_length: int) -> int:
+    block = np.full((len(rows), sequence_length), PAD, PIECES)
     for target, row in zip(block, rows, strict=True):
         target[: len(row)] = row
-    file.write(block.tobytes())
+    add("rows", block)
     return len(rows)
-
-
-def _part(path: Path) -> Path:
-    return path.with_name(f"{path.name}.part")

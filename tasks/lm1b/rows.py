@@ -11,39 +11,27 @@ Shapes: R rows of a split, B rows of a batch, T positions of a row.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweeper.store.errors import UserError
+from tasks.text.arrays import PIECES, Arrays
 from tasks.text.tokenizer import END, PAD
 
 FORMAT = 1
 ABOUT = "rows.json"
-STORED = np.dtype("<u2")
 
 
 class PackedRows:
-    """The rows of a split, mapped into memory and read by row number.
-
-    Raises UserError where they are absent, incomplete, or of another format.
-    """
+    """The rows of a split, read by row number; UserError as for `Arrays`."""
 
     def __init__(self, folder: Path) -> None:
-        try:
-            self.about: Mapping[str, Any] = json.loads((folder / ABOUT).read_text())
-            size = (folder / "rows.uint16").stat().st_size
-        except (OSError, ValueError) as error:
-            raise UserError(f"{folder} holds no packed rows; prepare the data.") from error
-        rows, length = self.about.get("rows", 0), self.about.get("sequence_length", 0)
-        if self.about.get("format") != FORMAT or size != rows * length * STORED.itemsize:
-            raise UserError(f"{folder} is not as it was written; delete it and prepare the data.")
-        self.sequence_length: int = length
-        self._targets_RT = np.memmap(folder / "rows.uint16", STORED, "r", shape=(rows, length))
+        arrays = Arrays(folder, ABOUT, FORMAT, ("rows", "sequence_length"))
+        self.about = arrays.about
+        self.sequence_length: int = self.about["sequence_length"]
+        self._targets_RT = arrays.mapped("rows", PIECES, self.about["rows"], self.sequence_length)
 
     def __len__(self) -> int:
         return len(self._targets_RT)
@@ -66,15 +54,15 @@ def expand(targets_BT: NDArray[np.uint16]) -> dict[str, NDArray[np.int64]]:
     starts_BT = np.empty(targets_BT.shape, bool)
     starts_BT[:, 0] = True
     np.equal(targets_BT[:, :-1], END, out=starts_BT[:, 1:])
-    real_BT = targets_BT != PAD
+    attention_mask_BT = targets_BT != PAD
     tokens_BT = np.zeros(targets_BT.shape, np.int64)
     np.multiply(targets_BT[:, :-1], ~starts_BT[:, 1:], out=tokens_BT[:, 1:])
-    tokens_BT *= real_BT
+    tokens_BT *= attention_mask_BT
     segments_BT = np.cumsum(starts_BT, axis=1, dtype=np.int64)
-    segments_BT *= real_BT
+    segments_BT *= attention_mask_BT
     places_T = np.arange(length)
     positions_BT = places_T - np.maximum.accumulate(starts_BT * places_T, axis=1)
-    positions_BT *= real_BT
+    positions_BT *= attention_mask_BT
     return {
         "tokens": tokens_BT,
         "targets": targets_BT.astype(np.int64),

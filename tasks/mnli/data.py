@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.fine_tuning.bag_of_words import BagOfWords, Bags, majority_accuracy
-from tasks.fine_tuning.sequences import FRAME, Marks, write
+from tasks.fine_tuning.sequences import SPECIAL_TOKENS, Marks, write
 from tasks.fine_tuning.shared import ExampleData
 from tasks.fine_tuning.tokens import encodings
 from tasks.mnli.dataset import MultiNLI, Pair
@@ -27,7 +27,7 @@ class LabelledPairs(ExampleData):
         self, folder: Path, tokenizer: Tokenizer, examples: list[Pair], about: Mapping[str, Any]
     ) -> None:
         marks = Marks.of(tokenizer)
-        cut = _encoded(tokenizer, examples, self.section.sequence_length - FRAME)
+        cut = _encoded(tokenizer, examples, self.section.sequence_length - SPECIAL_TOKENS)
         columns = {
             "seconds": [2 + len(premise) for premise, _ in cut],
             "labels": [pair.label for pair in examples],

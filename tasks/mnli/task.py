@@ -33,14 +33,14 @@ class NaturalLanguageInference(Task):
 
     def example(self) -> Batch:
         zeros = torch.zeros(1, self.section.sequence_length, dtype=torch.long)
-        row = {"tokens": zeros, "types": zeros, "real": zeros.bool()}
+        row = {"tokens": zeros, "token_type_ids": zeros, "attention_mask": zeros.bool()}
         return {**row, "labels": zeros[:, 0]}
 
     def positions(self, batch: Batch) -> int:
         return batch["tokens"].numel()
 
     def outputs(self, model: Classifier, batch: Batch) -> Tensor:
-        logits_BC: Tensor = model(batch["tokens"], batch["types"], batch["real"])
+        logits_BC: Tensor = model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
         return logits_BC.float()
 
     def inherit(self, model: Classifier, weights: Mapping[str, Tensor]) -> None:

@@ -21,7 +21,7 @@ _LAST_SHIFT = 31
 _PLACES = 1 << 20  # numbers that one purpose may draw for one row
 
 
-class Draws:
+class CounterRng:
     """What is drawn for each of B rows; a row is told by a seed and its counters."""
 
     def __init__(self, seed: int, counters: Sequence[Counters]) -> None:

@@ -14,7 +14,7 @@ from sweeper.store.errors import UserError
 from tasks.batch import Batch
 from tasks.data import SPLITS, PreparedData
 from tasks.pretraining import documents
-from tasks.pretraining.documents import FEWEST, Documents, Homes, open_documents
+from tasks.pretraining.documents import FEWEST, Documents, SplitThresholds, open_documents
 from tasks.pretraining.encoded import ABOUT, FORMAT, EncodedDocuments, encode, publish_about
 from tasks.pretraining.masked_pairs import MaskedPairs
 from tasks.pretraining.sections import PretrainingSection
@@ -26,8 +26,8 @@ EVALUATION_SEED = 0  # every run is measured on the same pairs under the same ma
 
 
 class MaskedDocuments(PreparedData):
-    """Batches are rows of pairs: tokens, types and real, (B, T); places and targets of the masked
-    pieces, (B, M); next, (B,).
+    """Batches are rows of pairs: tokens, token_type_ids and attention_mask, (B, T); places and
+    targets of the masked pieces, (B, M); next, (B,).
     """
 
     section: PretrainingSection
@@ -40,13 +40,13 @@ class MaskedDocuments(PreparedData):
     def make(self, folder: Path) -> None:
         section, path = self.section, folder / "tokenizer.json"
         found = open_documents(self.text, section.documents, folder / "sample")
-        homes = found.homes()
+        thresholds = found.thresholds()
         if not path.exists():
-            training = (d for split, d in _placed(found, homes, Counts()) if split == "train")
+            training = (d for split, d in _placed(found, thresholds, Counts()) if split == "train")
             sentences = itertools.chain.from_iterable(training)
             lines = itertools.islice(sentences, section.tokenizer_lines)
             save_tokenizer(train_wordpiece(lines, section.vocabulary_size), path)
-        _encode(folder, found, homes)
+        _encode(folder, found, thresholds)
 
     def open(self, folder: Path) -> dict[str, Any]:
         splits = {split: EncodedDocuments(folder / split) for split in SPLITS}
@@ -88,10 +88,10 @@ class MaskedDocuments(PreparedData):
         return first * self.section.batch_tokens + rest
 
 
-def _encode(folder: Path, documents: Documents, homes: Homes) -> None:
+def _encode(folder: Path, documents: Documents, thresholds: SplitThresholds) -> None:
     tokenizer = load_tokenizer(folder / "tokenizer.json")
     counts = Counts()
-    placed = _placed(documents, homes, counts)
+    placed = _placed(documents, thresholds, counts)
     totals = encode(placed, tokenizer, {split: folder / split for split in SPLITS})
     lines = {"lines": counts.total, "skipped": counts.skipped, "repaired": counts.repaired}
     for split, total in totals.items():
@@ -104,10 +104,12 @@ def _encode(folder: Path, documents: Documents, homes: Homes) -> None:
         publish_about(folder / split, about)
 
 
-def _placed(documents: Documents, homes: Homes, counts: Counts) -> Iterator[tuple[str, list[str]]]:
+def _placed(
+    documents: Documents, thresholds: SplitThresholds, counts: Counts
+) -> Iterator[tuple[str, list[str]]]:
     """Yield (split, document), the source's own test split last."""
     for document in documents.read(counts=counts):
-        yield homes.of(document), document
+        yield thresholds.of(document), document
     if documents.test:
         for document in documents.read(test=True, counts=counts):
             yield "test", document

@@ -22,7 +22,6 @@ from tasks.text import corpus, files, hub
 from tasks.text.lines import Counts, raw_lines_of_file, raw_lines_of_text, read_line
 from tasks.text.sentences import is_ended, split_sentences
 
-RULES = ("blank_line", "file")
 LONGEST = 500  # sentences; a longer text is several documents, so that a single book can be split
 LINES_TOGETHER = 100  # lines a sentence may stretch over
 FEWEST = 2  # documents of a split: the random second text of a pair is another document's
@@ -51,7 +50,7 @@ class Documents:
         for text in texts():
             yield from documents_of(text, self.rule, counts)
 
-    def homes(self) -> Homes:
+    def thresholds(self) -> SplitThresholds:
         """Read all documents once and return which split each belongs to; UserError for too few."""
         found = np.unique(np.fromiter(map(checksum, self.read()), np.uint64))
         own_test = self.test is not None
@@ -62,11 +61,11 @@ class Documents:
             )
         validation = _share(len(found), VALIDATION)
         test = 0 if own_test else _share(len(found), TEST)
-        return Homes(int(found[validation - 1]), int(found[validation + test - 1]))
+        return SplitThresholds(int(found[validation - 1]), int(found[validation + test - 1]))
 
 
 @dataclass(frozen=True)
-class Homes:
+class SplitThresholds:
     """Which split a document belongs to: a function of its text, so equal ones are in one split.
 
     Documents with checksums up to `validation`, and from there up to `test`, are kept out of train.

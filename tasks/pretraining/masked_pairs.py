@@ -40,7 +40,8 @@ class MaskedPairs:
     def shuffled(self, start: int, count: int) -> Arrays:
         """Return `count` rows from `start` on in the stream of shuffled epochs.
 
-        tokens, types and real: (count, T); places, targets and hidden: (count, M); next: (count,).
+        tokens, token_type_ids and attention_mask: (count, T); places, targets and hidden:
+        (count, M); next: (count,).
         """
         epochs = np.arange(start, start + count) // len(self)
         return self._rows(epochs, self._order.stretch(start, count))
@@ -51,9 +52,9 @@ class MaskedPairs:
         return self._rows(np.zeros_like(numbers), numbers)
 
     def _rows(self, epochs: NDArray[np.int64], numbers: NDArray[np.int64]) -> Arrays:
-        pairs, draws = self._pairs.draw(epochs, numbers)
+        pairs, rng = self._pairs.draw(epochs, numbers)
         rows = rows_of(pairs, self._pieces, self._sequence_length, (CLS, SEP))
-        candidates = rows["real"] & (rows["tokens"] != CLS) & (rows["tokens"] != SEP)
-        lengths = rows["real"].sum(axis=1)
-        hidden = mask(rows["tokens"], candidates, lengths, draws, self._vocabulary, MASK)
+        candidates = rows["attention_mask"] & (rows["tokens"] != CLS) & (rows["tokens"] != SEP)
+        lengths = rows["attention_mask"].sum(axis=1)
+        hidden = mask(rows["tokens"], candidates, lengths, rng, self._vocabulary, MASK)
         return {**rows, **hidden, "next": pairs.random_next}

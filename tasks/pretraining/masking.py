@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.pretraining.counter_rng import Draws
+from tasks.pretraining.counter_rng import CounterRng
 
 FRACTION = 0.15  # of a row's real positions
 MASKED, KEPT = 0.8, 0.1  # of these; the rest become a random piece
@@ -35,7 +35,7 @@ def mask(
     tokens_BT: NDArray[np.int64],
     candidates_BT: NDArray[np.bool_],
     lengths_B: NDArray[np.int64],
-    draws: Draws,
+    rng: CounterRng,
     pieces: range,
     mask_id: int,
 ) -> dict[str, NDArray[Any]]:
@@ -47,7 +47,7 @@ def mask(
     """
     rows, length = tokens_BT.shape
     most = predictions(length)
-    order_BT = np.where(candidates_BT, draws.uniforms(Purpose.ORDER, length), 2.0)
+    order_BT = np.where(candidates_BT, rng.uniforms(Purpose.ORDER, length), 2.0)
     places_BM = np.argpartition(order_BT, most - 1, axis=1)[:, :most]
     rank_BM = np.argsort(np.take_along_axis(order_BT, places_BM, 1), axis=1)
     places_BM = np.take_along_axis(places_BM, rank_BM, 1)  # in the order they are hidden
@@ -55,8 +55,8 @@ def mask(
     hidden_BM = np.arange(most) < counts_B[:, None]
     targets_BM = np.take_along_axis(tokens_BT, places_BM, 1)
 
-    fate_BM = draws.uniforms(Purpose.FATE, most)
-    random_BM = draws.uniforms(Purpose.PIECE, most) * len(pieces)
+    fate_BM = rng.uniforms(Purpose.FATE, most)
+    random_BM = rng.uniforms(Purpose.PIECE, most) * len(pieces)
     seen_BM = np.where(fate_BM < MASKED, mask_id, pieces.start + random_BM.astype(np.int64))
     kept_BM = ~hidden_BM | ((fate_BM >= MASKED) & (fate_BM < MASKED + KEPT))
     tokens_BT = tokens_BT.copy()

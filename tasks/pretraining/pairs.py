@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.pretraining.counter_rng import Draws
+from tasks.pretraining.counter_rng import CounterRng
 from tasks.pretraining.encoded import EncodedDocuments
 
 MARKS = 3  # positions of a row that [CLS] and two [SEP] take
@@ -71,26 +71,26 @@ class PairSource:
         """How many pairs an epoch has."""
         return max(self._pieces // self._room, 1)
 
-    def draw(self, epochs_B: Whole, numbers_B: Whole) -> tuple[Pairs, Draws]:
+    def draw(self, epochs_B: Whole, numbers_B: Whole) -> tuple[Pairs, CounterRng]:
         """Return these pairs of these epochs, and the draws of their rows for what comes next."""
-        draws = Draws(self._seed, (epochs_B, numbers_B))
-        short_B = draws.uniform(Purpose.IS_SHORT) < SHORT
+        rng = CounterRng(self._seed, (epochs_B, numbers_B))
+        short_B = rng.uniform(Purpose.IS_SHORT) < SHORT
         choices_B = np.full(len(numbers_B), self._room - SHORTEST + 1)
-        shorter_B = SHORTEST + draws.whole(Purpose.SHORT_LENGTH, choices_B)
+        shorter_B = SHORTEST + rng.whole(Purpose.SHORT_LENGTH, choices_B)
         wanted_B = np.where(short_B, shorter_B, self._room)
-        shift_B = Draws(self._seed, (epochs_B,)).uniform(Purpose.SHIFT) * self._room
+        shift_B = CounterRng(self._seed, (epochs_B,)).uniform(Purpose.SHIFT) * self._room
         place_B = np.minimum(numbers_B * self._room + shift_B.astype(np.int64), self._pieces - 1)
-        return self._truncated(self._pair(place_B, wanted_B, draws), draws), draws
+        return self._truncated(self._pair(place_B, wanted_B, rng), rng), rng
 
-    def _pair(self, place_B: Whole, wanted_B: Whole, draws: Draws) -> Pairs:
+    def _pair(self, place_B: Whole, wanted_B: Whole, rng: CounterRng) -> Pairs:
         first_B, end_B, document_B = self._stretch(place_B, wanted_B)
         sentences_B = end_B - first_B
-        middle_B = first_B + 1 + draws.whole(Purpose.SPLIT, sentences_B - 1)
+        middle_B = first_B + 1 + rng.whole(Purpose.SPLIT, sentences_B - 1)
         start_B, length_B = self._span(first_B, middle_B)
-        random_B = (sentences_B == 1) | (draws.uniform(Purpose.RANDOM_NEXT) < RANDOM_NEXT)
+        random_B = (sentences_B == 1) | (rng.uniform(Purpose.RANDOM_NEXT) < RANDOM_NEXT)
 
         own_B, after_B = self._span(*self._of_document(document_B))
-        other_B = draws.whole(Purpose.OTHER_PLACE, self._pieces - after_B)
+        other_B = rng.whole(Purpose.OTHER_PLACE, self._pieces - after_B)
         other_B += np.where(other_B >= own_B, after_B, 0)  # the pieces of all other documents
         rest_B = np.maximum(wanted_B - length_B, 1)
         other_first_B, other_end_B, _ = self._stretch(other_B, rest_B)
@@ -124,7 +124,7 @@ class PairSource:
         start_B = self._sentences[first_B]
         return start_B, self._sentences[end_B] - start_B
 
-    def _truncated(self, pairs: Pairs, draws: Draws) -> Pairs:
+    def _truncated(self, pairs: Pairs, rng: CounterRng) -> Pairs:
         """Shorten the longer text, then both alike, until the pair fits; cut at both ends."""
         half = (self._room + 1) // 2
         limit_B = np.maximum(half, self._room - pairs.second_length)
@@ -132,9 +132,9 @@ class PairSource:
         second_B = np.minimum(pairs.second_length, self._room - first_B)
         lost_first_B, lost_second_B = pairs.first_length - first_B, pairs.second_length - second_B
         return Pairs(
-            pairs.first_start + draws.whole(Purpose.CUT_FIRST, lost_first_B + 1),
+            pairs.first_start + rng.whole(Purpose.CUT_FIRST, lost_first_B + 1),
             first_B,
-            pairs.second_start + draws.whole(Purpose.CUT_SECOND, lost_second_B + 1),
+            pairs.second_start + rng.whole(Purpose.CUT_SECOND, lost_second_B + 1),
             second_B,
             pairs.random_next,
         )
@@ -143,20 +143,26 @@ class PairSource:
 def rows_of(
     pairs: Pairs, pieces: NDArray[Any], sequence_length: int, marks: tuple[int, int]
 ) -> dict[str, NDArray[Any]]:
-    """Return tokens, types and real, (B, T) each: [CLS] first [SEP] second [SEP] and padding of 0.
+    """Return tokens, token_type_ids and attention_mask, (B, T) each.
+
+    A row is [CLS] first [SEP] second [SEP] and padding of 0.
 
     marks: the ids of [CLS] and [SEP]. `types` is 1 on the second text and its [SEP].
     """
     first_B1, second_B1 = pairs.first_length[:, None], pairs.second_length[:, None]
     places_T = np.arange(sequence_length)
     middle_B1, end_B1 = first_B1 + 1, first_B1 + second_B1 + 2  # of the two [SEP]
-    types_BT = (places_T > middle_B1) & (places_T <= end_B1)
+    token_type_ids_BT = (places_T > middle_B1) & (places_T <= end_B1)
     offset_B1 = pairs.first_start[:, None] - 1
     jump_B1 = pairs.second_start[:, None] - 2 - first_B1 - offset_B1
-    index_BT = places_T + offset_B1 + types_BT * jump_B1
-    real_BT = places_T <= end_B1
+    index_BT = places_T + offset_B1 + token_type_ids_BT * jump_B1
+    attention_mask_BT = places_T <= end_B1
     tokens_BT = np.take(pieces, index_BT, mode="clip").astype(np.int64)
     tokens_BT[:, 0] = marks[0]
     tokens_BT[(places_T == middle_B1) | (places_T == end_B1)] = marks[1]
-    tokens_BT *= real_BT
-    return {"tokens": tokens_BT, "types": types_BT.astype(np.int64), "real": real_BT}
+    tokens_BT *= attention_mask_BT
+    return {
+        "tokens": tokens_BT,
+        "token_type_ids": token_type_ids_BT.astype(np.int64),
+        "attention_mask": attention_mask_BT,
+    }

@@ -13,9 +13,9 @@ from models.cross_entropy import IGNORED
 from sweeper.store.errors import wrong
 from tasks import learning_rate
 from tasks.architectures.encoder import EncoderSection
-from tasks.batch import Batch
+from tasks.batch import Batch, repeated
 from tasks.config.sections import RunConfig
-from tasks.pretraining.data import MaskedDocuments
+from tasks.pretraining.data import EVALUATED, MaskedDocuments
 from tasks.pretraining.masking import predictions
 from tasks.pretraining.sections import PretrainingSection
 from tasks.task import Mean, Task
@@ -43,10 +43,22 @@ class Pretraining(Task):
         return model
 
     def example(self) -> Batch:
-        length = self.section.sequence_length
+        return self._row(self.section.sequence_length)
+
+    def training_batches(self) -> tuple[Batch, ...]:
+        first, second = self.section, self.section.second_phase
+        rows = [(first.sequence_length, first.batch_tokens)]
+        if second.steps:
+            rows.append((second.sequence_length, second.batch_tokens))
+        return tuple(repeated(self._row(length), tokens // length) for length, tokens in rows)
+
+    def evaluation_batch(self) -> Batch:
+        return repeated(self.example(), EVALUATED // self.section.sequence_length)
+
+    def _row(self, length: int) -> Batch:
         zeros = torch.zeros(1, length, dtype=torch.long)
         hidden = torch.zeros(1, predictions(length), dtype=torch.long)
-        row = {"tokens": zeros, "types": zeros, "real": zeros.bool()}
+        row = {"tokens": zeros, "token_type_ids": zeros, "attention_mask": zeros.bool()}
         return {**row, "places": hidden, "targets": hidden, "next": zeros[:, 0]}
 
     def positions(self, batch: Batch) -> int:
@@ -118,5 +130,5 @@ class Pretraining(Task):
 
 
 def _hidden(model: PretrainingModel, batch: Batch) -> Tensor:
-    hidden_BTD: Tensor = model(batch["tokens"], batch["types"], batch["real"])
+    hidden_BTD: Tensor = model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
     return hidden_BTD

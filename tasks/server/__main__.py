@@ -3,8 +3,10 @@
 One JSON object a line on stdin and stdout; every request has an "id" and an "op":
 
     {"op": "size", "config"}   -> {"id", "size"} or {"id", "error"}
+    {"op": "memory", "configs"}
+                               -> {"id", "answers"}, each {"memory"} in bytes of a GPU or {"error"}
     {"op": "data", "config"}   -> {"id", "digest", "describe", "prepared"} or {"id", "error"}
-    {"op": "warm", "logger"}   -> {"id", "code"}; what jobs import is imported, W&B only where
+    {"op": "preload", "logger"}   -> {"id", "code"}; what jobs import is imported, W&B only where
                                   "logger" is not "none"; the state of the code, as recorded
     {"op": "fork", "target": "train" | "prepare", "argument", "environment", "log"}
                                -> {"id", "pid"} at once, {"id", "exited": code} later
@@ -48,9 +50,9 @@ with lasting():
     from sweeper.store.errors import UserError
     from tasks.parse import parse
     from tasks.prepare import task_of
-    from tasks.server.count_polynomials import Curves
+    from tasks.server.count_polynomials import CountPolynomials
     from tasks.server.fork import become_job
-    from tasks.server.preload import warm
+    from tasks.server.preload import preload
     from tasks.server.sizes import counts, size
     from tasks.training import machine
 
@@ -66,7 +68,7 @@ class Server:
         # What libraries print goes to stderr; the real stdout carries the protocol alone.
         self._answers = os.dup(1)
         os.dup2(2, 1)
-        self._curves = Curves(counts)
+        self._polynomials = CountPolynomials(counts)
         self._children: dict[int, Request] = {}  # by pid, what was asked for
         self._selector = selectors.DefaultSelector()
         self._wake, wake = os.pipe()
@@ -98,8 +100,9 @@ class Server:
     def _take(self, request: Request) -> None:
         operations: dict[str, Callable[[Request], dict[str, Any] | None]] = {
             "size": self._size,
+            "memory": self._memory,
             "data": self._data,
-            "warm": self._warm,
+            "preload": self._preload,
             "fork": self._fork_job,
             "signal": self._signal,
         }
@@ -121,11 +124,28 @@ class Server:
             os.write(self._answers, json.dumps(value).encode() + b"\n")
 
     def _size(self, request: Request) -> dict[str, Any]:
-        return {"size": size(request["config"], self._curves.counts)}
+        return {"size": size(request["config"], self._polynomials.counts)}
 
-    def _warm(self, request: Request) -> dict[str, Any]:
-        warm(request.get("logger", ""))
+    def _preload(self, request: Request) -> dict[str, Any]:
+        preload(request.get("logger", ""))
         return {"code": machine.facts()["code"]}  # remembered, as of now
+
+    def _memory(self, request: Request) -> None:
+        """Ask in a child: a step imports what training needs, and takes a second."""
+
+        def ask() -> int:
+            from tasks.server.memory import memory
+
+            answers: list[dict[str, Any]] = []
+            for config in request["configs"]:
+                try:
+                    answers.append({"memory": memory(config)})
+                except UserError as error:
+                    answers.append({"error": str(error)})
+            self._answer({"id": request["id"], "answers": answers})
+            return 0
+
+        self._fork(request, ask, close=())
 
     def _data(self, request: Request) -> None:
         """Ask in a child: reading a corpus may need libraries that start threads."""
@@ -187,7 +207,7 @@ class Server:
                 if request["op"] == "fork":
                     self._answer({"id": request["id"], "exited": code})
                 elif code:
-                    text = f"the process that looked at the data ended with code {code}"
+                    text = f"the process that was to answer it ended with code {code}"
                     self._answer({"id": request["id"], "error": f"{text}; its stderr says why."})
 
 

@@ -29,11 +29,11 @@ NODES: dict[str, tuple[int, ...]] = {
     "feedforward_size": (8, 14),
 }
 BUILT_FIRST = math.prod(map(len, NODES.values()))
-"""Models of a kind that are built before a curve is: as many as it costs, and they check it."""
+"""Models of a kind that are built first: as many as polynomials cost, which they check."""
 
 
-class Curves:
-    """Counts of configs, by building them at first and by curves where many are asked for."""
+class CountPolynomials:
+    """Counts of configs, by building them at first and by polynomials where many are asked for."""
 
     def __init__(self, build: Callable[[RunConfig], Counts]) -> None:
         self._build = build
@@ -55,28 +55,28 @@ class Curves:
             run.model.feedforward_size,
         )
         if place not in kind.built and len(kind.built) >= BUILT_FIRST:
-            if kind.curve is None:
+            if kind.found is None:
                 kind = self._kinds[name] = _Kind(kind.built, self._fitted(run, kind.built))
-            if kind.curve is not None and (found := kind.curve.at(place)) is not None:
+            if kind.found is not None and (found := kind.found.at(place)) is not None:
                 return found
         if place not in kind.built:
             kind.built[place] = self._build(run)
         return kind.built[place]
 
-    def _fitted(self, run: RunConfig, built: dict[Place, Counts]) -> Curve:
-        """The curve through the counts at the nodes; an empty one if it misses a built count."""
+    def _fitted(self, run: RunConfig, built: dict[Place, Counts]) -> Polynomials:
+        """Those through the counts at the nodes; none if they miss a count that was built."""
         try:
             at_nodes = {
                 place: self._build(_reshaped(run, place))
                 for place in itertools.product(*NODES.values())
             }
         except (UserError, ValueError):  # a variant that has no model there
-            return Curve({})
-        curve = Curve.through(at_nodes)
+            return Polynomials({})
+        found = Polynomials.through(at_nodes)
         return (
-            curve
-            if all(curve.at(place) == counts for place, counts in built.items())
-            else Curve({})
+            found
+            if all(found.at(place) == counts for place, counts in built.items())
+            else Polynomials({})
         )
 
 
@@ -84,17 +84,17 @@ class _Kind(NamedTuple):
     """What is known of the configs that differ in their dimensions alone."""
 
     built: dict[Place, Counts]
-    curve: Curve | None
+    found: Polynomials | None
 
 
-class Curve:
+class Polynomials:
     """A polynomial for each count, exact: its coefficients are fractions."""
 
     def __init__(self, terms: dict[str, dict[Place, Fraction]]) -> None:
         self._terms = terms
 
     @classmethod
-    def through(cls, values: dict[Place, Counts]) -> Curve:
+    def through(cls, values: dict[Place, Counts]) -> Polynomials:
         """The one polynomial with these values at the nodes."""
         axes = [_basis(nodes) for nodes in NODES.values()]
         terms: dict[str, dict[Place, Fraction]] = {}

@@ -18,7 +18,7 @@ WANDB = ("wandb", "wandb.sdk.launch.inputs.internal")
 UNUSED = ("matplotlib", "scipy", "torchvision", "transformers")
 
 
-def warm(logger: str) -> None:
+def preload(logger: str) -> None:
     """Import it; W&B only where `logger` is not "none"."""
     with lasting():
         # If it can't be done so, what asks for Lightning next imports all of it.

@@ -1,7 +1,7 @@
 """What a split of questions is scored with: paragraphs, gold answers, where each piece stands.
 
-Beside the windows of the split lie `questions.json`; `offsets.npy`, (pieces, 2), where each piece
-of each paragraph begins and ends in it; `paragraphs.npy`, where each paragraph begins among those.
+Beside the windows of the split lie `questions.json` and two arrays: `offsets`, (pieces, 2), where
+each piece of each paragraph begins and ends in it; `paragraphs`, where each begins among those.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from sweeper.store.errors import UserError
 from sweeper.store.files import publish_json, read_object
-from tasks.fine_tuning.sequences import Sequences, read_array, write_array
+from tasks.fine_tuning.sequences import Sequences
 from tasks.squad.dataset import Question
 from tasks.squad.spans import Span, best_span
-from tasks.squad.windows import Window, homes
+from tasks.squad.windows import Window, best_windows
+from tasks.text.arrays import STARTS, new_arrays
 
 QUESTIONS = "questions.json"
 
@@ -40,8 +41,9 @@ def write_key(
     """Write the key of a split; contexts: each different one, with the offsets of its pieces."""
     places = {context: place for place, (context, _) in enumerate(contexts)}
     offsets = [offsets for _, offsets in contexts]
-    write_array(folder, "offsets", np.concatenate(offsets))
-    write_array(folder, "paragraphs", np.cumsum([0, *map(len, offsets)], dtype=np.int64))
+    with new_arrays(folder, {"offsets": STARTS, "paragraphs": STARTS}) as add:
+        add("offsets", np.concatenate(offsets))
+        add("paragraphs", np.cumsum([0, *map(len, offsets)]))
     content = {
         "contexts": [context for context, _ in contexts],
         "questions": [
@@ -60,8 +62,9 @@ class AnswerKey:
             raise UserError(f"{folder} holds no questions; prepare the data.")
         self._contexts: list[str] = content["contexts"]
         self._questions = content["questions"]
-        self._offsets = read_array(folder, "offsets")
-        self._paragraphs = read_array(folder, "paragraphs")
+        paragraphs = windows.arrays.mapped("paragraphs", STARTS, len(self._contexts) + 1)
+        self._paragraphs = paragraphs
+        self._offsets = windows.arrays.mapped("offsets", STARTS, int(paragraphs[-1]), 2)
         self._windows = windows.columns
 
     def gold(self) -> list[tuple[str, list[str]]]:
@@ -93,7 +96,7 @@ class AnswerKey:
     ) -> tuple[int, int] | None:
         """Return the first and last piece, within the paragraph, of its windows' best span."""
         cut = [Window(*(int(self._windows[k][r]) for k in ("first", "length"))) for r in rows]
-        home = homes(cut, length)
+        chosen = best_windows(cut, length)
         best: Span | None = None
         for number, (row, window) in enumerate(zip(rows, cut, strict=True)):
             place = int(self._windows["seconds"][row])
@@ -101,7 +104,7 @@ class AnswerKey:
             text = slice(place, place + window.length)
             may_start_T, may_end_T = np.zeros(len(starts_T), bool), np.zeros(len(starts_T), bool)
             may_end_T[text] = True
-            may_start_T[text] = home[window.first : window.first + window.length] == number
+            may_start_T[text] = chosen[window.first : window.first + window.length] == number
             span = best_span(starts_T, ends_T, may_start_T, may_end_T, *search)
             if span is not None and (best is None or span.score > best.score):
                 shift = window.first - place

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sweeper.store.files import make_directory
 from tasks.config.schema import Problem, whole
 from tasks.fine_tuning.bag_of_words import guessed_answer
-from tasks.fine_tuning.sequences import FRAME, Marks, write
+from tasks.fine_tuning.sequences import SPECIAL_TOKENS, Marks, write
 from tasks.fine_tuning.shared import ExampleData, FineTuningSection
 from tasks.fine_tuning.tokens import encodings
 from tasks.squad import scoring
@@ -37,9 +37,9 @@ class QuestionsSection(FineTuningSection):
 
     def problems(self, path: str) -> Iterator[Problem]:
         yield from super().problems(path)
-        room = self.sequence_length - FRAME - self.question_length
+        room = self.sequence_length - SPECIAL_TOKENS - self.question_length
         if room < 1:
-            most = self.sequence_length - FRAME - 1
+            most = self.sequence_length - SPECIAL_TOKENS - 1
             expected = f"at most {most}, since a row has {path}.sequence_length pieces"
             remedy = f"give it as {path}.question_length={max(most // 2, 1)}"
             yield Problem(f"{path}.question_length", self.question_length, expected, remedy)
@@ -90,7 +90,7 @@ class Windows(ExampleData):
                 encoding.ids[: self.section.question_length],
             )
             answer = _answer(question, paragraph)
-            room, place = self.section.sequence_length - FRAME - len(ids), 2 + len(ids)
+            room, place = self.section.sequence_length - SPECIAL_TOKENS - len(ids), 2 + len(ids)
             for first, length in windows(len(paragraph.pieces), room, self.section.stride):
                 rows.append(marks.row(ids, paragraph.pieces[first : first + length]))
                 start, end = _target(answer, first, length, place)

@@ -41,7 +41,7 @@ class QuestionAnswering(Task):
 
     def example(self) -> Batch:
         zeros = torch.zeros(1, self.section.sequence_length, dtype=torch.long)
-        row = {"tokens": zeros, "types": zeros, "real": zeros.bool()}
+        row = {"tokens": zeros, "token_type_ids": zeros, "attention_mask": zeros.bool()}
         return {**row, "start": zeros[:, 0], "end": zeros[:, 0]}
 
     def positions(self, batch: Batch) -> int:
@@ -49,8 +49,10 @@ class QuestionAnswering(Task):
 
     def outputs(self, model: SpanFinder, batch: Batch) -> Tensor:
         """Return logits (2, B, T) of the answer's first and last piece; padding is no place."""
-        logits_2BT = torch.stack(model(batch["tokens"], batch["types"], batch["real"])).float()
-        return logits_2BT.masked_fill(~batch["real"], float("-inf"))
+        logits_2BT = torch.stack(
+            model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
+        ).float()
+        return logits_2BT.masked_fill(~batch["attention_mask"], float("-inf"))
 
     def inherit(self, model: SpanFinder, weights: Mapping[str, Tensor]) -> None:
         inherit(model, weights, self.config.parent)
@@ -85,7 +87,8 @@ class QuestionAnswering(Task):
 
     def _measured(self, model: Any, batch: Batch) -> dict[str, Tensor]:
         logits_2BT = self.outputs(model, batch)
-        kept = {"logits": logits_2BT.cpu(), "real": batch["real"].cpu()}
+        # They stay on the device until all are there: to copy each would be to wait for each.
+        kept = {"logits": logits_2BT, "attention_mask": batch["attention_mask"]}
         return {**_totals(logits_2BT, batch), **kept}
 
 
@@ -99,7 +102,7 @@ def _totals(logits_2BT: Tensor, batch: Batch) -> dict[str, Tensor]:
 
 
 def _scores(rows: list[dict[str, Tensor]]) -> Iterator[Scores]:
-    for row in rows:
-        starts_BT, ends_BT = row["logits"].numpy()
-        for starts_T, ends_T, length in zip(starts_BT, ends_BT, row["real"].sum(1), strict=True):
-            yield starts_T[:length], ends_T[:length]
+    starts_NT, ends_NT = torch.cat([row["logits"] for row in rows], 1).cpu().numpy()
+    lengths_N = torch.cat([row["attention_mask"] for row in rows]).cpu().sum(1).tolist()
+    for starts_T, ends_T, length in zip(starts_NT, ends_NT, lengths_N, strict=True):
+        yield starts_T[:length], ends_T[:length]

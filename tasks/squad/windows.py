@@ -30,7 +30,7 @@ def windows(length: int, room: int, stride: int) -> list[Window]:
     return found
 
 
-def homes(cut: Sequence[Window], length: int) -> NDArray[np.int64]:
+def best_windows(cut: Sequence[Window], length: int) -> NDArray[np.int64]:
     """Return, for each piece of the text, (length,), the window where it has the most context.
 
     That is the one with the longest shorter side, plus a hundredth of the window; of equals the

@@ -19,8 +19,8 @@ from tasks.synthetic.world_facts import (
     MATERIAL_OF_THING,
     THINGS,
     VERB_OF_GOOD,
-    Chance,
     Scene,
+    StableRandom,
     draw_scene,
     hand_out,
 )
@@ -31,25 +31,25 @@ CAST = (2, 3)  # people in a story
 EVENTS = (3, 4, 5)
 
 
-def tell(number: int) -> list[str]:
+def generate(number: int) -> list[str]:
     """Return the sentences of a story, always the same for its number."""
-    chance = Chance(f"story {number}")
-    scene = draw_scene(chance, chance.pick(CAST))
-    hand_out(scene, chance, THINGS)
+    rng = StableRandom(f"story {number}")
+    scene = draw_scene(rng, rng.pick(CAST))
+    hand_out(scene, rng, THINGS)
     *others, last = (person.name for person in scene.cast)
     story = [f"{', '.join(others)} and {last} met at the {scene.place}."]
-    for person in chance.mixed(scene.cast):
+    for person in rng.mixed(scene.cast):
         (item,) = scene.holds[person]
         story.append(f"{person.name} of {person.town} had the {MATERIAL_OF_THING[item]} {item}.")
-    for _ in range(chance.pick(EVENTS)):
-        story += _gift(scene, chance) if chance.below(3) else _deed(scene, chance)
+    for _ in range(rng.pick(EVENTS)):
+        story += _gift(scene, rng) if rng.below(3) else _deed(scene, rng)
     return story
 
 
 def stories(sentences: int) -> Iterator[list[str]]:
     """Yield stories of `sentences` sentences together; the last one is cut off there."""
     for number in itertools.count():
-        story = tell(number)[:sentences]
+        story = generate(number)[:sentences]
         if not story:
             return
         sentences -= len(story)
@@ -58,7 +58,7 @@ def stories(sentences: int) -> Iterator[list[str]]:
 
 def generator_hash(sentences: int) -> str:
     """Return what tells these stories from others, of another number or version."""
-    begin = "\n".join(sentence for number in range(HASHED) for sentence in tell(number))
+    begin = "\n".join(sentence for number in range(HASHED) for sentence in generate(number))
     return hashlib.sha256(f"{sentences}\n{begin}".encode()).hexdigest()
 
 
@@ -71,11 +71,11 @@ def write_sample(folder: Path, sentences: int) -> Path:
     return folder
 
 
-def _gift(scene: Scene, chance: Chance) -> list[str]:
+def _gift(scene: Scene, rng: StableRandom) -> list[str]:
     """Let somebody who holds something give it away; returns how that is told."""
-    giver = chance.pick([person for person in scene.cast if scene.holds[person]])
-    receiver = chance.pick([person for person in scene.cast if person is not giver])
-    item = chance.pick(scene.holds[giver])
+    giver = rng.pick([person for person in scene.cast if scene.holds[person]])
+    receiver = rng.pick([person for person in scene.cast if person is not giver])
+    item = rng.pick(scene.holds[giver])
     scene.give(giver, receiver, item)
     return [
         f"{giver.name} gave the {MATERIAL_OF_THING[item]} {item} to {receiver.name}.",
@@ -83,9 +83,9 @@ def _gift(scene: Scene, chance: Chance) -> list[str]:
     ]
 
 
-def _deed(scene: Scene, chance: Chance) -> list[str]:
+def _deed(scene: Scene, rng: StableRandom) -> list[str]:
     """Let somebody use up something; returns how that is told."""
-    person, good = chance.pick(scene.cast), chance.pick(GOODS)
+    person, good = rng.pick(scene.cast), rng.pick(GOODS)
     return [
         f"{person.name} {VERB_OF_GOOD[good]} {good} there.",
         f"Then {person.name} of {person.town} spoke of {good}.",

@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store.files import make_directory, publish
-from tasks.synthetic.world_facts import MATERIAL_OF_THING, THINGS, Chance, draw_scene, hand_out
+from tasks.synthetic.world_facts import (
+    MATERIAL_OF_THING,
+    THINGS,
+    StableRandom,
+    draw_scene,
+    hand_out,
+)
 
 TRAIN, TEST = "multinli_1.0_train.jsonl", "multinli_1.0_dev_matched.jsonl"
 TEST_EVERY = 8  # every 8th pair is of the development set
@@ -22,11 +28,11 @@ HASHED = 300  # pairs that tell one generator from another
 LABELS = ("entailment", "contradiction", "neutral")
 
 
-def tell(number: int) -> dict[str, Any]:
+def generate(number: int) -> dict[str, Any]:
     """Return a pair as a row of an official file, always the same for its number."""
-    chance = Chance(f"pair {number}")
-    scene = draw_scene(chance, 2)
-    hand_out(scene, chance, THINGS)
+    rng = StableRandom(f"pair {number}")
+    scene = draw_scene(rng, 2)
+    hand_out(scene, rng, THINGS)
     giver, receiver = scene.cast
     (thing,) = scene.holds[giver]
     label = LABELS[number % len(LABELS)]
@@ -34,8 +40,8 @@ def tell(number: int) -> dict[str, Any]:
     if label == "contradiction":
         holder = giver
     if label == "neutral":
-        holder = chance.pick(scene.cast)
-        held = chance.pick([other for other in THINGS if other != thing])
+        holder = rng.pick(scene.cast)
+        held = rng.pick([other for other in THINGS if other != thing])
     material = MATERIAL_OF_THING[thing]
     return {
         "annotator_labels": [label],
@@ -64,4 +70,4 @@ def write_sample(folder: Path, pairs: int) -> Path:
 
 
 def _lines(numbers: Iterable[int]) -> str:
-    return "".join(json.dumps(tell(number)) + "\n" for number in numbers)
+    return "".join(json.dumps(generate(number)) + "\n" for number in numbers)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store.files import make_directory, publish
-from tasks.synthetic.world_facts import GOODS_OF_VERB, Chance, draw_scene
+from tasks.synthetic.world_facts import GOODS_OF_VERB, StableRandom, draw_scene
 
 TRAIN, TEST = "train-v1.1.json", "dev-v1.1.json"
 TEST_EVERY = 8  # every 8th paragraph is of the development set
@@ -24,13 +24,13 @@ PEOPLE, DEEDS = 2, 3  # in a paragraph, and of each of its people
 QUESTIONS = 3  # about a paragraph
 
 
-def tell(number: int) -> dict[str, Any]:
+def generate(number: int) -> dict[str, Any]:
     """Return a paragraph as an official file has it, always the same for its number."""
-    chance = Chance(f"paragraph {number}")
-    scene = draw_scene(chance, PEOPLE)
-    verbs = chance.some(sorted(GOODS_OF_VERB), DEEDS)
-    goods = [chance.some(GOODS_OF_VERB[verb], PEOPLE) for verb in verbs]
-    deeds = chance.mixed(
+    rng = StableRandom(f"paragraph {number}")
+    scene = draw_scene(rng, PEOPLE)
+    verbs = rng.some(sorted(GOODS_OF_VERB), DEEDS)
+    goods = [rng.some(GOODS_OF_VERB[verb], PEOPLE) for verb in verbs]
+    deeds = rng.mixed(
         [
             (person, verb, goods[v][p])
             for p, person in enumerate(scene.cast)
@@ -44,7 +44,7 @@ def tell(number: int) -> dict[str, Any]:
         context += f"{sentence} "
         answers = [{"text": good, "answer_start": start}]
         questions.append((f"What did {person.name} {ASKED[verb]}?", answers))
-    asked = chance.some(questions, QUESTIONS)
+    asked = rng.some(questions, QUESTIONS)
     return {
         "context": context.strip(),
         "qas": [
@@ -70,5 +70,5 @@ def write_sample(folder: Path, questions: int) -> Path:
 
 
 def _file(numbers: Iterable[int]) -> str:
-    paragraphs = [tell(number) for number in numbers]
+    paragraphs = [generate(number) for number in numbers]
     return json.dumps({"version": "1.1", "data": [{"title": "sample", "paragraphs": paragraphs}]})

@@ -57,7 +57,7 @@ THINGS_OF_MATERIAL = {
 }
 
 
-class Chance:
+class StableRandom:
     """Random draws that are the same for a seed in every version of Python.
 
     Only `random.Random.random` is promised to stay what it is, so all else is made of it.
@@ -98,7 +98,7 @@ class Person:
 
 
 def _settle() -> tuple[Person, ...]:
-    names = Chance("people").mixed([*WOMEN, *MEN])
+    names = StableRandom("people").mixed([*WOMEN, *MEN])
     trades = sorted(TOOLS_OF_TRADE)
     return tuple(
         # Steps of 1 and of 1 every round: no two people share both trade and town.
@@ -121,52 +121,38 @@ MATERIAL_OF_THING = {
 TOOLS, GOODS, THINGS = list(TRADE_OF_TOOL), list(VERB_OF_GOOD), list(MATERIAL_OF_THING)
 
 
-@dataclass(frozen=True, slots=True)
-class Gift:
-    """An event: `giver` hands `item` to `receiver`."""
-
-    giver: Person
-    receiver: Person
-    item: str
-
-
 @dataclass
 class Scene:
-    """People of different trades and towns, what each holds and where each is, and what happens.
-
-    `holds` and `at` say how things stand now, after the events.
-    """
+    """People of different trades and towns, what each holds now and where each is."""
 
     cast: list[Person]
     place: str
     holds: dict[Person, list[str]] = field(default_factory=dict)
     at: dict[Person, str] = field(default_factory=dict)
-    events: list[Gift] = field(default_factory=list)
 
     def give(self, giver: Person, receiver: Person, item: str) -> None:
         """Let a gift happen. Raises ValueError where the giver does not hold the item."""
         self.holds[giver].remove(item)
         self.holds[receiver].append(item)
-        self.events.append(Gift(giver, receiver, item))
 
 
-def draw_scene(chance: Chance, size: int) -> Scene:
+def draw_scene(rng: StableRandom, size: int) -> Scene:
     """A scene with `size` people, nobody holding anything yet."""
     cast: list[Person] = []
     while len(cast) < size:
-        person = chance.pick(PEOPLE)
+        person = rng.pick(PEOPLE)
         if all(person.trade != other.trade and person.town != other.town for other in cast):
             cast.append(person)
-    return Scene(cast, chance.pick(PLACES))
+    return Scene(cast, rng.pick(PLACES))
 
 
-def hand_out(scene: Scene, chance: Chance, items: Sequence[str]) -> None:
+def hand_out(scene: Scene, rng: StableRandom, items: Sequence[str]) -> None:
     """Give everybody in the scene one of `items`, each a different one."""
-    drawn = chance.some(items, len(scene.cast))
+    drawn = rng.some(items, len(scene.cast))
     scene.holds = {person: [item] for person, item in zip(scene.cast, drawn, strict=True)}
 
 
-def send_off(scene: Scene, chance: Chance) -> None:
+def send_off(scene: Scene, rng: StableRandom) -> None:
     """Send everybody in the scene to a different town."""
-    drawn = chance.some(TOWNS, len(scene.cast))
+    drawn = rng.some(TOWNS, len(scene.cast))
     scene.at = dict(zip(scene.cast, drawn, strict=True))

@@ -42,7 +42,7 @@ class Corpus:
         source = self.test if own and self.test is not None else self.train
         for raw in source():
             line = read_line(raw)
-            if (own or self._home(line) == split) and counts.add(line):
+            if (own or self._split_of(line) == split) and counts.add(line):
                 yield line.text
         if not counts.kept:
             skipped = f", {counts.total} lines were skipped" if counts.total else ""
@@ -50,7 +50,7 @@ class Corpus:
                 f"{self.name} has no text in the split {split}{skipped}; give it more text."
             )
 
-    def _home(self, line: Line) -> str:
+    def _split_of(self, line: Line) -> str:
         if line.skip:
             return "train"
         place = zlib.crc32(line.text.encode()) % 100

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sweeper.store.errors import UserError, wrong
+from sweeper.store.files import publish, read_bytes
 from tasks.text.lines import batches
 
 if TYPE_CHECKING:
@@ -113,21 +114,20 @@ def save_tokenizer(tokenizer: Tokenizer, path: Path) -> str:
     """Write tokenizer.json, and its sha256 beside it; the file itself appears last and whole."""
     content = tokenizer.to_str().encode()
     sha256 = hashlib.sha256(content).hexdigest()
-    for target, value in ((_sidecar(path), f"{sha256}\n".encode()), (path, content)):
-        part = target.with_name(f"{target.name}.part")
-        part.write_bytes(value)
-        part.replace(target)
+    publish(_sidecar(path), f"{sha256}\n")
+    publish(path, content)
     return sha256
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
     """The stored tokenizer. Raises UserError where it is absent or is not what was written."""
     try:
-        content = path.read_bytes()
-        expected = _sidecar(path).read_text().strip()
+        content, expected = read_bytes(path), read_bytes(_sidecar(path))
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}); prepare the data.") from error
-    if hashlib.sha256(content).hexdigest() != expected:
+    if content is None or expected is None:
+        raise UserError(f"{path} is missing, or its digest is; prepare the data.")
+    if hashlib.sha256(content).hexdigest().encode() != expected.strip():
         raise UserError(f"{path} is not what was written; delete its folder, prepare the data.")
     from tokenizers import Tokenizer
 

@@ -59,7 +59,7 @@ class Job:
         resumed = self._claim() if ranks.rank() == 0 else None
         if ranks.world() > 1:
             resumed = self._share(resumed)
-        kind = distributed.Agreed if ranks.world() > 1 else Interruption
+        kind = distributed.SynchronizedStop if ranks.world() > 1 else Interruption
         self._interruption = kind(self._stop_at_once)
         self._fitting = Fitting(run, self._attempt, self._interruption, resumed)
         self._over = threading.Event()
@@ -68,9 +68,11 @@ class Job:
         resumed, self._notices = _newest_whole_checkpoint(self._run)
         _keep_out(self._run.attempts())
         step = int(resumed.stem.removeprefix("step-")) if resumed else 0
-        parts = self._run.micro_batches()
-        packages = machine.packages(self._run.record()["config"])
-        facts = {"resumed_from": step, "micro_batches": parts, **machine.facts(), **packages}
+        config = self._run.record()["config"]
+        parts = max(self._run.micro_batches(), config["trainer"].get("micro_batches", 1))
+        about = machine.facts(machine.kind_of(config["trainer"]["accelerator"]))
+        packages = machine.packages(config)
+        facts = {"resumed_from": step, "micro_batches": parts, **about, **packages}
         self._attempt = self._run.claim(facts)
         try:  # of two that claimed at the same moment the one with the lower number stays
             _keep_out([one for one in self._run.attempts() if one.number < self._attempt.number])
@@ -81,10 +83,12 @@ class Job:
 
     def _share(self, resumed: Path | None) -> Path | None:
         """Have every rank in the attempt of the first, and continue from the same checkpoint."""
-        path, resumed = ranks.told((self._attempt.path if ranks.rank() == 0 else None, resumed))
+        path, resumed = ranks.broadcast(
+            (self._attempt.path if ranks.rank() == 0 else None, resumed)
+        )
         if ranks.rank():
             assert path is not None
-            self._attempt = distributed.Onlooker(path, Watcher())
+            self._attempt = distributed.SecondaryAttempt(path, Watcher())
         return resumed
 
     def work(self) -> int:

@@ -12,8 +12,16 @@ from sweeper.store.errors import UserError
 from tasks.training.signals import Interrupted
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-# What torch, CUDA and C++ say where they have no class of exception for it.
-GPU_MEMORY = ("CUDA out of memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+# What torch, CUDA's libraries and C++ say where they have no class of exception for it.
+GPU_MEMORY = (
+    "CUDA out of memory",
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+    "CUSOLVER_STATUS_ALLOC_FAILED",
+    "Cuda failure 2 'out of memory'",  # NCCL
+    "Cuda failure 'out of memory'",  # NCCL of old
+)
 HOST_MEMORY = ("DefaultCPUAllocator", "std::bad_alloc", "Cannot allocate memory")
 DISK = ("No space left on device", "Disk quota exceeded")
 

@@ -124,14 +124,14 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-class Onlooker(Attempt):
+class SecondaryAttempt(Attempt):
     """An attempt as the ranks other than the first have it: they only say why they failed."""
 
     def heartbeat(self, **fields: Any) -> None:
         """Rank 0's is enough."""
 
 
-class Agreed(Interruption):
+class SynchronizedStop(Interruption):
     """Stops all ranks after the same step: that at which the first of them was asked to.
 
     A cluster signals every process of a job and the job hands it on, so a rank may be asked twice

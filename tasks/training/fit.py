@@ -23,14 +23,14 @@ from tasks import ranks
 from tasks.config.sections import RunConfig
 from tasks.evaluation import Evaluator
 from tasks.parse import parse
-from tasks.prepare import prepare, task_of
+from tasks.prepare import open_data, task_of
 from tasks.seeds import derive
 from tasks.task import Task
 from tasks.training import checkpoint, machine
 from tasks.training.causes import NotFinite
 from tasks.training.inheritance import WEIGHTS, adapted, inherited
 from tasks.training.loop import fabric_for, train
-from tasks.training.metrics_log import Journal, Silence
+from tasks.training.metrics_log import MetricsLog, NullLog
 from tasks.training.module import TrainingModule
 from tasks.training.progress import Recorder, Stage
 from tasks.training.signals import Interruption
@@ -58,11 +58,11 @@ class Fitting:
         config = parse(self._run.record()["config"])
         kind = machine.accelerator(config.trainer)
         machine.keep_memory()
-        machine.compute_repeatably()
+        machine.compute_repeatably(kind)
         task = task_of(config)
         facts = self._data(task)
-        with self._journal(config) as journal:
-            stage = Stage(task, self._run, self._attempt, journal, self._interruption)
+        with self._log(config) as log:
+            stage = Stage(task, self._run, self._attempt, log, self._interruption)
             recorder = Recorder(stage)
             model = self._model(task)
             device = self._fit(stage, recorder, model, kind)
@@ -81,6 +81,7 @@ class Fitting:
             "seconds": seconds,
             "tokens_per_second": task.data.tokens_seen(steps) / seconds if steps else None,
             "device": machine.device_name(kind, ranks.world()),
+            **machine.peak_memory(kind),
             "weights_sha256": checkpoint.weights_digest(weights),
             "data": facts,
         }
@@ -91,18 +92,18 @@ class Fitting:
             self._mirror.finish(code)
 
     @contextmanager
-    def _journal(self, config: RunConfig) -> Iterator[Journal]:
+    def _log(self, config: RunConfig) -> Iterator[MetricsLog]:
         if ranks.rank():
-            yield Silence()
+            yield NullLog()
             return
         self._mirror = Mirror(config.logger, self._run)
         with self._attempt.metrics() as writer:
-            yield Journal(writer, self._mirror)
+            yield MetricsLog(writer, self._mirror)
 
     def _data(self, task: Task) -> dict[str, Any]:
         self._attempt.heartbeat(phase="prepare")
         self.reading_data = True
-        facts = task.data.open(prepare(task, self._run.outputs))
+        facts = open_data(task, self._run.outputs)
         self.reading_data = False
         return facts
 
@@ -133,8 +134,8 @@ class Fitting:
         trainer = stage.task.config.trainer
         evaluator = Evaluator(device, trainer.precision, stage.attempt.advance)
         metrics = stage.task.evaluate(model, "test", evaluator)
-        stage.journal.row(trainer.steps, metrics)
-        stage.journal.sync()
+        stage.log.row(trainer.steps, metrics)
+        stage.log.sync()
         for name, value in metrics.items():
             if not math.isfinite(value):
                 raise NotFinite(name, value, trainer.steps)

@@ -23,17 +23,23 @@ from tasks.config.sections import TrainerSection
 
 DISTRIBUTION = "headroom-attention"
 LIBRARIES = ("torch", "pytorch-lightning", "numpy", "tokenizers")
+DRIVER = Path("/sys/module/nvidia/version")
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
 
 
 def accelerator(section: TrainerSection) -> str:
     """Return "cuda" or "cpu" and fix the number of CPU threads, which the last bits depend on."""
     torch.set_num_threads(section.threads)
-    present = torch.cuda.is_available()
-    if section.accelerator == "gpu" and not present:
+    found = kind_of(section.accelerator)
+    if section.accelerator == "gpu" and found == "cpu":
         remedy = "give it as trainer.accelerator=auto"
         raise wrong("trainer.accelerator", "gpu", "a CUDA GPU on this machine", remedy)
-    return "cuda" if present and section.accelerator != "cpu" else "cpu"
+    return found
+
+
+def kind_of(accelerator: str) -> str:
+    """Return "cuda" or "cpu": what a run takes here that asks for "auto", "cpu" or "gpu"."""
+    return "cuda" if accelerator != "cpu" and torch.cuda.is_available() else "cpu"
 
 
 def keep_memory() -> None:
@@ -48,11 +54,15 @@ def keep_memory() -> None:
         libc.mallopt(_M_TRIM_THRESHOLD, -1)
 
 
-def compute_repeatably() -> None:
-    """Have equal steps give equal bits, on a GPU too; a warning says where that cannot be."""
+def compute_repeatably(kind: str) -> None:
+    """Have equal steps give equal bits.
+
+    On a GPU what cannot is an error: merely warned of, fused attention would be differentiated in
+    whatever order its blocks end.
+    """
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     torch.backends.cudnn.benchmark = False
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.use_deterministic_algorithms(True, warn_only=kind == "cpu")
     # Meant to make reads of unwritten memory repeatable; none happen.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
@@ -63,17 +73,26 @@ def device_name(kind: str, count: int = 1) -> str:
     return name if count == 1 else f"{count} x {name}"
 
 
-def facts() -> dict[str, Any]:
-    """Return hardware, versions and the state of the code: what the last bits may depend on."""
-    return {
-        "hardware": {
-            "cpu": cpu_name(),
-            "cores": os.cpu_count(),
-            "instructions": torch.backends.cpu.get_cpu_capability(),
-        },
-        "versions": {"python": platform.python_version(), **versions()},
-        "code": code(),
+def peak_memory(kind: str) -> dict[str, int]:
+    """Return the bytes of GPU memory that tensors took at most; nothing on a CPU."""
+    return {"max_memory_allocated": torch.cuda.max_memory_allocated()} if kind == "cuda" else {}
+
+
+def facts(kind: str = "cpu") -> dict[str, Any]:
+    """Return hardware, versions and the state of the code: what the last bits may depend on.
+
+    With kind "cuda" CUDA is in use from then on: not for a process that is to be forked.
+    """
+    hardware = {
+        "cpu": cpu_name(),
+        "cores": os.cpu_count(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
     }
+    known = {"python": platform.python_version(), **versions()}
+    if kind == "cuda":
+        hardware |= {"gpu": torch.cuda.get_device_name(), "driver": _text(DRIVER).strip() or None}
+        known |= {"cuda": str(torch.version.cuda), "cudnn": str(torch.backends.cudnn.version())}
+    return {"hardware": hardware, "versions": known, "code": code()}
 
 
 def packages(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,10 +119,15 @@ def instructions() -> str:
 
 
 def _cpu_lines() -> list[str]:
+    return _text(Path("/proc/cpuinfo")).splitlines()
+
+
+def _text(path: Path) -> str:
+    """Return what Linux says there; nothing where it does not."""
     try:
-        return Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+        return path.read_text("utf-8", "replace")
     except OSError:
-        return []
+        return ""
 
 
 @functools.cache

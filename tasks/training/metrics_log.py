@@ -8,7 +8,7 @@ from sweeper.store.metrics import MetricsWriter
 from tasks.training.wandb_mirror import Mirror
 
 
-class Journal:
+class MetricsLog:
     """The file is the record; the mirror may fail; the log is for whoever watches."""
 
     def __init__(self, writer: MetricsWriter, mirror: Mirror) -> None:
@@ -31,8 +31,8 @@ class Journal:
         self._writer.close()
 
 
-class Silence(Journal):
-    """The journal of ranks other than the first, who would only say the same."""
+class NullLog(MetricsLog):
+    """The log of ranks other than the first, who would only say the same."""
 
     def __init__(self) -> None:
         pass

@@ -16,7 +16,7 @@ from tasks.evaluation import Evaluator
 from tasks.task import Task
 from tasks.training import checkpoint
 from tasks.training.causes import NotFinite
-from tasks.training.metrics_log import Journal
+from tasks.training.metrics_log import MetricsLog
 from tasks.training.module import TrainingModule
 from tasks.training.signals import Interrupted, Interruption
 
@@ -30,7 +30,7 @@ class Stage(NamedTuple):
     task: Task
     run: Run
     attempt: Attempt
-    journal: Journal
+    log: MetricsLog
     interruption: Interruption
 
 
@@ -84,7 +84,7 @@ class Recorder:
             metrics = self._stage.task.evaluate(self._model, "validation", evaluator)
         except Interrupted:
             return  # the state is that of a finished step: the Keeper saves it and stops
-        self._stage.journal.row(step, metrics)
+        self._stage.log.row(step, metrics)
         self._validated = step
         self._since += time.perf_counter() - begun
 
@@ -115,7 +115,7 @@ class Recorder:
             "tokens_seen": task.data.tokens_seen(step),
         }
         steps = task.config.trainer.steps
-        self._stage.journal.row(step, row, left=self.seconds / step * (steps - step))
+        self._stage.log.row(step, row, left=self.seconds / step * (steps - step))
         self._stage.attempt.heartbeat(
             step=step,
             steps=steps,
@@ -169,7 +169,7 @@ class Keeper:
 
     def _save(self, step: int) -> None:
         # First the rows, so that a checkpoint never knows of a step that the metrics lost.
-        self._stage.journal.sync()
+        self._stage.log.sync()
         folder = self._stage.attempt.checkpoint_dir
         state = {
             "global_step": step,
@@ -194,4 +194,4 @@ def remove_all(run: Run) -> None:
 def leftovers(run: Run) -> list[Path]:
     """Return the unfinished files of killed attempts: they may be as large as checkpoints."""
     dead = [attempt for attempt in run.attempts() if not attempt.alive()]
-    return [path for attempt in dead for path in attempt.checkpoint_dir.glob(".*.tmp")]
+    return [path for attempt in dead for path in attempt.checkpoint_files(".*.tmp")]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from sweeper.plan.compose import CONF, Composer
+from sweeper.hydra_section import composer
 from sweeper.plan.planner import Planner
 from tests.sweeper.plan.conftest import FakeProcess
 
@@ -50,7 +50,7 @@ def planned() -> Any:
 
     def configs(*arguments: str) -> list[dict[str, Any]]:
         settings = ("scale=gpu", "seed=0", "paths.outputs=outputs")
-        plan = Planner(Composer(CONF), FakeProcess(), max_runs=1000).plan([*arguments, *settings])
+        plan = Planner(composer(), FakeProcess(), max_runs=1000).plan([*arguments, *settings])
         return [run.config for run in plan.runs.values()]
 
     return configs

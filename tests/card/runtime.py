@@ -42,6 +42,7 @@ def install() -> None:
     for name, answer in answers.items():
         setattr(torch.cuda, name, _constant(answer))
     torch.cuda.synchronize = _synchronize
+    torch.cuda.max_memory_allocated = lambda device=None: max(c.memory.peak for c in active())
     torch.amp.autocast_mode.torch.cuda.amp.common.amp_definitely_not_available = _constant(False)  # type: ignore[attr-defined]
     Tensor.pin_memory = pinned  # type: ignore[method-assign]
     FakeTensor.tolist = lambda tensor: tensor.cpu().tolist()  # type: ignore[method-assign]

@@ -3,38 +3,36 @@
 from __future__ import annotations
 
 import ctypes
-from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch import nn
 
-from tasks.batch import Batch, moved
 from tasks.parse import parse
 from tasks.prepare import task_of
-from tasks.task import Task
-from tasks.training.module import summed
-from tasks.training.optimizer import adamw
+from tasks.training import machine
+from tasks.training.loop import fabric_for, train_step
+from tasks.training.module import TrainingModule
 from tests.card.card import Card
 
-CARD = torch.device("cuda")
 MATH = 0  # of at::SDPBackend
 
 
 def measured(shim: ctypes.CDLL, config: dict[str, Any], steps: int) -> dict[str, Any]:
     """Return what the last of so many training steps did, and the peak of all."""
+    machine.compute_repeatably("cuda")
     task = task_of(parse(config))
+    batch = task.training_batches()[0]
+    task.data.batch = lambda step: batch  # no text is read here
     with Card() as card:
-        batch = moved(_batch(task), CARD)
+        fabric = fabric_for(task.config.trainer, "cuda")
         with torch.device("meta"):
-            model = task.build().to_empty(device=CARD)
-        if config["trainer"]["precision"] == "64-true":
-            model.double()
-        optimizer = adamw(model, task.config.optimizer)
+            module = TrainingModule(task, task.build()).to_empty(device="cuda")
+        optimizer = fabric.setup_optimizers(module.configure_optimizers())
+        wrapped: Any = fabric.setup_module(module)
         plain = shim.times_chosen(MATH)
         for number in range(1, steps + 1):
             card.phase = f"step {number}"
-            _step(task, model, optimizer, batch)
+            train_step(fabric, wrapped, optimizer, number)
     return {
         "plain_attention": shim.times_chosen(MATH) - plain,
         "waits": [wait for wait in card.waits if wait.phase != "start"],
@@ -42,22 +40,3 @@ def measured(shim: ctypes.CDLL, config: dict[str, Any], steps: int) -> dict[str,
         "largest": {dtype: size for (at, dtype), size in card.largest.items() if at == card.phase},
         "peak": card.memory.peak,
     }
-
-
-def _batch(task: Task) -> Batch:
-    """As many rows as the task trains on at a time, which are all alike."""
-    example = task.example()
-    rows = max(task.data.tokens_seen(1) // task.positions(example), 1)
-    return {key: tensor.repeat(rows, *[1] * (tensor.dim() - 1)) for key, tensor in example.items()}
-
-
-def _step(task: Task, model: nn.Module, optimizer: torch.optim.Optimizer, batch: Batch) -> None:
-    """In the order in which it is trained."""
-    half = task.config.trainer.precision == "bf16-mixed"
-    with torch.autocast("cuda", torch.bfloat16) if half else nullcontext():
-        loss = summed(task.loss(model, batch))
-    optimizer.zero_grad()
-    loss.backward()
-    if task.config.optimizer.gradient_clip is not None:
-        nn.utils.clip_grad_norm_(model.parameters(), task.config.optimizer.gradient_clip)
-    optimizer.step()

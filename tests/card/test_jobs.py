@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-from tasks.registry import names
-from tasks.task import Task
+from sweeper.store.registry import TASKS, names
+from tasks.parse import parse
+from tasks.prepare import task_of
 from tests.card.conftest import Report
+from tests.tasks.jobs import config
 
-every_task = pytest.mark.parametrize("name", names(Task))
+every_task = pytest.mark.parametrize("name", names(TASKS))
 both = pytest.mark.parametrize("key", ["few", "many"])
 
 
@@ -36,6 +38,12 @@ def test_the_host_waits_for_rows_and_for_no_step(jobs: Report, name: str) -> Non
 def test_the_host_waits_for_no_batch_of_an_evaluation(jobs: Report, name: str, key: str) -> None:
     found = jobs["ended"][name][key]["waits"]
     assert [wait for wait in found if wait["phase"] == "evaluation"] == []
+
+
+def test_weights_go_to_the_device_once(jobs: Report) -> None:
+    model = task_of(parse(config())).build()
+    moved = [w for w in jobs["ended"]["lm1b"]["few"]["waits"] if "copied to the card" in w["what"]]
+    assert len(moved) == len(list(model.parameters()))
 
 
 @every_task

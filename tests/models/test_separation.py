@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from models.attention.multi_head import MultiHeadAttention
-from models.theory.separation import Heads, witness
+from tests.models.separation import Heads, witness
 
 # d, h, d_p, n with d_p > d/h
 SIZES = [(3, 3, 2, 2), (5, 5, 3, 7), (7, 7, 5, 3), (6, 3, 5, 11), (10, 2, 7, 5), (13, 13, 13, 2)]

@@ -42,9 +42,18 @@ def test_one_that_is_gone_is_told_nothing_and_another_answers() -> None:
         server = started(process)
         server.kill()
         server.wait(timeout=60)
-        process.tell({"op": "warm"})
+        process.tell({"op": "preload"})
         [answer] = process.ask([{"op": "no such question"}])
         assert "error" in answer
+
+
+def test_one_that_was_stopped_is_continued_when_it_is_waited_for() -> None:
+    with ModelProcess() as process:
+        server = started(process)
+        process.ask([{"op": "no such question"}])
+        server.send_signal(signal.SIGSTOP)
+        [answer] = process.ask([{"op": "nor this"}])
+        assert answer["error"].startswith("op=nor this")
 
 
 class Listener:
@@ -64,9 +73,9 @@ class Listener:
 @pytest.mark.parametrize("early", [True, False], ids=["asked to", "unasked"])
 def test_jobs_are_imported_for_once_and_before_the_first(early: bool) -> None:
     listener = Listener()
-    backend = LocalBackend(listener, [{}, {}], "none", 0)  # type: ignore[arg-type]
+    backend = LocalBackend(listener, ["", ""], "none", 0)  # type: ignore[arg-type]
     if early:
         backend.warm()
     for slot, name in enumerate(("a", "b")):
         backend.start(Path(name), slot)
-    assert listener.heard == ["warm none", "fork a", "fork b"]
+    assert listener.heard == ["preload none", "fork a", "fork b"]

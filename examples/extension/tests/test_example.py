@@ -6,12 +6,14 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-import headroom_attention  # noqa: F401  (makes models, tasks and sweeper importable)
+from headroom_example.recall import Pairs, RecallSection
 from sweeper.store import registry
 from tasks.config.attention import variant
 
@@ -50,6 +52,19 @@ def test_logits_stay_within_the_temperature() -> None:
     [logits_BHTT] = seen
     assert logits_BHTT.abs().max() <= 3 + 1e-4
     assert math.isclose(float(logits_BHTT.max()), 3, rel_tol=0.1)
+
+
+def test_a_batch_asks_each_key_for_the_value_that_stood_beside_it() -> None:
+    section = RecallSection(name="recall", pairs=P, batch_rows=T)
+    config: Any = SimpleNamespace(seed=3, task=section, model=SimpleNamespace(embedding_size=D))
+    x_BTD = Pairs(config).batch(11)["x"]
+    read, asked = x_BTD.split(P, dim=1)
+    assert x_BTD.shape == (T, 2 * P, D)
+    assert torch.equal(read[..., : D // 2], asked[..., : D // 2])
+    assert (read[..., D // 2 :].abs() == 1).all()
+    assert (asked[..., D // 2 :] == 0).all()
+    assert torch.equal(x_BTD, Pairs(config).batch(11)["x"])  # of the seed and the step alone
+    assert not torch.equal(x_BTD, Pairs(config).batch(12)["x"])
 
 
 def test_the_experiment_is_planned_with_both_attentions(tmp_path: Path) -> None:

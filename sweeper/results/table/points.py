@@ -110,12 +110,19 @@ def origin(table: Table) -> list[str]:
 
 
 def caveats(table: Table) -> list[str]:
-    """What whoever sees a result must know: versions of the program mixed in it, missing runs."""
-    codes = sorted({str(row["code"]) for row in table.rows if row.get("code")})
+    """What whoever sees a result must know: what else differs between its runs, missing runs."""
     reason, without, of = unfinished(table)
-    mixed = f"Runs of {len(codes)} versions of the program: {', '.join(codes)}."
     lacking = f"{without} of {of} runs are missing: {reason}."
-    return [mixed] * (len(codes) > 1) + [lacking] * bool(without)
+    return [
+        *_mixed(table, "code", "Runs of {} versions of the program"),
+        *_mixed(table, "device", "Runs on {} kinds of device"),
+        *[lacking] * bool(without),
+    ]
+
+
+def _mixed(table: Table, column: str, words: str) -> list[str]:
+    found = sorted({str(row[column]) for row in table.rows if row.get(column)})
+    return [f"{words.format(len(found))}: {', '.join(found)}."] if len(found) > 1 else []
 
 
 def marks_in_words(points: Iterable[Point], *spreads: Spread | None) -> list[str]:

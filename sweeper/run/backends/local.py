@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 import os
 import queue
-import shutil
-import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +15,7 @@ from typing import Annotated
 from sweeper.model_process import ModelProcess
 from sweeper.run.backend import Backend
 from sweeper.run.context import BackendContext, Resources
+from sweeper.run.gpus import VARIABLE, Gpu, visible_gpus
 from sweeper.run.limits import LimitedOptions, at_least
 from sweeper.store.errors import wrong
 
@@ -53,22 +52,25 @@ def backend(context: BackendContext) -> LocalBackend:
         remedy = "have each hold more, as in hydra.launcher.jobs_per_device=2"
         raise wrong("hydra.launcher.slots", wanted, expected, remedy)
     if wanted:
-        slots = slots[:wanted] if slots[0] else [{}] * wanted
+        slots = slots[:wanted] if slots[0] else [""] * wanted
     return LocalBackend(context.process, slots, context.logger, options.stagger_s)
 
 
 class LocalBackend(Backend):
-    """Forks each job from the warm server, into the environment of its slot."""
+    """Forks each job from the warm server, to the GPUs of its slot or, where it has none, to none.
+
+    (A job that is told of no GPUs would take the first one there is.)
+    """
 
     def __init__(
         self,
         process: ModelProcess,
-        environments: Sequence[Mapping[str, str]],
+        gpus: Sequence[str],
         logger: str,
         stagger_s: float,
     ) -> None:
         self._process = process
-        self._environments = environments
+        self._gpus = gpus
         self._logger = logger
         self._stagger_s = stagger_s
         self._started: dict[int, float] = {}  # by slot, when its last run was started
@@ -76,30 +78,29 @@ class LocalBackend(Backend):
 
     @property
     def slots(self) -> int:
-        return len(self._environments)
+        return len(self._gpus)
 
     @property
     def device(self) -> str:
-        return "gpu" if self._environments[0] else "cpu"
+        return "gpu" if self._gpus[0] else "cpu"
 
     def takes(self, slot: int) -> bool:
         """On a GPU that runs share they start apart: what a start takes for a while is the most."""
-        own = self._environments[slot]
-        here = [at for other, at in self._started.items() if self._environments[other] == own]
+        own = self._gpus[slot]
+        here = [at for other, at in self._started.items() if self._gpus[other] == own]
         return not own or time.monotonic() - max(here, default=-math.inf) >= self._stagger_s
 
     def warm(self) -> None:
         """What jobs import is imported once, by the server, so that each starts in a moment."""
         if not self._warmed:
-            self._process.tell({"op": "warm", "logger": self._logger})
+            self._process.tell({"op": "preload", "logger": self._logger})
             self._warmed = True
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
         self._started[slot] = time.monotonic()
         self.warm()
-        job, _ = self._process.fork(
-            "train", run, environment=self._environments[slot], log=run / "start.log"
-        )
+        visible = {VARIABLE: self._gpus[slot]}
+        job, _ = self._process.fork("train", run, environment=visible, log=run / "start.log")
         return job
 
     def ended(self, timeout: float) -> list[int]:
@@ -115,55 +116,43 @@ class LocalBackend(Backend):
         self._process.signal(job, number)
 
 
-def _on_gpus(needed: Resources, shared: int | None, memory: float | None) -> list[dict[str, str]]:
+def _on_gpus(needed: Resources, shared: int | None, memory: float | None) -> list[str]:
     """A slot for every `devices` GPUs, several where runs share them; none without a GPU."""
     gpus = [] if needed.accelerator == "cpu" else visible_gpus()
     if not gpus:
         return []
+    if needed.devices > 1:  # a process can use one part of a GPU and no more
+        gpus = [gpu for gpu in gpus if not gpu.is_part]
     if len(gpus) < needed.devices:
-        expected = f"at most {len(gpus)}, as many GPUs as this machine shows"
-        remedy = f"give it as trainer.devices={len(gpus)}"
-        raise wrong("trainer.devices", needed.devices, expected, remedy)
-    fitting = shared or 1
-    if memory:
-        smallest = min(gpu_memory())
-        if memory > smallest:
-            expected = f"at most {smallest:.0f}, what the smallest GPU here has"
-            raise wrong("hydra.launcher.gpu_memory_gb", memory, expected, "leave it out")
-        fitting = min(int(smallest // memory), shared or sys.maxsize)
+        most = max(len(gpus), 1)
+        expected = f"at most {most}, as many whole GPUs as this machine shows"
+        raise wrong(
+            "trainer.devices", needed.devices, expected, f"give it as trainer.devices={most}"
+        )
+    fitting = _fitting(gpus, memory, shared) if memory else shared or 1
     whole = range(0, len(gpus) - needed.devices + 1, needed.devices)
     groups = [gpus[first : first + needed.devices] for first in whole]
-    return [{"CUDA_VISIBLE_DEVICES": ",".join(g)} for _ in range(fitting) for g in groups]
+    return [",".join(gpu.id for gpu in group) for _ in range(fitting) for group in groups]
 
 
-def _on_cores(needed: Resources) -> list[dict[str, str]]:
-    return [{} for _ in range(max(1, cores() // (needed.threads * needed.devices)))]
+def _fitting(gpus: Sequence[Gpu], memory: float, shared: int | None) -> int:
+    """How many runs that take so many GB fit on the smallest GPU, at most `shared`."""
+    key, sizes = "hydra.launcher.gpu_memory_gb", [gpu.memory_gb for gpu in gpus if gpu.memory_gb]
+    if len(sizes) < len(gpus):
+        expected = "null, since nvidia-smi does not tell the memory of each GPU here"
+        raise wrong(key, f"{memory:g}", expected, "give hydra.launcher.jobs_per_device=2 instead")
+    smallest = min(sizes)
+    if memory > smallest:
+        expected = f"at most {smallest:.0f}, what the smallest GPU here has"
+        raise wrong(key, f"{memory:g}", expected, "leave it out")
+    return min(int(smallest // memory), shared or sys.maxsize)
+
+
+def _on_cores(needed: Resources) -> list[str]:
+    return [""] * max(1, cores() // (needed.threads * needed.devices))
 
 
 def cores() -> int:
     """How many cores this process may use: all there are, where the system sets no limit."""
     affinity = getattr(os, "sched_getaffinity", None)  # macOS has none
     return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
-def visible_gpus() -> list[str]:
-    """Ids of the GPUs this process may use, without loading a CUDA library."""
-    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if chosen is not None:
-        return [gpu for gpu in chosen.split(",") if gpu.strip() not in ("", "-1")]
-    lines = _nvidia_smi("-L")
-    return [str(i) for i, line in enumerate(lines) if line.startswith("GPU ")]
-
-
-def gpu_memory() -> list[float]:
-    """The memory of each GPU of this machine, in GB."""
-    lines = _nvidia_smi("--query-gpu=memory.total", "--format=csv,noheader,nounits")
-    return [float(line) * 2**20 / 1e9 for line in lines]
-
-
-def _nvidia_smi(*arguments: str) -> list[str]:
-    if not shutil.which("nvidia-smi"):
-        return []
-    command = ["nvidia-smi", *arguments]
-    told = subprocess.run(command, capture_output=True, text=True, check=False)
-    return told.stdout.splitlines()

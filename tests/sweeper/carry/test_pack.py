@@ -17,7 +17,7 @@ class FakeProcess:
     """Answers like tasks.server."""
 
     def ask(self, questions):
-        known = {"warm": {"code": "c0de"}, "data": {"prepared": "text-7"}}
+        known = {"preload": {"code": "c0de"}, "data": {"prepared": "text-7"}}
         return [known[question["op"]] for question in questions]
 
 

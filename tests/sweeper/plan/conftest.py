@@ -46,6 +46,7 @@ class FakeProcess:
                 "params_total": total,
                 "params_non_embedding": total - vocabulary * d,
                 "flops_per_token": 6 * total,
+                "tokens": 10**6,
                 **({} if isinstance(p, list) else {"head_size": p}),
                 "width": width // layers,
             }

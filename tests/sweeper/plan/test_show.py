@@ -30,8 +30,22 @@ def test_what_an_experiment_is_called_is_neither_markup_nor_an_order(plan, tmp_p
     store = RunStore(tmp_path)
     statuses = {run: store.run(run).status() for run in made.runs}
     console = Console(file=io.StringIO(), width=250)
-    print_plan(console, made, statuses)
+    print_plan(console, made, statuses, {})
     text = console.file.getvalue()
     assert "[/red]\\x1b[2J\\u202e" in text
     assert "and [/b]" in text
     assert not set("\x1b\u202e") & set(text)
+
+
+def test_memory_and_time_on_a_gpu_are_shown_where_they_were_asked_for(plan, tmp_path):
+    made = plan("model.heads=1,2")
+    store = RunStore(tmp_path)
+    statuses = {run: store.run(run).status() for run in made.runs}
+    told = []
+    for needs in ({}, dict(zip(made.runs, (5.25, 31.5), strict=True))):
+        console = Console(file=io.StringIO(), width=250)
+        print_plan(console, made, statuses, needs)
+        told.append(console.file.getvalue())
+    assert "GPU" not in told[0]
+    for words in ("GPU GB", "GPU time", " 5.2 ", " 31.5 ", "up to 31.5 GB"):
+        assert words in told[1]

@@ -26,18 +26,32 @@ def on(needed, **options):
 
 @pytest.fixture
 def gpus(tmp_path, monkeypatch):
-    """A machine whose nvidia-smi tells of GPUs with these MiB."""
+    """A machine whose nvidia-smi tells of GPUs with these MiB, and of these parts of the first."""
 
-    def fake(*sizes):
-        rows = "\\n".join(str(size) for size in sizes)
-        listed = "\\n".join(f"GPU {number}: one" for number in range(len(sizes)))
-        script = f'#!/bin/sh\ncase "$1" in -L) printf "{listed}";; *) printf "{rows}";; esac\n'
-        (tmp_path / "nvidia-smi").write_text(script)
+    def fake(*sizes, parts=()):
+        listed = [f"GPU {number}: one (UUID: GPU-{number}a)" for number in range(len(sizes))]
+        listed[1:1] = [
+            f"  MIG {size}     Device  {number}: (UUID: MIG-{number}b)"
+            for number, size in enumerate(parts)
+        ]
+        rows = [f"GPU-{number}a, {size}" for number, size in enumerate(sizes)]
+        answers = ("\\n".join(lines) + "\\n" for lines in (listed, rows))
+        script = '#!/bin/sh\ncase "$1" in -L) printf "{}";; *) printf "{}";; esac\n'
+        (tmp_path / "nvidia-smi").write_text(script.format(*answers))
         (tmp_path / "nvidia-smi").chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
     return fake
+
+
+def shown(backend):
+    """What each slot's job is told of GPUs when it starts."""
+    backend._process = Mock(fork=Mock(return_value=(1, 1)))
+    for slot in range(backend.slots):
+        backend.start(Path("run"), slot)
+    told = [call.kwargs["environment"] for call in backend._process.fork.call_args_list]
+    return [environment["CUDA_VISIBLE_DEVICES"] for environment in told]
 
 
 def test_each_backend_has_a_file_and_a_yaml():
@@ -60,9 +74,9 @@ def test_gpus_are_shared_as_often_as_asked_or_as_memory_lets(gpus):
     assert on(GPU, jobs_per_device=2).slots == 6
     assert on(GPU, gpu_memory_gb=10).slots == 12
     assert on(GPU, gpu_memory_gb=10, jobs_per_device=3).slots == 9
+    # By their UUIDs: CUDA numbers them in another order than nvidia-smi.
     shared = on(GPU, jobs_per_device=2, slots=5)
-    shown = [slot["CUDA_VISIBLE_DEVICES"] for slot in shared._environments]
-    assert shown == ["0", "1", "2", "0", "1"]
+    assert shown(shared) == ["GPU-0a", "GPU-1a", "GPU-2a", "GPU-0a", "GPU-1a"]
     assert on(CPU).device == "cpu"
 
 
@@ -88,8 +102,50 @@ def test_runs_on_cores_start_at_once(monkeypatch):
 def test_a_run_on_several_gpus_has_them_to_itself(gpus):
     gpus(*[81_920] * 5)
     two = on(Resources("gpu", devices=2, nodes=1, threads=1))
-    shown = [slot["CUDA_VISIBLE_DEVICES"] for slot in two._environments]
-    assert shown == ["0,1", "2,3"]
+    assert shown(two) == ["GPU-0a,GPU-1a", "GPU-2a,GPU-3a"]
+
+
+@pytest.mark.parametrize("demand", [CPU, GPU], ids=["cpu", "none found"])
+def test_a_run_that_is_granted_no_gpu_sees_none(demand, monkeypatch):
+    """Else every job of a machine without nvidia-smi takes its first GPU."""
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert shown(on(demand, slots=2)) == ["", ""]
+
+
+def test_the_parts_of_a_gpu_are_a_slot_each(gpus):
+    gpus(81_920, 40_960, parts=("3g.40gb", "1g.10gb+me"))
+    assert shown(on(GPU)) == ["MIG-0b", "MIG-1b", "GPU-1a"]
+    assert on(GPU, gpu_memory_gb=10).slots == 3
+    with pytest.raises(UserError, match="at most 10, what the smallest GPU here has"):
+        on(GPU, gpu_memory_gb=11)
+    with pytest.raises(UserError, match="at most 1, as many whole GPUs"):
+        on(Resources("gpu", devices=2, nodes=1, threads=1))
+
+
+def test_only_the_gpus_that_a_sweep_was_given_are_used(gpus, monkeypatch):
+    gpus(81_920, 40_960, 20_480)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-1")  # as much of a UUID as tells it apart
+    assert shown(on(GPU)) == ["GPU-1a"]
+    assert on(GPU, gpu_memory_gb=40).slots == 1
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2, 0")
+    assert shown(on(GPU)) == ["2", "0"]
+    assert on(GPU, gpu_memory_gb=20).slots == 2
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    assert on(GPU).device == "cpu"
+
+
+@pytest.mark.parametrize("told", ["[N/A]", "", "no nvidia-smi"])
+def test_memory_that_nothing_tells_is_not_counted_on(told, gpus, monkeypatch):
+    gpus(told)
+    if told == "no nvidia-smi":
+        monkeypatch.setenv("PATH", "")
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert on(GPU, jobs_per_device=2).slots == 2
+    with pytest.raises(
+        UserError, match=r"gpu_memory_gb=20: expected null, since nvidia-smi does not"
+    ):
+        on(GPU, gpu_memory_gb=20)
 
 
 @pytest.mark.parametrize(

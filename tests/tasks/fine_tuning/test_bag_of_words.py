@@ -16,10 +16,10 @@ def test_a_majority_is_that_of_training() -> None:
 
 
 def test_words_that_tell_a_label_are_found() -> None:
-    chance = random.Random(0)
+    rng = random.Random(0)
     words = ["no", "all", "maybe"]
-    labels = [chance.randrange(3) for _ in range(2003)]
-    noise = [" ".join(chance.choices("abcdefg", k=5)) for _ in labels]
+    labels = [rng.randrange(3) for _ in range(2003)]
+    noise = [" ".join(rng.choices("abcdefg", k=5)) for _ in labels]
     pairs = [(text, f"{words[label]} {text}") for label, text in zip(labels, noise, strict=True)]
     bags = Bags.of(pairs)
     model = BagOfWords(bags, labels)
@@ -34,7 +34,7 @@ def test_a_text_without_words_is_no_obstacle() -> None:
 
 
 def test_words_tell_nothing_of_who_gave_and_who_got() -> None:
-    rows = [pairs.tell(number) for number in range(2003)]
+    rows = [pairs.generate(number) for number in range(2003)]
     labels = [pairs.LABELS.index(row["gold_label"]) for row in rows]
     bags = Bags.of([(row["sentence1"], row["sentence2"]) for row in rows])
     train, test = bags.of_pairs(range(1601)), bags.of_pairs(range(1601, 2003))  # type: ignore[arg-type]
@@ -63,7 +63,7 @@ def test_a_context_without_words_gives_the_empty_answer() -> None:
 
 def test_of_a_sample_question_every_sentence_of_its_person_shares_as_much() -> None:
     for number in range(31):
-        paragraph = questions.tell(number)
+        paragraph = questions.generate(number)
         for qa in paragraph["qas"]:
             asked = set(qa["question"].rstrip("?").split())
             sentences = paragraph["context"].split(".")

@@ -27,10 +27,10 @@ def test_a_row_is_two_texts_between_marks(folder: Path) -> None:
     assert found["tokens"].shape == (2, ROUND)
     assert found["tokens"][0, :9].tolist() == [2, 14, 3, 15, 16, 17, 3, 0, 0]
     assert found["tokens"][1, :9].tolist() == [2, 11, 12, 3, 13, 3, 0, 0, 0]
-    assert found["types"][0, :9].tolist() == [0, 0, 0, 1, 1, 1, 1, 0, 0]
-    assert found["types"][1, :9].tolist() == [0, 0, 0, 0, 1, 1, 0, 0, 0]
-    assert found["real"].sum(axis=1).tolist() == [7, 6]
-    assert found["real"][0, :7].all()
+    assert found["token_type_ids"][0, :9].tolist() == [0, 0, 0, 1, 1, 1, 1, 0, 0]
+    assert found["token_type_ids"][1, :9].tolist() == [0, 0, 0, 0, 1, 1, 0, 0, 0]
+    assert found["attention_mask"].sum(axis=1).tolist() == [7, 6]
+    assert found["attention_mask"][0, :7].all()
 
 
 def test_a_batch_is_as_long_as_its_longest_row_and_never_longer_than_allowed(folder: Path) -> None:
@@ -45,7 +45,9 @@ def test_each_row_is_what_was_written_whatever_stands_beside_it(folder: Path) ->
     assert len(rows) == len(ROWS)
     for numbers in ([0, 1, 2, 3], [3, 2], [1]):
         found = rows.rows(np.array(numbers), longest=64)
-        for number, tokens, real in zip(numbers, found["tokens"], found["real"], strict=True):
+        for number, tokens, real in zip(
+            numbers, found["tokens"], found["attention_mask"], strict=True
+        ):
             assert tokens[real].tolist() == ROWS[number]
             assert not tokens[~real].any()
     assert rows.columns["labels"][np.array([3, 1])].tolist() == [13, 7]
@@ -55,7 +57,7 @@ def test_each_row_is_what_was_written_whatever_stands_beside_it(folder: Path) ->
 
 @pytest.mark.parametrize("name", ["pieces", "rows", "seconds", "labels"])
 def test_a_file_that_is_not_as_written_is_one_sentence(folder: Path, name: str) -> None:
-    path = folder / f"{name}.npy"
+    [path] = folder.glob(f"{name}.*")
     whole = path.read_bytes()
     for damaged in (b"", whole[:7], whole[:-1]):
         path.write_bytes(damaged)
@@ -68,5 +70,5 @@ def test_a_file_that_is_not_as_written_is_one_sentence(folder: Path, name: str) 
 
 def test_rows_that_were_not_finished_are_not_there(folder: Path) -> None:
     (folder / "about.json").unlink()
-    with pytest.raises(UserError, match="holds no examples; prepare the data"):
+    with pytest.raises(UserError, match="holds no prepared data; prepare the data"):
         Sequences(folder)

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from sweeper.store.errors import UserError
 from tasks.lm1b.packing import OPEN_ROWS, FirstFit, pack_split
 from tasks.lm1b.rows import PackedRows, expand
-from tasks.synthetic.lm1b import tell
+from tasks.synthetic.lm1b import generate
 from tasks.text.corpus import Corpus
 from tasks.text.tokenizer import END, PAD, decode_sentence, encode_sentences, train_bpe
 
-LINES = list(tell(701))
+LINES = list(generate(701))
 LONG = "x" * 997
 TOKENIZER = train_bpe(LINES, 499)
 
@@ -150,7 +150,7 @@ def test_a_split_that_breaks_off_leaves_no_rows(tmp_path):
     with pytest.raises(OSError, match="gone"):
         pack_split(tmp_path, Corpus("broken", broken, broken), "test", TOKENIZER, 31)
     assert not list(tmp_path.iterdir())
-    with pytest.raises(UserError, match="holds no packed rows"):
+    with pytest.raises(UserError, match="holds no prepared data"):
         PackedRows(tmp_path)
 
 

@@ -52,7 +52,7 @@ def test_work_that_was_broken_off_is_taken_up(tmp_path):
     (tmp_path / "broken" / "validation" / "rows.json").unlink()
     (tmp_path / "broken" / "test" / "rows.json").unlink()
     (tmp_path / "broken" / "test" / "rows.uint16").write_bytes(b"torn")
-    (tmp_path / "broken" / "validation" / "rows.uint16.part").write_bytes(b"torn")
+    (tmp_path / "broken" / "validation" / ".rows.uint16.0123.tmp").write_bytes(b"torn")
     prepared(tmp_path / "broken")
     assert contents(tmp_path / "whole") == contents(tmp_path / "broken")
 

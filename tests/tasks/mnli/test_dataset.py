@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tasks.fine_tuning.row_report import Malformed, Tally
+from tasks.fine_tuning.row_report import Malformed, RowReport
 from tasks.mnli.dataset import LABELS, MultiNLI, Pair
 from tasks.synthetic import pairs
 
@@ -33,9 +33,9 @@ GLUE = "index promptID pairID genre sentence1_binary_parse sentence2_binary_pars
 GLUE = (GLUE + " sentence2_parse sentence1 sentence2 label1 gold_label").split()
 
 
-def _read(path: Path) -> tuple[list[Pair], Tally]:
-    tally = Tally()
-    return list(tally.kept_of(path.name, MultiNLI().read_file(path))), tally
+def _read(path: Path) -> tuple[list[Pair], RowReport]:
+    report = RowReport()
+    return list(report.kept_of(path.name, MultiNLI().read_file(path))), report
 
 
 def _line(columns: list[str], row: dict[str, Any]) -> str:
@@ -63,9 +63,9 @@ def _written(path: Path, *lines: str | bytes) -> Path:
 def test_each_official_form_gives_the_same_pair(
     tmp_path: Path, name: str, lines: list[str]
 ) -> None:
-    pairs, tally = _read(_written(tmp_path / name, *lines))
+    pairs, report = _read(_written(tmp_path / name, *lines))
     assert pairs == [PAIR]
-    assert tally.total == 1
+    assert report.total == 1
 
 
 @pytest.mark.parametrize(("number", "word"), list(enumerate(LABELS)), ids=LABELS)
@@ -100,10 +100,10 @@ def test_an_official_txt_may_leave_off_annotators_but_no_other_column(tmp_path: 
     shifted = whole[:3] + whole[4:]
     path = tmp_path / "train.txt"
     lines = ("\t".join(cells) for cells in (TXT, whole[:11], shifted, [*whole, "x"], whole[:10]))
-    pairs, tally = _read(_written(path, *lines))
+    pairs, report = _read(_written(path, *lines))
     assert [pair.label for pair in pairs] == [2]
-    assert tally.dropped == {"train.txt: duplicate id": 1, "train.txt: wrong number of columns": 2}
-    assert tally.about()["places"]["train.txt: wrong number of columns"] == ["3", "4"]
+    assert report.dropped == {"train.txt: duplicate id": 1, "train.txt: wrong number of columns": 2}
+    assert report.about()["places"]["train.txt: wrong number of columns"] == ["3", "4"]
 
 
 def test_a_table_without_the_columns_of_a_pair_is_refused(tmp_path: Path) -> None:
@@ -120,64 +120,64 @@ def _text(row: Row) -> bytes:
 
 # What is done to a row, and what becomes of it: the reason it is dropped for, or None.
 MUTATIONS: dict[str, tuple[Callable[[Row, random.Random], bytes], str | None]] = {
-    "untouched": (lambda row, chance: _text(row), None),
-    "label_dash": (lambda row, chance: _text({**row, "gold_label": "-"}), "no gold label"),
-    "label_minus_one": (lambda row, chance: _text({**row, "gold_label": -1}), "no gold label"),
+    "untouched": (lambda row, rng: _text(row), None),
+    "label_dash": (lambda row, rng: _text({**row, "gold_label": "-"}), "no gold label"),
+    "label_minus_one": (lambda row, rng: _text({**row, "gold_label": -1}), "no gold label"),
     "label_absent": (
-        lambda row, chance: _text({k: v for k, v in row.items() if k != "gold_label"}),
+        lambda row, rng: _text({k: v for k, v in row.items() if k != "gold_label"}),
         "no gold label",
     ),
-    "label_unknown": (lambda row, chance: _text({**row, "gold_label": "maybe"}), "unknown label"),
-    "truncated": (lambda row, chance: _text(row)[: chance.randrange(1, 60)], "not JSON"),
-    "empty_premise": (lambda row, chance: _text({**row, "sentence1": " \u3000"}), "empty text"),
-    "empty_hypothesis": (lambda row, chance: _text({**row, "sentence2": ""}), "empty text"),
-    "text_is_a_number": (lambda row, chance: _text({**row, "sentence1": 5}), "a text is missing"),
-    "text_absent": (lambda row, chance: _text({**row, "sentence2": None}), "a text is missing"),
-    "duplicate_id": (lambda row, chance: _text({**row, "pairID": "0e"}), "duplicate id"),
-    "not_an_object": (lambda row, chance: b"[1, 2]", "not a row of named fields"),
-    "nan": (lambda row, chance: _text({**row, "x": float("nan")}), "not JSON"),
+    "label_unknown": (lambda row, rng: _text({**row, "gold_label": "maybe"}), "unknown label"),
+    "truncated": (lambda row, rng: _text(row)[: rng.randrange(1, 60)], "not JSON"),
+    "empty_premise": (lambda row, rng: _text({**row, "sentence1": " \u3000"}), "empty text"),
+    "empty_hypothesis": (lambda row, rng: _text({**row, "sentence2": ""}), "empty text"),
+    "text_is_a_number": (lambda row, rng: _text({**row, "sentence1": 5}), "a text is missing"),
+    "text_absent": (lambda row, rng: _text({**row, "sentence2": None}), "a text is missing"),
+    "duplicate_id": (lambda row, rng: _text({**row, "pairID": "0e"}), "duplicate id"),
+    "not_an_object": (lambda row, rng: b"[1, 2]", "not a row of named fields"),
+    "nan": (lambda row, rng: _text({**row, "x": float("nan")}), "not JSON"),
     "key_twice": (
-        lambda row, chance: _text(row)[:-1] + b', "gold_label": "entailment"}',
+        lambda row, rng: _text(row)[:-1] + b', "gold_label": "entailment"}',
         "not JSON",
     ),
-    "nested_without_end": (lambda row, chance: b"[" * 100_000, "not JSON"),
-    "number_of_6000_digits": (lambda row, chance: b'{"x": ' + b"9" * 6000 + b"}", "not JSON"),
-    "ten_megabytes": (lambda row, chance: _text({**row, "sentence1": "x" * 10**7}), "too long"),
-    "empty_line": (lambda row, chance: b"", "empty line"),
-    "invalid_utf8": (lambda row, chance: _text(row).replace(b"the", b"th\xff", 1), None),
-    "lone_surrogate": (lambda row, chance: _text({**row, "sentence1": "a \ud800 b"}), None),
-    "nul": (lambda row, chance: _text({**row, "sentence2": "a \0 b"}), None),
-    "line_separator": (lambda row, chance: _text({**row, "sentence2": "a \u2028 b"}), None),
+    "nested_without_end": (lambda row, rng: b"[" * 100_000, "not JSON"),
+    "number_of_6000_digits": (lambda row, rng: b'{"x": ' + b"9" * 6000 + b"}", "not JSON"),
+    "ten_megabytes": (lambda row, rng: _text({**row, "sentence1": "x" * 10**7}), "too long"),
+    "empty_line": (lambda row, rng: b"", "empty line"),
+    "invalid_utf8": (lambda row, rng: _text(row).replace(b"the", b"th\xff", 1), None),
+    "lone_surrogate": (lambda row, rng: _text({**row, "sentence1": "a \ud800 b"}), None),
+    "nul": (lambda row, rng: _text({**row, "sentence2": "a \0 b"}), None),
+    "line_separator": (lambda row, rng: _text({**row, "sentence2": "a \u2028 b"}), None),
 }
 
 
 def test_of_220_mutated_rows_each_is_kept_with_its_label_or_dropped_and_counted(
     tmp_path: Path,
 ) -> None:
-    chance = random.Random(0)
+    rng = random.Random(0)
     expected: dict[str, int] = {}
     lines, labels = (
-        [_text(pairs.tell(0))],
-        [LABELS.index(pairs.tell(0)["gold_label"])],
+        [_text(pairs.generate(0))],
+        [LABELS.index(pairs.generate(0)["gold_label"])],
     )
     for number, (mutate, reason) in enumerate(10 * list(MUTATIONS.values()), start=1):
-        row = pairs.tell(number)
-        lines.append(mutate(row, chance))
+        row = pairs.generate(number)
+        lines.append(mutate(row, rng))
         if reason is None:
             labels.append(LABELS.index(row["gold_label"]))
         else:
             key = f"train.jsonl: {reason}"
             expected[key] = expected.get(key, 0) + 1
-    read, tally = _read(_written(tmp_path / "train.jsonl", *lines))
-    assert tally.dropped == expected
+    read, report = _read(_written(tmp_path / "train.jsonl", *lines))
+    assert report.dropped == expected
     assert [pair.label for pair in read] == labels
-    assert tally.kept + sum(tally.dropped.values()) == tally.total == len(lines) == 221
-    assert tally.mended == {("train.jsonl", "characters replaced"): 30}
+    assert report.kept + sum(report.dropped.values()) == report.total == len(lines) == 221
+    assert report.mended == {("train.jsonl", "characters replaced"): 30}
     assert not any("\ud800" in text or "\0" in text for pair in read for text in pair.texts())
-    assert "are kept" in (tally.warning() or "")
+    assert "are kept" in (report.warning() or "")
 
 
 def test_the_shared_pairs_are_read_whole(shared_data: Path) -> None:
-    pairs, tally = _read(shared_data / "mnli" / "dev_matched.first3000.jsonl")
-    assert len(pairs) == tally.total == 3000
+    pairs, report = _read(shared_data / "mnli" / "dev_matched.first3000.jsonl")
+    assert len(pairs) == report.total == 3000
     assert {pair.label for pair in pairs} == {0, 1, 2}

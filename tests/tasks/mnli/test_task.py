@@ -86,8 +86,8 @@ def test_what_stands_beside_a_row_does_not_change_its_outputs(outputs: Path) -> 
     model = task.build().double().eval()
     batch = task.data.batch(1)
     alone = {key: value[:1] for key, value in batch.items()}
-    length = int(alone["real"].sum())
-    for key in ("tokens", "types", "real"):
+    length = int(alone["attention_mask"].sum())
+    for key in ("tokens", "token_type_ids", "attention_mask"):
         alone[key] = alone[key][:, :length]
     together_BC, alone_BC = task.outputs(model, batch), task.outputs(model, alone)
     torch.testing.assert_close(together_BC[:1], alone_BC)

@@ -65,8 +65,8 @@ def test_equal_documents_are_in_one_split_and_the_shares_are_exact(tmp_path: Pat
     stories(tmp_path, range(1000), "a.txt")
     stories(tmp_path, range(0, 1000, 3), "b.txt")  # copies of every third
     documents = open_documents(local(tmp_path), "blank_line", tmp_path / "none")
-    homes = documents.homes()
-    splits = {(homes.of(document), document[0]) for document in documents.read()}
+    thresholds = documents.thresholds()
+    splits = {(thresholds.of(document), document[0]) for document in documents.read()}
     assert Counter(split for split, _ in splits) == {"train": 940, "validation": 10, "test": 50}
     assert len(splits) == 1000
 
@@ -75,8 +75,8 @@ def test_a_split_of_the_sources_own_is_left_as_it_is(tmp_path: Path) -> None:
     stories(tmp_path, range(100))
     stories(tmp_path, range(100, 107), "test.txt")
     documents = open_documents(local(tmp_path), "blank_line", tmp_path / "none")
-    homes = documents.homes()
-    splits = Counter(homes.of(document) for document in documents.read())
+    thresholds = documents.thresholds()
+    splits = Counter(thresholds.of(document) for document in documents.read())
     assert splits == {"train": 98, "validation": 2}
     assert [d[0] for d in documents.read(test=True)] == [f"Story {n}." for n in range(100, 107)]
 
@@ -84,9 +84,9 @@ def test_a_split_of_the_sources_own_is_left_as_it_is(tmp_path: Path) -> None:
 def test_too_few_documents_are_one_sentence_for_the_user(tmp_path: Path) -> None:
     stories(tmp_path, range(5))
     with pytest.raises(UserError, match=r"has 5 different documents.*task\.documents"):
-        open_documents(local(tmp_path), "blank_line", tmp_path / "none").homes()
+        open_documents(local(tmp_path), "blank_line", tmp_path / "none").thresholds()
     stories(tmp_path, range(6))
-    open_documents(local(tmp_path), "blank_line", tmp_path / "none").homes()
+    open_documents(local(tmp_path), "blank_line", tmp_path / "none").thresholds()
 
 
 def test_a_document_is_told_by_its_text_alone() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tasks.pretraining.counter_rng import Draws
+from tasks.pretraining.counter_rng import CounterRng
 from tasks.pretraining.masking import mask, predictions
 
 MASK, PIECES = 4, range(5, 211)
@@ -28,8 +28,8 @@ def rows() -> dict[str, NDArray[np.int64]]:
 
 def masked(rows: dict[str, NDArray[np.int64]], seed: int = 0) -> dict[str, NDArray[np.int64]]:
     tokens, lengths = rows["tokens"], rows["lengths"]
-    draws = Draws(seed, (np.arange(len(tokens)),))
-    return mask(tokens, tokens >= PIECES.start, lengths, draws, PIECES, MASK)
+    rng = CounterRng(seed, (np.arange(len(tokens)),))
+    return mask(tokens, tokens >= PIECES.start, lengths, rng, PIECES, MASK)
 
 
 @pytest.mark.parametrize(("length", "most"), [(64, 10), (128, 20), (384, 58), (512, 77)])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tasks.pretraining.counter_rng import Draws
+from tasks.pretraining.counter_rng import CounterRng
 from tasks.pretraining.encoded import DocumentWriter, EncodedDocuments, publish_about
 from tasks.pretraining.pairs import Pairs, PairSource, rows_of
 
@@ -170,8 +170,10 @@ def test_a_row_is_the_pair_between_its_marks(documents: EncodedDocuments, pairs:
         size = len(a) + len(b) + 3
         rest = [0] * (LENGTH - size)
         assert rows["tokens"][row].tolist() == [CLS, *a, SEP, *b, SEP, *rest]
-        assert rows["types"][row].tolist() == [0] * (len(a) + 2) + [1] * (len(b) + 1) + rest
-        assert rows["real"][row].tolist() == [True] * size + [False] * len(rest)
+        assert (
+            rows["token_type_ids"][row].tolist() == [0] * (len(a) + 2) + [1] * (len(b) + 1) + rest
+        )
+        assert rows["attention_mask"][row].tolist() == [True] * size + [False] * len(rest)
 
 
 def test_a_pair_is_shortened_to_the_lengths_bert_shortens_it_to(
@@ -185,8 +187,8 @@ def test_a_pair_is_shortened_to_the_lengths_bert_shortens_it_to(
     grid = np.array([(a, b) for a in range(1, 131) for b in range(1, 131)])
     zeros = np.zeros(len(grid), np.int64)
     source = PairSource(documents, LENGTH, seed=5)
-    draws = Draws(0, (np.arange(len(grid)),))
-    cut = source._truncated(Pairs(zeros, grid[:, 0], zeros, grid[:, 1], zeros), draws)
+    rng = CounterRng(0, (np.arange(len(grid)),))
+    cut = source._truncated(Pairs(zeros, grid[:, 0], zeros, grid[:, 1], zeros), rng)
     expected = np.array([bert(a, b) for a, b in grid.tolist()])
     assert np.array_equal(np.stack((cut.first_length, cut.second_length), 1), expected)
     # Both ends are cut, at random: never more than there is.

@@ -55,11 +55,11 @@ def test_what_is_prepared_is_left_alone(folder: Path) -> None:
 def test_every_sentence_is_there_in_order_in_the_split_of_its_document(folder: Path) -> None:
     tokenizer = load_tokenizer(folder / "tokenizer.json")
     documents = open_documents(SAMPLE, "blank_line", folder / "sample")
-    homes = documents.homes()
+    thresholds = documents.thresholds()
     expected: dict[str, list[list[list[int]]]] = {split: [] for split in SPLITS}
     for document in documents.read():
         ids = [e.ids for e in tokenizer.encode_batch(document, add_special_tokens=False)]
-        expected[homes.of(document)].append(ids)
+        expected[thresholds.of(document)].append(ids)
     for split in SPLITS:
         encoded = EncodedDocuments(folder / split)
         assert len(expected[split]) == encoded.about["documents"] > 1
@@ -81,10 +81,10 @@ def test_the_tokenizer_learns_from_no_document_that_is_kept_back(tmp_path: Path)
     data = local(tmp_path / "text", documents)
     masked(data).prepare(tmp_path / "out")
     opened = open_documents(data, "blank_line", tmp_path)
-    homes = opened.homes()
+    thresholds = opened.thresholds()
     vocabulary = load_tokenizer(tmp_path / "out" / "tokenizer.json").get_vocab()
     for document in opened.read():
-        assert (document[0][0] in vocabulary) == (homes.of(document) == "train")
+        assert (document[0][0] in vocabulary) == (thresholds.of(document) == "train")
 
 
 def test_a_sentence_without_end_goes_on_as_another(tmp_path: Path) -> None:

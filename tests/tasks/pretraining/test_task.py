@@ -43,8 +43,8 @@ def test_a_batch_is_rows_of_pairs_with_pieces_hidden(outputs: Path) -> None:
     for step in (1, 2, 14, 15, 19):
         length, rows = (43, 3) if step <= 14 else (67, 2)
         batch = task.data.batch(step)
-        tokens, real = batch["tokens"], batch["real"]
-        assert tokens.shape == batch["types"].shape == real.shape == (rows, length)
+        tokens, real = batch["tokens"], batch["attention_mask"]
+        assert tokens.shape == batch["token_type_ids"].shape == real.shape == (rows, length)
         assert torch.equal(tokens[:, 0], torch.full((rows,), CLS))
         assert ((tokens == SEP).sum(1) == 2).all()
         assert (tokens[~real] == 0).all()
@@ -108,7 +108,7 @@ def test_the_loss_is_the_mean_over_hidden_pieces_plus_the_mean_over_pairs(output
     torch.manual_seed(5)
     model = task.build().eval().requires_grad_(False)
     batch = task.data.batch(1)
-    hidden_BTD = model(batch["tokens"], batch["types"], batch["real"])
+    hidden_BTD = model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
     nats = [
         -float(
             model.token_logits(hidden_BTD, torch.full((3, 1), place))[row, 0]
@@ -134,7 +134,7 @@ def test_metrics_are_exact_over_a_split(outputs: Path) -> None:
     with torch.no_grad():
         for batch in task.data.batches("test"):
             model.eval()
-            hidden_BTD = model(batch["tokens"], batch["types"], batch["real"])
+            hidden_BTD = model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
             logits_BMV = model.token_logits(hidden_BTD, batch["places"])
             chosen = batch["targets"] != IGNORED
             nats += float(

@@ -1,4 +1,4 @@
-"""Sizes by curves are those of built models, whatever the task and the attention."""
+"""Sizes by polynomials are those of built models, whatever the task and the attention."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import random
 import pytest
 
 from tasks.parse import parse
-from tasks.server.count_polynomials import BUILT_FIRST, NODES, Curve, Curves
+from tasks.server.count_polynomials import BUILT_FIRST, NODES, CountPolynomials, Polynomials
 from tasks.server.sizes import counts, size
 from tests.tasks.fine_tuning_configs import MNLI, SQUAD, fine_tuning
 from tests.tasks.jobs import config
@@ -41,36 +41,39 @@ def shaped(base, attention, rng):
 
 @pytest.mark.parametrize("attention", ATTENTIONS, ids=str)
 @pytest.mark.parametrize("task", BASES)
-def test_what_a_curve_says_is_what_a_build_says(task, attention):
+def test_what_polynomials_says_is_what_a_build_says(task, attention):
     rng, built = random.Random(f"{task} {attention}"), []
 
     def build(run):
         built.append(run)
         return counts(run)
 
-    curves = Curves(build)
+    polynomials = CountPolynomials(build)
     for _ in range(BUILT_FIRST):
-        size(shaped(BASES[task](), attention, rng), curves.counts)
+        size(shaped(BASES[task](), attention, rng), polynomials.counts)
     for _ in range(HELD_OUT):
         one = shaped(BASES[task](), attention, rng)
-        assert size(one, curves.counts) == size(one)
+        assert size(one, polynomials.counts) == size(one)
     assert len(built) <= 2 * BUILT_FIRST  # else the held-out ones were built, and nothing is shown
 
 
 def test_counts_that_are_no_such_polynomial_are_always_built():
     """A branch on the shape, as a variant may have: a build that was there first gives it away."""
-    curves, base = Curves(lambda run: {"n": 3 * (run.model.feedforward_size > 20)}), config()
+    polynomials, base = (
+        CountPolynomials(lambda run: {"n": 3 * (run.model.feedforward_size > 20)}),
+        config(),
+    )
     for feedforward in [*range(1, BUILT_FIRST + 1), 97, 20, 21]:
         base["model"]["feedforward_size"] = feedforward
-        assert curves.counts(parse(base)) == {"n": 3 * (feedforward > 20)}
+        assert polynomials.counts(parse(base)) == {"n": 3 * (feedforward > 20)}
 
 
-def test_a_curve_through_the_nodes_has_their_values_and_no_others_that_are_not_whole():
+def test_polynomials_through_the_nodes_has_their_values_and_no_others_that_are_not_whole():
     values = {
         place: {"n": place[0] ** 2 * place[2] + place[1] ** 2 * place[3] + 7}
         for place in itertools.product(*NODES.values())
     }
-    curve = Curve.through(values)
-    assert all(curve.at(place) == counts for place, counts in values.items())
-    assert curve.at((100, 50, 3, 9)) == {"n": 100**2 * 3 + 50**2 * 9 + 7}
-    assert Curve({}).at((1, 1, 1, 1)) is None
+    found = Polynomials.through(values)
+    assert all(found.at(place) == counts for place, counts in values.items())
+    assert found.at((100, 50, 3, 9)) == {"n": 100**2 * 3 + 50**2 * 9 + 7}
+    assert Polynomials({}).at((1, 1, 1, 1)) is None

@@ -15,8 +15,8 @@ def _said(code: str, *arguments: str) -> str:
 def test_what_wandb_imports_for_each_run_is_imported(tmp_path: Path) -> None:
     code = """if True:
         import sys, wandb
-        from tasks.server.preload import warm
-        warm(logger="wandb")
+        from tasks.server.preload import preload
+        preload(logger="wandb")
         before = set(sys.modules)
         wandb.init(project="p", mode="offline", dir=sys.argv[1]).finish()
         print(sum(name.startswith("wandb.") for name in set(sys.modules) - before))
@@ -36,8 +36,8 @@ def test_what_lightning_does_not_need_is_left_out_and_can_be_imported_afterwards
     code = """if True:
         import sys
         sys.path.insert(0, sys.argv[1])
-        from tasks.server.preload import UNUSED, warm
-        warm(logger="none")
+        from tasks.server.preload import UNUSED, preload
+        preload(logger="none")
         assert "pytorch_lightning" in sys.modules
         print(*(name for name in UNUSED if name in sys.modules), sep=",")
         import matplotlib.pyplot, scipy.signal, torchvision, transformers
@@ -49,8 +49,8 @@ def test_what_lightning_does_not_need_is_left_out_and_can_be_imported_afterwards
 def test_what_is_imported_already_stays() -> None:
     code = """if True:
         import matplotlib, sys
-        from tasks.server.preload import warm
-        warm(logger="none")
+        from tasks.server.preload import preload
+        preload(logger="none")
         print(sys.modules["matplotlib"] is matplotlib)
     """
     assert _said(code).splitlines() == ["True"]

@@ -80,7 +80,7 @@ class Client:
 @pytest.fixture(scope="module")
 def server() -> Iterator[Client]:
     client = Client()
-    assert client.ask(op="warm")["code"]
+    assert client.ask(op="preload")["code"]
     yield client
     assert client.end() == 0
 
@@ -108,10 +108,10 @@ def test_nothing_that_it_imports_for_its_jobs_asks_for_a_gpu() -> None:
         for name in ("is_available", "device_count", "current_device", "init", "_lazy_init"):
             assert hasattr(torch.cuda, name)
             setattr(torch.cuda, name, refuse)
-        from tasks.server.__main__ import warm
+        from tasks.server.__main__ import preload
         from tasks.server.sizes import size
 
-        warm(logger="wandb")
+        preload(logger="wandb")
         size({config()!r})
     """
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)

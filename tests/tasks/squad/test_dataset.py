@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sweeper.store.errors import UserError
-from tasks.fine_tuning.row_report import Malformed, Tally
+from tasks.fine_tuning.row_report import Malformed, RowReport
 from tasks.squad.dataset import Question, SQuAD, question_of
 from tasks.synthetic import questions
 
@@ -106,7 +106,7 @@ Entry = dict[str, Any]
 
 
 def _change(**changes: Any) -> Callable[[Entry, random.Random], None]:
-    return lambda entry, chance: entry["qas"][0].update(changes)
+    return lambda entry, rng: entry["qas"][0].update(changes)
 
 
 def _place(entry: Entry, change: Callable[[int], Any]) -> None:
@@ -114,18 +114,18 @@ def _place(entry: Entry, change: Callable[[int], Any]) -> None:
     answer["answer_start"] = change(answer["answer_start"])
 
 
-def _truncate(entry: Entry, chance: random.Random) -> None:
+def _truncate(entry: Entry, rng: random.Random) -> None:
     answer = entry["qas"][0]["answers"][0]
     entry["context"] = entry["context"][: answer["answer_start"] + len(answer["text"]) - 1]
 
 
 # What is done to a question, and what becomes of it: the reason it is dropped for, or None.
 MUTATIONS: dict[str, tuple[Callable[[Entry, random.Random], Any], str | None]] = {
-    "untouched": (lambda entry, chance: None, None),
-    "place_off": (lambda e, chance: _place(e, lambda at: at + chance.choice((-3, -1, 1, 2))), None),
-    "place_negative": (lambda e, chance: _place(e, lambda at: -at - 1), None),
-    "place_beyond": (lambda e, chance: _place(e, lambda at: at + 10**6), None),
-    "place_is_text": (lambda e, chance: _place(e, str), None),
+    "untouched": (lambda entry, rng: None, None),
+    "place_off": (lambda e, rng: _place(e, lambda at: at + rng.choice((-3, -1, 1, 2))), None),
+    "place_negative": (lambda e, rng: _place(e, lambda at: -at - 1), None),
+    "place_beyond": (lambda e, rng: _place(e, lambda at: at + 10**6), None),
+    "place_is_text": (lambda e, rng: _place(e, str), None),
     "answer_absent": (
         _change(answers=[_answer("moonlight", 3)]),
         "no answer stands in the context",
@@ -141,31 +141,31 @@ MUTATIONS: dict[str, tuple[Callable[[Entry, random.Random], Any], str | None]] =
     "answer_text_null": (_change(answers=[{"text": None, "answer_start": 0}]), "no answer"),
     "question_empty": (_change(question="\t"), "empty text"),
     "question_is_a_list": (_change(question=["What?"]), "a text is missing"),
-    "context_empty": (lambda entry, chance: entry.update(context=""), "empty text"),
-    "context_absent": (lambda entry, chance: entry.pop("context"), "a text is missing"),
+    "context_empty": (lambda entry, rng: entry.update(context=""), "empty text"),
+    "context_absent": (lambda entry, rng: entry.pop("context"), "a text is missing"),
     "context_of_ten_megabytes": (
-        lambda entry, chance: entry.update(context=entry["context"] + "x" * 10**7),
+        lambda entry, rng: entry.update(context=entry["context"] + "x" * 10**7),
         "too long",
     ),
-    "id_absent": (lambda entry, chance: entry["qas"][0].pop("id"), "no id"),
+    "id_absent": (lambda entry, rng: entry["qas"][0].pop("id"), "no id"),
     "id_twice": (_change(id="0-0"), "duplicate id"),
-    "questions_absent": (lambda entry, chance: entry.pop("qas"), "a paragraph without questions"),
-    "question_is_a_number": (lambda entry, chance: entry.update(qas=[7]), "not a question"),
-    "lone_surrogate": (lambda e, chance: e.update(context=e["context"] + " \ud800"), None),
-    "nul": (lambda e, chance: e.update(context=e["context"] + " \0"), None),
+    "questions_absent": (lambda entry, rng: entry.pop("qas"), "a paragraph without questions"),
+    "question_is_a_number": (lambda entry, rng: entry.update(qas=[7]), "not a question"),
+    "lone_surrogate": (lambda e, rng: e.update(context=e["context"] + " \ud800"), None),
+    "nul": (lambda e, rng: e.update(context=e["context"] + " \0"), None),
 }
 
 
 def test_of_230_mutated_questions_each_keeps_its_answer_or_is_dropped_and_counted(
     tmp_path: Path,
 ) -> None:
-    chance = random.Random(0)
+    rng = random.Random(0)
     entries, texts, expected = [], [], dict[str, int]()
     for number, (mutate, reason) in enumerate(10 * list(MUTATIONS.values())):
-        entry = copy.deepcopy(questions.tell(number))
+        entry = copy.deepcopy(questions.generate(number))
         entry["qas"] = entry["qas"][:1]
         text = entry["qas"][0]["answers"][0]["text"]
-        mutate(entry, chance)
+        mutate(entry, rng)
         entries.append(entry)
         if reason is None:
             texts.append(text)
@@ -174,15 +174,15 @@ def test_of_230_mutated_questions_each_keeps_its_answer_or_is_dropped_and_counte
             expected[key] = expected.get(key, 0) + 1
     path = tmp_path / "train.json"
     path.write_text(json.dumps({"version": "1.1", "data": [{"paragraphs": entries}, 5]}))
-    tally, data = Tally(), SQuAD()
+    report, data = RowReport(), SQuAD()
     rows = (
         (at, r if isinstance(r, Malformed) else data.trainable(r)) for at, r in data.read_file(path)
     )
-    kept = list(tally.kept_of(path.name, rows))
-    assert tally.dropped == {**expected, "train.json: an article without paragraphs": 1}
+    kept = list(report.kept_of(path.name, rows))
+    assert report.dropped == {**expected, "train.json: an article without paragraphs": 1}
     assert [question.context[q.start :][: len(q.text)] for q in kept for question in [q]] == texts
-    assert tally.kept + sum(tally.dropped.values()) == tally.total == 231
-    assert tally.about()["places"]["train.json: no id"][0] == "data[0].paragraphs[17].qas[0]"
+    assert report.kept + sum(report.dropped.values()) == report.total == 231
+    assert report.about()["places"]["train.json: no id"][0] == "data[0].paragraphs[17].qas[0]"
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_a_file_that_is_no_data_set_is_one_sentence(
 
 
 def test_invalid_utf8_keeps_the_question_and_its_answer(tmp_path: Path) -> None:
-    text = json.dumps({"data": [{"paragraphs": [questions.tell(0)]}]})
+    text = json.dumps({"data": [{"paragraphs": [questions.generate(0)]}]})
     path = tmp_path / "train.json"
     path.write_bytes(b"\xef\xbb\xbf" + text.encode().replace(b" there", b" \xff\xfeere"))
     rows = [row for _, row in SQuAD().read_file(path)]
@@ -223,7 +223,7 @@ def test_invalid_utf8_keeps_the_question_and_its_answer(tmp_path: Path) -> None:
 
 def test_every_answer_of_the_shared_questions_stands(shared_data: Path) -> None:
     for name, count in (("train-v1.1.sample.json", 3547), ("xquad.en.json", 1190)):
-        tally = Tally()
-        found = list(tally.kept_of(name, SQuAD().read_file(shared_data / "squad" / name)))
-        assert len(found) == tally.total == count
+        report = RowReport()
+        found = list(report.kept_of(name, SQuAD().read_file(shared_data / "squad" / name)))
+        assert len(found) == report.total == count
         assert all(question.start >= 0 for question in found)

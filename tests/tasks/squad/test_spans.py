@@ -43,8 +43,8 @@ def test_an_answer_starts_and_ends_where_it_may() -> None:
     starts, ends = [9.0, 0, 3, 0, 2, 0, 0], [9.0, 0, 0, 3, 0, 4, 0]
     text = np.arange(7) >= 2
     assert _best(starts, ends, may_start_T=text, may_end_T=text) == Span(7.0, 2, 5)
-    home = np.arange(7) >= 4
-    assert _best(starts, ends, may_start_T=home, may_end_T=text) == Span(6.0, 4, 5)
+    later = np.arange(7) >= 4
+    assert _best(starts, ends, may_start_T=later, may_end_T=text) == Span(6.0, 4, 5)
     assert _best(starts, ends, may_start_T=~EVERYWHERE) is None
 
 

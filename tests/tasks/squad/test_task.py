@@ -51,7 +51,9 @@ class Oracle(nn.Module):
         self._batches = task.data.batches(split)
         self._rows = rows
 
-    def forward(self, tokens_BT: Tensor, types_BT: Tensor, real_BT: Tensor) -> tuple[Tensor, ...]:
+    def forward(
+        self, tokens_BT: Tensor, token_type_ids_BT: Tensor, attention_mask_BT: Tensor
+    ) -> tuple[Tensor, ...]:
         batch = next(self._batches)
         assert torch.equal(batch["tokens"], tokens_BT)
         places_BT = torch.arange(tokens_BT.shape[1]).expand(tokens_BT.shape)
@@ -177,7 +179,7 @@ def test_a_window_without_the_answer_points_at_its_first_position(outputs: Path)
         inside = batch["start"] > 0
         rows = torch.arange(len(batch["start"]))[inside]
         for end in ("start", "end"):
-            assert (batch["types"][rows, batch[end][inside]] == 1).all()
+            assert (batch["token_type_ids"][rows, batch[end][inside]] == 1).all()
         assert (batch["end"] >= batch["start"]).all()
 
 
@@ -190,8 +192,8 @@ def test_what_stands_beside_a_row_does_not_change_its_outputs(outputs: Path) -> 
     task, _ = _load(outputs)
     model = task.build().double().eval()
     batch = task.data.batch(1)
-    length = int(batch["real"][0].sum())
-    alone = {key: batch[key][:1, :length] for key in ("tokens", "types", "real")}
+    length = int(batch["attention_mask"][0].sum())
+    alone = {key: batch[key][:1, :length] for key in ("tokens", "token_type_ids", "attention_mask")}
     together_2BT, alone_2BT = task.outputs(model, batch), task.outputs(model, alone)
     torch.testing.assert_close(together_2BT[:, :1, :length], alone_2BT)
     assert (together_2BT[:, 0, length:] == float("-inf")).all()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.squad.windows import Window, covered, homes, windows
+from tasks.squad.windows import Window, best_windows, covered, windows
 
 
 def test_windows_follow_each_other_by_the_stride_to_the_end() -> None:
@@ -40,15 +40,15 @@ def test_a_piece_is_at_home_where_run_squad_says_it_has_most_context(
     cut = windows(length, room, stride)
     expected = []
     for piece in range(length):
-        best, home = None, None
+        best, expected_window = None, None
         for number, (first, size) in enumerate(cut):
             if not first <= piece < first + size:
                 continue
             score = min(piece - first, first + size - 1 - piece) + 0.01 * size
             if best is None or score > best:
-                best, home = score, number
-        expected.append(home)
-    assert homes(cut, length).tolist() == expected
+                best, expected_window = score, number
+        expected.append(expected_window)
+    assert best_windows(cut, length).tolist() == expected
 
 
 @pytest.mark.parametrize(

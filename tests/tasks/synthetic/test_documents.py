@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tasks.synthetic.documents import FILE, generator_hash, stories, tell, write_sample
+from tasks.synthetic.documents import FILE, generate, generator_hash, stories, write_sample
 from tasks.synthetic.world_facts import MATERIAL_OF_THING, PEOPLE, VERB_OF_GOOD
 
 
 def test_a_story_is_the_same_for_its_number() -> None:
-    assert [tell(number) for number in range(50)] == [tell(number) for number in range(50)]
-    assert len({tuple(tell(number)) for number in range(500)}) == 500
+    assert [generate(number) for number in range(50)] == [generate(number) for number in range(50)]
+    assert len({tuple(generate(number)) for number in range(500)}) == 500
 
 
 def test_there_are_as_many_sentences_as_asked_and_a_longer_text_begins_with_a_shorter() -> None:
@@ -36,7 +36,7 @@ def test_it_is_written_in_berts_format_once(tmp_path: Path) -> None:
 def test_who_has_what_follows_from_what_was_told(number: int) -> None:
     town = {person.name: person.town for person in PEOPLE}
     holder: dict[str, str] = {}
-    for sentence in tell(number)[1:]:
+    for sentence in generate(number)[1:]:
         if had := re.fullmatch(r"(\w+) of (\w+) had the (\w+) (\w+)\.", sentence):
             name, place, material, thing = had.groups()
             assert (town[name], MATERIAL_OF_THING[thing]) == (place, material)

@@ -38,7 +38,7 @@ def test_the_labels_of_pairs_are_balanced_in_both_files(tmp_path: Path) -> None:
 
 def test_a_label_follows_from_who_has_what_after_the_gift() -> None:
     for number in range(307):
-        row = pairs.tell(number)
+        row = pairs.generate(number)
         giver, _, _, _, thing, _, receiver = row["sentence1"].rstrip(".").split()
         _, holder, _, _, _, _, held = row["sentence2"].rstrip(".").split()
         assert holder in (giver, receiver)
@@ -52,7 +52,7 @@ def test_a_question_has_one_answer_and_it_stands_where_it_says() -> None:
     verbs = {asked: verb for verb, asked in questions.ASKED.items()}
     assert set(verbs.values()) == set(GOODS_OF_VERB)
     for number in range(307):
-        paragraph = questions.tell(number)
+        paragraph = questions.generate(number)
         for qa in paragraph["qas"]:
             [answer] = qa["answers"]
             context, start = paragraph["context"], answer["answer_start"]
@@ -68,7 +68,7 @@ def test_a_question_has_one_answer_and_it_stands_where_it_says() -> None:
 def test_the_answer_stands_anywhere_in_the_paragraph() -> None:
     places = Counter[int]()
     for number in range(601):
-        paragraph = questions.tell(number)
+        paragraph = questions.generate(number)
         for qa in paragraph["qas"]:
             places[paragraph["context"].count(".", 0, qa["answers"][0]["answer_start"])] += 1
     sentences = questions.PEOPLE * questions.DEEDS

@@ -7,16 +7,15 @@ from itertools import pairwise
 import pytest
 
 from tasks.synthetic import lm1b, sentence_templates
-from tasks.synthetic.lm1b import generator_hash, tell, write_sample
-from tasks.synthetic.sentence_templates import TELLERS, series
+from tasks.synthetic.lm1b import generate, generator_hash, write_sample
+from tasks.synthetic.sentence_templates import TEMPLATES, series
 from tasks.synthetic.world_facts import (
     MATERIAL_OF_THING,
     PEOPLE,
     TOOLS,
     TRADE_OF_TOOL,
     VERB_OF_GOOD,
-    Chance,
-    Gift,
+    StableRandom,
     draw_scene,
     hand_out,
 )
@@ -25,9 +24,9 @@ from tasks.text.files import find_files
 PERSON = {person.name: person for person in PEOPLE}
 
 
-def told(teller, count=211):
-    chance = Chance(f"test of {teller.__name__}")
-    return [teller(chance) for _ in range(count)]
+def told(template, count=211):
+    rng = StableRandom(f"test of {template.__name__}")
+    return [template(rng) for _ in range(count)]
 
 
 def halves(sentence):
@@ -41,8 +40,8 @@ def people(words):
 
 
 def test_sentences_are_the_same_everywhere_and_a_longer_corpus_begins_with_a_shorter():
-    sentences = list(tell(1009))
-    assert list(tell(499)) == sentences[:499]
+    sentences = list(generate(1009))
+    assert list(generate(499)) == sentences[:499]
     assert len(set(sentences)) == 1009
     assert sentences[0].startswith("the captain gave Ada bread , Faye silk , Falk rye and Cora"), (
         "the generated corpus has changed, or differs on this platform: runs that used it are new "
@@ -51,7 +50,7 @@ def test_sentences_are_the_same_everywhere_and_a_longer_corpus_begins_with_a_sho
 
 
 def test_every_sentence_is_tokenised_as_lm1b_is():
-    for sentence in tell(1009):
+    for sentence in generate(1009):
         assert re.fullmatch(r"(([A-Za-z]+|[,;]) )+\.", sentence)
         assert 15 <= len(sentence.split()) <= 55
 
@@ -93,11 +92,11 @@ def test_a_good_is_used_as_such_goods_are_by_whoever_got_it():
 
 
 def test_goods_and_towns_are_asked_back_as_they_were_said():
-    for teller, values in (
+    for template, values in (
         (sentence_templates.market, set(VERB_OF_GOOD)),
         (sentence_templates.journey, None),
     ):
-        for sentence in told(teller):
+        for sentence in told(template):
             pairs = []
             for words in halves(sentence):
                 towns = {person.town for person in PEOPLE}
@@ -127,11 +126,11 @@ def test_who_is_given_a_thing_has_it():
 
 
 def test_every_way_of_telling_appears_as_often_as_it_is_listed():
-    chance, drawn = Chance("shares"), Counter()
+    rng, drawn = StableRandom("shares"), Counter()
     for _ in range(5000):
-        drawn[chance.pick(TELLERS)] += 1
-    for teller, count in Counter(TELLERS).items():
-        assert drawn[teller] / 5000 == pytest.approx(count / len(TELLERS), abs=0.03)
+        drawn[rng.pick(TEMPLATES)] += 1
+    for template, count in Counter(TEMPLATES).items():
+        assert drawn[template] / 5000 == pytest.approx(count / len(TEMPLATES), abs=0.03)
 
 
 def test_series_reads_as_english():
@@ -142,14 +141,14 @@ def test_no_two_people_share_trade_and_town():
     assert len({(person.trade, person.town) for person in PEOPLE}) == len(PEOPLE) == len(PERSON)
     assert len({person.trade for person in PEOPLE}) > 7
     for number in range(100):
-        cast = draw_scene(Chance(number), 5).cast
+        cast = draw_scene(StableRandom(number), 5).cast
         assert len({person.trade for person in cast}) == len({person.town for person in cast}) == 5
 
 
-def test_a_gift_changes_who_holds_what_and_is_remembered():
-    chance = Chance("gift")
-    scene = draw_scene(chance, 3)
-    hand_out(scene, chance, ["lamp", "rope", "bell"])
+def test_a_gift_changes_who_holds_what():
+    rng = StableRandom("gift")
+    scene = draw_scene(rng, 3)
+    hand_out(scene, rng, ["lamp", "rope", "bell"])
     giver, receiver, other = scene.cast
     [item] = scene.holds[giver]
     kept = list(scene.holds[receiver])
@@ -157,17 +156,16 @@ def test_a_gift_changes_who_holds_what_and_is_remembered():
     assert scene.holds[giver] == []
     assert scene.holds[receiver] == [*kept, item]
     assert len(scene.holds[other]) == 1
-    assert scene.events == [Gift(giver, receiver, item)]
     with pytest.raises(ValueError, match="not in list"):
         scene.give(giver, receiver, item)
 
 
 def test_draws_are_even_and_of_different_items():
-    chance = Chance("draws")
-    assert sorted(chance.mixed(range(97))) == list(range(97))
-    firsts = Counter(chance.some("abcde", 2)[0] for _ in range(2000))
+    rng = StableRandom("draws")
+    assert sorted(rng.mixed(range(97))) == list(range(97))
+    firsts = Counter(rng.some("abcde", 2)[0] for _ in range(2000))
     assert all(300 < count < 500 for count in firsts.values())
-    assert {chance.below(3) for _ in range(100)} == {0, 1, 2}
+    assert {rng.below(3) for _ in range(100)} == {0, 1, 2}
 
 
 def test_the_corpus_is_written_in_lm1bs_layout_once(tmp_path):
@@ -176,7 +174,7 @@ def test_the_corpus_is_written_in_lm1bs_layout_once(tmp_path):
     assert found.train == (f"{lm1b.LAYOUT}/{lm1b.TRAIN_SHARD}",)
     assert found.test == (f"{lm1b.LAYOUT}/{lm1b.TEST_SHARD}",)
     lines = {name: (root / name).read_text().splitlines() for name in found.names}
-    assert sorted([line for shard in lines.values() for line in shard]) == sorted(tell(1009))
+    assert sorted([line for shard in lines.values() for line in shard]) == sorted(generate(1009))
     assert len(lines[found.test[0]]) == 1009 // lm1b.TEST_EVERY
     times = [(root / name).stat().st_mtime_ns for name in found.names]
     assert write_sample(root, 1009) == root
@@ -186,6 +184,6 @@ def test_the_corpus_is_written_in_lm1bs_layout_once(tmp_path):
 def test_another_generator_or_length_is_another_corpus(monkeypatch):
     hashes = [generator_hash(1000), generator_hash(1001)]
     assert hashes == [generator_hash(1000), generator_hash(1001)]
-    monkeypatch.setattr(lm1b, "TELLERS", TELLERS[1:])
+    monkeypatch.setattr(lm1b, "TEMPLATES", TEMPLATES[1:])
     hashes.append(generator_hash(1000))
     assert len(set(hashes)) == 3

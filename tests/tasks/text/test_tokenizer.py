@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.store.errors import UserError
-from tasks.synthetic.lm1b import tell
+from tasks.synthetic.lm1b import generate
 from tasks.text.lines import clean
 from tasks.text.tokenizer import (
     BERT_MARKS,
@@ -21,7 +21,7 @@ from tasks.text.tokenizer import (
     train_wordpiece,
 )
 
-LINES = list(itertools.islice(tell(600), 600))
+LINES = list(itertools.islice(generate(600), 600))
 BPE = train_bpe(LINES, 499)
 
 
@@ -63,7 +63,7 @@ def test_storing_gives_back_the_same_tokenizer_and_its_hash(tmp_path):
     sha256 = save_tokenizer(BPE, path)
     assert load_tokenizer(path).to_str() == BPE.to_str()
     assert save_tokenizer(load_tokenizer(path), tmp_path / "again.json") == sha256
-    assert not list(tmp_path.glob("*.part"))
+    assert not list(tmp_path.glob(".*.tmp"))
 
 
 @pytest.mark.parametrize("damage", ["absent", "changed"])

@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 import torch
 
+from sweeper.store.attempts import Cause
 from sweeper.store.runs import State
 from tasks import train
 from tasks.lm1b.task import LanguageModel
+from tasks.task import Mean
 from tasks.training import checkpoint
+from tasks.training.causes import cause_of
 from tasks.training.module import TrainingModule
 from tests.tasks.jobs import (
     at_call,
@@ -62,13 +65,37 @@ def test_the_cause_of_a_failure_is_told_apart(failure: str, outputs: Path) -> No
     assert cause in (run.outputs / "terminal.txt").read_text()
 
 
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "gpu"),
+        ("cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "gpu"),
+        ("cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `cusolverDnCreate`", "gpu"),
+        ("NCCL error, unhandled cuda error. Last error:\nCuda failure 2 'out of memory'", "gpu"),
+        ("NCCL error, unhandled cuda error. Last error:\nCuda failure 'out of memory'", "gpu"),
+        ("NCCL error, unhandled cuda error. Last error:\nCuda failure 217 'peer access'", None),
+        ("std::bad_alloc", "host"),
+    ],
+)
+def test_what_libraries_say_when_memory_is_out(message: str, cause: str | None) -> None:
+    error = RuntimeError("step 3")
+    error.__cause__ = RuntimeError(message)  # raised anew by a library on its way
+    expected = Cause(f"out_of_{cause}_memory") if cause else Cause.CRASH
+    assert cause_of(error, reading_data=False) is expected
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf], ids=str)
 def test_a_loss_that_is_no_number_stops_the_run_within_a_row(value: float, outputs: Path) -> None:
     original = LanguageModel.loss
 
     def spoiled() -> None:
         losses: Iterator[float] = iter([1.0] * 6 + [value] * 99)
-        LanguageModel.loss = lambda *args: original(*args) * next(losses)  # type: ignore
+
+        def loss(*args: Any) -> tuple[Mean, ...]:
+            [mean] = original(*args)
+            return (Mean(mean.total * next(losses), mean.count),)
+
+        LanguageModel.loss = loss  # type: ignore[method-assign]
 
     run = freeze(outputs)
     assert run_job(run, spoiled) == 1

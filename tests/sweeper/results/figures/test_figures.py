@@ -212,6 +212,15 @@ def test_runs_of_two_versions_of_the_program_are_not_mixed_silently(tmp_path: Pa
     assert "Runs of 2 versions of the program: commit0, commit1." in words(fig1.draw(mixed))
 
 
+def test_points_of_different_devices_are_not_compared_silently(tmp_path: Path) -> None:
+    table = figure1(grid=FEW).table(tmp_path)
+    rows = [{**row, "device": f"card {row['seed'] % 2}"} for row in table.rows]
+    columns = [*dict.fromkeys([*table.columns, "device"])]
+    mixed = Table(table.name, table.experiment, {}, table.settings, columns, rows)
+    assert "Runs on 2 kinds of device: card 0, card 1." in words(fig1.draw(mixed))
+    assert "kinds of device" not in words(fig1.draw(table))
+
+
 def test_heads_stand_beside_the_lines_or_else_in_the_legend(tmp_path: Path) -> None:
     beside = words(fig1.draw(figure1().table(tmp_path / "beside")))
     assert "16 heads" in beside

@@ -1,0 +1,81 @@
+"""The GPUs that runs on this machine may take, as nvidia-smi tells of them.
+
+No CUDA library is loaded: a process that holds one cannot fork others that use it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from typing import NamedTuple
+
+VARIABLE = "CUDA_VISIBLE_DEVICES"
+_GPU = re.compile(r"GPU \d+: .*\(UUID: (GPU-[^)]+)\)")
+_PART = re.compile(r"\s+MIG \S*?(\d+)gb.*\(UUID: (MIG-[^)]+)\)")
+
+
+class Gpu(NamedTuple):
+    """A GPU, or with MIG a part of one.
+
+    Attributes:
+        id: what CUDA_VISIBLE_DEVICES takes. Numbers mean others to CUDA than to nvidia-smi, which
+            counts in the order of slots; so it is a UUID unless someone has given a number.
+        memory_gb: None where it is not told.
+    """
+
+    id: str
+    memory_gb: float | None
+
+    @property
+    def is_part(self) -> bool:
+        """Whether other processes cannot be given the parts beside it."""
+        return self.id.startswith("MIG")
+
+
+def visible_gpus() -> list[Gpu]:
+    """Return those that CUDA_VISIBLE_DEVICES names, or all; none where nothing tells of any."""
+    present, chosen = _present(), os.environ.get(VARIABLE)
+    if chosen is None:
+        return present
+    ids = [id.strip() for id in chosen.split(",") if id.strip() not in ("", "-1")]
+    return [_named(id, present) for id in ids]
+
+
+def _named(id: str, present: list[Gpu]) -> Gpu:
+    """The GPU whose UUID begins so; of a number only that it has what the smallest has."""
+    for gpu in present:
+        if gpu.id.startswith(id):
+            return gpu
+    sizes = [gpu.memory_gb for gpu in present if gpu.memory_gb is not None]
+    return Gpu(id, min(sizes) if sizes and len(sizes) == len(present) else None)
+
+
+def _present() -> list[Gpu]:
+    query = _nvidia_smi("--query-gpu=uuid,memory.total", "--format=csv,noheader,nounits")
+    mebibytes = dict(line.split(", ", 1) for line in query if ", " in line)
+    found: list[Gpu] = []
+    whole = ""
+    for line in _nvidia_smi("-L"):
+        if match := _GPU.match(line):
+            whole = match[1]
+            found.append(Gpu(whole, _gigabytes(mebibytes.get(whole, ""))))
+        elif match := _PART.match(line):
+            # Named with one of its parts, a GPU is that part; the others would lie idle.
+            found = [gpu for gpu in found if gpu.id != whole]
+            found.append(Gpu(match[2], float(match[1])))
+    return found
+
+
+def _gigabytes(mebibytes: str) -> float | None:
+    """Memory that is shared with the processor, or hidden by a virtual GPU, is told as [N/A]."""
+    return int(mebibytes) * 2**20 / 1e9 if mebibytes.isdecimal() else None
+
+
+def _nvidia_smi(*arguments: str) -> list[str]:
+    if not shutil.which("nvidia-smi"):
+        return []
+    command = ["nvidia-smi", *arguments]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    return told.stdout.splitlines()

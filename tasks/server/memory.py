@@ -1,0 +1,197 @@
+"""How much GPU memory training takes: the live tensors of a step that computes nothing.
+
+The model and a batch of the config's shape are made on the meta device, which stands for a GPU: the
+same operators, sizes and lifetimes, no content. What a kernel allocates for itself is not seen.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from models.attention import _heads
+from tasks.batch import Batch
+from tasks.config.sections import RunConfig, TextSection
+from tasks.parse import parse
+from tasks.prepare import task_of
+from tasks.task import Task
+from tasks.training.module import TrainingModule
+
+BLOCK = 512  # bytes, which the caching allocator rounds up to
+MOMENTS = 2  # AdamW keeps two numbers of each parameter
+
+
+def memory(config: Mapping[str, Any]) -> dict[str, int]:
+    """Return the bytes of live tensors: resident between steps, and at most in each kind of work.
+
+    `resident` are parameters and moments; `training` and `evaluation` hold them too, and what they
+    need at most at a time on one of `trainer.devices`, in `trainer.micro_batches` parts. Empty for
+    a task that reads no text: it takes next to nothing.
+
+    Raises:
+        UserError: the config is wrong anywhere, one sentence.
+    """
+    run = parse(config)
+    if not isinstance(run.task, TextSection):
+        return {}
+    task = task_of(run)
+    with torch.device("meta"):
+        model = task.build()
+        batches = task.training_batches()
+        evaluated = task.evaluation_batch()
+    if run.trainer.precision == "64-true":
+        model.double()
+    parameters = sum(one.numel() * one.element_size() for one in model.parameters())
+    copies = 2 if run.trainer.devices * run.trainer.num_nodes > 1 else 1  # of gradients, in buckets
+    resident = (1 + MOMENTS) * parameters
+    training = max(_training(task, model, run, batch) for batch in batches)
+    return {
+        "resident": resident,
+        "training": resident + training + (copies - 1) * parameters,
+        "evaluation": resident + _evaluation(task, model, run, evaluated),
+    }
+
+
+def _training(task: Task, model: nn.Module, run: RunConfig, batch: Batch) -> int:
+    """Return the bytes that a step takes at most beside what is resident."""
+    rows = len(next(iter(batch.values())))
+    share = -(-rows // (run.trainer.devices * run.trainer.num_nodes))
+    parts = min(run.trainer.micro_batches, share)
+    if parts > 1:  # two of them take what all would, one after the other
+        share = 2 * -(-share // parts)
+    module = TrainingModule(task, model.train(), min(parts, 2))
+    model.zero_grad()
+    with _counting(run) as live:
+        loss = module.training_step(_rows(batch, share), 1)
+        loss.backward()
+    model.zero_grad()
+    return live.peak
+
+
+def _evaluation(task: Task, model: nn.Module, run: RunConfig, batch: Batch) -> int:
+    with _counting(run) as live, torch.no_grad():
+        task.score(model.eval(), batch)
+    return live.peak
+
+
+def _rows(batch: Batch, count: int) -> Batch:
+    return {name: tensor[:count] for name, tensor in batch.items()}
+
+
+@contextmanager
+def _counting(run: RunConfig) -> Iterator[Live]:
+    """Count what lives; precision, fused attention and heads filled up are those of a GPU."""
+    with ExitStack() as stack:
+        stack.enter_context(patch.dict(_heads.MULTIPLES, meta=_heads.MULTIPLES["cuda"]))
+        stack.enter_context(Kernels(half=run.trainer.precision == "bf16-mixed"))
+        yield stack.enter_context(Live())
+
+
+class Live(TorchDispatchMode):
+    """Counts the bytes of storages that are made while it is on, and still in use."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used = self.peak = 0
+        self._known: set[int] = set()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        given = {_storage(one) for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)}
+        found = func(*args, **(kwargs or {}))
+        for one in tree_leaves(found):
+            if isinstance(one, Tensor) and _storage(one) not in given | self._known:
+                self._take(one)
+        return found
+
+    def _take(self, tensor: Tensor) -> None:
+        storage = tensor.untyped_storage()
+        size = -(-storage.nbytes() // BLOCK) * BLOCK
+        self._known.add(storage._cdata)
+        self.used += size
+        self.peak = max(self.peak, self.used)
+        weakref.finalize(storage, self._give_back, storage._cdata, size)
+
+    def _give_back(self, key: int, size: int) -> None:
+        self._known.discard(key)
+        self.used -= size
+
+
+def _storage(tensor: Tensor) -> int:
+    key: int = tensor.untyped_storage()._cdata
+    return key
+
+
+class Kernels(TorchFunctionMode):
+    """What autocast and attention do on CUDA, which the meta device has neither of."""
+
+    IN_HALF = (F.linear, torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm)
+    IN_SINGLE = (F.layer_norm, F.cross_entropy, F.softmax, F.log_softmax)
+
+    def __init__(self, *, half: bool) -> None:
+        super().__init__()
+        self._half = half
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        options = kwargs or {}
+        if function is F.scaled_dot_product_attention:
+            return self._attention(*args, **options)
+        if function is F.dropout:
+            return _dropout(*args, **options)
+        if self._half and function in (*self.IN_HALF, *self.IN_SINGLE):
+            dtype = torch.bfloat16 if function in self.IN_HALF else torch.float32
+            args, options = tree_map_only(Tensor, lambda one: _cast(one, dtype), (args, options))
+        return function(*args, **options)
+
+    def _attention(
+        self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, **_: Any
+    ) -> Tensor:
+        dtype = torch.bfloat16 if self._half else query.dtype
+        if attn_mask is not None:  # what is added to logits, also where it was given as a choice
+            attn_mask = attn_mask.to(dtype)
+        given = (_cast(one, dtype) for one in (query, key, value))
+        found: Tensor = FusedAttention.apply(*given, attn_mask)
+        return found
+
+
+def _dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout by the kernel that keeps a bit of each number in a byte."""
+    return torch.native_dropout(input, p, training)[0] if training and p else input
+
+
+def _cast(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    return tensor.to(dtype) if tensor.is_floating_point() else tensor
+
+
+class FusedAttention(torch.autograd.Function):
+    """Attention that keeps no logits, and takes room for a gradient in single precision."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
+        rows, heads, length, _ = query.shape
+        found = query.new_empty(rows, length, heads, value.shape[-1]).transpose(1, 2)
+        log_sums = query.new_empty(rows, heads, length, dtype=torch.float32)
+        ctx.save_for_backward(query, key, value, bias, found, log_sums)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, value, bias, _, _ = ctx.saved_tensors
+        made = [torch.empty_like(one) for one in (query, key, value)]
+        of_bias = None if bias is None or not ctx.needs_input_grad[3] else torch.empty_like(bias)
+        single = torch.empty_like(query, dtype=torch.float32)
+        del single
+        return (*made, of_bias)
