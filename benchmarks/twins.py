@@ -2,7 +2,7 @@
 
 A difference between them is a wrong answer. With `--planted` one learns ten times too slowly, which
 is to be found. Every repetition is an experiment that shares no run with another: `--smoke` does
-two. It trains up to 30 tiny models an arm and leaves no line; its result stands in docs/decisions.md.
+two. It trains up to 30 tiny models an arm; what came out stands in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ experiment:
   title: Twins
   metric: test/perplexity
   claims: [wins_at_equal_size]
-  margin: {{test/perplexity: {{size: 15 %, reason: "Twins of this size differ by 8 % themselves."}}}}
+  margin: {{test/perplexity: {{size: 15 %, reason: "seeds of it differ by 8 %."}}}}
   arms:
     standard: {{seeds: {first}, grid: {{model.heads: [2]}}}}
     twin:

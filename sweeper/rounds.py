@@ -15,7 +15,7 @@ from rich.text import Text
 
 from sweeper.executor import Executor, freeze
 from sweeper.plan.plan import Plan
-from sweeper.plan.seeds import seeded
+from sweeper.plan.planner import seeded
 from sweeper.results.collect import Records
 from sweeper.standing import Standing, device_hours
 from sweeper.store.errors import shown, wrong

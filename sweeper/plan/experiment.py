@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from sweeper.plan.compose import as_dataclass
-from sweeper.plan.margin import Margin, check_margin
 from sweeper.store.errors import UserError, wrong
 
 
@@ -25,6 +25,19 @@ class Pretrainings(StrEnum):
 
     each = "each"
     one = "one"
+
+
+@dataclass
+class Margin:
+    """What counts as no difference.
+
+    Attributes:
+        size: a number in the metric's unit as it is shown, or per cent of it ("1 %").
+        reason: a sentence on why it is this large.
+    """
+
+    size: Any
+    reason: str
 
 
 @dataclass
@@ -136,8 +149,22 @@ def read_experiment(name: str, data: Mapping[str, Any], *, scale: str) -> Experi
         raise UserError(f"experiment={name} has no arms; name at least one under `arms`.")
     _check_targets(experiment)
     for metric, margin in experiment.margin.items():
-        check_margin(f"experiment.margin of {name}, {metric}", margin)
+        _check_margin(f"experiment.margin of {name}, {metric}", margin)
     return experiment
+
+
+def _check_margin(where: str, given: Margin) -> None:
+    """UserError if the margin under the key `where` is no size above 0, or has no reason."""
+    remedy = "write for example {size: 1 %, reason: why this is small}"
+    try:
+        size = float(str(given.size).strip().removesuffix("%"))
+    except ValueError:
+        size = 0.0
+    if not 0 < size < math.inf:
+        expected = "a number above 0 in the metric's unit, or per cent"
+        raise wrong(f"{where}, size", given.size, expected, remedy)
+    if not given.reason.strip():
+        raise wrong(f"{where}, reason", given.reason, "a sentence", remedy)
 
 
 def grid_by_hand(name: str, title: str, axes: Mapping[str, list[Any]], metric: str) -> Experiment:

@@ -3,14 +3,18 @@
     typed overrides -> experiments -> arms -> unseeded points (a config and a size each)
                     -> points and the runs they share
 
-Two points with the same config are one run, whichever arm or experiment asked for it. Next:
+Two points with the same config are one run, whichever arm or experiment asked for it. Seeds are
+counted, not chosen: a point of n seeds has the first n of its own, which are those of its arm or of
+its experiment, and of the whole numbers that follow the largest of these; so more seeds are further
+runs, never others. Next:
 match.py solves what is to be matched; sweeper/sweep.py freezes the plan, sweeper/run/schedule.py
 has its runs trained.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,8 +29,7 @@ from sweeper.plan.experiment import (
     read_experiment,
     with_typed,
 )
-from sweeper.plan.plan import Plan, UnseededPoint
-from sweeper.plan.seeds import seeded
+from sweeper.plan.plan import Plan, Point, Run, UnseededPoint
 from sweeper.plan.sizes import Sizes
 from sweeper.plan.typed import Typed, read
 from sweeper.plan.unseeded_points import Texts, UnseededPoints
@@ -108,3 +111,78 @@ def _seeds(given: Iterable[Any]) -> list[int]:
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise wrong("seed", seed, "whole numbers of at least 0", "for example seed=0,1,2")
     return list(dict.fromkeys(given))
+
+
+def seeded(plan: Plan, wanted: Mapping[str, int]) -> Plan:
+    """The same plan with other seeds.
+
+    Args:
+        plan: its `unseeded` points are what is given seeds.
+        wanted: by the run of a point's first seed, how many seeds it is to have, where that is more
+            than its own. What it starts from has as many; points of several arms or experiments
+            that are the same runs have equally many.
+    """
+    points: list[Point] = []
+    runs: dict[str, Run] = {}
+    for experiment in plan.experiments.values():
+        unseeded = plan.unseeded[experiment.name]
+        for one, count in zip(unseeded, _counts(unseeded, experiment, wanted), strict=True):
+            for config in _configs(one, experiment, count):
+                point, run = _point(experiment, one, config)
+                points.append(point)
+                runs.setdefault(run.id, run)
+    return replace(plan, points=points, runs=runs)
+
+
+def _counts(
+    points: Sequence[UnseededPoint], experiment: Experiment, wanted: Mapping[str, int]
+) -> list[int]:
+    """How many seeds each point has; what it starts from stands before it."""
+    own = [len(_own(point, experiment)) for point in points]
+    if not wanted:
+        return own
+    names = [_first(point, experiment) for point in points]
+    counts: dict[str, int] = {}
+    for name, least in zip(names, own, strict=True):
+        counts[name] = max(least, wanted.get(name, 0), counts.get(name, 0))
+    for point, name in zip(reversed(points), reversed(names), strict=True):
+        if point.parent:
+            parent = _first(point.parent, experiment)
+            counts[parent] = max(counts[parent], counts[name])
+    return [counts[name] for name in names]
+
+
+def _own(point: UnseededPoint, experiment: Experiment) -> Sequence[int]:
+    return point.arm.seeds or experiment.seeds
+
+
+def _first(point: UnseededPoint, experiment: Experiment) -> str:
+    return run_id(next(_configs(point, experiment, 1)))
+
+
+def _configs(point: UnseededPoint, experiment: Experiment, count: int) -> Iterator[dict[str, Any]]:
+    """The configs of the runs of a point, seed by seed."""
+    if point.once:
+        yield dict(point.config)
+        return
+    own = _own(point, experiment)
+    for seed in itertools.islice(itertools.chain(own, itertools.count(max(own) + 1)), count):
+        yield _seeded(point, seed)
+
+
+def _seeded(point: UnseededPoint, seed: int) -> dict[str, Any]:
+    """The config of one run of a point, which starts from its parent's run of the same seed."""
+    config = {**point.config, "seed": seed}
+    return config | ({"parent": run_id(_seeded(point.parent, seed))} if point.parent else {})
+
+
+def _point(
+    experiment: Experiment, unseeded: UnseededPoint, config: Mapping[str, Any]
+) -> tuple[Point, Run]:
+    seed, task, arm = config["seed"], config["task"]["name"], unseeded.arm.name
+    setting = grid.shown(unseeded.values)
+    label = f"{task} {setting}" if experiment.finetune else setting
+    label = f"{label} seed={seed}".strip()
+    names = {"experiment": experiment.name, "arm": arm, "label": label}
+    run = Run(run_id(config), config, unseeded.size, names)
+    return Point(experiment.name, arm, task, seed, unseeded.values, run.id, unseeded.matched), run
