@@ -39,10 +39,10 @@ experiment:
 """
 
 
-def twins(outputs: Path, conf: Path, repetitions: int, *, planted: bool) -> Counter[str]:
-    """Train rounds of so many experiments; how often each answer was given."""
+def command(outputs: Path, conf: Path, repetitions: int, *, planted: bool) -> list[str]:
+    """The command that trains rounds of so many experiments; they are written to `conf`."""
     folder = conf / "experiment"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     names = [f"twins_{place:02d}" for place in range(repetitions)]
     for place, name in enumerate(names):
         first, second = (
@@ -51,11 +51,14 @@ def twins(outputs: Path, conf: Path, repetitions: int, *, planted: bool) -> Coun
         settings = "{optimizer.learning_rate: 0.001}" if planted else "{}"
         text = EXPERIMENT.format(first=first, second=second, settings=settings)
         (folder / f"{name}.yaml").write_text(text)
-    command = [sys.executable, "sweep.py", "--config-dir", str(conf), "-m"]
+    sweep = [sys.executable, "sweep.py", "--config-dir", str(conf), "-m", *TINY]
     options = ["hydra.sweeper.decide=true", f"paths.outputs={outputs}"]
-    asked = [*command, f"experiment={','.join(names)}", *TINY, *options]
-    subprocess.run(asked, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    files = (outputs / "tables" / f"{name}.claims.json" for name in names)
+    return [*sweep, f"experiment={','.join(names)}", *options]
+
+
+def answers(outputs: Path) -> Counter[str]:
+    """How often each answer was given."""
+    files = (outputs / "tables").glob("*.claims.json")
     return Counter(json.loads(path.read_text())["verdicts"][0]["verdict"] for path in files)
 
 
@@ -68,7 +71,9 @@ def main() -> int:
     repetitions = 2 if given.smoke else 20
     with TemporaryDirectory() as folder:
         root = Path(folder)
-        found = twins(root / "outputs", root / "conf", repetitions, planted=given.planted)
+        asked = command(root / "outputs", root / "conf", repetitions, planted=given.planted)
+        subprocess.run(asked, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        found = answers(root / "outputs")
     print(", ".join(f"{count} {answer}" for answer, count in sorted(found.items())))
     differing = found["supported"] + found["not supported"]
     return int(differing != (repetitions if given.planted else 0))

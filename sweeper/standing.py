@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -48,9 +49,14 @@ class Standing:
 
     @property
     def undecided(self) -> list[str]:
-        """The claims without an answer, in words."""
-        without = [one for one in self.verdicts if one.verdict is Answer.UNDECIDED]
-        return [f"{one.claim} ({one.measure})" if one.measure else one.claim for one in without]
+        """The claims without an answer, in words: each once, whatever it is measured by."""
+        found = [
+            f"{name}/{verdict.claim}" if len(self.judged) > 1 else verdict.claim
+            for name, (_, verdicts) in self.judged.items()
+            for verdict in verdicts
+            if verdict.numbers and verdict.verdict is Answer.UNDECIDED
+        ]
+        return [f"{one} by {n} measures" if n > 1 else one for one, n in Counter(found).items()]
 
     def seeds(self, most: int, runs: int | None = None) -> dict[str, int]:
         """How many seeds points should have next, by the run of a point's first; empty if none.

@@ -7,7 +7,7 @@ Two points with the same config are one run, whichever arm or experiment asked f
 counted, not chosen: a point of n seeds has the first n of its own, which are those of its arm or of
 its experiment, and of the whole numbers that follow the largest of these; so more seeds are further
 runs, never others. Next:
-match.py solves what is to be matched; sweeper/sweep.py freezes the plan, sweeper/run/schedule.py
+match.py solves what is to be matched; sweeper/executor.py freezes the plan, sweeper/run/schedule.py
 has its runs trained.
 """
 
