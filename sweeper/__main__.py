@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.store.errors import UserError
+from sweeper.store.plans import damaged
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "python -m sweeper") -> int:
@@ -21,7 +22,10 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m sweep
     console = Console(highlight=False)
     try:
         code: int = options.command(console, options)
-        return code
+        faults = damaged(options.outputs)
+        for fault in faults:
+            print(f"error: {fault}", file=sys.stderr)
+        return code or int(bool(faults))
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

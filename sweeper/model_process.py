@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -30,6 +31,7 @@ SINGLE_THREADED = {
     "OPENBLAS_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }
+CONTINUE_S = 2.0  # seconds without an answer before a process that may be stopped is continued
 UNKNOWN = -1  # the exit code of a job that nobody saw end
 
 
@@ -136,7 +138,13 @@ class ModelProcess:
         return number
 
     def _answer(self, number: int) -> dict[str, Any]:
-        answer = self._answers[number].get()
+        answer = None
+        while answer is None:
+            try:
+                answer = self._answers[number].get(timeout=CONTINUE_S)
+            except queue.Empty:  # stopped, it would hold up a sweep that is asked to end
+                if self._process is not None:
+                    self._process.send_signal(signal.SIGCONT)
         del self._answers[number]
         if answer.get("gone"):
             raise self._gone()

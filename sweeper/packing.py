@@ -16,10 +16,11 @@ from sweeper.model_process import ModelProcess, model_process
 from sweeper.outcome import relative_path
 from sweeper.plan.compose import Composer
 from sweeper.plan.planner import Planner
+from sweeper.preparation import prepare
 from sweeper.store.errors import wrong
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
-from sweeper.sweep import freeze, prepare
+from sweeper.sweep import freeze
 
 
 def pack(

@@ -83,7 +83,9 @@ def _told(run: str, plan: Mapping[str, Any], status_of: Callable[[str], Status])
 def _left(status: Status, planned_run: Mapping[str, Any] | None) -> float | None:
     heartbeat = status.heartbeat or {}
     step, steps, speed = (heartbeat.get(key) for key in ("step", "steps", "tokens_per_second"))
-    if status.state is not State.RUNNING or not planned_run or not (step and steps and speed):
+    if isinstance(speed, str) or not (step and steps and speed):
+        return None
+    if status.state is not State.RUNNING or not planned_run:
         return None
     return float(planned_run["size"]["tokens"] * (1 - step / steps) / speed)
 

@@ -20,6 +20,7 @@ from sweeper.plan.plan import Plan, Run
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import ASSUMED_RATE, print_cost, print_plan
 from sweeper.plan.throughput import Throughput
+from sweeper.preparation import prepare
 from sweeper.results.draw import import_figures
 from sweeper.run.backend import Backend
 from sweeper.run.context import BackendContext, Resources
@@ -28,8 +29,8 @@ from sweeper.run.live import LiveTable, Shown
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.store import registry
-from sweeper.store.errors import UserError, shown
-from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
+from sweeper.store.errors import shown
+from sweeper.store.identity import NOT_IN_IDENTITY
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore, State, Status
 
@@ -67,13 +68,10 @@ def sweep(
         store = RunStore(plan.outputs)
         statuses = {run: store.run(run).status() for run in plan.runs}
         backend = _backend(plan, launcher, process)
-        limit = getattr(launcher.options, "gpu_memory_gb", None)
-        asked = limit or (options.dry_run and (backend.device == "gpu" or is_for_gpus(plan)))
-        needs = predicted(process, plan, limit) if asked else {}
-        estimate = _show(
-            console, plan, store, backend, statuses, needs, every_point=options.dry_run
-        )
-        if options.dry_run:
+        dry = options.dry_run
+        needs = _needs(plan, launcher, process, shown=dry)
+        estimate = _show(console, plan, store, backend, statuses, needs, every_point=dry)
+        if dry:
             return 0
         freeze(plan, store, estimate)
         left = [run for run in plan.runs if statuses[run].state is not State.DONE]
@@ -86,6 +84,15 @@ def sweep(
                 done = _run(console, plan, store, left, scheduled)
     print_everything(console, plan.outputs, list(plan.experiments))
     return 0 if done else 1
+
+
+def _needs(
+    plan: Plan, launcher: Launcher, process: ModelProcess, *, shown: bool
+) -> dict[str, float]:
+    """The GB of GPU memory of each run, where it is shown or limited; UserError if it is more."""
+    limit = getattr(launcher.options, "gpu_memory_gb", None)
+    asked = limit is not None or (shown and is_for_gpus(plan))
+    return predicted(process, plan, limit) if asked else {}
 
 
 def _show(
@@ -154,37 +161,6 @@ def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float]) -> None:
             "estimate": estimate,
         },
     )
-
-
-def prepare(
-    console: Console,
-    store: RunStore,
-    process: ModelProcess,
-    configs: Mapping[str, Mapping[str, Any]],
-    *,
-    meanwhile: Callable[[], None] = lambda: None,
-) -> None:
-    """Build the data of runs, given with their configs, once for each distinct one.
-
-    `meanwhile` is called when that has begun: nothing trains yet.
-
-    Raises:
-        UserError: the data cannot be built; the log says why.
-    """
-    distinct: dict[str, str] = {}
-    for run, config in configs.items():
-        distinct.setdefault(digest_of([config["data"], config["task"]]), run)
-    for run in distinct.values():
-        log = store.outputs / "data" / "prepare.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_text("")
-        with console.status("preparing data ..."):
-            job, _ = process.fork("prepare", store.run(run).path, environment={}, log=log)
-            meanwhile()
-            code = process.exit_code(job)
-        if code != 0:
-            last = [line for line in log.read_text().splitlines() if line.strip()][-1:]
-            raise UserError(f"the data could not be prepared: {' '.join(last)} (log: {log})")
 
 
 def _scheduled(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import filelock
 
 from sweeper.store import registry
 from sweeper.store.errors import UserError
-from sweeper.store.files import make_directory
+from sweeper.store.files import child, make_directory
 from sweeper.store.runs import Run
 from tasks.command import directory
+from tasks.digests import check_digests, write_digests
 
 if TYPE_CHECKING:
     from tasks.config.sections import RunConfig
@@ -29,11 +30,24 @@ def task_of(config: RunConfig) -> Task:
 
 def prepare(task: Task, outputs: Path) -> Path:
     """Return the folder of the task's prepared data, complete; other processes wait meanwhile."""
-    folder = outputs / "data" / task.data.folder_name()
-    make_directory(folder.parent)
+    make_directory(outputs / "data")
+    folder = child(outputs / "data", task.data.folder_name())
     with filelock.FileLock(folder.with_name(f"{folder.name}.lock")):
         task.data.prepare(folder)
+        if folder.is_dir():  # examples that are drawn have none
+            write_digests(folder)
     return folder
+
+
+def open_data(task: Task, outputs: Path) -> dict[str, Any]:
+    """Open the task's data and return what a result says about them.
+
+    Raises:
+        UserError: they cannot be prepared, or are not what was prepared.
+    """
+    folder = prepare(task, outputs)
+    facts = {"sha256": check_digests(folder)} if folder.is_dir() else {}
+    return {**task.data.open(folder), **facts}
 
 
 def main(argument: str) -> int:

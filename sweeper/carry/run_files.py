@@ -25,7 +25,7 @@ def run_files(run: Run, *, weights: bool = True) -> dict[str, Content]:
         if attempt.exit() is None:
             found[f"{_below(run, attempt)}/exit.json"] = CUT_OFF.encode()
         if weights:
-            found |= _named(run.outputs, attempt.checkpoint_dir.iterdir())
+            found |= _named(run.outputs, iter(attempt.checkpoint_files("*")))
     return found
 
 

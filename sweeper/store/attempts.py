@@ -26,8 +26,11 @@ from sweeper.store.files import (
 )
 from sweeper.store.liveness import Watcher, alive, identity
 from sweeper.store.metrics import MetricsWriter, spelled
+from sweeper.store.shape import NUMBER
 
 _NUMBERED = re.compile(r"\d{4,9}")
+
+_BEAT = {"step": int, "steps": int, "tokens_per_second": (*NUMBER, str)}
 
 
 class Cause(StrEnum):
@@ -88,9 +91,9 @@ class Attempt:
         self._work += 1
 
     def last_heartbeat(self) -> dict[str, Any] | None:
-        """The newest heartbeat; None if there is none, or a power cut has left none to read."""
+        """The newest heartbeat; None if there is none, or none that can be read is there."""
         with suppress(UserError):
-            return read_object(self.path / "beat.json")
+            return read_object(self.path / "beat.json", shape=_BEAT)
         return None
 
     def metrics(self) -> MetricsWriter:
@@ -126,8 +129,14 @@ class Attempt:
         """Removes half-written checkpoints, which can fill a disk, if their writer is dead."""
         with suppress(UserError):
             if alive(self.info()) is False:
-                for path in self.checkpoint_dir.glob(".*.tmp"):
+                for path in self.checkpoint_files(".*.tmp"):
                     path.unlink(missing_ok=True)
+
+    def checkpoint_files(self, pattern: str) -> list[Path]:
+        """What lies in `checkpoint_dir`; nothing where that is a link: those are a stranger's."""
+        if self.checkpoint_dir.is_symlink():
+            return []
+        return [path for path in self.checkpoint_dir.glob(pattern) if not path.is_symlink()]
 
     def alive(self) -> bool:
         """Whether the attempt may still write; see liveness for how that is known."""

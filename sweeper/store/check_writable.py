@@ -26,7 +26,7 @@ def check_writable(outputs: Path) -> None:
     name = f".probe.{secrets.token_hex(8)}"
     paths = [outputs / f"{name}.renamed.tmp", outputs / f"{name}.linked.tmp"]
     try:
-        make_directory(outputs)
+        make_directory(outputs.resolve())
         publish(paths[0], "probe")
         publish(paths[1], "probe", replace=False)
     except OSError as error:

@@ -6,20 +6,20 @@ import errno
 import hashlib
 import json
 import os
-import re
 import secrets
 import stat
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any, NoReturn
 
 from sweeper.store.errors import UserError, shown, wrong
+from sweeper.store.shape import PLAIN, Shape, finite, misfit, whole
 
 FORMAT = 1
 SEAL = "sha256"  # the key under which a sealed file says the digest of all others
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: a pipe somebody put in a record's place must not hold the reader up.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -34,7 +34,7 @@ def child(root: Path, name: str) -> Path:
 
     Raises UserError unless `name` is a single plain component and no symbolic link stands there.
     """
-    if not _NAME.fullmatch(name):
+    if not PLAIN.fullmatch(name):
         raise wrong(
             "name", name, "at most 128 letters, digits, '.', '_' and '-'", "choose a plain name"
         )
@@ -45,7 +45,12 @@ def child(root: Path, name: str) -> Path:
 
 
 def make_directory(path: Path) -> None:
-    """Creates `path` and its missing parents, private to the user and durable."""
+    """Creates `path` and its missing parents, private to the user and durable.
+
+    UserError where `path` is a symbolic link: what is written below must not land elsewhere.
+    """
+    if path.is_symlink():
+        raise wrong("folder", path, "no symbolic link", "link the whole outputs folder instead")
     missing = [part for part in (path, *path.parents) if not part.is_dir()]
     for part in reversed(missing):
         part.mkdir(mode=0o700, exist_ok=True)
@@ -149,46 +154,60 @@ def read_bytes(path: Path) -> bytes | None:
 def read_end(path: Path, most: int | None) -> bytes | None:
     """The last `most` bytes (all if None) of a regular file, as `read_bytes` reads it."""
     try:
-        descriptor = os.open(path, _READ)
+        file = opened(path)
     except FileNotFoundError:
         return None
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-        if most is not None and status.st_size > most:
-            os.lseek(descriptor, status.st_size - most, os.SEEK_SET)
-        parts = []
-        while part := os.read(descriptor, status.st_size + 1):
-            parts.append(part)
-        return b"".join(parts)
-    finally:
-        os.close(descriptor)
+    with file:
+        size = os.fstat(file.fileno()).st_size
+        if most is not None and size > most:
+            file.seek(size - most)
+        return file.read()
+
+
+def digest_of_file(path: Path) -> str:
+    """sha256 of a regular file that is no symbolic link, as hex; else OSError."""
+    with opened(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def opened(path: Path) -> FileIO:
+    """A regular file that is no symbolic link, to be read; OSError for anything else."""
+    file = FileIO(os.open(path, _READ))
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return file
 
 
 def read_json(path: Path) -> Any | None:
     """The value in a JSON file; None if the file is absent; UserError if it cannot be read."""
     try:
         data = read_bytes(path)
-        return None if data is None else json.loads(data, parse_constant=_refuse)
+        return None if data is None else _parsed(data)
     except OSError as error:
         raise _unreadable(path, error.strerror or str(error)) from error
     except (ValueError, RecursionError) as error:
         raise _unreadable(path, f"it is not JSON ({shown(error, 80)})") from error
 
 
-def read_object(path: Path, *, keys: Collection[str] = ()) -> dict[str, Any] | None:
-    """`read_json` of a file that must hold an object with these keys."""
+def read_object(
+    path: Path, *, keys: Collection[str] = (), shape: Shape = dict
+) -> dict[str, Any] | None:
+    """`read_json` of a file that must hold an object with these keys, and be of this shape."""
     value = read_json(path)
     if value is not None and not (isinstance(value, dict) and value.keys() >= set(keys)):
         raise _unreadable(path, f"it is not an object with {', '.join(keys) or 'keys'}")
+    if value is not None and (fault := misfit(value, shape)):
+        raise _unreadable(path, fault)
     return value
 
 
-def read_versioned(path: Path, *, keys: Collection[str] = ()) -> dict[str, Any] | None:
+def read_versioned(
+    path: Path, *, keys: Collection[str] = (), shape: Shape = dict
+) -> dict[str, Any] | None:
     """`read_object` of a file that must also be of the format written here, and, where it says
     its digest, be what was written."""
-    value = read_object(path, keys=("format", *keys))
+    value = read_object(path, keys=("format", *keys), shape=shape)
     if value is not None and (fault := fault_of(value)):
         raise _unreadable(path, fault)
     if value is not None:
@@ -208,6 +227,10 @@ def fault_of(value: dict[str, Any]) -> str:
 def _digest(value: dict[str, Any]) -> str:
     content = {name: entry for name, entry in value.items() if name != SEAL}
     return hashlib.sha256(canonical(content).encode()).hexdigest()
+
+
+def _parsed(data: bytes) -> Any:
+    return json.loads(data, parse_constant=_refuse, parse_int=whole, parse_float=finite)
 
 
 def _refuse(token: str) -> NoReturn:

@@ -8,10 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sweeper.store.errors import shown, wrong
+from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.files import FORMAT, canonical, make_directory, publish_sealed, read_versioned
+from sweeper.store.shape import NUMBER, PLAIN
 
 _NUMBERED = re.compile(r"\d{4,9}\.json")
+_SHAPE = {
+    "experiments": {str: {"arms": {str: dict}}},
+    "points": [{"experiment": str, "arm": str, "run": PLAIN, "seed": int, "values": dict,
+                "matched": (dict, None)}],
+    "runs": {str: {"size": {str: NUMBER}, "parent": (PLAIN, None)}},
+    "estimate": {str: NUMBER},
+}  # fmt: skip
 
 
 # What the same plan made again may say otherwise.
@@ -24,7 +32,7 @@ def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
     `estimate`, seconds of training by run, is what was thought when it was first made.
     """
     paths = _paths(outputs)
-    if paths and _content(read_versioned(paths[-1]) or {}) == _content(plan):
+    if paths and _content(_read(paths[-1], [])) == _content(plan):
         return paths[-1]
     folder = outputs / "plans"
     make_directory(folder)
@@ -37,9 +45,16 @@ def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
 
 
 def plans(outputs: Path) -> list[dict[str, Any]]:
-    """All plans, oldest first."""
-    found = (read_versioned(path, keys=("experiments",)) for path in _paths(outputs))
-    return [plan for plan in found if plan]
+    """All plans that can be read, oldest first."""
+    return [plan for path in _paths(outputs) if (plan := _read(path, []))]
+
+
+def damaged(outputs: Path) -> list[UserError]:
+    """Why each plan that cannot be read cannot be."""
+    faults: list[UserError] = []
+    for path in _paths(outputs):
+        _read(path, faults)
+    return faults
 
 
 def newest(outputs: Path) -> dict[str, dict[str, Any]]:
@@ -55,6 +70,8 @@ def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str
     """
     known = newest(outputs)
     if not known:
+        for fault in damaged(outputs):
+            raise fault
         remedy = "start with a sweep: -m experiment=fig1"
         raise wrong("outputs", outputs, "a folder with a plan", remedy)
     for name in experiments or ():
@@ -63,6 +80,27 @@ def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str
             remedy = "correct the name, or plan it with a sweep: -m experiment=..."
             raise wrong("experiment", name, expected, remedy)
     return {name: known[name] for name in experiments or known}
+
+
+def _read(path: Path, faults: list[UserError]) -> dict[str, Any]:
+    """What a plan says; of one that cannot be read nothing, and why is added to `faults`."""
+    try:
+        plan = read_versioned(path, keys=("experiments",), shape=_SHAPE) or {}
+        _check_parents(path, plan.get("runs", {}))
+    except UserError as fault:
+        faults.append(fault)
+        return {}
+    return plan
+
+
+def _check_parents(path: Path, runs: Mapping[str, Any]) -> None:
+    for run in runs:
+        line = [run]
+        while parent := runs.get(line[-1], {}).get("parent"):
+            if parent in line:
+                told = f"run {shown(run)} would start from itself"
+                raise UserError(f"{shown(path)} cannot be read: {told}; plan the sweep again.")
+            line.append(parent)
 
 
 def _paths(outputs: Path) -> list[Path]:

@@ -26,11 +26,19 @@ from sweeper.store.files import (
 from sweeper.store.history import merged_rows
 from sweeper.store.identity import leaves, named_by
 from sweeper.store.liveness import Watcher
+from sweeper.store.shape import NUMBER
 from sweeper.store.states import State, Status, ended, running
 
 __all__ = ["Attempt", "Cause", "Run", "RunStore", "State", "Status"]
 
 _CHECKPOINT = re.compile(r"step-(\d{1,12})\.ckpt")
+
+_SOME = (*NUMBER, None)
+_RESULT = {
+    **{key: _SOME for key in ("steps", "tokens_seen", "seconds", "tokens_per_second")},
+    "attempt": int,
+    "metrics": {str: _SOME},
+}
 
 
 class Run:
@@ -70,7 +78,7 @@ class Run:
         UserError unless it is what an attempt at this very run has published.
         """
         path = self.path / "result.json"
-        result = read_versioned(path, keys=("id", "attempt", "metrics", SEAL))
+        result = read_versioned(path, keys=("id", "attempt", "metrics", SEAL), shape=_RESULT)
         if result is not None and result["id"] != self.id:
             expected = f"the result of run {self.id}, but it is that of run {shown(result['id'])}"
             raise wrong("result", path, expected, "move it away and train the run again")
@@ -136,9 +144,9 @@ class Run:
         """The checkpoints of all attempts, highest step first, newest attempt first; unverified."""
         found = []
         for attempt in self.attempts():
-            for path in attempt.checkpoint_dir.glob("step-*.ckpt"):
+            for path in attempt.checkpoint_files("step-*.ckpt"):
                 name = _CHECKPOINT.fullmatch(path.name)
-                if name and path.is_file() and not path.is_symlink():
+                if name and path.is_file():
                     found.append((int(name[1]), attempt.number, path))
         return [path for _, _, path in sorted(found, reverse=True)]
 

@@ -48,8 +48,8 @@ def write_sample(folder: Path, sentences: int) -> Path:
     _check(sentences)
     training, held_out = (folder / LAYOUT / name for name in (TRAIN_SHARD, TEST_SHARD))
     if not held_out.exists():  # which appears last
-        for shard in (training, held_out):
-            make_directory(shard.parent)
+        for part in (folder, training.parent, held_out.parent):
+            make_directory(part)
         with _new_text(held_out) as test, _new_text(training) as train:
             for number, sentence in enumerate(generate(sentences), start=1):
                 (train if number % TEST_EVERY else test).write(f"{sentence}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,8 @@ from sweeper.store.errors import UserError
 Item = TypeVar("Item")
 
 LINE_LIMIT = 1_000_000  # bytes; a longer line is no sentence but a file without line ends
+WORD_LIMIT = 20_000  # letters; the time that learning subwords takes grows with their square
+_WORD = re.compile(r"\w+|\s+|[^\w\s]+")
 REPLACEMENT = "\ufffd"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -52,7 +55,7 @@ class Line:
 
 
 def read_line(raw: bytes | None) -> Line:
-    """Decode one line; None stands for a line over LINE_LIMIT. Never raises."""
+    """Decode one line; None stands for one over LINE_LIMIT. Never raises."""
     if raw is None or len(raw) > LINE_LIMIT:
         return Line("", "too_long")
     repairs: tuple[str, ...] = ()
@@ -68,6 +71,8 @@ def read_line(raw: bytes | None) -> Line:
     # WikiExtractor frames each article in <doc id=...> and </doc>: marks of the file, not text.
     if text.startswith("<doc ") or text == "</doc>":
         return Line("", "markup")
+    if len(text) > WORD_LIMIT and max(len(word[0]) for word in _WORD.finditer(text)) > WORD_LIMIT:
+        return Line("", "too_long")
     return Line(text, "", repairs)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sweeper.store.errors import UserError, wrong
-from sweeper.store.files import publish
+from sweeper.store.files import publish, read_bytes
 from tasks.text.lines import batches
 
 if TYPE_CHECKING:
@@ -122,11 +122,12 @@ def save_tokenizer(tokenizer: Tokenizer, path: Path) -> str:
 def load_tokenizer(path: Path) -> Tokenizer:
     """The stored tokenizer. Raises UserError where it is absent or is not what was written."""
     try:
-        content = path.read_bytes()
-        expected = _sidecar(path).read_text().strip()
+        content, expected = read_bytes(path), read_bytes(_sidecar(path))
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}); prepare the data.") from error
-    if hashlib.sha256(content).hexdigest() != expected:
+    if content is None or expected is None:
+        raise UserError(f"{path} is missing, or its digest is; prepare the data.")
+    if hashlib.sha256(content).hexdigest().encode() != expected.strip():
         raise UserError(f"{path} is not what was written; delete its folder, prepare the data.")
     from tokenizers import Tokenizer
 

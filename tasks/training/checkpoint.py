@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from sweeper.store.errors import UserError
-from sweeper.store.files import new_file, publish_json, read_json, write_all
+from sweeper.store.files import digest_of_file, new_file, publish_json, read_json, write_all
 
 
 class Damaged(Exception):
@@ -49,8 +49,7 @@ def verify(path: Path, run: str) -> None:
     """Raise Damaged unless the file is what was written, by this run."""
     try:
         stated = read_json(sidecar(path))
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = digest_of_file(path)
     except (OSError, UserError) as error:
         raise Damaged(f"it cannot be read: {error}") from error
     if not isinstance(stated, dict):

@@ -23,7 +23,7 @@ from tasks import ranks
 from tasks.config.sections import RunConfig
 from tasks.evaluation import Evaluator
 from tasks.parse import parse
-from tasks.prepare import prepare, task_of
+from tasks.prepare import open_data, task_of
 from tasks.seeds import derive
 from tasks.task import Task
 from tasks.training import checkpoint, machine
@@ -103,7 +103,7 @@ class Fitting:
     def _data(self, task: Task) -> dict[str, Any]:
         self._attempt.heartbeat(phase="prepare")
         self.reading_data = True
-        facts = task.data.open(prepare(task, self._run.outputs))
+        facts = open_data(task, self._run.outputs)
         self.reading_data = False
         return facts
 

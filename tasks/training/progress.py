@@ -194,4 +194,4 @@ def remove_all(run: Run) -> None:
 def leftovers(run: Run) -> list[Path]:
     """Return the unfinished files of killed attempts: they may be as large as checkpoints."""
     dead = [attempt for attempt in run.attempts() if not attempt.alive()]
-    return [path for attempt in dead for path in attempt.checkpoint_dir.glob(".*.tmp")]
+    return [path for attempt in dead for path in attempt.checkpoint_files(".*.tmp")]

@@ -47,6 +47,15 @@ def test_one_that_is_gone_is_told_nothing_and_another_answers() -> None:
         assert "error" in answer
 
 
+def test_one_that_was_stopped_is_continued_when_it_is_waited_for() -> None:
+    with ModelProcess() as process:
+        server = started(process)
+        process.ask([{"op": "no such question"}])
+        server.send_signal(signal.SIGSTOP)
+        [answer] = process.ask([{"op": "nor this"}])
+        assert answer["error"].startswith("op=nor this")
+
+
 class Listener:
     """Stands for a model process and writes down what reaches it."""
 

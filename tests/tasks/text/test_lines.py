@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.store.errors import UserError
-from tasks.text.lines import LINE_LIMIT, Counts, clean, raw_lines_of_file, read_line
+from tasks.text.lines import LINE_LIMIT, WORD_LIMIT, Counts, clean, raw_lines_of_file, read_line
 
 BASE = [f"sentence {number} of a small file , with ünïcödé in it ." for number in range(23)]
 DAMAGES = {
@@ -23,6 +23,14 @@ DAMAGES = {
     "byte_order_mark": lambda raw: b"\xef\xbb\xbf" + raw,
     "right_to_left": lambda raw: "\u202eשלום".encode() + raw,
 }
+
+
+@pytest.mark.parametrize("letter", "aé字-= \u3000")
+def test_a_word_beyond_all_words_is_skipped_and_counted(letter):
+    longest = f"a{letter * (WORD_LIMIT - 3)}b c"
+    assert read_line(longest.encode()).text == longest
+    line = read_line(f"a,{letter * (WORD_LIMIT + 1)}b".encode())
+    assert (line.text, line.skip) == ("", "too_long")
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -64,7 +72,8 @@ def test_reasons_are_counted_by_name(tmp_path):
 
 def test_a_line_of_exactly_the_limit_is_kept_and_one_byte_more_is_not(tmp_path):
     path = tmp_path / "limit.txt"
-    path.write_bytes(b"a" * LINE_LIMIT + b"\r\n" + b"b" * (LINE_LIMIT + 1) + b"\n" + b"c\n")
+    words = b"of nine b" * (LINE_LIMIT // 9 + 1)
+    path.write_bytes(words[:LINE_LIMIT] + b"\r\n" + words[: LINE_LIMIT + 1] + b"\n" + b"c\n")
     assert [len(line.text) for line in map(read_line, raw_lines_of_file(path))] == [
         LINE_LIMIT,
         0,

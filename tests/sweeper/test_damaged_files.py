@@ -1,0 +1,136 @@
+"""One bad file costs what it says, never the view of a whole store."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeper.__main__ import main
+from sweeper.store.files import sealed
+from sweeper.store.plans import write_plan
+from sweeper.store.runs import RunStore
+
+COMMANDS = ("status", "collect")
+ARMS = {"arms": {"one": {"label": "one"}}, "claims": [], "metric": "test/loss"}
+
+
+def plan(experiment: str, run: str) -> dict[str, Any]:
+    point = {"experiment": experiment, "arm": "one", "task": "lm1b", "seed": 3, "run": run,
+             "values": {"model.heads": 5}, "matched": None}  # fmt: skip
+    runs = {run: {"size": {"tokens": 2003, "params_total": 17}, "parent": None}}
+    estimate = {run: 61.0}
+    return {"experiments": {experiment: ARMS}, "points": [point], "runs": runs,
+            "estimate": estimate, "command": ["sweep.py"], "scale": "demo"}  # fmt: skip
+
+
+@pytest.fixture
+def outputs(tmp_path: Path) -> Path:
+    """Two experiments of one finished run each."""
+    store = RunStore(tmp_path)
+    config = {"model": {"heads": 5}, "task": {"name": "lm1b"}, "seed": 3}
+    for experiment, name in (("first", "a"), ("second", "b")):
+        run = store.freeze({"id": name, "config": config})
+        run.claim({"machine": "elsewhere", "boot": "another"}).heartbeat(step=7, steps=19)
+        write_plan(tmp_path, plan(experiment, name))
+    store.run("b").publish_result(store.run("b").attempt(1), {"metrics": {"test/loss": 1.5},
+                                  "steps": 19, "seconds": 2.5})  # fmt: skip
+    return tmp_path
+
+
+def changed(path: Path, change: Callable[[dict[str, Any]], object], *, seal: bool = True) -> None:
+    """Rewrite a file; sealed anew, so that its digest is no defence."""
+    value = json.loads(path.read_text())
+    value.pop("sha256", None)
+    change(value)
+    path.write_text(json.dumps(sealed(value) if seal else value))
+
+
+def child(**values: Any) -> Callable[[dict[str, Any]], object]:
+    return lambda plan: plan["points"][0].update(values)
+
+
+def cyclic(plan: dict[str, Any]) -> None:
+    plan["runs"] = {"a": {"parent": "c"}, "c": {"parent": "a"}}
+
+
+PLANS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "a cycle of parents": cyclic,
+    "points of text": lambda plan: plan.update(points="none"),
+    "no points": lambda plan: plan.update(points=None),
+    "a point of text": lambda plan: plan.update(points=["a"]),
+    "a run that is a path": child(run="../../etc"),
+    "a run that is a number": child(run=7),
+    "a seed of text": child(seed="3"),
+    "values of text": child(values="heads"),
+    "a size of text": lambda plan: plan["runs"]["a"].update(size={"tokens": "many"}),
+    "runs in a list": lambda plan: plan.update(runs=["a"]),
+    "an estimate of text": lambda plan: plan.update(estimate={"a": "long"}),
+    "experiments in a list": lambda plan: plan.update(experiments=["first"]),
+    "an arm of text": lambda plan: plan.update(experiments={"first": {"arms": {"one": "x"}}}),
+    "a number of 400 digits": lambda plan: plan.update(estimate={"a": 10**400}),
+    "another format": lambda plan: plan.update(format=97),
+}
+NO_PLANS = ["", "{", "[1e999]", '{"experiments": 1e999}', "1" * 400, "link", "pipe", "[" * 100_000]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("damage", PLANS)
+def test_a_bad_plan_is_named_and_the_others_are_shown(
+    damage: str, command: str, outputs: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    changed(outputs / "plans" / "0001.json", PLANS[damage])
+    assert main([command, "--outputs", str(outputs)]) == 1
+    told = capfd.readouterr()
+    assert "0001.json cannot be read" in told.err
+    assert "second" in told.out
+    assert "first" not in told.out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("content", NO_PLANS)
+def test_a_plan_that_is_none_is_named(
+    content: str, command: str, outputs: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = outputs / "plans" / "0001.json"
+    path.unlink()
+    if content == "link":
+        path.symlink_to(outputs / "plans" / "0002.json")
+    elif content == "pipe":
+        os.mkfifo(path)
+    else:
+        path.write_text(content)
+    assert main([command, "--outputs", str(outputs)]) == 1
+    told = capfd.readouterr()
+    assert "0001.json cannot be read" in told.err
+    assert "second" in told.out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("key", ["seconds", "steps", "attempt", "metrics", "tokens_per_second"])
+@pytest.mark.parametrize("value", ["long", [7], 10**400, {"a": "b"}], ids=type)
+def test_a_bad_result_costs_its_run_alone(
+    key: str, value: Any, command: str, outputs: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    changed(outputs / "runs" / "b" / "result.json", lambda result: result.update({key: value}))
+    assert main([command, "--outputs", str(outputs)]) == 0
+    told = capfd.readouterr().out
+    assert "first" in told
+    assert "second" in told
+
+
+@pytest.mark.parametrize("key", ["step", "steps", "tokens_per_second", "loss", "beat", "phase"])
+@pytest.mark.parametrize("value", ["seven", [7], None, 10**400], ids=type)
+def test_a_strange_heartbeat_ends_nothing(
+    key: str, value: Any, outputs: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    beat = outputs / "runs" / "a" / "attempts" / "0001" / "beat.json"
+    attempt = beat.with_name("attempt.json")
+    changed(attempt, lambda info: info.update(machine="another", boot="another"), seal=False)
+    changed(beat, lambda told: told.update({key: value}), seal=False)
+    assert main(["status", "--outputs", str(outputs), "--all"]) == 0
+    assert "running" in capfd.readouterr().out
