@@ -68,14 +68,12 @@ def sweep(
         store = RunStore(plan.outputs)
         statuses = {run: store.run(run).status() for run in plan.runs}
         backend = _backend(plan, launcher, process)
-        dry = options.dry_run
-        needs = _needs(plan, launcher, process, shown=dry)
-        estimate = _show(console, plan, store, backend, statuses, needs, every_point=dry)
-        if dry:
+        needs = _needs(plan, launcher, process, shown=options.dry_run)
+        estimate = _show(console, plan, store, backend, statuses, needs, options.dry_run)
+        if options.dry_run:
             return 0
         freeze(plan, store, estimate)
         left = [run for run in plan.runs if statuses[run].state is not State.DONE]
-        done = True
         if left:
             configs = {run: plan.runs[run].config for run in left}
             prepare(console, store, process, configs, meanwhile=backend.warm)
@@ -83,7 +81,7 @@ def sweep(
             with signals.held():
                 done = _run(console, plan, store, left, scheduled)
     print_everything(console, plan.outputs, list(plan.experiments))
-    return 0 if done else 1
+    return 0 if not left or done else 1
 
 
 def _needs(
@@ -102,7 +100,6 @@ def _show(
     backend: Backend,
     statuses: Mapping[str, Status],
     needs: Mapping[str, float],
-    *,
     every_point: bool,
 ) -> dict[str, float]:
     """Print the plan and what it will cost there; the seconds each run is thought to train."""
