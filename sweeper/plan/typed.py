@@ -75,7 +75,7 @@ def _parsed(arguments: Iterable[str], composer: Composer) -> Iterator[Override]:
         refuse_key(key)
         if "/" in key or composer.is_group(key):
             refuse_path(key, argument.partition("=")[2])
-        if not override.is_sweep_override():
+        if not override.is_sweep_override() and not key.startswith("hydra."):
             refuse_tree({key: _plain(override.value())})
         yield override
 
@@ -85,6 +85,9 @@ def _count(override: Override, composer: Composer) -> int:
     if isinstance(value, RangeSweep):
         assert value.start is not None
         assert value.stop is not None
+        if not (value.step and math.isfinite(value.stop - value.start)):
+            typed = str(override.input_line).partition("=")[2]
+            raise wrong(override.key_or_group, typed, "a range that ends", "give start,stop,step")
         return max(0, math.ceil((value.stop - value.start) / value.step))
     if isinstance(value, ChoiceSweep):
         return len(value.list)
