@@ -1,6 +1,6 @@
 """Times our whole loop against a plain one on the same model: `python -m benchmarks.loop`.
 
-Ours is a job as a sweep starts it, with Lightning, rows of metrics, checkpoints and liveness; the
+Ours is a job as a sweep starts it, with Fabric, rows of metrics, checkpoints and liveness; the
 plain loop is what one would write by hand, and keeps nothing.
 """
 
@@ -29,7 +29,7 @@ from benchmarks.runs import frozen, opened
 from benchmarks.shapes import alone
 from sweeper.store.runs import Run
 from tasks.training import attempt, loop
-from tasks.training.optimizer import adamw
+from tasks.training.module import adamw
 
 SHAPES = {
     "demo-d32": ("model.embedding_size=32", "model.heads=4"),

@@ -68,13 +68,10 @@ def sweep(
         store = RunStore(plan.outputs)
         statuses = {run: store.run(run).status() for run in plan.runs}
         backend = _backend(plan, launcher, process)
-        limit = getattr(launcher.options, "gpu_memory_gb", None)
-        asked = limit or (options.dry_run and (backend.device == "gpu" or is_for_gpus(plan)))
-        needs = predicted(process, plan, limit) if asked else {}
-        estimate = _show(
-            console, plan, store, backend, statuses, needs, every_point=options.dry_run
-        )
-        if options.dry_run:
+        dry = options.dry_run
+        needs = _needs(plan, launcher, process, shown=dry)
+        estimate = _show(console, plan, store, backend, statuses, needs, every_point=dry)
+        if dry:
             return 0
         freeze(plan, store, estimate)
         left = [run for run in plan.runs if statuses[run].state is not State.DONE]
@@ -87,6 +84,15 @@ def sweep(
                 done = _run(console, plan, store, left, scheduled)
     print_everything(console, plan.outputs, list(plan.experiments))
     return 0 if done else 1
+
+
+def _needs(
+    plan: Plan, launcher: Launcher, process: ModelProcess, *, shown: bool
+) -> dict[str, float]:
+    """The GB of GPU memory of each run, where it is shown or limited; UserError if it is more."""
+    limit = getattr(launcher.options, "gpu_memory_gb", None)
+    asked = limit is not None or (shown and is_for_gpus(plan))
+    return predicted(process, plan, limit) if asked else {}
 
 
 def _show(

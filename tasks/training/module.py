@@ -1,4 +1,4 @@
-"""The one LightningModule: a task's model under a task's loss, whatever the task is."""
+"""The one LightningModule, whatever the task is: its model under its loss, and the optimizer."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from torch import Tensor, nn
 
 from tasks import ranks
 from tasks.batch import Batch
+from tasks.config.sections import OptimizerSection
 from tasks.seeds import derive
 from tasks.task import Mean, Task
-from tasks.training.optimizer import adamw
+
+FUSED = ("cpu", "cuda")
 
 
 class TrainingModule(pl.LightningModule):
@@ -109,6 +111,27 @@ def _sum(one: Tensor | None, other: Tensor | None) -> Tensor | None:
     if one is None or other is None:
         return other if one is None else one
     return one.add_(other)
+
+
+def adamw(model: nn.Module, section: OptimizerSection) -> torch.optim.AdamW:
+    """Return the optimizer; decay is decoupled, times the learning rate, on matrices only.
+
+    Biases and LayerNorms are not decayed (BERT's convention), however many axes a bias has.
+    """
+    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    decayed = [p for name, p in named if p.ndim >= 2 and not name.endswith("bias")]
+    rest = [p for name, p in named if p.ndim < 2 or name.endswith("bias")]
+    first, second = section.betas
+    return torch.optim.AdamW(
+        [
+            {"params": decayed, "weight_decay": section.weight_decay},
+            {"params": rest, "weight_decay": 0.0},
+        ],
+        lr=section.learning_rate,
+        betas=(first, second),
+        eps=section.epsilon,
+        fused=all(p.device.type in FUSED for _, p in named),
+    )
 
 
 def _seed(seed: int) -> None:

@@ -11,7 +11,7 @@ from torch import nn
 from tasks.parse import parse
 from tasks.prepare import task_of
 from tasks.training.loop import clip
-from tasks.training.optimizer import adamw
+from tasks.training.module import adamw
 from tests.tasks.jobs import Changes, config
 
 
