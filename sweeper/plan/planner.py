@@ -20,8 +20,7 @@ from sweeper.plan.compose import Composer, RunTemplate
 from sweeper.plan.experiment import Experiment, grid_by_hand, read_experiment, with_typed
 from sweeper.plan.plan import Plan, Point, Run, UnseededPoint
 from sweeper.plan.sizes import Size, Sizes
-from sweeper.plan.typed import Typed, read
-from sweeper.plan.typed_path import typed_path
+from sweeper.plan.typed import Typed, read, typed_path
 from sweeper.plan.unseeded_points import Texts, UnseededPoints
 from sweeper.store.errors import wrong
 from sweeper.store.identity import run_id

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -64,6 +65,16 @@ def read(arguments: Iterable[str], composer: Composer, *, max_points: int) -> Ty
     return Typed(fixed, values, axes, [str(name) for name in names if name is not None])
 
 
+def typed_path(key: str, typed: Any) -> Path:
+    """The folder that a key names, absolute; UserError for what names none."""
+    try:
+        if isinstance(typed, str) and typed:
+            return Path(typed).expanduser().absolute()
+    except RuntimeError:  # ~name of nobody
+        pass
+    raise wrong(key, typed, "a folder", "give its path")
+
+
 def _parsed(arguments: Iterable[str], composer: Composer) -> Iterator[Override]:
     parser = OverridesParser.create(composer.loader)
     for argument in arguments:
@@ -72,7 +83,7 @@ def _parsed(arguments: Iterable[str], composer: Composer) -> Iterator[Override]:
         except HydraException:
             raise unreadable(argument) from None
         key = override.key_or_group
-        refuse_key(key)
+        refuse_key(f"~{key}" if override.is_delete() else key)
         if "/" in key or composer.is_group(key):
             refuse_path(key, argument.partition("=")[2])
         if not override.is_sweep_override() and not key.startswith("hydra."):

@@ -18,8 +18,7 @@ from sweeper.plan.experiment import Arm, Experiment, Match
 from sweeper.plan.match import Solution, solve
 from sweeper.plan.plan import Matched, UnseededPoint
 from sweeper.plan.sizes import Invalid, Size, Sizes
-from sweeper.plan.typed import Typed
-from sweeper.plan.typed_path import typed_path
+from sweeper.plan.typed import Typed, typed_path
 from sweeper.store.errors import UserError, wrong
 from sweeper.store.identity import digest_of
 
