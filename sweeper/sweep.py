@@ -13,7 +13,7 @@ from rich.text import Text
 
 from sweeper.model_process import ModelProcess, model_process
 from sweeper.options import SweepOptions
-from sweeper.outcome import print_everything, relative_path
+from sweeper.outcome import print_everything, print_refused, relative_path
 from sweeper.plan.compose import Composer
 from sweeper.plan.gpu_memory import is_for_gpus, predicted
 from sweeper.plan.plan import Plan, Run
@@ -68,14 +68,12 @@ def sweep(
         store = RunStore(plan.outputs)
         statuses = {run: store.run(run).status() for run in plan.runs}
         backend = _backend(plan, launcher, process)
-        dry = options.dry_run
-        needs = _needs(plan, launcher, process, shown=dry)
-        estimate = _show(console, plan, store, backend, statuses, needs, every_point=dry)
-        if dry:
+        needs = _needs(plan, launcher, process, shown=options.dry_run)
+        estimate = _show(console, plan, store, backend, statuses, needs, options.dry_run)
+        if options.dry_run:
             return 0
         freeze(plan, store, estimate)
         left = [run for run in plan.runs if statuses[run].state is not State.DONE]
-        done = True
         if left:
             configs = {run: plan.runs[run].config for run in left}
             prepare(console, store, process, configs, meanwhile=backend.warm)
@@ -83,7 +81,7 @@ def sweep(
             with signals.held():
                 done = _run(console, plan, store, left, scheduled)
     print_everything(console, plan.outputs, list(plan.experiments))
-    return 0 if done else 1
+    return 0 if not left or done else 1
 
 
 def _needs(
@@ -102,18 +100,20 @@ def _show(
     backend: Backend,
     statuses: Mapping[str, Status],
     needs: Mapping[str, float],
-    *,
     every_point: bool,
 ) -> dict[str, float]:
     """Print the plan and what it will cost there; the seconds each run is thought to train."""
     print_plan(console, plan, statuses, needs, every_point=every_point or len(plan.points) <= 60)
-    return print_cost(
+    estimate = print_cost(
         console,
         plan,
         statuses,
         slots=backend.slots,
         throughput=Throughput(_trained(plan, store), ASSUMED_RATE[backend.device]),
     )
+    configs = {run.id: run.config for run in plan.runs.values()}
+    print_refused(console, as_data(plan, estimate), configs)
+    return estimate
 
 
 def _backend(plan: Plan, launcher: Launcher, process: ModelProcess) -> Backend:
@@ -145,22 +145,22 @@ def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float]) -> None:
     for run in plan.runs.values():
         record = {"id": run.id, "config": run.config, "size": run.size, "names": run.names}
         store.freeze(record, apart_from=NOT_IN_IDENTITY)
-    write_plan(
-        plan.outputs,
-        {
-            "command": sys.argv,
-            "scale": plan.scale,
-            "experiments": {
-                name: {**e.described(), "scale": plan.scale, "text": plan.texts[name]}
-                for name, e in plan.experiments.items()
-            },
-            "points": [asdict(point) for point in plan.points],
-            "runs": {
-                run.id: {"size": run.size, "parent": run.parent} for run in plan.runs.values()
-            },
-            "estimate": estimate,
+    write_plan(plan.outputs, as_data(plan, estimate))
+
+
+def as_data(plan: Plan, estimate: Mapping[str, float]) -> dict[str, Any]:
+    """The plan as plain data, which the stages after it read."""
+    return {
+        "command": sys.argv,
+        "scale": plan.scale,
+        "experiments": {
+            name: {**e.described(), "scale": plan.scale, "text": plan.texts[name]}
+            for name, e in plan.experiments.items()
         },
-    )
+        "points": [asdict(point) for point in plan.points],
+        "runs": {run.id: {"size": run.size, "parent": run.parent} for run in plan.runs.values()},
+        "estimate": estimate,
+    }
 
 
 def _scheduled(

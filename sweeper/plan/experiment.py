@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -17,6 +18,26 @@ class Count(StrEnum):
     params_total = "params_total"
     params_non_embedding = "params_non_embedding"
     flops_per_token = "flops_per_token"
+
+
+class Pretrainings(StrEnum):
+    """Of how many pre-trainings the seeds of a point are fine-tuned."""
+
+    each = "each"
+    one = "one"
+
+
+@dataclass
+class Margin:
+    """What counts as no difference.
+
+    Attributes:
+        size: a number in the metric's unit as it is shown, or per cent of it ("1 %").
+        reason: a sentence on why it is this large.
+    """
+
+    size: Any
+    reason: str
 
 
 @dataclass
@@ -68,8 +89,12 @@ class Experiment:
     """Arms, the metric they are compared on, and how the result is drawn and judged.
 
     Attributes:
+        margin: metric -> the difference below which arms count as alike.
+        margin: metric -> the difference below which arms count as alike.
         finetune: task -> the metrics shown of it. Each point is then a pre-training that is
-            fine-tuned on every one of these tasks, once per seed.
+            fine-tuned on every one of these tasks.
+        pretrainings: each seed pre-trains and fine-tunes; or all seeds fine-tune one pre-training,
+            as papers do, and verdicts are about these weights only.
         paper: a value of `x` -> what the paper prints there, to stand beside what was measured.
     """
 
@@ -81,7 +106,9 @@ class Experiment:
     figure: str = "curves"
     claims: list[str] = field(default_factory=list)
     seeds: list[int] = field(default_factory=lambda: [0])
+    margin: dict[str, Margin] = field(default_factory=dict)
     finetune: dict[str, list[str]] = field(default_factory=dict)
+    pretrainings: Pretrainings = Pretrainings.each
     paper: dict[Any, Any] = field(default_factory=dict)
 
     def described(self) -> dict[str, Any]:
@@ -92,6 +119,7 @@ class Experiment:
             "x": self.x,
             "figure": self.figure,
             "claims": list(self.claims),
+            "margin": {metric: asdict(margin) for metric, margin in self.margin.items()},
             "finetune": dict(self.finetune),
             "paper": {str(value): dict(printed) for value, printed in self.paper.items()},
             "arms": {
@@ -121,7 +149,23 @@ def read_experiment(name: str, data: Mapping[str, Any], *, scale: str) -> Experi
     if not experiment.arms:
         raise UserError(f"experiment={name} has no arms; name at least one under `arms`.")
     _check_targets(experiment)
+    for metric, margin in experiment.margin.items():
+        _check_margin(f"experiment.margin of {name}, {metric}", margin)
     return experiment
+
+
+def _check_margin(where: str, given: Margin) -> None:
+    """UserError if the margin under the key `where` is no size above 0, or has no reason."""
+    remedy = "write for example {size: 1 %, reason: why this is small}"
+    try:
+        size = float(str(given.size).strip().removesuffix("%"))
+    except ValueError:
+        size = 0.0
+    if not 0 < size < math.inf:
+        expected = "a number above 0 in the metric's unit, or per cent"
+        raise wrong(f"{where}, size", given.size, expected, remedy)
+    if not given.reason.strip():
+        raise wrong(f"{where}, reason", given.reason, "a sentence", remedy)
 
 
 def grid_by_hand(name: str, title: str, axes: Mapping[str, list[Any]], metric: str) -> Experiment:

@@ -17,7 +17,13 @@ from typing import Any
 from sweeper.model_process import ModelProcess
 from sweeper.plan import grid
 from sweeper.plan.compose import Composer, RunTemplate
-from sweeper.plan.experiment import Experiment, grid_by_hand, read_experiment, with_typed
+from sweeper.plan.experiment import (
+    Experiment,
+    Pretrainings,
+    grid_by_hand,
+    read_experiment,
+    with_typed,
+)
 from sweeper.plan.plan import Plan, Point, Run, UnseededPoint
 from sweeper.plan.sizes import Size, Sizes
 from sweeper.plan.typed import Typed, read, typed_path
@@ -99,12 +105,15 @@ class Planner:
             for seed in experiment.seeds:
                 yield _point(experiment, unseeded, _seeded(unseeded, seed), unseeded.size)
             return
-        pretraining = _point(experiment, unseeded, unseeded.config, unseeded.size)
-        yield pretraining
-        for task in experiment.finetune:
-            child = self._child(experiment, unseeded, task, pretraining[1], unseeded_points)
-            for seed in experiment.seeds:
-                yield _point(experiment, child, {**child.config, "seed": seed}, child.size)
+        one = experiment.pretrainings is Pretrainings.one
+        for seeds in [experiment.seeds] if one else [[seed] for seed in experiment.seeds]:
+            config = unseeded.config if one else _seeded(unseeded, seeds[0])
+            pretraining = _point(experiment, unseeded, config, unseeded.size)
+            yield pretraining
+            for task in experiment.finetune:
+                child = self._child(experiment, unseeded, task, pretraining[1], unseeded_points)
+                for seed in seeds:
+                    yield _point(experiment, child, {**child.config, "seed": seed}, child.size)
 
     def _child(
         self,

@@ -35,6 +35,8 @@ or not; a run that several arms use has a row in each. Columns, in this order:
     state, reason                new, running, interrupted, failed or done, and why
     run                          the id of the run: outputs/runs/<run>
 
+Besides, a row in memory has `parent`, the run whose weights it starts from; it is no column.
+
 Sizes are those of the plan, so rows of unfinished runs have them too; what only a finished run can
 tell is empty there. Collecting reads only, and equal records give equal bytes.
 """
@@ -93,6 +95,19 @@ def collect(outputs: Path, experiments: Sequence[str] | None = None) -> list[Tab
     return [_table(name, plan, cells) for name, plan in planned(outputs, experiments).items()]
 
 
+def before_training(
+    plan: Mapping[str, Any], configs: Mapping[str, Mapping[str, Any]]
+) -> list[Table]:
+    """The tables of a plan when nothing is trained; `configs` are those of its runs, by id."""
+
+    def cells(id: str) -> dict[str, Any]:
+        config = configs[id]
+        model = {f"model.{key}": _plain(value) for key, value in leaves(config["model"])}
+        return {"run": id, "state": str(State.NEW), "task": config["task"]["name"], **model}
+
+    return [_table(name, plan, cells) for name in plan["experiments"]]
+
+
 def _cells(run: Run) -> dict[str, Any]:
     status = run.status()
     cells: dict[str, Any] = {"run": run.id, "state": str(status.state), "reason": status.reason}
@@ -131,6 +146,7 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
             "matched_to": str(matched.get("to", "")),
             "match_count": matched.get("count"),
             "match_error": matched.get("error"),
+            "parent": plan["runs"].get(point["run"], {}).get("parent"),
             "experiment": name,
             "arm": point["arm"],
             "point": words(point["values"]),
@@ -162,7 +178,7 @@ def _size(id: str, runs: Mapping[str, Any], tasks: Mapping[str, Any]) -> dict[st
 def _columns(rows: Sequence[Mapping[str, Any]], swept: Collection[str]) -> list[str]:
     found = dict.fromkeys(key for row in rows for key in row)
     named = {*_COLUMNS_BEFORE, *_SIZES, *_COLUMNS_MATCH, *_COLUMNS_AFTER}
-    free = sorted(key for key in found if key not in named)
+    free = sorted(key for key in found if key not in {*named, "parent"})
     model = [key for key in free if key.startswith("model.")]
     metrics = [key for key in free if "/" in key and key not in swept]
     other = [key for key in free if key not in model and key not in metrics]

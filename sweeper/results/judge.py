@@ -11,8 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from sweeper.results.claims.evidence.verdict import Verdict
-from sweeper.results.table.measures import Measure, measures
+import numpy as np
+
+from sweeper.results.claims.evidence.design import Unanswerable
+from sweeper.results.claims.evidence.measurements import Measurements
+from sweeper.results.claims.evidence.question import Question
+from sweeper.results.claims.evidence.verdict import Answer, Verdict
+from sweeper.results.statistics.allocation import allocated
+from sweeper.results.table.measures import measures
 from sweeper.results.table.table import Table, exported
 from sweeper.store import registry
 from sweeper.store.errors import shown
@@ -32,7 +38,7 @@ def judge(outputs: Path, tables: Sequence[Table]) -> Verdicts:
     for table in tables:
         verdicts = verdicts_on(table)
         data = [asdict(verdict) for verdict in verdicts]
-        about = {"format": 1, "experiment": table.name, "metric": table.metric}
+        about = {"format": 2, "experiment": table.name, "metric": table.metric}
         publish_json(exported(outputs, table, ".claims.json"), about | {"verdicts": data})
         found[table.name] = verdicts
     return found
@@ -40,18 +46,57 @@ def judge(outputs: Path, tables: Sequence[Table]) -> Verdicts:
 
 def verdicts_on(table: Table) -> list[Verdict]:
     """The verdict on each claim that the experiment names, by each measure that it shows."""
+    return [asked.verdict() if isinstance(asked, Question) else asked for asked in questions(table)]
+
+
+def questions(table: Table) -> list[Question | Verdict]:
+    """What the experiment asks, in its order; a verdict where its points cannot decide a claim."""
     key = f"experiment.claims of {table.name}"
-    named_there = table.experiment.get("claims") or ()
-    found = [registry.function(registry.CLAIMS, claim, key, "check") for claim in named_there]
-    return [
-        replace(check(_measured_by(table, measure)), measure=measure.words)
-        for check in found
-        for measure in measures(table)
-    ]
+    named = table.experiment.get("claims") or ()
+    shown_by = measures(table) if named else []
+    by_measure = [(one.words, Measurements(table, one.metric)) for one in shown_by]
+    found: list[Question | Verdict] = []
+    for name in named:
+        claim = registry.function(registry.CLAIMS, name, key, "claim")
+        for words, measured in by_measure:
+            try:
+                found.append(Question(name, words, claim(measured.design()), measured))
+            except Unanswerable as reason:
+                found.append(Verdict(name, Answer.UNDECIDED, str(reason), {}, words))
+    asked = sum(isinstance(one, Question) for one in found)
+    return [replace(one, claims=asked) if isinstance(one, Question) else one for one in found]
 
 
-def _measured_by(table: Table, measure: Measure) -> Table:
-    return replace(table, experiment={**table.experiment, "metric": measure.metric})
+def refused(table: Table) -> list[Verdict]:
+    """On the claims that the points of this experiment cannot decide, whatever is measured."""
+    by_claim = {one.claim: one for one in questions(table) if isinstance(one, Verdict)}
+    return list(by_claim.values())
+
+
+def wanted(table: Table, most: int, runs: int) -> Mapping[tuple[str, str], int]:
+    """How many more seeds the points need next for undecided claims, by (arm, point).
+
+    The best `runs` by each measure, none beyond `most` seeds; at least what a first look takes.
+    Points that are the same runs are named each. Empty once nothing more is needed.
+    """
+    asked = [one for one in questions(table) if isinstance(one, Question)]
+    found: dict[tuple[str, str], int] = {}
+    for measured in {id(one.measured): one.measured for one in asked}.values():
+        own = [one for one in asked if one.measured is measured]
+        more = allocated(
+            np.concatenate([one.weights for one in own]),
+            np.concatenate([one.needs(most) for one in own]),
+            np.array([float(len(group)) for group in measured.groups]),
+            costs=measured.costs(),
+            most=most,
+            runs=runs,
+        )
+        for point in measured.points:
+            seeds = int(more[measured.place(point)])
+            if seeds:
+                key = (point.arm, point.name)
+                found[key] = max(found.get(key, 0), seeds)
+    return found
 
 
 def lines(verdicts: Sequence[Verdict], width: int = 100) -> list[str]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from sweeper.results.claims.evidence.head_size_curve import judged
-from sweeper.results.claims.evidence.verdict import Verdict
-from sweeper.results.table.table import Table
+from sweeper.results.claims.evidence.design import All, Design, Statement, curves, knee
 
 
-def check(table: Table, *, bidirectional: str = "bidirectional") -> Verdict:
-    """The verdict on one arm, whose points differ in sequence length n and head size."""
-    claim = "bidirectional_takes_n_minus_1"
-    return judged(table, claim, bidirectional, lambda length: length - 1, "n - 1")
+def claim(design: Design, *, bidirectional: str = "bidirectional") -> Statement:
+    """On one arm, whose points differ in sequence length n and head size."""
+    lengths = curves("task.sequence_length", design.of(bidirectional))
+    return All(tuple(fall for n, curve in lengths.items() for fall in knee(curve, round(n) - 1)))

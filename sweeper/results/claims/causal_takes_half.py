@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from sweeper.results.claims.evidence.head_size_curve import judged
-from sweeper.results.claims.evidence.verdict import Verdict
-from sweeper.results.table.table import Table
+from sweeper.results.claims.evidence.design import All, Design, Statement, curves, knee
 
 
-def check(table: Table, *, causal: str = "causal") -> Verdict:
-    """The verdict on one arm, whose points differ in sequence length n and head size."""
-    words = "n / 2, rounded down"
-    return judged(table, "causal_takes_half", causal, lambda length: length // 2, words)
+def claim(design: Design, *, causal: str = "causal") -> Statement:
+    """On one arm, whose points differ in sequence length n and head size; half is rounded down."""
+    lengths = curves("task.sequence_length", design.of(causal))
+    return All(tuple(fall for n, curve in lengths.items() for fall in knee(curve, round(n) // 2)))

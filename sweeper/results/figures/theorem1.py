@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.claims.evidence.head_size_curve import HeadSizeCurve, head_size_curves
+from sweeper.results.figures.layout.head_size_curve import HeadSizeCurve, head_size_curves
 from sweeper.results.figures.layout.labels import label_point
 from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
 from sweeper.results.figures.layout.panel import Look, fill, looks_of

@@ -49,10 +49,10 @@ def experiment(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]:
 
 
 def _judged(verdict: Verdict, table: Table) -> dict[str, Any]:
-    """A verdict with the question it answers, which the check's own first line asks."""
+    """A verdict with the question it answers, which the claim's own first line asks."""
     key = f"experiment.claims of {table.name}"
-    check = registry.function(registry.CLAIMS, verdict.claim, key, "check")
-    told = inspect.getdoc(inspect.getmodule(check)) or verdict.claim
+    claim = registry.function(registry.CLAIMS, verdict.claim, key, "claim")
+    told = inspect.getdoc(inspect.getmodule(claim)) or verdict.claim
     return {
         "question": told.splitlines()[0],
         "claim": verdict.claim,

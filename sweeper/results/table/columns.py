@@ -45,6 +45,9 @@ DIRECTIONS = {
     "relative_error": -1,
 }
 
+# By the same: metrics whose ratios are judged, being positive and grown by factors.
+LOGARITHMIC = ("perplexity", "perplexity_per_word", "context_error", "relative_error")
+
 
 def label(column: str) -> str:
     """The words for a column; its own name where it has none."""

@@ -8,7 +8,10 @@ import pytest
 
 from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
+from sweeper.results.collect import before_training
+from sweeper.results.judge import refused
 from sweeper.store.registry import ARCHITECTURES, ATTENTION, CLAIMS, FIGURES, TASKS, names
+from sweeper.sweep import as_data
 
 GROUPS = ("model", "model/attention", "task", "data", "optimizer", "trainer", "logger", "scale")
 
@@ -71,6 +74,9 @@ def test_every_experiment_plans_at_every_scale_it_defines(plan, name, scale):
     assert {point.arm for point in found.points} == set(experiment.arms)
     assert experiment.figure in names(FIGURES)
     assert set(experiment.claims) <= set(names(CLAIMS))
+    configs = {run.id: run.config for run in found.runs.values()}
+    [table] = before_training(as_data(found, {}), configs)
+    assert refused(table) == []  # its points can decide each of its claims
     for run in found.runs.values():
         assert run.parent is None or list(found.runs).index(run.parent) < list(found.runs).index(
             run.id
@@ -90,3 +96,14 @@ def test_one_pretraining_serves_every_task_and_every_seed(plan):
     assert len(parents) == 3
     assert len(children) == 3 * 2 * 3
     assert parents <= set(found.runs)
+
+
+def test_where_each_seed_pretrains_no_two_of_them_share_weights(plan):
+    found = plan("experiment=table1", "scale=gpu", "seed=0,1,2")
+    children = [run for run in found.runs.values() if run.parent]
+    parents = {run.parent for run in children}
+    points = {str(point.values) for point in found.points}
+    assert len(parents) == 3 * len(points)
+    assert len(children) == 2 * len(parents)
+    for child in children:
+        assert found.runs[child.parent].config["seed"] == child.config["seed"]

@@ -76,6 +76,7 @@ class Sweep:
         "fixed_keeps_improving",
         "small_beats_large",
     )
+    margin: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, str] = field(
         default_factory=lambda: {
             "standard": "head size d/h",
@@ -141,6 +142,7 @@ class Sweep:
             "x": self.x,
             "figure": self.figure,
             "claims": list(self.claims),
+            "margin": dict(self.margin),
             "arms": {arm: {"label": label} for arm, label in self.labels.items()},
         }
         runs = {

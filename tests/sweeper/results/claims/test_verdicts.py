@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from math import inf, log
 from pathlib import Path
 
 import pytest
 
-from sweeper.results.claims.evidence.verdict import Answer, Verdict, in_words
+from sweeper.results.claims.evidence.verdict import Answer, Found, Verdict
 from sweeper.results.collect import write_tables
 from sweeper.results.judge import judge, lines
-from sweeper.results.statistics.estimates import Difference
 from sweeper.store.errors import UserError
 from tests.sweeper.results.grids import figure1
 
@@ -48,14 +48,19 @@ def test_unknown_names_are_answered_with_the_known(
 
 
 @pytest.mark.parametrize(
-    ("found", "words"),
+    ("ends", "ratio", "words"),
     [
-        (Difference(1.04, 0.475, 1.61), "1.04 [0.47, 1.61]"),
-        (Difference(-203.1, -300.0, -100.0), "-203 [-300, -100]"),
-        (Difference(0.1734, None, None), "0.173 [no interval]"),
-        (Difference(2.0, 2.0, 2.0), "2.000 [2.000, 2.000]"),
+        ((1.04, 0.475, 1.61), False, "it better by 1.04 [0.47, 1.61]"),
+        ((-203.1, -300.0, -100.0), False, "it worse by 203 [100, 300]"),
+        ((0.1734, -inf, inf), False, "it better by 0.173 [no interval]"),
+        ((2.0, 2.0, 2.0), False, "it better by 2.000 [2.000, 2.000]"),
+        ((log(1.013), log(1.009), log(1.017)), True, "it better by 1.30 % [0.90, 1.70]"),
+        ((log(1.013), -inf, inf), True, "it better by 1.3 % [no interval]"),
+        ((log(7000), log(5000), log(9000)), True, "it better by a factor of 7e+03 [5e+03, 9e+03]"),
+        ((800.0, -inf, inf), True, "it better by a factor of 1.01e+304 [no interval]"),
     ],
-    ids=["small", "large", "none", "exact"],
 )
-def test_a_difference_is_as_exact_as_its_interval(found: Difference, words: str) -> None:
-    assert in_words(found) == words
+def test_a_difference_is_as_exact_as_its_interval(
+    ends: tuple[float, float, float], ratio: bool, words: str
+) -> None:
+    assert str(Found("it", *ends, ratio)) == words

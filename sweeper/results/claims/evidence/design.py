@@ -1,0 +1,193 @@
+"""What a claim says, as contrasts of points: sums of weight * mean, above 0 where it is right.
+
+A design knows the points of an experiment and not what was measured, so that a claim can be asked,
+priced or refused before anything is trained.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+import numpy as np
+
+from sweeper.results.table.points import Point
+
+Weights = Sequence[tuple[float, Point]]
+Mean = Callable[[Point], float]
+"""The mean goodness of a point, on the scale that is judged."""
+
+
+class Unanswerable(Exception):
+    """The points of an experiment cannot decide a claim, whatever is measured: why, a sentence."""
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """The claim that a sum of weight * goodness is above a number.
+
+    Attributes:
+        words: what is compared, to stand before "better by 1.3 %".
+        weights: of the points' means; more is better, whichever way the metric goes.
+        above: on the scale that is judged: for ratios (`Design.ratios`) a natural logarithm.
+        same: the claim is another: that the sum is within the experiment's margin.
+        note: more words on it, given the means of points; "" for none.
+    """
+
+    words: str
+    weights: Weights
+    above: float = 0.0
+    same: bool = False
+    note: Callable[[Mean], str] = lambda mean: ""
+
+
+@dataclass(frozen=True)
+class All:
+    """The claim that all of these hold."""
+
+    parts: tuple[Statement, ...]
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    """The claim that at least one of these holds."""
+
+    parts: tuple[Statement, ...]
+
+
+Statement = Contrast | All | AnyOf
+
+
+class Design:
+    """The points of an experiment as a claim may look at them.
+
+    Attributes:
+        metric: the column that is judged.
+        ratios: whether differences of its logarithm are judged.
+    """
+
+    def __init__(self, points: Sequence[Point], metric: str, *, ratios: bool) -> None:
+        self.metric, self.ratios = metric, ratios
+        self._points = points
+
+    @property
+    def arms(self) -> list[str]:
+        """The arms in the order of the plan."""
+        return list(dict.fromkeys(point.arm for point in self._points))
+
+    def of(self, *arms: str) -> list[Point]:
+        """The points of these arms. Unanswerable if there is no such arm."""
+        absent = [arm for arm in arms if arm not in self.arms]
+        if absent:
+            raise Unanswerable(f"The experiment has no arm {', '.join(absent)}.")
+        return [point for point in self._points if point.arm in arms]
+
+
+def by(column: str, given: Collection[Point]) -> list[Point]:
+    """The points in the order of a column, which must set them apart."""
+    found = sorted(given, key=lambda point: at(point, column))
+    if len({at(point, column) for point in found}) < len(found):
+        raise Unanswerable(f"More varies there than {column}.")
+    return found
+
+
+def at(point: Point, column: str) -> float:
+    """The number of a point in a column."""
+    value = point.at(column)
+    if value is None:
+        raise Unanswerable(f"A point of arm {point.arm} has no number in {column}.")
+    return value
+
+
+def curves(column: str, given: Collection[Point]) -> dict[float, list[Point]]:
+    """The points apart by their number in a column, smallest first."""
+    ordered = sorted(given, key=lambda point: at(point, column))
+    return {
+        number: list(same) for number, same in groupby(ordered, lambda point: at(point, column))
+    }
+
+
+def over(one: Point, other: Point, words: str) -> Contrast:
+    """One point is better than another."""
+    return Contrast(words, [(1.0, one), (-1.0, other)])
+
+
+def trend(curve: Sequence[Point], column: str, words: str) -> Contrast:
+    """A curve rises: the straight line through all its points in the logarithm of a column.
+
+    The contrast is what the line gains from the first point to the last.
+    """
+    weights = slopes([at(point, column) for point in curve])
+    return Contrast(words, list(zip(weights, curve, strict=True)))
+
+
+def slopes(sizes: Sequence[float]) -> list[float]:
+    """The weights of means whose sum is what their line in log size gains over all sizes."""
+    logs = np.log(np.asarray(sizes, dtype=np.float64))
+    centred = logs - logs.mean()
+    weights: list[float] = (centred * (logs[-1] - logs[0]) / (centred**2).sum()).tolist()
+    return weights
+
+
+def keeps_improving(curve: Collection[Point], column: str, several: str) -> All:
+    """A curve rises as a whole, and still from its middle on."""
+    ordered = by(column, curve)
+    if len(ordered) < 3:
+        raise Unanswerable(f"The claim needs three or more {several}, and has {len(ordered)}.")
+    upper = ordered[(len(ordered) - 1) // 2 :]
+    ends = [f"{at(part[0], column):.0f} to {at(part[-1], column):.0f}" for part in (ordered, upper)]
+    return All(
+        (
+            trend(ordered, column, f"from {ends[0]} {several}"),
+            trend(upper, column, f"still from {ends[1]}"),
+        )
+    )
+
+
+def most_heads_lose(found: dict[float, list[Point]], where: str) -> All:
+    """At every number that sets curves apart, some fewer heads are better than the most."""
+    parts = []
+    for number, points in found.items():
+        *fewer, most = by("model.heads", points)
+        if not fewer:
+            raise Unanswerable(f"At {where} {number:.0f} there is one number of heads only.")
+        heads = f"{at(most, 'model.heads'):.0f} at {where} {number:.0f}"
+        better = [over(p, most, f"{at(p, 'model.heads'):.0f} heads over {heads}") for p in fewer]
+        parts.append(AnyOf(tuple(better)))
+    return All(tuple(parts))
+
+
+def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
+    """The weights of the mean of a curve at a number of parameters, straight in its logarithm."""
+    ordered = sorted(curve, key=lambda point: at(point, "params_total"))
+    for left, right in pairwise(ordered):
+        low, high = at(left, "params_total"), at(right, "params_total")
+        if low <= size <= high and low < high:
+            share = math.log(size / low) / math.log(high / low)
+            return [(1 - share, left), (share, right)]
+    raise Unanswerable("No number of parameters lies within the range of both arms.")
+
+
+def knee(curve: Collection[Point], expected: int) -> list[Contrast]:
+    """The error collapses at a head size: there by an order of magnitude, nowhere before it."""
+    by_size = {round(at(point, "model.head_size")): point for point in curve}
+    length = at(next(iter(by_size.values())), "task.sequence_length")
+    if not {expected - 1, expected} <= by_size.keys():
+        raise Unanswerable(f"For n = {length:.0f} head sizes around {expected} are not measured.")
+    order = math.log(10)
+    falls = [
+        Contrast(
+            f"heads of {expected} over {expected - 1} for n = {length:.0f}",
+            [(1.0, by_size[expected]), (-1.0, by_size[expected - 1])],
+            above=order,
+        )
+    ]
+    for size in range(min(by_size) + 1, expected):
+        if {size - 1, size} <= by_size.keys():
+            words = f"heads of {size - 1} over {size} for n = {length:.0f}"
+            falls.append(
+                Contrast(words, [(1.0, by_size[size - 1]), (-1.0, by_size[size])], above=-order)
+            )
+    return falls

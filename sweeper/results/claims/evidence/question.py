@@ -1,0 +1,234 @@
+"""A claim asked of what was measured: its contrasts as weights, its answer, what one would cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sweeper.results.claims.evidence.design import All, Contrast, Statement
+from sweeper.results.claims.evidence.measurements import Measurements
+from sweeper.results.claims.evidence.verdict import Answer, Found, Verdict
+from sweeper.results.statistics.boundary import FIRST, Floats
+from sweeper.results.statistics.combination import (
+    Above,
+    Answers,
+    Combination,
+    Every,
+    Same,
+    Some,
+    answers,
+    levels,
+)
+from sweeper.results.statistics.contrasts import Intervals, closed, intervals, looks
+from sweeper.results.statistics.estimates import mean
+from sweeper.results.statistics.heaps import two_heaps
+from sweeper.results.statistics.price import MOST, Price, known, price
+from sweeper.results.statistics.spreads import identical, moderated, sample
+from sweeper.results.table.points import Point
+
+_SHOWN = 6  # contrasts in a sentence
+
+
+@dataclass(frozen=True)
+class Question:
+    """One claim by one measure, one of `claims` of its experiment.
+
+    Attributes:
+        name: of the claim.
+        measure: by what it is judged, in words.
+        statement: what it says.
+        measured: the points and their values.
+        claims: how many questions share the chance of error.
+    """
+
+    name: str
+    measure: str
+    statement: Statement
+    measured: Measurements
+    claims: int = 1
+
+    @cached_property
+    def contrasts(self) -> list[Contrast]:
+        """Those of the statement, from left to right."""
+        return _contrasts(self.statement)
+
+    @cached_property
+    def weights(self) -> Floats:
+        """Of the contrasts, (contrasts, distinct points)."""
+        found = np.zeros((len(self.contrasts), len(self.measured.groups)))
+        for row, contrast in zip(found, self.contrasts, strict=True):
+            for weight, point in contrast.weights:
+                row[self.measured.place(point)] += weight
+        return found
+
+    @cached_property
+    def claim(self) -> Combination:
+        """The statement with places for contrasts."""
+        return _placed(self.statement, iter(range(len(self.contrasts))).__next__)
+
+    @cached_property
+    def levels(self) -> Floats:
+        """Of the ends of the contrasts' intervals."""
+        return levels(self.claim, len(self.contrasts), self.claims)
+
+    @cached_property
+    def closing(self) -> Intervals:
+        """The intervals of the contrasts' excess over their thresholds, look by look."""
+        found = intervals(looks(self.measured.groups), self.weights, self.levels)
+        above = np.array([contrast.above for contrast in self.contrasts])
+        return Intervals(*(ends - above for ends in found))
+
+    @cached_property
+    def margins(self) -> Floats:
+        """Of the contrasts."""
+        margin = self.measured.margin
+        return np.full(len(self.contrasts), margin.size if margin else np.nan)
+
+    @cached_property
+    def said(self) -> Answers:
+        """What the intervals say, whatever else is the matter."""
+        return answers(self.claim, closed(self.closing), self.margins)
+
+    def price(self, most: int = MOST) -> Price:
+        """What an answer is expected to cost, if a point may have `most` seeds."""
+        now = sample(self.measured.groups)
+        found = closed(self.closing)
+        so_far = known(found, now, moderated(now), self.weights, self.levels, self.margins)
+        return price(self.claim, replace(so_far, most=most))
+
+    def price_of(self, effect: float, chance: float = 0.8) -> Price:
+        """The same if every contrast were `effect` beyond its threshold, at the spread so far.
+
+        `effect` is on the scale that is judged; 0 asks for the price of "no difference". `chance`
+        is that with which so many seeds are enough.
+        """
+        now = sample(self.measured.groups)
+        unknown = np.full(len(self.contrasts), np.inf)
+        asked = Intervals(np.full(len(self.contrasts), effect), -unknown, unknown)
+        spreads = moderated(now)
+        so_far = known(asked, now, spreads, self.weights, self.levels, self.margins)
+        return price(self.claim, replace(so_far, seeds=np.zeros(len(self.contrasts))), chance)
+
+    def needs(self, most: int) -> Floats:
+        """The seeds each contrast takes to the cheapest answer, 0 where none is to be had."""
+        if any(map(bool, self.said)) or (self.obstacle() and not self._few()):
+            return np.zeros(len(self.contrasts))
+        return self.price(most).needs
+
+    def obstacle(self) -> str | None:
+        """Why the claim stays undecided, whatever its intervals say: a sentence, or None."""
+        measured = self.measured
+        used = np.flatnonzero((self.weights != 0).any(axis=0))
+        groups = [measured.groups[place] for place in used]
+        lost = sum(measured.lost[place] for place in used)
+        if any(measured.alone[place] for place in used):
+            return (
+                "Every seed starts from the same pre-training, so this is about these weights only;"
+                " more fine-tunings say nothing of another pre-training."
+            )
+        if lost:
+            return f"{lost} of its runs failed or diverged: they have no value that can be judged."
+        if identical(sample(measured.groups)) and not self._few():
+            return "Seeds do not differ at all, so nothing tells a difference from chance."
+        if two_heaps(groups):
+            return "Seeds fall into two heaps far apart, which no mean describes: not all learned."
+        if self._few():
+            fewest = min(map(len, groups))
+            return f"It takes {FIRST} seeds of every point at least; one has {fewest}."
+        return None
+
+    def _few(self) -> bool:
+        used = np.flatnonzero((self.weights != 0).any(axis=0))
+        return min(len(self.measured.groups[place]) for place in used) < FIRST
+
+    def verdict(self) -> Verdict:
+        """The verdict, with its numbers and its words."""
+        obstacle = self.obstacle()
+        named = {
+            "supported": Answer.SUPPORTED,
+            "not_supported": Answer.NOT_SUPPORTED,
+            "no_difference": Answer.NO_DIFFERENCE,
+        }
+        answer = next(
+            (named[name] for name, holds in self.said._asdict().items() if holds), Answer.UNDECIDED
+        )
+        answer = Answer.UNDECIDED if obstacle else answer
+        found = self._found()
+        numbers: dict[str, Any] = {"contrasts": [one.as_data() for one in found]}
+        margin = self.measured.margin
+        if margin:
+            numbers["margin"] = {"size": margin.words, "reason": margin.reason}
+        told = [obstacle] if obstacle else []
+        notes = [contrast.note(self._mean) for contrast in self.contrasts if not self._few()]
+        told.append(_listed([*map(str, found)], [note for note in notes if note]))
+        if answer is Answer.NO_DIFFERENCE and margin:
+            told.append(f"All within {margin.words}: {margin.reason}")
+        if answer is Answer.UNDECIDED and (not obstacle or self._few()):
+            numbers["price"] = cost = self.cost(self.price())
+            told.append(_priced(cost, bool(margin)))
+        return Verdict(self.name, answer, " ".join(told), numbers, self.measure)
+
+    def _mean(self, point: Point) -> float:
+        return mean(self.measured.groups[self.measured.place(point)])
+
+    def _found(self) -> list[Found]:
+        return [self._one(place, closed(self.closing)) for place in range(len(self.contrasts))]
+
+    def _one(self, place: int, ends: Intervals) -> Found:
+        contrast = self.contrasts[place]
+        value, low, high = (float(array[place]) + contrast.above for array in ends)
+        by_look = zip(self.closing.lows[:, place], self.closing.highs[:, place], strict=True)
+        closing = [(float(a) + contrast.above, float(b) + contrast.above) for a, b in by_look]
+        return Found(contrast.words, value, low, high, self.measured.ratios, closing)
+
+    def cost(self, asked: Price) -> dict[str, float | None]:
+        """Seeds a point, more runs and device hours of a price; None where no end is in sight."""
+        if not float(asked.seeds) < MOST:
+            return {"seeds": None, "runs": None, "hours": None}
+        wanted = np.where(self.weights != 0, np.ceil(asked.needs)[:, None], 0.0).max(axis=0)
+        more = np.maximum(wanted - [len(group) for group in self.measured.groups], 0)
+        timed = any(map(math.isfinite, self.measured.seconds))
+        hours = float((more * self.measured.costs()).sum()) / 3600
+        return {
+            "seeds": math.ceil(float(asked.seeds)),
+            "runs": int(more.sum()),
+            "hours": hours if timed else None,
+        }
+
+
+def _contrasts(statement: Statement) -> list[Contrast]:
+    if isinstance(statement, Contrast):
+        return [statement]
+    return [contrast for part in statement.parts for contrast in _contrasts(part)]
+
+
+def _placed(statement: Statement, following: Callable[[], int]) -> Combination:
+    if isinstance(statement, Contrast):
+        return (Same if statement.same else Above)(following())
+    parts = tuple(_placed(part, following) for part in statement.parts)
+    return Every(parts) if isinstance(statement, All) else Some(parts)
+
+
+def _listed(contrasts: Sequence[str], notes: Sequence[str]) -> str:
+    """Contrasts in words, the first few of many, and what else is to be said of them."""
+    more = len(contrasts) - _SHOWN
+    listed = "; ".join(
+        [*contrasts[:_SHOWN], *([f"and {more} more"] if more > 0 else []), *notes[:_SHOWN]]
+    )
+    return f"{listed[0].upper()}{listed[1:]}."
+
+
+def _priced(cost: dict[str, Any], margin: bool) -> str:
+    if cost["seeds"] is None:
+        words = "No number of seeds is in sight that would decide it at the difference so far"
+        return f"{words}." if margin else f"{words}; a margin in the experiment would end it."
+    hours = f", {cost['hours']:.2g} device hours" if cost["hours"] is not None else ""
+    return (
+        f"To decide it takes about {cost['seeds']} seeds a point at the spread and difference so "
+        f"far: {cost['runs']} more runs{hours}."
+    )

@@ -1,0 +1,202 @@
+"""Intervals that hold however often one looks, the answers they give, and what those cost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sweeper.results.statistics.allocation import allocated
+from sweeper.results.statistics.boundary import DESIGNED, FIRST, bound, crossed, reach
+from sweeper.results.statistics.combination import Above, Every, Same, Some, answers, levels
+from sweeper.results.statistics.contrasts import Intervals, closed, intervals, looks
+from sweeper.results.statistics.heaps import two_heaps
+from sweeper.results.statistics.price import MOST, expected, known, price, seeds_to_tell
+from sweeper.results.statistics.spreads import identical, moderated, sample
+
+PAIR = np.array([[1.0, -1.0]])
+EVEN = np.full((1, 2), 0.005)
+NONE = np.array([np.nan])
+
+
+def drawn(*means: float, seeds: int = 7, spread: float = 1.0) -> list[list[float]]:
+    """Seeds of points with these means; the same always."""
+    random = np.random.default_rng(11)
+    return [list(mean + spread * random.standard_normal(seeds)) for mean in means]
+
+
+@pytest.mark.parametrize("level", [0.025, 0.005])
+def test_a_mean_of_nothing_hardly_ever_leaves_its_boundary(level: float) -> None:
+    paths = np.random.default_rng(3).standard_normal((10_000, 4 * DESIGNED)).cumsum(axis=1)
+    seeds = np.arange(1, paths.shape[1] + 1)
+    outside = (np.abs(paths) > bound(seeds, level) * np.sqrt(seeds)).any(axis=1).mean()
+    assert 0.7 * 2 * level < outside <= 2 * level
+
+
+def test_there_is_no_boundary_before_the_first_look_and_one_for_ever_after() -> None:
+    assert np.isinf(bound([0, 1, FIRST - 1], 0.01)).all()
+    late = bound([DESIGNED + 1, 2 * DESIGNED, 2 * DESIGNED + 1, 10**6], 0.01)
+    assert np.all(np.diff(late) >= 0)
+    assert late[-1] < 7
+    assert np.isinf(reach(FIRST - 1, 5, 0.01))
+    with pytest.raises(ValueError, match="level"):
+        bound(5, 0.0)
+
+
+def test_the_price_of_an_effect_is_what_simulation_finds() -> None:
+    effect, sd, level = 1.3, 1.7, 0.01
+    paths = effect * np.arange(1, DESIGNED + 1) + sd * np.random.default_rng(5).standard_normal(
+        (10_000, DESIGNED)
+    ).cumsum(axis=1)
+    seeds = np.arange(FIRST, DESIGNED + 1)
+    out = np.abs(paths[:, FIRST - 1 :]) > bound(seeds, level) * sd * np.sqrt(seeds)
+    stops = np.where(out.any(axis=1), FIRST + out.argmax(axis=1), DESIGNED)
+    told = expected(effect, sd, level, DESIGNED)
+    assert told.seeds == pytest.approx(stops.mean(), rel=0.01)
+    assert told.decided == pytest.approx(out.any(axis=1).mean(), abs=0.01)
+    assert crossed(bound(seeds, level))[-1] <= 2 * level
+
+
+def test_a_seed_that_diverged_widens_its_own_point_alone() -> None:
+    usual = drawn(0, 0, 0, 0, 0, seeds=5)
+    beside = moderated(sample([*usual, [1e6, 0.1, 0.2]]))
+    alone = moderated(sample(usual))
+    assert beside.variances[:5] == pytest.approx(alone.variances, rel=0.5)
+    assert beside.variances[5] > 1e11
+    squared, _ = moderated(sample([*usual, [7.8e170, 0.1, 0.2]])).of(
+        np.array([[1, 0, 0, 0, 0, -1.0], [1, -1, 0, 0, 0, 0]]), np.array([5, 5, 5, 5, 5, 3.0])
+    )
+    assert np.isinf(squared[0])
+    assert np.isfinite(squared[1])
+
+
+def test_spreads_that_are_alike_are_shared_and_others_are_not() -> None:
+    alike = moderated(sample(drawn(*range(13), seeds=7)))
+    own = sample(drawn(*range(13), seeds=7)).variances
+    assert np.subtract(*np.quantile(alike.variances, [0.75, 0.25])) < 0.2 * np.subtract(
+        *np.quantile(own, [0.75, 0.25])
+    )
+    assert (alike.df > 13).all()
+    two = sample(drawn(0, 0, seeds=5))
+    assert moderated(two).variances == pytest.approx(two.variances)
+    wide = sample([*drawn(*range(11), seeds=7), list(np.array(drawn(0, seeds=7)[0]) * 5)])
+    assert moderated(wide).variances[-1] == pytest.approx(wide.variances[-1])
+
+
+def test_one_seed_or_two_and_values_that_do_not_differ_decide_nothing() -> None:
+    for groups in (
+        [[1.0], [5.0]],
+        [[1.0, 1.1], [5.0, 5.1]],
+        [[1.0] * 7, [1 + 1e-12] * 7],
+        [[], []],
+    ):
+        found = intervals(sample(groups), PAIR, EVEN)
+        assert np.isinf(found.lows).all()
+        assert np.isinf(found.highs).all()
+    assert identical(sample([[1.0] * 7, [2.0] * 7]))
+    assert identical(sample([[3.0, 3.0 + 1e-13], [3.0, 3.0]]))
+    assert not identical(sample(drawn(0, 5)))
+    with pytest.raises(ValueError, match="finite"):
+        sample([[float("nan"), 1.0]])
+
+
+def test_what_was_decided_stays_decided() -> None:
+    groups = drawn(9, 0, seeds=7)
+    assert closed(intervals(looks(groups), PAIR, EVEN)).lows > 0
+    later = [[*values, 4.5] for values in groups]
+    later[0] += [-30.0]
+    found = closed(intervals(looks(later), PAIR, EVEN))
+    assert found.lows > 0
+    assert intervals(sample(later), PAIR, EVEN).lows < 0
+
+
+def test_the_level_is_shared_only_where_any_miss_would_do() -> None:
+    half = 0.05 / 5 / 2
+    every = levels(Every((Above(0), Above(1))), 2, claims=5)
+    assert every == pytest.approx(np.array([[half, half / 2]] * 2))
+    some = levels(Some((Above(0), Every((Above(1), Above(2))))), 3, claims=5)
+    expected_levels = [[half / 2, half], [half / 2, half / 2], [half / 2, half / 2]]
+    assert some == pytest.approx(np.array(expected_levels))
+    assert levels(Same(0), 1, claims=5) == pytest.approx(np.array([[half, half]]))
+
+
+def seen(*ends: tuple[float, float]) -> Intervals:
+    """Intervals with these ends."""
+    low, high = np.array(ends, dtype=float).T
+    return Intervals((low + high) / 2, low, high)
+
+
+@pytest.mark.parametrize(
+    ("claim", "found", "margin", "said"),
+    [
+        (Above(0), [(1, 3)], 9, "supported"),
+        (Above(0), [(-3, -1)], 9, "not_supported"),
+        (Above(0), [(-2, 3)], 9, "no_difference"),
+        (Above(0), [(-2, 3)], 2.5, None),
+        (Above(0), [(-2, 3)], float("nan"), None),
+        (Same(0), [(-1, 1)], 2, "supported"),
+        (Same(0), [(3, 4)], 2, "not_supported"),
+        (Same(0), [(1, 4)], 2, None),
+        (Every((Above(0), Above(1))), [(1, 2), (1, 2)], 9, "supported"),
+        (Every((Above(0), Above(1))), [(1, 2), (-2, -1)], 9, "not_supported"),
+        (Every((Above(0), Above(1))), [(1, 2), (-2, 1)], float("nan"), None),
+        (Some((Above(0), Above(1))), [(1, 2), (-2, -1)], 9, "supported"),
+        (Some((Above(0), Above(1))), [(-2, -1), (-2, -1)], 9, "not_supported"),
+        (Some((Above(0), Above(1))), [(-2, -1), (-2, 1)], float("nan"), None),
+    ],
+)
+def test_answers_follow_from_intervals(claim, found, margin, said) -> None:  # type: ignore[no-untyped-def]
+    answered = answers(claim, seen(*found), np.full(len(found), margin))._asdict()
+    assert [name for name, holds in answered.items() if holds] == ([said] if said else [])
+
+
+def test_a_smaller_difference_is_dearer_and_none_at_all_has_no_end() -> None:
+    prices = seeds_to_tell(np.array([4, 2, 1, 0.5, 0.0]), np.full(5, 1.4), 0.005)
+    assert np.all(np.diff(prices) > 0)
+    assert prices[-1] == MOST
+    likely = seeds_to_tell(np.array([1.0]), np.array([1.4]), 0.005, chance=0.8)
+    assert likely > prices[2]
+
+
+def test_the_cheapest_way_to_an_answer_is_priced_and_bought() -> None:
+    groups = drawn(0.1, 0, 2, 0, 0, 0, seeds=5)
+    weights = np.array([[1, -1, 0, 0, 0, 0], [0, 0, 1, -1, 0, 0.0]])
+    now, spreads = sample(groups), moderated(sample(groups))
+    claim = Some((Above(0), Above(1)))
+    ends = levels(claim, 2)
+    found = intervals(now, weights, np.full((2, 2), 1e-9))
+    so_far = known(found, now, spreads, weights, ends, np.full(2, np.nan))
+    cost = price(claim, so_far)
+    assert cost.needs[0] == 0
+    assert cost.needs[1] == cost.seeds > 5
+    more = allocated(weights, cost.needs, now.counts, costs=np.ones(6), most=29, runs=3)
+    assert more.sum() <= 3
+    assert more[[0, 1, 4, 5]].sum() == 0 < more[[2, 3]].sum()
+
+
+def test_seeds_go_where_they_narrow_most_for_their_cost() -> None:
+    weights = np.array([[1, -0.5, -0.5, 0]])
+
+    def bought(
+        *counts: float, costs: tuple[float, ...] = (1, 1, 1, 1), most: int = 29
+    ) -> list[int]:
+        more = allocated(
+            weights,
+            np.array([23.0]),
+            np.array(counts),
+            costs=np.array(costs),
+            most=most,
+            runs=3,
+        )
+        return [int(seeds) for seeds in more]
+
+    assert bought(5, 5, 5, 5) == [3, 0, 0, 0]
+    assert bought(5, 5, 5, 5, costs=(1000, 1, 1, 1)) == [0, 2, 1, 0]
+    assert bought(5, 5, 5, 5, most=5) == [0, 0, 0, 0]
+    assert bought(29, 29, 29, 0, most=97) == [0, 0, 0, 0]
+    assert bought(0, 1, 3, 0) == [3, 2, 0, 0]  # the first look, whatever it takes
+
+
+def test_two_heaps_are_seen_and_ordinary_seeds_are_not() -> None:
+    assert two_heaps([[0.33, 0.6, 0.34, 0.61, 0.33, 0.6], [0.6, 0.61, 0.33, 0.6, 0.34, 0.33]])
+    assert not two_heaps(drawn(0, 5, seeds=7))
+    assert not two_heaps([[0.33, 0.33, 0.34], [0.6, 0.61, 0.6]])
