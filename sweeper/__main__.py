@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
 
 from rich.console import Console
@@ -19,6 +20,8 @@ from sweeper.store.plans import damaged
 def main(arguments: Sequence[str] | None = None, program: str = "python -m sweeper") -> int:
     """The command line; the exit code."""
     options = _parser(program).parse_args(arguments)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may know ASCII alone
     console = Console(highlight=False)
     try:
         code: int = options.command(console, options)
@@ -26,7 +29,7 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m sweep
         for fault in faults:
             print(f"error: {fault}", file=sys.stderr)
         return code or int(bool(faults))
-    except UserError as error:
+    except (UserError, OSError) as error:  # of the disk, or of what reads the output
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

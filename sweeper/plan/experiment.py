@@ -135,6 +135,8 @@ def read_experiment(name: str, data: Mapping[str, Any], *, scale: str) -> Experi
     """The experiment `data` describes at one scale; `scales.<scale>` is laid over the rest."""
     data = dict(data)
     scales = data.pop("scales", None) or {}
+    if not isinstance(scales, Mapping):
+        raise wrong("experiment.scales", scales, "a section", "leave it as it is in the yaml")
     if scales and scale not in scales:
         raise wrong(
             "scale",

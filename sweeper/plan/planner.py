@@ -16,7 +16,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from sweeper.model_process import ModelProcess
@@ -31,7 +30,7 @@ from sweeper.plan.experiment import (
 )
 from sweeper.plan.plan import Plan, Point, Run, UnseededPoint
 from sweeper.plan.sizes import Sizes
-from sweeper.plan.typed import Typed, read
+from sweeper.plan.typed import Typed, read, typed_path
 from sweeper.plan.unseeded_points import Texts, UnseededPoints
 from sweeper.store.errors import wrong
 from sweeper.store.identity import run_id
@@ -56,7 +55,8 @@ class Planner:
         # Keys of one experiment's task may be typed, so it is composed with that experiment.
         chosen = [f"experiment={name}" for name in typed.experiments[:1]]
         template = self._composer.base([*chosen, *typed.fixed.values()])
-        outputs = Path(template.beside("paths")["outputs"]).expanduser().absolute()
+        paths = template.beside("paths")
+        outputs = typed_path("paths.outputs", paths["outputs"] if paths else None)
         scale = str(template.beside("scale")["name"])
         experiments = self._experiments(typed, template, scale)
         sizes = Sizes(self._process, outputs / "cache" / "sizes.json")

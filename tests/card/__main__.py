@@ -1,4 +1,4 @@
-"""`python -m tests.card LIBRARY jobs|steps REQUEST REPORT`: what the tests ask, done on the card.
+"""`python -m tests.card LIBRARY jobs|probes|steps REQUEST REPORT`: what tests ask, on the card.
 
 In a process of its own, which has the hooks of a CUDA device before it has torch.
 """
@@ -15,12 +15,14 @@ from pathlib import Path
 def main(library: str, what: str, request: str, report: str) -> None:
     shim = ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)  # before torch, which looks once
 
-    from tests.card import jobs, runtime, steps
+    from tests.card import jobs, probes, runtime, steps
 
     runtime.install()
     if what == "jobs":
         with tempfile.TemporaryDirectory() as folder:
             found = jobs.everything(Path(folder))
+    elif what == "probes":
+        found = probes.everything()
     else:
         asked = json.loads(Path(request).read_text())
         found = {name: steps.measured(shim, *job) for name, job in asked.items()}

@@ -1,4 +1,4 @@
-"""The card is compiled once, and two processes do everything on it that the tests ask about."""
+"""The card is compiled once, and a few processes do everything on it that the tests ask about."""
 
 from __future__ import annotations
 
@@ -42,6 +42,12 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def jobs(library: Path) -> Report:
     """What `tests.card.jobs` found."""
     return _on_card(library, "jobs", {})
+
+
+@pytest.fixture(scope="session")
+def probes(library: Path) -> Report:
+    """What `tests.card.probes` found."""
+    return _on_card(library, "probes", {})
 
 
 @pytest.fixture(scope="session")

@@ -148,7 +148,7 @@ def test_heads_are_filled_up_with_zeros_for_a_gpu_and_compute_the_same(
         nn.init.normal_(parameter)
     axes, expected_BTD, expected = _seen(attention, monkeypatch)
     assert {P} <= set(axes) <= {P, H * P}  # on a CPU as they are
-    monkeypatch.setattr(_heads, "_MULTIPLES", {"cpu": 8})
+    monkeypatch.setattr(_heads, "MULTIPLES", {"cpu": 8})
     wider, output_BTD, gradients = _seen(attention, monkeypatch)
     assert wider == [-(-size // 8) * 8 for size in axes] != axes
     torch.testing.assert_close(output_BTD, expected_BTD)

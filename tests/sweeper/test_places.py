@@ -1,0 +1,38 @@
+"""Where a command stands and where its output goes: no traceback, whatever is missing there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sweeper.store.plans import write_plan
+from tests.sweeper.test_damaged_files import plan
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = f"cd {ROOT}; "
+PLACES = {
+    "full": (HERE, ">/dev/full", 2, "error: [Errno 28] No space left on device"),
+    "closed": (HERE, ">&-", 0, ""),
+    "ascii": (f"{HERE} LC_ALL=POSIX PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 ", "", 0, ""),
+    "deleted": ("mkdir gone; cd gone; rmdir ../gone; ", "", 0, ""),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_command_ends_in_words(place: str, tmp_path: Path) -> None:
+    outputs = tmp_path / "outputs"
+    write_plan(outputs, plan("fïrst", "a"))
+    before, after, code, told = PLACES[place]
+    command = f"{before}{sys.executable} -m sweeper collect --outputs {outputs} {after}"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert (done.returncode, done.stderr.strip()) == (code, told)
