@@ -32,6 +32,7 @@ def main(_: object) -> None:
 
 def run(arguments: list[str]) -> None:
     """Sweep, or tell what was asked about; a single run is a sweep of one."""
+    os.umask(0o077)  # as SECURITY.md says: for the owner alone
     refuse_arguments(arguments)
     declare()
     flags = {argument.partition("=")[0] for argument in arguments if argument.startswith("-")}

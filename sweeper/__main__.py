@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -20,6 +21,7 @@ from sweeper.store.plans import damaged
 def main(arguments: Sequence[str] | None = None, program: str = "python -m sweeper") -> int:
     """The command line; the exit code."""
     options = _parser(program).parse_args(arguments)
+    os.umask(0o077)  # as SECURITY.md says: for the owner alone
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may know ASCII alone
     console = Console(highlight=False)
