@@ -22,6 +22,7 @@ from sweeper.hydra_section import declare
 from sweeper.model_process import model_process
 from sweeper.plan.hydra_errors import explained, typed_wrongly
 from sweeper.plan.refused import SWEEPS, refuse_arguments
+from sweeper.store.errors import shown
 
 
 @hydra.main(config_path="conf", config_name="config", version_base="1.3")
@@ -51,7 +52,7 @@ if __name__ == "__main__":
         model_process().close()
         if not typed_wrongly(problem):
             raise
-        print(f"error: {explained(problem)}", file=sys.stderr)
+        print(f"error: {shown(explained(problem), 2000)}", file=sys.stderr)
         sys.exit(2)
     finally:
         gc.freeze()  # else all that was imported is searched for garbage on the way out: 0.2 s

@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.store.errors import UserError
+from sweeper.store.errors import UserError, shown
 from sweeper.store.plans import damaged
 
 
@@ -29,10 +29,10 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m sweep
         code: int = options.command(console, options)
         faults = damaged(options.outputs)
         for fault in faults:
-            print(f"error: {fault}", file=sys.stderr)
+            print(f"error: {shown(fault, 2000)}", file=sys.stderr)
         return code or int(bool(faults))
     except (UserError, OSError) as error:  # of the disk, or of what reads the output
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {shown(error, 2000)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
