@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -13,13 +14,14 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.arguments import OPTIONS, POSITIONAL
-from sweeper.store.errors import UserError
+from sweeper.store.errors import UserError, shown
 from sweeper.store.plans import damaged
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "python -m sweeper") -> int:
     """The command line; the exit code."""
     options = _parser(program).parse_args(arguments)
+    os.umask(0o077)  # as SECURITY.md says: for the owner alone
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may know ASCII alone
     console = Console(highlight=False)
@@ -27,10 +29,10 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m sweep
         code: int = options.command(console, options)
         faults = damaged(options.outputs)
         for fault in faults:
-            print(f"error: {fault}", file=sys.stderr)
+            print(f"error: {shown(fault, 2000)}", file=sys.stderr)
         return code or int(bool(faults))
     except (UserError, OSError) as error:  # of the disk, or of what reads the output
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {shown(error, 2000)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
