@@ -17,7 +17,7 @@ import numpy as np
 from sweeper.results.claims.evidence.design import Design
 from sweeper.results.statistics.boundary import Floats
 from sweeper.results.statistics.estimates import mean
-from sweeper.results.table.columns import LOGARITHMIC, direction, factor, number
+from sweeper.results.table.columns import LOGARITHMIC, RESOLUTION, direction, factor, number
 from sweeper.results.table.points import Point, metric_of, points
 from sweeper.results.table.table import Table
 from sweeper.store.errors import wrong
@@ -150,7 +150,9 @@ class Measurements:
     def _goodness(self, value: float | None) -> float | None:
         if value is None or (self.ratios and value <= 0):
             return None
-        return self._better * (math.log(value) if self.ratios else factor(self.metric) * value)
+        least = RESOLUTION.get(self.metric.rpartition("/")[2], 0.0)
+        told = math.log(max(value, least)) if self.ratios else factor(self.metric) * value
+        return self._better * told
 
 
 def _margin(given: Mapping[str, Any], ratios: bool) -> Margin:
