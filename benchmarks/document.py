@@ -127,6 +127,13 @@ def _memory(line: Line) -> Rows:
         yield name, f"{shape['measured_mb']:,}", f"{shape['predicted_mb']:,}", f"{shape['ratio']}"
 
 
+def _placing(line: Line) -> Rows:
+    runs = f"{line['shape']}: {line['runs']} runs, {line['host_bound']} of them bound by the host"
+    yield f"{runs}, up to {line['most_gb']} GB", "alone, s", "shared, s", "bound by the GPUs, s"
+    for there, value in line["seconds"].items():
+        yield there, *(f"{value[key]:,}" for key in ("alone", "shared", "bound"))
+
+
 SECTIONS: dict[str, tuple[str, Callable[[Line], Rows]]] = {
     "step": ("A training step", _speeds),
     "loop": ("The loop around it", _loop),
@@ -135,6 +142,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Line], Rows]]] = {
     "data": ("The data pipeline alone", _speeds),
     "makespan": ("A sweep of small runs", _makespan),
     "overhead": ("What a run costs beside its training", _overhead),
+    "placing": ("Runs that share a GPU, simulated", _placing),
     "memory": ("Memory, predicted", _memory),
     "planning": ("Planning", _planning),
     "status": ("Asking how far it is", _status),
