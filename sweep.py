@@ -22,6 +22,7 @@ from sweeper.hydra_section import declare
 from sweeper.model_process import model_process
 from sweeper.plan.hydra_errors import explained, typed_wrongly
 from sweeper.plan.refused import SWEEPS, refuse_arguments
+from sweeper.store.errors import shown
 
 
 @hydra.main(config_path="conf", config_name="config", version_base="1.3")
@@ -32,6 +33,7 @@ def main(_: object) -> None:
 
 def run(arguments: list[str]) -> None:
     """Sweep, or tell what was asked about; a single run is a sweep of one."""
+    os.umask(0o077)  # as SECURITY.md says: for the owner alone
     refuse_arguments(arguments)
     declare()
     flags = {argument.partition("=")[0] for argument in arguments if argument.startswith("-")}
@@ -50,7 +52,7 @@ if __name__ == "__main__":
         model_process().close()
         if not typed_wrongly(problem):
             raise
-        print(f"error: {explained(problem)}", file=sys.stderr)
+        print(f"error: {shown(explained(problem), 2000)}", file=sys.stderr)
         sys.exit(2)
     finally:
         gc.freeze()  # else all that was imported is searched for garbage on the way out: 0.2 s

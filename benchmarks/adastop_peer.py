@@ -1,12 +1,13 @@
 """AdaStop (Mathieu et al., 2023) on the simulated pairs: `python -m benchmarks.adastop_peer`.
 
-It must be installed (`pip install adastop`); it compares scores in groups of five seeds, up to six
-times, at a family-wise error of 5 %, and its loops are Python's: so fewer experiments than ours.
+It must be installed (`pip install adastop`). Prints the end of docs/decisions.md. Its loops are
+Python's, so there are fewer experiments than of ours.
 """
 
 from __future__ import annotations
 
 import argparse
+from importlib.metadata import version
 
 import numpy as np
 
@@ -23,6 +24,7 @@ def main() -> None:
     """Print a row for each effect."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--experiments", type=int, default=200, help="of each effect")
+    looks = SEEDS // GROUP
     experiments = parser.parse_args().experiments
     rows = []
     for effect in (0.0, 1.0, 2.0, 4.0):
@@ -32,6 +34,13 @@ def main() -> None:
         wrong = signs < 0 if effect else signs != 0
         cost = f"{seeds.mean() / given.shape.fixed:.3f}"
         rows.append((f"{effect:g}", share(wrong), cost, f"{(signs != 0).mean():.0%}"))
+    print("\n## Beside AdaStop (`python -m benchmarks.adastop_peer >> docs/decisions.md`)\n")
+    print(
+        f"adastop {version('adastop')} compares scores in permutation tests by groups of seeds, "
+        f"at a family-wise error of 5 %. The same five pairs, {GROUP} seeds a group, up to {looks} "
+        f"groups, {PERMUTATIONS:,} permutations; {experiments} experiments a line. "
+        "Without an effect a wrong answer is any difference found.\n"
+    )
     print(table(("effect", "any wrong answer, % (bound)", "seeds, of fixed", "decided"), rows))
 
 

@@ -10,11 +10,15 @@ spread pooled, right for one look: as it is meant, and looked at after every see
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from benchmarks.measure import arguments
+
+if __name__ == "__main__":
+    arguments(__doc__)  # --help is answered before numpy is imported
 
 import numpy as np
 from scipy.special import betaincinv
@@ -37,9 +41,7 @@ class Line:
 
 def main() -> None:
     """Measure all shapes and print both tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--experiments", type=int, default=2000, help="of each shape and effect")
-    experiments = parser.parse_args().experiments
+    experiments = 100 if arguments(__doc__).smoke else 2000
     start = time.process_time()
     lines = []
     for shape in shapes():

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.store.errors import UserError
+from sweeper.arguments import OPTIONS, POSITIONAL
+from sweeper.store.errors import UserError, shown
 from sweeper.store.plans import damaged
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "python -m sweeper") -> int:
     """The command line; the exit code."""
     options = _parser(program).parse_args(arguments)
+    os.umask(0o077)  # as SECURITY.md says: for the owner alone
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may know ASCII alone
     console = Console(highlight=False)
     try:
         code: int = options.command(console, options)
         faults = damaged(options.outputs)
         for fault in faults:
-            print(f"error: {fault}", file=sys.stderr)
+            print(f"error: {shown(fault, 2000)}", file=sys.stderr)
         return code or int(bool(faults))
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+    except (UserError, OSError) as error:  # of the disk, or of what reads the output
+        print(f"error: {shown(error, 2000)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
@@ -97,6 +102,20 @@ def _merge(console: Console, options: argparse.Namespace) -> int:
     return 1 if merged.kept else 0
 
 
+def _decide(console: Console, options: argparse.Namespace) -> int:
+    from sweeper.results.collect import collect
+    from sweeper.results.prices import print_prices
+
+    print_prices(console, collect(options.outputs, options.experiments), options.effect)
+    return 0
+
+
+def _compare(console: Console, options: argparse.Namespace) -> int:
+    from sweeper.results.compare import compare
+
+    return compare(console, options.outputs, *options.sides)
+
+
 def _dashboard(console: Console, options: argparse.Namespace) -> int:
     from sweeper.outcome import collect_and_judge
     from sweeper.results.wandb.publish import publish_dashboard
@@ -135,6 +154,20 @@ _COMMANDS = (
         "tables to sort and filter, provenance. It needs no other file and no network.",
     ),
     (
+        "decide",
+        _decide,
+        "say what each claim's answer would cost in seeds, runs and device hours; train nothing",
+        "Prices are those of an answer at the differences measured so far, at a difference of a "
+        "given size, and where there is none; from the spread of the runs that are done.",
+    ),
+    (
+        "compare",
+        _compare,
+        "say what differs between two sweeps, and which claims have another answer",
+        "Each is an outputs folder, a plan (its number or file) or an experiment; of another "
+        "folder as in FOLDER/fig1. Exit code 1 where an answer flipped.",
+    ),
+    (
         "pack",
         _pack,
         "write what is not done of experiments into one file, to be trained on another machine",
@@ -158,57 +191,6 @@ _COMMANDS = (
 )
 
 
-_POSITIONAL: dict[str, dict[str, Any]] = {
-    "": {
-        "dest": "experiments",
-        "nargs": "*",
-        "metavar": "experiment",
-        "help": "which experiments (default: all that were planned)",
-    },
-    "pack": {
-        "dest": "experiments",
-        "nargs": "+",
-        "metavar": "EXPERIMENT | KEY=VALUE",
-        "help": "which experiments; with overrides they are planned anew, as by sweep.py",
-    },
-    "merge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "results.tar"},
-}
-
-
-_OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
-    "status": {
-        "--all": {"action": "store_true", "help": "also list runs new and done"},
-        "--json": {"action": "store_true", "help": "print plain data for programs"},
-        "--watch": {"action": "store_true", "help": "refresh until Ctrl-C"},
-    },
-    "pack": {
-        "-o": {
-            "dest": "output",
-            "type": Path,
-            "default": Path("sweep.tar"),
-            "metavar": "FILE",
-            "help": "what to write (default: %(default)s)",
-        },
-        "--max-mb": {
-            "type": float,
-            "metavar": "N",
-            "help": "where it would be larger: parts of at most N MB, FILE.001 and so on",
-        },
-        "--wheels": {"type": Path, "metavar": "DIR", "help": "wheels to take along"},
-    },
-    "dashboard": {
-        "--project": {
-            "metavar": "ENTITY/PROJECT",
-            "help": "where to (default: where the runs are mirrored to)",
-        },
-        "--offline": {
-            "action": "store_true",
-            "help": "keep it in DIR/wandb for `wandb sync` and save no view; needs no key",
-        },
-    },
-}
-
-
 _SWEEP = "What trains is a command of its own: python sweep.py, or installed headroom sweep."
 
 
@@ -219,7 +201,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(
             name, help=told, description=f"{told[0].upper()}{told[1:]}. {more}"
         )
-        sub.add_argument(**_POSITIONAL.get(name, _POSITIONAL[""]))
+        sub.add_argument(**POSITIONAL.get(name, POSITIONAL[""]))
         sub.add_argument(
             "--outputs",
             type=Path,
@@ -228,7 +210,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
             help="where the sweep wrote (default: %(default)s)",
         )
         sub.set_defaults(command=command)
-        for option, about in _OPTIONS.get(name, {}).items():
+        for option, about in OPTIONS.get(name, {}).items():
             sub.add_argument(option, **about)
     return parser
 

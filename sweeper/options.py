@@ -15,6 +15,9 @@ class SweepOptions(Policy):
     """What a sweep may plan, what it does when runs fail or hang."""
 
     dry_run: bool
+    decide: bool
+    max_seeds: Annotated[int, at_least(3)]
+    budget_device_hours: Annotated[float | None, at_least(0)]
     max_runs: Annotated[int, at_least(1)]
     hang_after_s: Annotated[float | None, at_least(LEAST_S)]
     hang_grace_s: Annotated[float, at_least(1)]

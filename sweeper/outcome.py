@@ -70,4 +70,7 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
 
 def relative_path(path: Path) -> str:
     """A path as short as it can be told from here."""
-    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (OSError, ValueError):  # nobody is anywhere once the folder is deleted; or elsewhere
+        return str(path)

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from sweeper.carry.archive import MEGABYTE
 from sweeper.carry.pack import unfinished, write_pack
+from sweeper.executor import freeze
 from sweeper.hydra_section import composer
 from sweeper.model_process import ModelProcess, model_process
 from sweeper.outcome import relative_path
@@ -20,7 +21,6 @@ from sweeper.preparation import prepare
 from sweeper.store.errors import wrong
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
-from sweeper.sweep import freeze
 
 
 def pack(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 
 def directory(module: str, told: str | None) -> str:
     """Return the run directory that was typed; `told` is what --help says of the module."""
+    os.umask(0o077)  # as SECURITY.md says: for the owner alone
     parser = argparse.ArgumentParser(
         prog=f"python -m {module}",
         description=told,

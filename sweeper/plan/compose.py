@@ -52,6 +52,8 @@ class Composer:
             return self.loader.load_configuration(self._config_name, [*overrides], RunMode.RUN)
         except (HydraException, OmegaConfBaseException) as problem:
             raise explained(problem) from None
+        except ValueError as problem:  # a group of yaml files given a number, or null
+            raise UserError(" ".join(str(problem).split())) from None
 
     def hydra(self, overrides: Iterable[str]) -> dict[str, Any]:
         """Hydra's own section: what the sweep is told, and which files were chosen."""

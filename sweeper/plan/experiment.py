@@ -72,6 +72,7 @@ class Arm:
         parent: the arm whose runs its own start from, each from that of the same seed. A point is
             then one of that arm's with what this arm sets and sweeps besides; its model is the
             parent's but for the keys that this arm names.
+        seeds: its own, where it is to share no run with an arm that trains the same model.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Arm:
     match: Match | None = None
     metric: str | None = None
     parent: str | None = None
+    seeds: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -89,7 +91,6 @@ class Experiment:
     """Arms, the metric they are compared on, and how the result is drawn and judged.
 
     Attributes:
-        margin: metric -> the difference below which arms count as alike.
         margin: metric -> the difference below which arms count as alike.
         finetune: task -> the metrics shown of it. Each point is then a pre-training that is
             fine-tuned on every one of these tasks.
@@ -134,6 +135,8 @@ def read_experiment(name: str, data: Mapping[str, Any], *, scale: str) -> Experi
     """The experiment `data` describes at one scale; `scales.<scale>` is laid over the rest."""
     data = dict(data)
     scales = data.pop("scales", None) or {}
+    if not isinstance(scales, Mapping):
+        raise wrong("experiment.scales", scales, "a section", "leave it as it is in the yaml")
     if scales and scale not in scales:
         raise wrong(
             "scale",

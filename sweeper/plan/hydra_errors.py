@@ -20,13 +20,16 @@ from sweeper.store.identity import leaves
 
 
 def typed_wrongly(problem: Exception) -> bool:
-    """Whether a person can mend it: Hydra and OmegaConf say most of that by exceptions of theirs.
+    """Whether a person can mend it: Hydra and OmegaConf say most of that by exceptions of theirs,
+    the system by an OSError.
 
     Hydra tells of a few mistakes by a ValueError; only where it was raised sets it apart from ours.
     """
     *_, (frame, _) = traceback.walk_tb(problem.__traceback__)
     by_hydra = str(frame.f_globals.get("__name__")).startswith("hydra.")
-    return by_hydra or isinstance(problem, UserError | HydraException | OmegaConfBaseException)
+    return by_hydra or isinstance(
+        problem, UserError | HydraException | OmegaConfBaseException | OSError
+    )
 
 
 def explained(problem: Exception) -> UserError:

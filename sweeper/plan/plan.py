@@ -32,6 +32,8 @@ class UnseededPoint:
     size: Size = field(default_factory=dict)
     matched: Matched | None = None
     parent: UnseededPoint | None = None
+    once: bool = False
+    """Whether it has no seed but that of its config."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +77,15 @@ class Run:
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs of a sweep and the points that use them; what text each experiment is about."""
+    """The runs of a sweep and the points that use them.
+
+    `texts` say what the text of each experiment is; `unseeded` are its points before their seeds.
+    """
 
     scale: str
     outputs: Path
     experiments: Mapping[str, Experiment]
     texts: Mapping[str, str]
-    points: list[Point]
-    runs: Mapping[str, Run]
+    unseeded: Mapping[str, list[UnseededPoint]]
+    points: list[Point] = field(default_factory=list)
+    runs: Mapping[str, Run] = field(default_factory=dict)

@@ -3,16 +3,19 @@
     typed overrides -> experiments -> arms -> unseeded points (a config and a size each)
                     -> points and the runs they share
 
-Two points with the same config are one run, whichever arm or experiment asked for it. Next:
-match.py solves what is to be matched; sweeper/sweep.py freezes the plan, sweeper/run/schedule.py
+Two points with the same config are one run, whichever arm or experiment asked for it. Seeds are
+counted, not chosen: a point of n seeds has the first n of its own, which are those of its arm or of
+its experiment, and of the whole numbers that follow the largest of these; so more seeds are further
+runs, never others. Next:
+match.py solves what is to be matched; sweeper/executor.py freezes the plan, sweeper/run/schedule.py
 has its runs trained.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from sweeper.model_process import ModelProcess
@@ -26,8 +29,8 @@ from sweeper.plan.experiment import (
     with_typed,
 )
 from sweeper.plan.plan import Plan, Point, Run, UnseededPoint
-from sweeper.plan.sizes import Size, Sizes
-from sweeper.plan.typed import Typed, read
+from sweeper.plan.sizes import Sizes
+from sweeper.plan.typed import Typed, read, typed_path
 from sweeper.plan.unseeded_points import Texts, UnseededPoints
 from sweeper.store.errors import wrong
 from sweeper.store.identity import run_id
@@ -52,22 +55,16 @@ class Planner:
         # Keys of one experiment's task may be typed, so it is composed with that experiment.
         chosen = [f"experiment={name}" for name in typed.experiments[:1]]
         template = self._composer.base([*chosen, *typed.fixed.values()])
-        outputs = Path(template.beside("paths")["outputs"]).expanduser().absolute()
+        paths = template.beside("paths")
+        outputs = typed_path("paths.outputs", paths["outputs"] if paths else None)
         scale = str(template.beside("scale")["name"])
         experiments = self._experiments(typed, template, scale)
         sizes = Sizes(self._process, outputs / "cache" / "sizes.json")
-        unseeded_points = UnseededPoints(self._composer, typed, self._texts, sizes)
-        points: list[Point] = []
-        texts: dict[str, str] = {}
-        runs: dict[str, Run] = {}
-        for experiment in experiments.values():
-            for unseeded in unseeded_points.of(experiment):
-                texts.setdefault(experiment.name, self._texts.of(unseeded.config)["describe"])
-                for point, run in self._runs(experiment, unseeded, unseeded_points):
-                    points.append(point)
-                    runs.setdefault(run.id, run)
+        made = UnseededPoints(self._composer, typed, self._texts, sizes)
+        points = {name: [*self._points(one, made)] for name, one in experiments.items()}
+        texts = {name: self._texts.of(of[0].config)["describe"] for name, of in points.items()}
         sizes.save()
-        return Plan(scale, outputs, experiments, texts, points, runs)
+        return seeded(Plan(scale, outputs, experiments, texts, points), {})
 
     def _experiments(
         self, typed: Typed, template: RunTemplate, scale: str
@@ -97,37 +94,16 @@ class Planner:
         grid.check_size(points, self._max_runs, "the sweep")
         return found
 
-    def _runs(
-        self, experiment: Experiment, unseeded: UnseededPoint, unseeded_points: UnseededPoints
-    ) -> Iterator[tuple[Point, Run]]:
-        """A point with each of its seeds and the run of that, a parent before its children."""
-        if not experiment.finetune:
-            for seed in experiment.seeds:
-                yield _point(experiment, unseeded, _seeded(unseeded, seed), unseeded.size)
-            return
-        one = experiment.pretrainings is Pretrainings.one
-        for seeds in [experiment.seeds] if one else [[seed] for seed in experiment.seeds]:
-            config = unseeded.config if one else _seeded(unseeded, seeds[0])
-            pretraining = _point(experiment, unseeded, config, unseeded.size)
-            yield pretraining
+    def _points(self, experiment: Experiment, made: UnseededPoints) -> Iterator[UnseededPoint]:
+        """The points of an experiment, each before those that are fine-tuned from it."""
+        for point in made.of(experiment):
+            one = bool(experiment.finetune) and experiment.pretrainings is Pretrainings.one
+            yield replace(point, once=one)
             for task in experiment.finetune:
-                child = self._child(experiment, unseeded, task, pretraining[1], unseeded_points)
-                for seed in seeds:
-                    yield _point(experiment, child, {**child.config, "seed": seed}, child.size)
-
-    def _child(
-        self,
-        experiment: Experiment,
-        unseeded: UnseededPoint,
-        task: str,
-        parent: Run,
-        unseeded_points: UnseededPoints,
-    ) -> UnseededPoint:
-        """A point's pre-training fine-tuned on `task`: its model, its tokenizer, its weights."""
-        config = unseeded_points.child_config(experiment, {"task": task}, parent.config)
-        config["parent"] = parent.id
-        [child] = unseeded_points.sized([replace(unseeded, config=config)])
-        return child
+                config = made.child_config(experiment, {"task": task}, point.config)
+                config["parent"] = run_id(point.config)
+                child = replace(point, config=config, parent=None if one else point)
+                yield from made.sized([child])
 
 
 def _seeds(given: Iterable[Any]) -> list[int]:
@@ -137,19 +113,76 @@ def _seeds(given: Iterable[Any]) -> list[int]:
     return list(dict.fromkeys(given))
 
 
-def _seeded(unseeded: UnseededPoint, seed: int) -> dict[str, Any]:
+def seeded(plan: Plan, wanted: Mapping[str, int]) -> Plan:
+    """The same plan with other seeds.
+
+    Args:
+        plan: its `unseeded` points are what is given seeds.
+        wanted: by the run of a point's first seed, how many seeds it is to have, where that is more
+            than its own. What it starts from has as many; points of several arms or experiments
+            that are the same runs have equally many.
+    """
+    points: list[Point] = []
+    runs: dict[str, Run] = {}
+    for experiment in plan.experiments.values():
+        unseeded = plan.unseeded[experiment.name]
+        for one, count in zip(unseeded, _counts(unseeded, experiment, wanted), strict=True):
+            for config in _configs(one, experiment, count):
+                point, run = _point(experiment, one, config)
+                points.append(point)
+                runs.setdefault(run.id, run)
+    return replace(plan, points=points, runs=runs)
+
+
+def _counts(
+    points: Sequence[UnseededPoint], experiment: Experiment, wanted: Mapping[str, int]
+) -> list[int]:
+    """How many seeds each point has; what it starts from stands before it."""
+    own = [len(_own(point, experiment)) for point in points]
+    if not wanted:
+        return own
+    names = [_first(point, experiment) for point in points]
+    counts: dict[str, int] = {}
+    for name, least in zip(names, own, strict=True):
+        counts[name] = max(least, wanted.get(name, 0), counts.get(name, 0))
+    for point, name in zip(reversed(points), reversed(names), strict=True):
+        if point.parent:
+            parent = _first(point.parent, experiment)
+            counts[parent] = max(counts[parent], counts[name])
+    return [counts[name] for name in names]
+
+
+def _own(point: UnseededPoint, experiment: Experiment) -> Sequence[int]:
+    return point.arm.seeds or experiment.seeds
+
+
+def _first(point: UnseededPoint, experiment: Experiment) -> str:
+    return run_id(next(_configs(point, experiment, 1)))
+
+
+def _configs(point: UnseededPoint, experiment: Experiment, count: int) -> Iterator[dict[str, Any]]:
+    """The configs of the runs of a point, seed by seed."""
+    if point.once:
+        yield dict(point.config)
+        return
+    own = _own(point, experiment)
+    for seed in itertools.islice(itertools.chain(own, itertools.count(max(own) + 1)), count):
+        yield _seeded(point, seed)
+
+
+def _seeded(point: UnseededPoint, seed: int) -> dict[str, Any]:
     """The config of one run of a point, which starts from its parent's run of the same seed."""
-    config = {**unseeded.config, "seed": seed}
-    return config | ({"parent": run_id(_seeded(unseeded.parent, seed))} if unseeded.parent else {})
+    config = {**point.config, "seed": seed}
+    return config | ({"parent": run_id(_seeded(point.parent, seed))} if point.parent else {})
 
 
 def _point(
-    experiment: Experiment, unseeded: UnseededPoint, config: Mapping[str, Any], size: Size
+    experiment: Experiment, unseeded: UnseededPoint, config: Mapping[str, Any]
 ) -> tuple[Point, Run]:
     seed, task, arm = config["seed"], config["task"]["name"], unseeded.arm.name
     setting = grid.shown(unseeded.values)
     label = f"{task} {setting}" if experiment.finetune else setting
     label = f"{label} seed={seed}".strip()
     names = {"experiment": experiment.name, "arm": arm, "label": label}
-    run = Run(run_id(config), config, size, names)
+    run = Run(run_id(config), config, unseeded.size, names)
     return Point(experiment.name, arm, task, seed, unseeded.values, run.id, unseeded.matched), run

@@ -7,12 +7,13 @@ This project needs neither: tasks and models are found by name. A folder that th
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from sweeper.store.errors import UserError, shown
+from sweeper.store.errors import UserError, shown, wrong
 
 CALLS = re.compile(r"_(target|partial|args|recursive|convert)_|\(\)")
 SECRET = re.compile(r"(?i)(api_?key|secret|passw(or)?d|credential|authorization|(^|_)token$)")
@@ -46,6 +47,8 @@ def refuse_key(key: str) -> None:
     plain = key.lstrip("+~")
     if not plain:
         raise UserError(f"{shown(key)}=... has no key; write key=value.")
+    if key.startswith("~") and not plain.startswith(("experiment.", "hydra")):
+        raise UserError(f"{shown(key)}: no key can be left out of a config; write key=value.")
     foreign = re.match(r"hydra\b", plain) and not plain.startswith(HYDRA)
     if foreign or CALLS.search(plain):
         raise UserError(
@@ -79,6 +82,8 @@ def refuse_tree(tree: Any, path: str = "") -> None:
                 f"{shown(key)}: secrets do not belong in a config, which is saved; give them in "
                 "the environment, as WANDB_API_KEY is."
             )
+        if isinstance(value, float) and not math.isfinite(value):
+            raise wrong(key, value, "a number that is finite", "correct the value")
         if isinstance(value, str) and RESOLVER.search(value):
             raise UserError(
                 f"{shown(key)}: of interpolations only those of other keys are read, as in "

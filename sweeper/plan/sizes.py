@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,10 +11,19 @@ from typing import Any, ClassVar
 from sweeper.model_process import ModelProcess
 from sweeper.store import registry
 from sweeper.store.errors import UserError
-from sweeper.store.files import publish
+from sweeper.store.files import (
+    FORMAT,
+    SEAL,
+    canonical,
+    make_directory,
+    publish,
+    read_versioned,
+    sealed,
+)
 from sweeper.store.identity import digest_of, identity
 
 Size = dict[str, int]
+_SHAPE = {"sizes": {str: {str: int}}}
 
 
 class Invalid(UserError):
@@ -40,11 +48,10 @@ class Sizes:
 
     @cached_property
     def _known(self) -> dict[str, Size]:
-        try:
-            stored = json.loads(self._path.read_text())
-            return dict(stored["sizes"]) if stored["code"] == self._code else {}
-        except (OSError, ValueError, KeyError, TypeError):
-            return {}
+        stored = None
+        with contextlib.suppress(UserError):  # what was changed is asked again
+            stored = read_versioned(self._path, keys=("code", "sizes", SEAL), shape=_SHAPE)
+        return stored["sizes"] if stored and stored["code"] == self._code else {}
 
     @cached_property
     def _code(self) -> str:
@@ -84,8 +91,7 @@ class Sizes:
         """Keep what was learned, where that can be written; called once, at the end of planning."""
         if not self.built:
             return
-        with contextlib.suppress(OSError):  # a dry run works on a store that is read-only
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            publish(
-                self._path, json.dumps({"code": self._code, "sizes": self._known}), durable=False
-            )
+        known = {"format": FORMAT, "code": self._code, "sizes": self._known}
+        with contextlib.suppress(OSError, UserError):  # a dry run works on a read-only store
+            make_directory(self._path.parent)
+            publish(self._path, canonical(sealed(known)), durable=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -64,6 +65,16 @@ def read(arguments: Iterable[str], composer: Composer, *, max_points: int) -> Ty
     return Typed(fixed, values, axes, [str(name) for name in names if name is not None])
 
 
+def typed_path(key: str, typed: Any) -> Path:
+    """The folder that a key names, absolute; UserError for what names none."""
+    try:
+        if isinstance(typed, str) and typed:
+            return Path(typed).expanduser().absolute()
+    except RuntimeError:  # ~name of nobody
+        pass
+    raise wrong(key, typed, "a folder", "give its path")
+
+
 def _parsed(arguments: Iterable[str], composer: Composer) -> Iterator[Override]:
     parser = OverridesParser.create(composer.loader)
     for argument in arguments:
@@ -72,10 +83,10 @@ def _parsed(arguments: Iterable[str], composer: Composer) -> Iterator[Override]:
         except HydraException:
             raise unreadable(argument) from None
         key = override.key_or_group
-        refuse_key(key)
+        refuse_key(f"~{key}" if override.is_delete() else key)
         if "/" in key or composer.is_group(key):
             refuse_path(key, argument.partition("=")[2])
-        if not override.is_sweep_override():
+        if not override.is_sweep_override() and not key.startswith("hydra."):
             refuse_tree({key: _plain(override.value())})
         yield override
 
@@ -85,6 +96,9 @@ def _count(override: Override, composer: Composer) -> int:
     if isinstance(value, RangeSweep):
         assert value.start is not None
         assert value.stop is not None
+        if not (value.step and math.isfinite(value.stop - value.start)):
+            typed = str(override.input_line).partition("=")[2]
+            raise wrong(override.key_or_group, typed, "a range that ends", "give start,stop,step")
         return max(0, math.ceil((value.stop - value.start) / value.step))
     if isinstance(value, ChoiceSweep):
         return len(value.list)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from sweeper.model_process import ModelProcess
@@ -19,7 +18,7 @@ from sweeper.plan.experiment import Arm, Experiment, Match
 from sweeper.plan.match import Solution, solve
 from sweeper.plan.plan import Matched, UnseededPoint
 from sweeper.plan.sizes import Invalid, Size, Sizes
-from sweeper.plan.typed import Typed
+from sweeper.plan.typed import Typed, typed_path
 from sweeper.store.errors import UserError, wrong
 from sweeper.store.identity import digest_of
 
@@ -124,7 +123,7 @@ class UnseededPoints:
         """
         data, task = config["data"], config["task"]["name"]
         if data.get("root"):
-            root = Path(data["root"]).expanduser().absolute()
+            root = typed_path("data.root", data["root"])
             data["root"] = str(root / task if (root / task).is_dir() else root)
         data["digest"] = self._texts.of(config)["digest"]
         return config

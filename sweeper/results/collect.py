@@ -95,6 +95,27 @@ def collect(outputs: Path, experiments: Sequence[str] | None = None) -> list[Tab
     return [_table(name, plan, cells) for name, plan in planned(outputs, experiments).items()]
 
 
+class Records:
+    """The records of a store, for several tables: those of a run that is done are read once."""
+
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+        self._done: dict[str, dict[str, Any]] = {}
+
+    def tables(self, plan: Mapping[str, Any]) -> list[Table]:
+        """The tables of a plan, written or not, as its runs stand now."""
+        known = dict(self._done)
+
+        def cells(id: str) -> dict[str, Any]:
+            if id not in known:
+                known[id] = _cells(self._store.run(id))
+            return known[id]
+
+        tables = [_table(name, plan, cells) for name in plan["experiments"]]
+        self._done = {id: own for id, own in known.items() if own["state"] == State.DONE}
+        return tables
+
+
 def before_training(
     plan: Mapping[str, Any], configs: Mapping[str, Mapping[str, Any]]
 ) -> list[Table]:
@@ -155,6 +176,8 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
         # A cell is None, a truth value, a number, or words that are not empty.
         rows.append({key: None if cell == "" else _plain(cell) for key, cell in row.items()})
     provenance = {key: plan.get(key) for key in ("number", "command", "scale")}
+    if "rounds" in plan:
+        provenance["rounds"] = [{**r, "verdicts": r["verdicts"][name]} for r in plan["rounds"]]
     settings = {words(point["values"]): point["values"] for point in points}
     columns = _columns(rows, swept)
     return Table(name, plan["experiments"][name], provenance, settings, columns, rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -28,10 +28,20 @@ class Shown:
 
 
 class LiveTable(ExitStack):
-    """Follows a schedule; give its `changed` to the schedule."""
+    """Follows a schedule; give its `changed` to the schedule.
 
-    def __init__(self, console: Console, store: RunStore, shown: Mapping[str, Shown]) -> None:
+    `about` says above the table what all of it is for, given the seconds of training so far.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        store: RunStore,
+        shown: Mapping[str, Shown],
+        about: Callable[[float], str] = lambda seconds: "",
+    ) -> None:
         super().__init__()
+        self._about = about
         self._console = console
         self._store = store
         self._shown = shown
@@ -95,7 +105,15 @@ class LiveTable(ExitStack):
         words = [f"{tally[phase]} {phase}" for phase in Phase if tally[phase]]
         so_far = clock(time.monotonic() - self._started)
         words.append(f"{so_far} so far{self._left(schedule)}")
-        return Group(table, Text(" · ".join(words), style="bold"))
+        told = self._about(self._seconds_so_far(schedule))
+        above = [Text(told, style="bold")] if told else []
+        return Group(*above, table, Text(" · ".join(words), style="bold"))
+
+    def _seconds_so_far(self, schedule: Schedule) -> float:
+        """Slot time of the runs that are done, and of those under way until now."""
+        now = time.monotonic()
+        running = (run for run, s in schedule.states.items() if s.phase is Phase.RUNNING)
+        return sum(self._spent.values()) + sum(now - self._begun[run] for run in running)
 
     def _progress(self, run: str) -> tuple[str, str, str, str]:
         heartbeat = self._store.run(run).status().heartbeat or {}

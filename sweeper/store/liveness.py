@@ -36,10 +36,8 @@ def identity() -> dict[str, Any]:
 def alive(info: Mapping[str, Any]) -> bool | None:
     """Whether the process with the identity `info` lives; None where this machine cannot know."""
     here = identity()
-    if info.get("boot") != here["boot"]:
-        same_machine = all(info.get(key) == here[key] for key in ("host", "machine"))
-        return False if same_machine else None  # rebooted since, or somewhere else
-    if any(info.get(key) != here[key] for key in ("machine", "pid_namespace")):
+    # After another boot, too: machines made of one image share their name and their machine-id.
+    if any(info.get(key) != here[key] for key in ("boot", "machine", "pid_namespace")):
         return None
     if not isinstance(info.get("pid"), int):
         return None

@@ -22,6 +22,7 @@ from sweeper.store.files import (
     publish_sealed,
     read_object,
     read_versioned,
+    sealed,
 )
 from sweeper.store.history import merged_rows
 from sweeper.store.identity import leaves, named_by
@@ -210,10 +211,11 @@ class RunStore:
         return sorted(name for name in names if (self._root / name / "run.json").is_file())
 
     def freeze(self, record: Mapping[str, Any], *, apart_from: Collection[str] = ()) -> Run:
-        """Writes the record of a run once; a record that is there already stays as it is.
+        """Writes the record of a run, once.
 
         UserError if the one there has another config. `apart_from` names the keys (dotted; a key
-        stands for all below it) in which the two may differ since they cannot change a result.
+        stands for all below it) in which the two may differ since they cannot change a result:
+        until the run is done, its next attempt takes them as they are given now.
         """
         run = self.run(record["id"])
         path = run.path / "run.json"
@@ -221,13 +223,16 @@ class RunStore:
             make_directory(run.path)
             if publish_sealed(path, {"format": FORMAT, **record}):
                 return run
-        there, given = run.record()["config"], json.loads(canonical(record["config"]))
-        for key in _differing(there, given):
+        there, given = run.record(), json.loads(canonical(record["config"]))
+        differing = _differing(there["config"], given)
+        for key in differing:
             if not any(key == name or key.startswith(f"{name}.") for name in apart_from):
                 raise UserError(
                     f"run {run.id}: its record on disk has another {shown(key)} than the one "
                     f"planned now; move {shown(run.path)} away or choose another outputs folder."
                 )
+        if differing and not (run.path / "result.json").exists():
+            publish_json(path, sealed({**there, "config": given}))
         return run
 
 

@@ -21,7 +21,7 @@ def misfit(value: Any, shape: Shape, place: str = "it") -> str:
         found = [misfit(value, one, place) for one in shape]
         return "" if "" in found else found[0]
     if isinstance(shape, re.Pattern):
-        fits = isinstance(value, str) and shape.fullmatch(value)
+        fits = isinstance(value, str) and bool(shape.fullmatch(value))
     elif isinstance(shape, dict | list):
         fits = isinstance(value, type(shape))
     else:

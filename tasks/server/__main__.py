@@ -51,7 +51,7 @@ with lasting():
     from tasks.parse import parse
     from tasks.prepare import task_of
     from tasks.server.count_polynomials import CountPolynomials
-    from tasks.server.fork import become_job
+    from tasks.server.fork import become_job, forked
     from tasks.server.preload import preload
     from tasks.server.sizes import counts, size
     from tasks.training import machine
@@ -189,7 +189,7 @@ class Server:
     def _fork(self, request: Request, work: Callable[[], int], close: tuple[int, ...]) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
-        pid = os.fork()
+        pid = forked()
         if pid == 0:
             become_job(work, log=request.get("log"), close=(*self._private, *close))
         # Also from here: whoever is told the number may signal the group at once.

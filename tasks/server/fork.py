@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from typing import NoReturn
@@ -35,6 +36,16 @@ def become_job(work: Callable[[], int], *, log: str | None, close: tuple[int, ..
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def forked() -> int:
+    """`os.fork`, tried again for some seconds where the system has no process to spare."""
+    for wait_s in (0.1, 1.0, 5.0):
+        try:
+            return os.fork()
+        except BlockingIOError:  # EAGAIN: a limit on processes, which others' ends make room in
+            time.sleep(wait_s)
+    return os.fork()
 
 
 def _redirect(log: str | None) -> None:

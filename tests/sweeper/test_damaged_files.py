@@ -134,3 +134,17 @@ def test_a_strange_heartbeat_ends_nothing(
     changed(beat, lambda told: told.update({key: value}), seal=False)
     assert main(["status", "--outputs", str(outputs), "--all"]) == 0
     assert "running" in capfd.readouterr().out
+
+
+def test_a_name_that_disturbs_a_terminal_is_shown_without_doing_so(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    outputs = tmp_path / "\x1b[31mred\n"
+    (outputs / "plans").mkdir(parents=True)
+    os.mkfifo(outputs / "plans" / "0001.json")
+    (outputs / "tables").write_text("in the way")
+    write_plan(outputs, plan("first", "a"))
+    assert main(["collect", "--outputs", str(outputs)]) == 2
+    told = capfd.readouterr().err
+    assert "\\x1b[31mred\\n" in told
+    assert "\x1b" not in told

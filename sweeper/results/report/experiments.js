@@ -23,6 +23,7 @@ function experimentView(about, place) {
       about.figures.map((figure) => figureView(figure, about.arms)),
     ),
     verdictsView(about.verdicts),
+    closingView(about.closing),
     about.paper_table ? paperTableView(about.paper_table) : null,
     element("h3", null, "Runs"),
     rows,

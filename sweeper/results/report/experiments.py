@@ -9,6 +9,7 @@ from typing import Any
 
 from sweeper.results.claims.evidence.verdict import Verdict
 from sweeper.results.paper_tables.content import has_paper_table, paper_table
+from sweeper.results.report.closing import closing
 from sweeper.results.statistics.estimates import Spread, interval
 from sweeper.results.table.columns import DIRECTIONS, LABELS, factor, label, number
 from sweeper.results.table.measures import Measure, measures
@@ -42,6 +43,7 @@ def experiment(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "scale": about.get("scale") or table.provenance.get("scale"),
         "arms": [{"name": arm, "label": table.label(arm)} for arm in about["arms"]],
         "verdicts": [_judged(verdict, table) for verdict in verdicts],
+        "closing": closing(table, verdicts),
         "figures": [_figure(table, measure) for measure in measures(table)],
         "paper_table": asdict(paper_table(table)) if has_paper_table(table) else None,
         **_rows(table),

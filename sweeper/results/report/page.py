@@ -29,8 +29,8 @@ from sweeper.store.files import publish
 from sweeper.store.runs import RunStore
 
 SCRIPTS = (
-    "elements pointer numbers axes series charts curves run rows experiments state page".split()
-)
+    "elements pointer numbers axes series charts curves run rows closing experiments state page"
+).split()
 
 _MOST_LETTERS = 2000  # of one text
 _LIFT = "25%"

@@ -47,6 +47,8 @@ DIRECTIONS = {
 
 # By the same: metrics whose ratios are judged, being positive and grown by factors.
 LOGARITHMIC = ("perplexity", "perplexity_per_word", "context_error", "relative_error")
+# An error below it counts as none: how far below says only how long a fit went on.
+RESOLUTION = {"context_error": 1e-4}
 
 
 def label(column: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -30,6 +31,17 @@ def test_a_size_is_built_once_until_an_outside_model_changes(installed: Installe
     assert [asked(memory), asked(memory)] == [1, 0]
     module.write_text("SIZE = 2")
     installed.forget()
+    assert [asked(memory), asked(memory)] == [1, 0]
+
+
+def test_what_was_changed_in_the_memory_is_not_used(tmp_path: Path) -> None:
+    memory = tmp_path / "cache" / "sizes.json"
+    assert [asked(memory), asked(memory)] == [1, 0]
+    for damage in ('"params_total":17', '"sha256":"'):
+        memory.write_text(memory.read_text().replace(damage, f"{damage}0"))
+        assert [asked(memory), asked(memory)] == [1, 0]
+    memory.unlink()
+    os.mkfifo(memory)
     assert [asked(memory), asked(memory)] == [1, 0]
 
 

@@ -57,9 +57,13 @@ def test_keys_that_cannot_change_a_result_may_differ(
     run = store.freeze(record)
     other = record | {"config": record["config"] | {"logger": {"mode": "online"}}}
     store.freeze(other, apart_from=[named])
-    assert run.record() == record, "the first record stays"
+    assert run.record() == other, "what cannot change the result is taken as typed"
+    attempt = run.claim({})
+    run.publish_result(attempt, {"metrics": {}})
+    store.freeze(record, apart_from=[named])
+    assert run.record() == other, "of a finished run it says what was"
     with pytest.raises(UserError, match=r"another logger\.mode"):
-        store.freeze(other, apart_from=["log", "seed"])
+        store.freeze(record, apart_from=["log", "seed"])
 
 
 def test_a_directory_without_a_record_is_no_run_until_frozen(

@@ -32,6 +32,8 @@ from sweeper.results.statistics.spreads import identical, moderated, sample
 from sweeper.results.table.points import Point
 
 _SHOWN = 6  # contrasts in a sentence
+_HEAPS = "Seeds fall into two heaps far apart, which no mean describes: not all learned."
+_TELLING = 10  # seeds a point; of fewer, some fall into what look like heaps by chance
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,10 @@ class Question:
 
     def needs(self, most: int) -> Floats:
         """The seeds each contrast takes to the cheapest answer, 0 where none is to be had."""
-        if any(map(bool, self.said)) or (self.obstacle() and not self._few()):
+        obstacle, following = self.obstacle(), self._fewest() + 1.0
+        if obstacle == _HEAPS and following <= min(_TELLING, most):
+            return np.full(len(self.contrasts), following)
+        if any(map(bool, self.said)) or (obstacle and not self._few()):
             return np.zeros(len(self.contrasts))
         return self.price(most).needs
 
@@ -136,15 +141,18 @@ class Question:
         if identical(sample(measured.groups)) and not self._few():
             return "Seeds do not differ at all, so nothing tells a difference from chance."
         if two_heaps(groups):
-            return "Seeds fall into two heaps far apart, which no mean describes: not all learned."
+            return _HEAPS
         if self._few():
             fewest = min(map(len, groups))
             return f"It takes {FIRST} seeds of every point at least; one has {fewest}."
         return None
 
     def _few(self) -> bool:
+        return self._fewest() < FIRST
+
+    def _fewest(self) -> int:
         used = np.flatnonzero((self.weights != 0).any(axis=0))
-        return min(len(self.measured.groups[place]) for place in used) < FIRST
+        return min(len(self.measured.groups[place]) for place in used)
 
     def verdict(self) -> Verdict:
         """The verdict, with its numbers and its words."""
@@ -192,12 +200,11 @@ class Question:
             return {"seeds": None, "runs": None, "hours": None}
         wanted = np.where(self.weights != 0, np.ceil(asked.needs)[:, None], 0.0).max(axis=0)
         more = np.maximum(wanted - [len(group) for group in self.measured.groups], 0)
-        timed = any(map(math.isfinite, self.measured.seconds))
-        hours = float((more * self.measured.costs()).sum()) / 3600
+        hours = self.measured.hours()
         return {
             "seeds": math.ceil(float(asked.seeds)),
-            "runs": int(more.sum()),
-            "hours": hours if timed else None,
+            "runs": int((more * self.measured.trainings).sum()),
+            "hours": None if hours is None else float((more * hours).sum()),
         }
 
 

@@ -1,0 +1,83 @@
+"""Rounds with real training on twins, two arms that are one model, each with seeds of its own.
+
+A difference between them is a wrong answer. With `--planted` one learns ten times too slowly, which
+is to be found. Every repetition is an experiment that shares no run with another: `--smoke` does
+two. It trains up to 30 tiny models an arm; what came out stands in docs/decisions.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).resolve().parents[1]
+APART = 1000  # between the first seeds of any two arms
+TINY = (
+    *("data.sentences=600", "task.vocabulary_size=400", "task.sequence_length=32"),
+    *("task.batch_tokens=512", "model.layers=1", "model.embedding_size=8", "model.head_size=4"),
+    *("model.feedforward_size=16", "optimizer.warmup_steps=5", "trainer.steps=20", "logger=none"),
+)
+EXPERIMENT = """\
+# @package _global_
+defaults: [override /task: lm1b]
+experiment:
+  title: Twins
+  metric: test/perplexity
+  claims: [wins_at_equal_size]
+  margin: {{test/perplexity: {{size: 15 %, reason: "seeds of it differ by 8 %."}}}}
+  arms:
+    standard: {{seeds: {first}, grid: {{model.heads: [2]}}}}
+    twin:
+      seeds: {second}
+      set: {settings}
+      match: {{to: standard, solve: model.heads, tolerance: 0.0}}
+"""
+
+
+def command(outputs: Path, conf: Path, repetitions: int, *, planted: bool) -> list[str]:
+    """The command that trains rounds of so many experiments; they are written to `conf`."""
+    folder = conf / "experiment"
+    folder.mkdir(parents=True, exist_ok=True)
+    names = [f"twins_{place:02d}" for place in range(repetitions)]
+    for place, name in enumerate(names):
+        first, second = (
+            [APART * (2 * place + arm) + seed for seed in range(3)] for arm in range(2)
+        )
+        settings = "{optimizer.learning_rate: 0.001}" if planted else "{}"
+        text = EXPERIMENT.format(first=first, second=second, settings=settings)
+        (folder / f"{name}.yaml").write_text(text)
+    sweep = [sys.executable, "sweep.py", "--config-dir", str(conf), "-m", *TINY]
+    options = ["hydra.sweeper.decide=true", f"paths.outputs={outputs}"]
+    return [*sweep, f"experiment={','.join(names)}", *options]
+
+
+def answers(outputs: Path) -> Counter[str]:
+    """How often each answer was given."""
+    files = (outputs / "tables").glob("*.claims.json")
+    return Counter(json.loads(path.read_text())["verdicts"][0]["verdict"] for path in files)
+
+
+def main() -> int:
+    """Print the answers; 1 if one of them is wrong, or a planted difference was not found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--planted", action="store_true")
+    parser.add_argument("--smoke", action="store_true")
+    given = parser.parse_args()
+    repetitions = 2 if given.smoke else 20
+    with TemporaryDirectory() as folder:
+        root = Path(folder)
+        asked = command(root / "outputs", root / "conf", repetitions, planted=given.planted)
+        subprocess.run(asked, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        found = answers(root / "outputs")
+    print(", ".join(f"{count} {answer}" for answer, count in sorted(found.items())))
+    differing = found["supported"] + found["not supported"]
+    return int(differing != (repetitions if given.planted else 0))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+"""A sweep that decides: plan, train, judge, and train next what is undecided and worth its cost.
+
+A round is a plan like any other. Which runs it has follows from the finished records of the rounds
+before it and from nothing else, so a sweep that was killed and is typed again goes through the same
+rounds, finds their runs done, and goes on; two at once train the same runs, each of them once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.text import Text
+
+from sweeper.executor import Executor, freeze
+from sweeper.plan.plan import Plan
+from sweeper.plan.planner import seeded
+from sweeper.results.collect import Records
+from sweeper.standing import Standing, device_hours
+from sweeper.store.errors import shown, wrong
+from sweeper.store.files import canonical
+
+
+@dataclass(frozen=True)
+class Round:
+    """What is trained next, and why.
+
+    Attributes:
+        seeds: how many each point has, by the run of its first.
+        hours: device hours that its runs are thought to take, by run.
+        before: what the rounds before it bought and what stood after them, as plain data.
+        spent_h: device hours of those.
+        told: what it is for, in words.
+    """
+
+    plan: Plan
+    seeds: Mapping[str, int]
+    hours: Mapping[str, float]
+    before: Sequence[Mapping[str, Any]]
+    spent_h: float
+    told: str
+
+
+def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bool:
+    """Train rounds until every claim has an answer, or none can be had any more.
+
+    Args:
+        first: the plan of the experiments with the seeds that are their own.
+        estimate: seconds that its runs are thought to train, those that are done left out.
+
+    Returns:
+        Whether every run is done.
+
+    Raises:
+        UserError: the first round alone is thought to take more than the budget.
+    """
+    now, records = _first(executor, first, estimate), Records(executor.store)
+    while True:
+        if left := executor.left(now.plan):
+            _train(executor, now, left)
+        standing = Standing.of(now.plan, records)
+        following = None if executor.tripped else _next(executor, now, standing)
+        if following is None:
+            break
+        now = following
+    freeze(now.plan, executor.store, {}, now.before)
+    executor.console.print(Text("\n".join(_ending(executor, now, standing))), soft_wrap=True)
+    return executor.done(now.plan)
+
+
+def _first(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> Round:
+    hours = {run: device_hours(plan.runs[run], seconds) for run, seconds in estimate.items()}
+    budget, cost = executor.options.budget_device_hours, sum(hours.values())
+    # Later it is as it is: what a sweep that is typed again does hangs on no estimate.
+    if len(hours) == len(plan.runs) and not _within(budget, cost):
+        expected = f"at least {cost:.2g}, what the first round alone is thought to take"
+        remedy = "raise it, or sweep fewer points"
+        raise wrong("hydra.sweeper.budget_device_hours", budget, expected, remedy)
+    return Round(plan, {}, hours, [], 0.0, "the seeds of the experiment")
+
+
+def _next(executor: Executor, last: Round, standing: Standing) -> Round | None:
+    """The round that narrows most for its cost what is undecided, within what is left to spend.
+
+    It has as many runs as are trained at once, or one for each point that is needed where that is
+    more; fewer where the budget asks for it. None if nothing would decide anything, or be paid for.
+    """
+    options = executor.options
+    needed = standing.seeds(options.max_seeds)
+    throughput = executor.throughput(last.plan)
+    for runs in range(max(executor.backend.slots, len(needed)) if needed else 0, 0, -1):
+        bought = standing.seeds(options.max_seeds, runs)
+        seeds = {**last.seeds, **bought}
+        plan = seeded(last.plan, seeds)
+        new = [plan.runs[run] for run in plan.runs if run not in last.plan.runs]
+        hours = {run.id: device_hours(run, throughput.seconds(run)) for run in new}
+        if new and _within(options.budget_device_hours, standing.spent_h + sum(hours.values())):
+            before = [*last.before, _kept(last, standing)]
+            return Round(plan, seeds, hours, before, standing.spent_h, _in_words(standing))
+    return None
+
+
+def _within(budget: float | None, hours: float) -> bool:
+    return budget is None or hours <= budget
+
+
+def _kept(last: Round, standing: Standing) -> dict[str, Any]:
+    """What a round bought and what stood after it, for the plans that follow to hold."""
+    return {
+        "runs": len(last.plan.runs),
+        "seeds": dict(last.seeds),
+        "device_hours": standing.spent_h,
+        "verdicts": standing.described(),
+    }
+
+
+def _in_words(standing: Standing) -> str:
+    undecided = ", ".join(standing.undecided)
+    return shown(f"{len(standing.undecided)} of {len(standing.verdicts)} undecided: {undecided}")
+
+
+def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
+    """Train a round, saying meanwhile what it is for, what it has cost and what is left."""
+    head = f"round {len(now.before) + 1}, {len(now.hours)} runs: {now.told}"
+    executor.console.print(Text(head), soft_wrap=True)
+    budget = executor.options.budget_device_hours
+    of = "" if budget is None else f" of {budget:g}"
+    devices = max(device_hours(now.plan.runs[run], 1.0) for run in left)
+
+    def about(seconds: float) -> str:
+        spent = f"{now.spent_h + seconds * devices:.2g}{of} device hours spent"
+        return f"{head}\n{spent}; this round is thought to take {sum(now.hours.values()):.2g}"
+
+    estimate = {
+        run: hours / device_hours(now.plan.runs[run], 1.0) for run, hours in now.hours.items()
+    }
+    executor.train(now.plan, left, estimate=estimate, rounds=now.before, about=about)
+
+
+def _ending(executor: Executor, last: Round, standing: Standing) -> list[str]:
+    """What came of it: the answers, why it ended, what it cost, what was not trained."""
+    rounds, runs = len(last.before) + 1, len(last.plan.runs)
+    took = f"after {rounds} rounds, {runs} runs, {standing.spent_h:.2g} device hours"
+    if standing.undecided:
+        lines = [f"{_in_words(standing)}, {took}: {_why(executor, standing)}."]
+    else:
+        lines = [f"all {len(standing.verdicts)} claims have an answer {took}."]
+    of_point: dict[str, list[str]] = {}
+    for point in last.plan.points:
+        where = canonical([point.experiment, point.arm, point.task, point.values])
+        of_point.setdefault(where, []).append(point.run)
+    most = max(map(len, of_point.values()))
+    even = len(seeded(last.plan, {ids[0]: most for ids in of_point.values()}).runs)
+    if even > runs:
+        lines.append(
+            f"with {most} seeds at every point, as many as the neediest has, it would have been "
+            f"{even} runs: {even - runs} were not needed."
+        )
+    return lines
+
+
+def _why(executor: Executor, standing: Standing) -> str:
+    """Why there is no further round."""
+    options = executor.options
+    if executor.tripped:
+        return executor.tripped
+    if standing.seeds(options.max_seeds):
+        return f"hydra.sweeper.budget_device_hours={options.budget_device_hours:g} pays for no more"
+    return f"nothing in sight decides more within hydra.sweeper.max_seeds={options.max_seeds}"

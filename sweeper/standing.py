@@ -1,0 +1,128 @@
+"""Where an experiment stands: what its runs have cost, what they say, what would say more."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sweeper.executor import as_data
+from sweeper.plan.plan import Plan, Run
+from sweeper.results.claims.evidence.verdict import Answer, Verdict
+from sweeper.results.collect import Records
+from sweeper.results.judge import verdicts_on, wanted
+from sweeper.results.table.measures import measures
+from sweeper.results.table.table import Table
+from sweeper.run.context import Resources
+
+_EVERY = 10**6  # runs: all that answers are expected to take
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What the finished runs of a plan say.
+
+    Attributes:
+        judged: by experiment, its table and the verdicts on it.
+        spent_h: device hours of the runs.
+    """
+
+    judged: Mapping[str, tuple[Table, Sequence[Verdict]]]
+    spent_h: float
+
+    @classmethod
+    def of(cls, plan: Plan, records: Records) -> Standing:
+        """What the runs of a plan say that are finished, and no other run of that folder."""
+        tables = records.tables(json.loads(json.dumps(as_data(plan))))  # as from disk
+        seconds = {str(row["run"]): row.get("seconds") or 0.0 for t in tables for row in t.rows}
+        spent = sum(device_hours(plan.runs[run], took) for run, took in seconds.items())
+        return cls({table.name: (table, verdicts_on(table)) for table in tables}, spent)
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """Those on all experiments, less those on claims that their points cannot decide."""
+        every = [verdict for _, verdicts in self.judged.values() for verdict in verdicts]
+        return [verdict for verdict in every if verdict.numbers]
+
+    @property
+    def undecided(self) -> list[str]:
+        """The claims without an answer, in words: each once, whatever it is measured by."""
+        found = [
+            f"{name}/{verdict.claim}" if len(self.judged) > 1 else verdict.claim
+            for name, (_, verdicts) in self.judged.items()
+            for verdict in verdicts
+            if verdict.numbers and verdict.verdict is Answer.UNDECIDED
+        ]
+        return [f"{one} by {n} measures" if n > 1 else one for one, n in Counter(found).items()]
+
+    def seeds(self, most: int, runs: int | None = None) -> dict[str, int]:
+        """How many seeds points should have next, by the run of a point's first; empty if none.
+
+        None beyond `most`. At about `runs` runs at once, each experiment has a share for the points
+        that it needs; of None as many as the answers are expected to take in all.
+        """
+        every = {name: wanted(table, most, _EVERY) for name, (table, _) in self.judged.items()}
+        points, before = sum(map(len, every.values())), 0
+        found: dict[str, int] = {}
+        for name, (table, verdicts) in self.judged.items():
+            after = before + len(every[name])
+            if runs is not None and after > before:
+                share = runs * after // points - runs * before // points
+                every[name] = wanted(table, most, share) if share else {}
+            before = after
+            for run, seeds in _by_first_run(table, verdicts, every[name]).items():
+                found[run] = max(found.get(run, 0), seeds)
+        return found
+
+    def described(self) -> dict[str, Any]:
+        """The verdicts as plain data, for a plan to keep."""
+        return {
+            name: [
+                {
+                    "claim": verdict.claim,
+                    "measure": verdict.measure,
+                    "answer": str(verdict.verdict),
+                    "contrasts": [
+                        {end: _finite(found[end]) for end in ("value", "low", "high")}
+                        for found in verdict.numbers.get("contrasts", [])
+                    ],
+                }
+                for verdict in verdicts
+            ]
+            for name, (_, verdicts) in self.judged.items()
+        }
+
+
+def _by_first_run(
+    table: Table, verdicts: Sequence[Verdict], more: Mapping[tuple[str, str], int]
+) -> dict[str, int]:
+    """Seeds in all, by the run of a point's first, of seeds to add by (arm, point).
+
+    Where models are fine-tuned, on the tasks alone that something undecided is measured on.
+    """
+    tuned = table.experiment.get("finetune") or {}
+    without = {one.measure for one in verdicts if one.verdict is Answer.UNDECIDED}
+    tasks = {one.task for one in measures(table) if one.words in without}
+    runs: dict[tuple[Any, ...], list[str]] = {}
+    for row in table.rows:
+        if not tuned or row["task"] in tasks:
+            point = (row["arm"], row["point"] or "", row["task"])
+            runs.setdefault(point, []).append(str(row["run"]))
+    counts: dict[str, int] = {}
+    for (arm, name, _), ids in runs.items():
+        if (arm, name) in more:
+            counts[ids[0]] = max(counts.get(ids[0], 0), len(ids) + more[arm, name])
+    return counts
+
+
+def device_hours(run: Run, seconds: float) -> float:
+    """What a run costs that trains so long."""
+    taken = Resources.of(run.config)
+    return seconds * taken.devices * taken.nodes / 3600
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

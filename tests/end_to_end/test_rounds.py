@@ -1,0 +1,132 @@
+"""Sweeps that decide, with real training: rounds, their end, and that they repeat themselves."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from benchmarks.twins import ROOT, answers, command
+from sweeper.store.plans import plans
+from sweeper.store.runs import RunStore, State
+
+ENDED = re.compile(r"all \d+ claims have an answer after (\d+) rounds, (\d+) runs")
+
+
+def sweep(outputs, *options, planted, repetitions=1):
+    asked = command(outputs, outputs.parent / "conf", repetitions, planted=planted)
+    return subprocess.run(
+        [*asked, *options], cwd=ROOT, capture_output=True, text=True, timeout=400, check=False
+    )
+
+
+def done(outputs):
+    store = RunStore(outputs)
+    return [run for run in store.ids() if store.run(run).status().state is State.DONE]
+
+
+def found(outputs):
+    """The verdicts, less what they would cost, and every run's metrics and weights."""
+    store = RunStore(outputs)
+    results = {run: store.run(run).result() for run in store.ids()}
+    verdicts = json.loads((outputs / "tables" / "twins_00.claims.json").read_text())["verdicts"]
+    return verdicts, {run: (r["metrics"], r["weights_sha256"]) for run, r in results.items()}
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    outputs = tmp_path_factory.mktemp("planted") / "outputs"
+    ended = sweep(outputs, planted=True)
+    assert ended.returncode == 0, ended.stderr
+    return outputs, ended.stdout
+
+
+def test_a_planted_difference_is_found_and_nothing_is_trained_beyond_it(planted):
+    outputs, said = planted
+    assert answers(outputs) == {"not supported": 1}
+    [(rounds, runs)] = ENDED.findall(said)
+    assert int(rounds) > 1
+    assert 6 < int(runs) == len(done(outputs)) < 60
+
+
+def test_every_round_is_a_plan_that_holds_those_before_it(planted):
+    outputs, said = planted
+    written = plans(outputs)
+    [(rounds, runs)] = ENDED.findall(said)
+    assert len(written) == int(rounds)
+    assert [len(plan.get("rounds", [])) for plan in written] == list(range(len(written)))
+    for before, after in itertools.pairwise(written):
+        assert after["rounds"][:-1] == before.get("rounds", [])
+        assert after["rounds"][-1]["runs"] == len(before["runs"]) < len(after["runs"])
+        [kept] = after["rounds"][-1]["verdicts"]["twins_00"]
+        assert kept["answer"] == "undecided"
+    assert len(written[-1]["runs"]) == int(runs)
+
+
+def test_killed_in_a_later_round_and_typed_again_it_ends_the_same(planted, tmp_path):
+    outputs = tmp_path / "outputs"
+    asked = command(outputs, tmp_path / "conf", 1, planted=True)
+    process = subprocess.Popen(
+        asked, cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
+    )
+    while len(done(outputs)) <= 6:  # the first round is six
+        assert process.poll() is None, "it ended before it could be killed"
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    store = RunStore(outputs)
+    while any(store.run(run).status().state is State.RUNNING for run in store.ids()):
+        time.sleep(0.02)
+    again = sweep(outputs, planted=True)
+    assert again.returncode == 0, again.stderr
+    assert ENDED.findall(again.stdout) == ENDED.findall(planted[1])
+    verdicts, runs = found(outputs)
+    expected, expected_runs = found(planted[0])
+    assert (verdicts, runs) == (expected, expected_runs)
+
+
+def test_typed_again_it_trains_nothing_and_a_spent_budget_buys_nothing(planted):
+    outputs, _ = planted
+    before = done(outputs)
+    again = sweep(outputs, "hydra.sweeper.budget_device_hours=1e-9", planted=True)
+    assert again.returncode == 0
+    assert "1 of 1 undecided: wins_at_equal_size, after 1 rounds" in again.stdout
+    assert "budget_device_hours=1e-09 pays for no more" in again.stdout
+    again = sweep(outputs, planted=True)
+    assert ENDED.search(again.stdout)
+    assert (done(outputs), len(RunStore(outputs).ids())) == (before, len(before))
+
+
+def test_a_first_round_beyond_the_budget_is_not_begun(tmp_path):
+    refused = sweep(tmp_path / "outputs", "hydra.sweeper.budget_device_hours=1e-9", planted=True)
+    assert refused.returncode == 2
+    assert re.search(r"budget_device_hours=1e-09: expected at least \S+, what the", refused.stderr)
+    assert not (tmp_path / "outputs" / "runs").exists()
+
+
+def test_twins_never_differ(tmp_path):
+    ended = sweep(tmp_path / "outputs", "hydra.sweeper.max_seeds=5", planted=False, repetitions=2)
+    assert ended.returncode == 0, ended.stderr
+    given = answers(tmp_path / "outputs")
+    assert given.total() == 2
+    assert given.keys() <= {"undecided", "no difference beyond the margin"}
+
+
+def test_prices_are_told_and_a_sweep_is_what_it_is(planted):
+    outputs, _ = planted
+    for words, line in (
+        (["decide", "--outputs", outputs], "not supported"),
+        (["compare", outputs, outputs], "No claim has another answer."),
+    ):
+        told = subprocess.run(
+            [sys.executable, "-m", "sweeper", *map(str, words)],
+            cwd=ROOT, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert line in told.stdout
