@@ -121,6 +121,12 @@ def _overhead(line: Line) -> Rows:
         yield name, _spread(value), f"{line['seconds_of_few'][name]:.1f}"
 
 
+def _memory(line: Line) -> Rows:
+    yield "shape", "measured peak, MB", "predicted, MB", "predicted over measured"
+    for name, shape in line["shapes"].items():
+        yield name, f"{shape['measured_mb']:,}", f"{shape['predicted_mb']:,}", f"{shape['ratio']}"
+
+
 SECTIONS: dict[str, tuple[str, Callable[[Line], Rows]]] = {
     "step": ("A training step", _speeds),
     "loop": ("The loop around it", _loop),
@@ -129,6 +135,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Line], Rows]]] = {
     "data": ("The data pipeline alone", _speeds),
     "makespan": ("A sweep of small runs", _makespan),
     "overhead": ("What a run costs beside its training", _overhead),
+    "memory": ("Memory, predicted", _memory),
     "planning": ("Planning", _planning),
     "status": ("Asking how far it is", _status),
     "heads": ("More heads", _heads),

@@ -2,24 +2,27 @@
 
 The model and a batch of the config's shape are made on the meta device, which stands for a GPU: the
 same operators, sizes and lifetimes, no content. What a kernel allocates for itself is not seen.
+On fake tensors of a CPU it predicts what a process without a GPU takes, which can be measured.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from models.attention import _heads
+from models.mask import SegmentLayout
 from tasks.batch import Batch
 from tasks.config.sections import RunConfig, TextSection
 from tasks.parse import parse
@@ -31,8 +34,11 @@ BLOCK = 512  # bytes, which the caching allocator rounds up to
 MOMENTS = 2  # AdamW keeps two numbers of each parameter
 
 
-def memory(config: Mapping[str, Any]) -> dict[str, int]:
+def memory(config: Mapping[str, Any], accelerator: str = "cuda") -> dict[str, int]:
     """Return the bytes of live tensors: resident between steps, and at most in each kind of work.
+
+    On a CPU (`accelerator`) every row is taken to be of one text: what a layout by segments saves
+    depends on the data.
 
     `resident` are parameters and moments; `training` and `evaluation` hold them too, and what they
     need at most at a time on one of `trainer.devices`, in `trainer.micro_batches` parts. Empty for
@@ -44,8 +50,13 @@ def memory(config: Mapping[str, Any]) -> dict[str, int]:
     run = parse(config)
     if not isinstance(run.task, TextSection):
         return {}
-    task = task_of(run)
-    with torch.device("meta"):
+    half = run.trainer.precision == "bf16-mixed"
+    with _of_gpu(half=half) if accelerator == "cuda" else _of_cpu() as device:
+        return _counted(task_of(run), run, device)
+
+
+def _counted(task: Task, run: RunConfig, device: str) -> dict[str, int]:
+    with torch.device(device):
         model = task.build()
         batches = task.training_batches()
         evaluated = task.evaluation_batch()
@@ -71,7 +82,7 @@ def _training(task: Task, model: nn.Module, run: RunConfig, batch: Batch) -> int
         share = 2 * -(-share // parts)
     module = TrainingModule(task, model.train(), min(parts, 2))
     model.zero_grad()
-    with _counting(run) as live:
+    with Live() as live:
         loss = module.training_step(_rows(batch, share), 1)
         loss.backward()
     model.zero_grad()
@@ -79,7 +90,7 @@ def _training(task: Task, model: nn.Module, run: RunConfig, batch: Batch) -> int
 
 
 def _evaluation(task: Task, model: nn.Module, run: RunConfig, batch: Batch) -> int:
-    with _counting(run) as live, torch.no_grad():
+    with Live() as live, torch.no_grad():
         task.score(model.eval(), batch)
     return live.peak
 
@@ -89,12 +100,25 @@ def _rows(batch: Batch, count: int) -> Batch:
 
 
 @contextmanager
-def _counting(run: RunConfig) -> Iterator[Live]:
-    """Count what lives; precision, fused attention and heads filled up are those of a GPU."""
-    with ExitStack() as stack:
-        stack.enter_context(patch.dict(_heads.MULTIPLES, meta=_heads.MULTIPLES["cuda"]))
-        stack.enter_context(Kernels(half=run.trainer.precision == "bf16-mixed"))
-        yield stack.enter_context(Live())
+def _of_gpu(*, half: bool) -> Iterator[str]:
+    """Where precision, fused attention and heads filled up are those of a GPU; its device."""
+    with (
+        patch.dict(_heads.MULTIPLES, meta=_heads.MULTIPLES["cuda"]),
+        Kernels(half=half),
+    ):
+        yield "meta"
+
+
+@contextmanager
+def _of_cpu() -> Iterator[str]:
+    """Where tensors have no content and go the way of a CPU's, whole rows at a time; its device."""
+    whole = Mock(return_value=Mock(saves=False))
+    with (
+        FakeTensorMode(),
+        patch.object(SegmentLayout, "of", whole),
+        patch.object(nn.init, "trunc_normal_"),  # looks at what it has drawn
+    ):
+        yield "cpu"
 
 
 class Live(TorchDispatchMode):

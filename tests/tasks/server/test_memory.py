@@ -9,6 +9,7 @@ from models.measure import parameter_counts
 from tasks.parse import parse
 from tasks.prepare import task_of
 from tasks.server.memory import Live, memory
+from tasks.training.module import TrainingModule
 from tests.tasks.jobs import config
 
 ROWS = 16
@@ -77,3 +78,15 @@ def test_no_attention_logits_are_kept():
     short = taken(**{"model.heads": 16, "model.head_size": 8})
     long = taken(**{"model.heads": 16, "model.head_size": 8, "task.sequence_length": 256})
     assert long["training"] < 1.3 * short["training"]
+
+
+def test_of_a_cpu_it_is_what_real_tensors_take_there():
+    asked = config(LARGE)
+    task = task_of(parse(asked))
+    model = task.build().train()
+    with Live() as live:
+        TrainingModule(task, model).training_step(task.training_batches()[0], 1).backward()
+    found = memory(asked, accelerator="cpu")
+    assert found["training"] - found["resident"] == pytest.approx(live.peak, rel=0.01)
+    assert live.peak > found["resident"] > 0
+    assert found["training"] != memory(asked)["training"]
