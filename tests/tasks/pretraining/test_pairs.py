@@ -5,14 +5,15 @@ Every piece of the documents here is its own place plus FIRST, so that a row tel
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from tasks.pretraining.counter_rng import CounterRng
-from tasks.pretraining.encoded import DocumentWriter, EncodedDocuments, publish_about
+from tasks.pretraining.encoded import EncodedDocuments, encode, publish_about
 from tasks.pretraining.pairs import Pairs, PairSource, rows_of
 
 FIRST = 11
@@ -21,23 +22,29 @@ LENGTH = 61
 ROOM = LENGTH - 3
 
 
+class AlreadyEncoded:
+    """A tokenizer of sentences that are pieces already."""
+
+    def encode_batch(self, sentences: list[Any], **_: Any) -> list[SimpleNamespace]:
+        return [SimpleNamespace(ids=sentence) for sentence in sentences]
+
+
 @pytest.fixture(scope="module")
 def documents(tmp_path_factory: pytest.TempPathFactory) -> EncodedDocuments:
     """53 documents: of one sentence, of short ones, of ones longer than a row, and long ones."""
     folder = tmp_path_factory.mktemp("documents")
     generator = np.random.default_rng(0)
     place = FIRST
-    with ExitStack() as stack:
-        writer = DocumentWriter(folder, stack)
-        for number in range(53):
-            document = []
-            for _ in range((1, 2, 5, 13, 47)[number % 5]):
-                size = int(generator.integers(1, 97 if number % 7 == 0 else 23))
-                document.append(list(range(place, place + size)))
-                place += size
-            writer.add(document)
-        writer.finish()
-    publish_about(folder, {**writer.totals, "vocabulary_size": place})
+    written: list[Any] = []
+    for number in range(53):
+        document = []
+        for _ in range((1, 2, 5, 13, 47)[number % 5]):
+            size = int(generator.integers(1, 97 if number % 7 == 0 else 23))
+            document.append(list(range(place, place + size)))
+            place += size
+        written.append(("train", document))
+    totals = encode(written, AlreadyEncoded(), {"train": folder})["train"]  # type: ignore[arg-type]
+    publish_about(folder, {**totals, "vocabulary_size": place})
     return EncodedDocuments(folder)
 
 
