@@ -63,6 +63,7 @@ class Job:
         self._interruption = kind(self._stop_at_once)
         self._fitting = Fitting(run, self._attempt, self._interruption, resumed)
         self._over = threading.Event()
+        self._terminal = 2  # where a person reads; stderr, until that is the attempt's log
 
     def _claim(self) -> Path | None:
         resumed, self._notices = _newest_whole_checkpoint(self._run)
@@ -93,11 +94,13 @@ class Job:
 
     def work(self) -> int:
         """Train, publish and say how it ended."""
-        terminal = _redirected(self._attempt)
-        faulthandler.register(signal.SIGUSR1)  # the stack of each thread, for a watchdog that asks
-        threading.Thread(target=self._heartbeat, name="beat", daemon=True).start()
-        try:  # a signal that comes at any moment from here on is recorded
-            self._interruption.install()
+        try:
+            with self._interruption.deferred():  # noted, until all is there that records it
+                self._interruption.install()
+                self._terminal = _redirected(self._attempt)
+                faulthandler.register(signal.SIGUSR1)  # every stack, for a watchdog that asks
+                threading.Thread(target=self._heartbeat, name="beat", daemon=True).start()
+            self._interruption.check()
             self._begin()
             result = self._fitting.result()
             if result is None:
@@ -109,7 +112,7 @@ class Job:
                 remove_all(self._run)
         except BaseException as error:  # the edge of the process: whatever it was is recorded
             with self._interruption.deferred():
-                return self._ended_by(error, terminal)
+                return self._ended_by(error)
         return 0
 
     def _begin(self) -> None:
@@ -118,7 +121,7 @@ class Job:
         for path in leftovers(self._run):
             path.unlink(missing_ok=True)
 
-    def _ended_by(self, error: BaseException, terminal: int) -> int:
+    def _ended_by(self, error: BaseException) -> int:
         if self._interruption.requested:  # whatever a library made of the signal
             error = error if isinstance(error, Interrupted) else Interrupted()
         cause = cause_of(error, self._fitting.reading_data)
@@ -127,7 +130,7 @@ class Job:
         trace = "" if interrupted or isinstance(error, UserError) else traceback.format_exc()
         print(trace, end="", file=sys.stderr)
         print(f"{cause}: {message}", file=sys.stderr)
-        os.write(terminal, f"{self._run.id}: {cause}: {message}\n".encode())
+        os.write(self._terminal, f"{self._run.id}: {cause}: {message}\n".encode())
         code = INTERRUPTED if interrupted else 1
         self._fitting.close(code)
         self._say(cause, message, trace)

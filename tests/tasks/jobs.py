@@ -62,6 +62,7 @@ CONFIG: dict[str, Any] = {
         "devices": 1,
         "num_nodes": 1,
         "threads": 1,
+        "micro_batches": 1,
         "log_every": 5,
         "validate_every": 7,
         "checkpoint_every": 4,

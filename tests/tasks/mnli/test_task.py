@@ -162,7 +162,7 @@ def test_the_weights_of_another_model_are_one_sentence(
 
 def test_a_parent_without_its_data_is_one_sentence(tmp_path: Path) -> None:
     task = task_of(parse(fine_tuning(MNLI, parent="p", task__tokenizer="documents-0")))
-    with pytest.raises(UserError, match=r"tokenizer\.json cannot be read"):
+    with pytest.raises(UserError, match=r"tokenizer\.json is missing"):
         prepare(task, tmp_path)
 
 

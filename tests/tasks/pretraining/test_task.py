@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -186,8 +187,7 @@ def test_an_encoder_learns(outputs: Path) -> None:
 @pytest.fixture
 def own(outputs: Path, tmp_path: Path) -> Path:
     """An outputs folder of the test's own with the prepared data."""
-    (tmp_path / "outputs").mkdir()
-    (tmp_path / "outputs" / "data").symlink_to(outputs / "data")
+    shutil.copytree(outputs / "data", tmp_path / "outputs" / "data")
     return tmp_path / "outputs"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sweeper.outcome import collect_and_judge
 from sweeper.results.report.page import write_report
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.grids import FEW, figure1
@@ -200,7 +201,7 @@ def test_hours_are_added_up_by_kind_of_device(window: Browser, tmp_path: Path) -
         path = RunStore(tmp_path).run(id).attempts()[0].path / "attempt.json"
         hardware = {"hardware": {"cpu": "a processor"}}
         path.write_text(json.dumps(json.loads(path.read_text()) | hardware))
-    window.open(write_report(tmp_path))
+    window.open(write_report(tmp_path, *collect_and_judge(tmp_path, None)))
     assert window.texts("#hours") == [f"In all 2.5 hours on GPUs, {len(others)}.0 hours on CPUs."]
     assert window.console() == []
 
