@@ -47,9 +47,10 @@ function drawClosing(width, steps, { margin, unit }) {
     const [low, high] = margin.map(inside);
     svg.append(shape("rect", { class: "margin", x: left, y: high, width: right - left, height: low - high }));
   }
-  const ticks = margin ? [0, ...margin].map((value) => ({ value, words: short(value, 2) + unit })) : scale.ticks;
-  for (const { value, words } of ticks)
-    svg.append(shape("text", { class: "tick", x: left - 6, y: scale.at(value) + 4, "text-anchor": "end" }, words));
+  for (const { value, words } of scale.ticks)
+    svg.append(
+      shape("text", { class: "tick", x: left - 6, y: scale.at(value) + 4, "text-anchor": "end" }, words + unit),
+    );
   svg.append(shape("line", { class: "baseline", x1: left, x2: right, y1: inside(0), y2: inside(0) }));
   const every = Math.ceil((steps.length * 24) / (right - left));
   steps.forEach(([value, low, high], place) => {
