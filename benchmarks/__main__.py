@@ -12,7 +12,7 @@ from benchmarks.measure import ROOT, arguments
 # quiet cores.
 BENCHMARKS = (
     *("heads", "data", "status", "packing", "planning", "memory"),
-    *("records", "loop", "stacked", "overhead", "step", "makespan"),
+    *("records", "loop", "stacked", "overhead", "step", "makespan", "time_left"),
 )
 
 

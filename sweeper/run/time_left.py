@@ -18,7 +18,6 @@ from sweeper.store.runs import Run, RunStore, State
 from sweeper.store.states import Taken
 
 AFTER = 0.6  # of what a run takes beside its training: what comes after it, evaluation above all
-BETWEEN_S = 0.1  # from the result of a run to the claim of the next one in its slot
 PACE_S = 3.0  # a run is watched so long before its own pace is believed
 REST = 20  # times as long as the sum takes, it is not done again
 
@@ -34,6 +33,9 @@ class _Watched:
     `share` of its steps were done then, and `beside` of what it takes beside them was to come.
     """
 
+    begun: float
+    resumed: float  # the share of its steps that were done when it began
+    adopted: bool
     at: float
     share: float
     beside: float = 1.0
@@ -64,15 +66,18 @@ class TimeLeft:
 
     def note(self, state: JobState) -> None:
         """A run changed its phase."""
-        run, self._due = state.job.run, 0.0
-        self._watched.pop(run, None)
+        run, now, self._due = state.job.run, self._clock(), 0.0
+        watched = self._watched.pop(run, None)
         if state.phase is Phase.RUNNING:
-            self._watched[run] = _Watched(self._clock(), self._shares[run])
+            share, adopted = self._shares[run], state.handle is None
+            self._watched[run] = _Watched(now, share, adopted, now, share)
         elif state.phase is Phase.WAITING:
             self._shares[run] = share_done(self._store.run(run), self._steps[run])
         elif state.phase is Phase.DONE:
             training, beside = taken(self._store.run(run).result() or {})
             if training is not None:
+                if watched and not watched.adopted:  # the process's start and end counted in
+                    beside = max(0.0, now - watched.begun - training * (1 - watched.resumed))
                 self._learn(run, training, beside, 1.0)
 
     def follow(self) -> None:
@@ -135,7 +140,7 @@ def makespan(
     while True:
         while ready and len(ends) < slots:
             run = runs[heapq.heappop(ready)]
-            heapq.heappush(ends, (now + waiting[run][0] + BETWEEN_S, run))
+            heapq.heappush(ends, (now + waiting[run][0], run))
         if not ends:
             return now
         now, ended = heapq.heappop(ends)
