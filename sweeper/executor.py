@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -22,7 +23,7 @@ from sweeper.run.live import LiveTable, Shown
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.time_left import TimeLeft, makespan, remaining, share_done, taken
-from sweeper.store.errors import shown
+from sweeper.store.errors import UserError, shown
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore, State, Status
@@ -48,7 +49,7 @@ class Executor:
     options: SweepOptions
     signals: StopSignals
     tripped: str = ""
-    _throughput: dict[str, Throughput] = field(default_factory=dict)
+    _throughput: Throughput | None = None
     _failed: set[str] = field(default_factory=set)
     _prepared: set[str] = field(default_factory=set)
 
@@ -64,22 +65,22 @@ class Executor:
     def throughput(self, plan: Plan, device: str | None = None) -> Throughput:
         """What finished runs say about the time that those of a plan take here, or on a device."""
         device = device or self.backend.device
-        others = [] if device in self._throughput else _others(plan, self.store)
-        found = self._throughput.setdefault(device, Throughput(device))
-        for run in (*others, *plan.runs.values()):
-            if not found.knows(run):
-                result = self.store.run(run.id).result() or {}
-                training, beside = taken(result)
-                if training and ("max_memory_allocated" in result) == (device == "gpu"):
-                    found.learn(run, training, beside)
+        found = Throughput(device)
+        own = list(_trained(plan.runs.values(), self.store, device))
+        measured = {_task(run.id) for run, _ in own}
+        beside = _others(plan, self.store, {_task(run) for run in plan.runs} - measured)
+        for run, took in (*_trained(beside, self.store, device), *own):
+            found.learn(run, *took)
+        if device == self.backend.device:
+            self._throughput = found
         return found
 
-    def seconds(self, plan: Plan, left: Sequence[str]) -> float:
+    def seconds(self, plan: Plan, left: Sequence[str], throughput: Throughput) -> float:
         """How long the runs that are left of a plan are thought to take, as many at a time as are.
 
         Of one that was interrupted, or that another sweep trains, what is left of it.
         """
-        throughput, waiting = self.throughput(plan), {}
+        waiting = {}
         for run in sorted((plan.runs[run] for run in left), key=lambda run: -run.flops):
             share = share_done(self.store.run(run.id), run.steps)
             waiting[run.id] = remaining(throughput.expected(run), share), run.parent
@@ -123,7 +124,7 @@ class Executor:
     def _run(self, plan: Plan, left: Sequence[str], about: Callable[[float], str]) -> bool:
         metric = {point.run: plan.experiments[point.experiment].metric for point in plan.points}
         shown = {run: Shown(_label(plan, run), metric[run]) for run in left}
-        throughput = self.throughput(plan)
+        throughput = self._throughput or self.throughput(plan)
         time_left = TimeLeft(
             self.store,
             {run: plan.runs[run].steps for run in left},
@@ -196,13 +197,29 @@ def _data(config: Mapping[str, Any]) -> str:
     return digest_of([config["data"], config["task"]])
 
 
-def _others(plan: Plan, store: RunStore) -> Iterator[Run]:
-    """Runs of the same tasks that stand beside a plan's, oldest first: the newest, if many do."""
-    tasks = {run.partition("-")[0] for run in plan.runs}
-    beside = [run for run in store.ids() if run.partition("-")[0] in tasks and run not in plan.runs]
-    for run in sorted(beside, key=lambda run: store.run(run).path.stat().st_mtime)[-BESIDE:]:
-        record = store.run(run).record()
-        yield Run(run, record["config"], record["size"], record["names"])
+def _trained(
+    runs: Iterable[Run], store: RunStore, device: str
+) -> Iterator[tuple[Run, tuple[float, float | None]]]:
+    """Those that were trained on a device, and what each took: steps, and what was beside them."""
+    for run in runs:
+        result = store.run(run.id).result() or {}
+        training, beside = taken(result)
+        if training and ("max_memory_allocated" in result) == (device == "gpu"):
+            yield run, (training, beside)
+
+
+def _others(plan: Plan, store: RunStore, tasks: Collection[str]) -> Iterator[Run]:
+    """Runs of some tasks that stand beside a plan's, oldest first: the newest, if many do."""
+    ids = [run for run in store.ids() if _task(run) in tasks and run not in plan.runs]
+    for run in sorted(ids, key=lambda run: store.run(run).path.stat().st_mtime)[-BESIDE:]:
+        with suppress(UserError, OSError):  # what is damaged there says nothing
+            record = store.run(run).record()
+            store.run(run).result()
+            yield Run(run, record["config"], record["size"], record["names"])
+
+
+def _task(run: str) -> str:
+    return run.partition("-")[0]
 
 
 def _label(plan: Plan, run: str) -> str:

@@ -99,7 +99,7 @@ def _show(
     left = [run for run in plan.runs.values() if statuses[run.id].state is not State.DONE]
     throughput = executor.throughput(plan)
     if left:
-        seconds = executor.seconds(plan, [run.id for run in left])
+        seconds = executor.seconds(plan, [run.id for run in left], throughput)
         slots, measured = executor.backend.slots, throughput.measured
         print_cost(console, left, seconds, slots=slots, measured=measured)
     configs = {run.id: run.config for run in plan.runs.values()}

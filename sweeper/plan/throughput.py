@@ -69,10 +69,6 @@ class Throughput:
         """Whether any measured run says something."""
         return bool(self._measured["training"])
 
-    def knows(self, run: Run) -> bool:
-        """Whether something was learned of this very run."""
-        return any(self._likenesses(run)[0] in known for known in self._measured.values())
-
     def learn(self, run: Run, training: float, beside: float | None, share: float = 1.0) -> None:
         """Take what a run took for so large a share of its steps, and beside them if that is known.
 
