@@ -31,11 +31,14 @@ LIKENESS: tuple[Callable[[Run], object], ...] = (
 
 
 def _on_cpu(run: Run) -> float:
-    """Of one core with AVX-512, demo scale and its theorems, within a third: benchmarks.time_left.
+    """Of one core with AVX-512: within a quarter for every step of the demo and of Theorem 1.
 
-    What a small step takes is mostly calls: so many of a layer, and some of the step's own.
+    A step takes what its calls do, most of them a layer's, then its operations, and then what is
+    done with each entry of each head's attention map, which few operations are counted for.
     """
-    return run.steps * (4e-4 + 1e-3 * _layers(run)) + run.flops / 4e10
+    layers, rows = _layers(run), run.config["task"].get("sequence_length") or 0
+    maps = layers * run.config["model"].get("heads", 0) * run.tokens * rows
+    return run.steps * (3.3e-4 + 1.1e-3 * layers) + run.flops / 4.7e10 + maps * 4.5e-9
 
 
 def _on_gpu(run: Run) -> float:
