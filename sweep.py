@@ -28,7 +28,8 @@ def run(arguments: list[str]) -> None:
     flags = {argument.partition("=")[0] for argument in arguments if argument.startswith("-")}
     if flags <= SWEEPS:  # Hydra's other flags (--cfg, --help, ...) are its own affair
         model_process().start()  # it imports PyTorch while Hydra is imported and composes
-        print("planning ...", flush=True)
+        if sys.stdout.isatty():
+            print("planning ...", flush=True)
         arguments = arguments if flags & {"-m", "--multirun"} else ["--multirun", *arguments]
     sys.argv[1:] = arguments
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands its exceptions on; else it prints them
