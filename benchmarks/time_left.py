@@ -27,7 +27,7 @@ SWEEPS: Mapping[str, tuple[str, ...]] = {
     "demo": ("experiment=theorem1,fig1,fig2,table1,table2a,table2b,table3",),
     "fig1": ("experiment=fig1", "seed=0"),
 }
-SMOKE = {"smoke": ("experiment=theorem1", "seed=0", "trainer.steps=30", "logger=none")}
+SMOKE = {"smoke": ("task=representation", "model=layer", "model.head_size=1,2,3", "logger=none")}
 NEAR, NEAR_S = 0.25, 10.0
 SHORT_S, EVERY_S = 120.0, 5.0
 LEFT = re.compile(r"about (?:([\d.]+) (s|days|years)|(?:(\d+):)?(\d+):(\d\d)) left")

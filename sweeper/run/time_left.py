@@ -17,7 +17,7 @@ from sweeper.run.schedule import Schedule
 from sweeper.store.runs import Run, RunStore, State
 from sweeper.store.states import Taken
 
-AFTER = 0.6  # of what a run takes beside its training: what comes after it, evaluation above all
+AFTER = 0.85  # of what a run takes beside its training: what comes after it, evaluation above all
 PACE_S = 3.0  # a run is watched so long before its own pace is believed
 REST = 20  # times as long as the sum takes, it is not done again
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import importlib
 import json
 import os
@@ -46,6 +45,8 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 from tasks.training.gc_freeze import lasting  # noqa: E402
 
 with lasting():
+    import torch._dynamo  # noqa: F401  (which the first model needs)
+
     from sweeper.store.errors import UserError
     from tasks.parse import parse
     from tasks.prepare import task_of
@@ -58,13 +59,6 @@ with lasting():
 TARGETS = {"train": "tasks.train", "prepare": "tasks.prepare"}
 
 Request = Mapping[str, Any]
-
-
-@functools.cache
-def ready_for_models() -> None:
-    """Import what a first model does: a second, which no plan takes whose sizes are remembered."""
-    with lasting():
-        importlib.import_module("torch._dynamo")
 
 
 class Server:
@@ -130,11 +124,9 @@ class Server:
             os.write(self._answers, json.dumps(value).encode() + b"\n")
 
     def _size(self, request: Request) -> dict[str, Any]:
-        ready_for_models()
         return {"size": size(request["config"], self._polynomials.counts)}
 
     def _preload(self, request: Request) -> dict[str, Any]:
-        ready_for_models()
         preload(request.get("logger", ""))
         return {"code": machine.facts()["code"]}  # remembered, as of now
 
