@@ -36,8 +36,8 @@ def _on_cpu(run: Run) -> float:
     A step takes what its calls do, most of them a layer's, then its operations, and then what is
     done with each entry of each head's attention map, which few operations are counted for.
     """
-    layers, rows = _layers(run), run.config["task"].get("sequence_length") or 0
-    maps = layers * run.config["model"].get("heads", 0) * run.tokens * rows
+    layers, heads = _layers(run), run.config["model"].get("heads") or 0
+    maps: int = layers * heads * run.tokens * (run.config["task"].get("sequence_length") or 0)
     return run.steps * (3.3e-4 + 1.1e-3 * layers) + run.flops / 4.7e10 + maps * 4.5e-9
 
 
