@@ -52,7 +52,7 @@ def _on_gpu(run: Run) -> float:
 
 
 ASSUMED: Mapping[str, tuple[Callable[[Run], float], float]] = {
-    "cpu": (_on_cpu, 1.0),
+    "cpu": (_on_cpu, 0.5),
     "gpu": (_on_gpu, 5.0),
 }
 """Of a device: seconds of a run's training, and those beside it."""
