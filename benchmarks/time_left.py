@@ -15,7 +15,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from statistics import median
 from tempfile import TemporaryDirectory
 from threading import Thread
@@ -23,10 +22,7 @@ from typing import Any
 
 from benchmarks.measure import ROOT, arguments, leave
 
-SWEEPS: Mapping[str, tuple[str, ...]] = {
-    "demo": ("experiment=theorem1,fig1,fig2,table1,table2a,table2b,table3",),
-    "fig1": ("experiment=fig1", "seed=0"),
-}
+SWEEPS = {"demo": ("experiment=theorem1,fig1,fig2,fig3",)}
 SMOKE = {"smoke": ("task=representation", "model=layer", "model.head_size=1,2,3", "logger=none")}
 NEAR, NEAR_S = 0.25, 10.0
 SHORT_S, EVERY_S = 120.0, 5.0

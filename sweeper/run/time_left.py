@@ -106,11 +106,11 @@ class TimeLeft:
     def seconds(self, schedule: Schedule) -> float:
         """Seconds until all runs of the schedule have ended."""
         if (now := self._clock()) >= self._due:
-            states = schedule.states.items()
+            over = schedule.stopping or schedule.breaker.tripped  # nothing more is started
             waiting = {
                 run: (remaining(self._expected(run), self._shares[run]), state.job.parent)
-                for run, state in states
-                if state.phase is Phase.WAITING
+                for run, state in schedule.states.items()
+                if state.phase is Phase.WAITING and not over
             }
             under_way = {run: self.of_run(run) for run in self._watched}
             self._end = now + makespan(under_way, waiting, schedule.backend.slots)

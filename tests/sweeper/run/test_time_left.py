@@ -44,6 +44,8 @@ class Story:
         self.schedule = SimpleNamespace(
             states={run.id: JobState(Job(run.id, 1.0)) for run in self.runs.values()},
             backend=SimpleNamespace(slots=1),
+            breaker=SimpleNamespace(tripped=""),
+            stopping=False,
         )
 
     def begin(self):
@@ -155,3 +157,11 @@ def test_a_run_that_is_to_be_started_again_keeps_what_it_saved(story) -> None:
     attempt.finish("interrupted")
     one.phase("a", Phase.WAITING, handle=None)
     assert one.told() == pytest.approx(25 + 10)
+
+
+def test_where_nothing_more_is_started_only_what_runs_counts(story) -> None:
+    one = story("ab")
+    one.begin()
+    one.phase("a", Phase.RUNNING)
+    one.schedule.breaker.tripped = "3 runs failed in the same way"
+    assert one.told() == 60
