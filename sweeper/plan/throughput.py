@@ -52,17 +52,18 @@ def _on_gpu(run: Run) -> float:
 
 
 ASSUMED: Mapping[str, tuple[Callable[[Run], float], float]] = {
-    "cpu": (_on_cpu, 0.5),
+    "cpu": (_on_cpu, 0.2),
     "gpu": (_on_gpu, 5.0),
 }
-"""Of a device: seconds of a run's training, and those beside it."""
+"""Of a device: seconds of a run's training, and what the start and end of its process take."""
+EVALUATED = 30  # steps that take as long as what is evaluated
 
 
 class Throughput:
     """How long a run takes in one slot of a device ("cpu" or "gpu"), by what was measured there."""
 
     def __init__(self, device: str) -> None:
-        self._assumed, self._beside = ASSUMED[device]
+        self._trained, self._started = ASSUMED[device]
         self._measured: dict[str, dict[object, dict[str, float]]] = {"training": {}, "beside": {}}
         self._medians: dict[tuple[str, object], float] = {}
         self._names: dict[str, list[object]] = {}
@@ -77,18 +78,23 @@ class Throughput:
 
         What is learned of a run replaces what was learned of it before.
         """
-        assumed = self._assumed(run) * share
-        if assumed and share >= FAR:  # a run of no steps says nothing of others
-            self._note("training", run, training / assumed)
+        assumed = self._assumed(run)
+        if run.steps and share >= FAR:  # a run of no steps says nothing of others
+            self._note("training", run, training / (assumed.training * share))
         if beside is not None:
-            self._note("beside", run, beside)
+            self._note("beside", run, beside / assumed.beside)
 
     def expected(self, run: Run) -> Taken:
         """Return how long a run is thought to take."""
+        assumed = self._assumed(run)
         return Taken(
-            self._assumed(run) * self._likest("training", run, 1.0),
-            self._likest("beside", run, self._beside),
+            assumed.training * self._likest("training", run),
+            assumed.beside * self._likest("beside", run),
         )
+
+    def _assumed(self, run: Run) -> Taken:
+        training = self._trained(run)
+        return Taken(training, self._started + EVALUATED * training / max(1, run.steps))
 
     def _note(self, what: str, run: Run, value: float) -> None:
         for name in self._likenesses(run):
@@ -97,13 +103,14 @@ class Throughput:
             alike[run.id] = value
             self._medians.pop((what, name), None)
 
-    def _likest(self, what: str, run: Run, otherwise: float) -> float:
+    def _likest(self, what: str, run: Run) -> float:
+        """How many times what is assumed the likest runs took."""
         for name in self._likenesses(run):
             if alike := self._measured[what].get(name):
                 if (what, name) not in self._medians:
                     self._medians[what, name] = median(list(alike.values())[-NEWEST:])
                 return self._medians[what, name]
-        return otherwise
+        return 1.0
 
     def _likenesses(self, run: Run) -> list[object]:
         if run.id not in self._names:

@@ -27,7 +27,7 @@ def test_where_nothing_was_measured_steps_and_operations_cost_what_is_assumed() 
     assert not throughput.measured
     one, half = (throughput.expected(_run("lm1b", 3, steps=n)) for n in (2310, 1155))
     assert one.training == pytest.approx(2 * half.training)
-    assert one.beside == half.beside > 0
+    assert one.beside == pytest.approx(half.beside)
     assert ASSUMED["lm1b", 3].training < ASSUMED["lm1b", 5].training
 
 
@@ -35,8 +35,10 @@ def test_a_run_of_no_steps_says_nothing_of_training_and_takes_none() -> None:
     throughput = Throughput("cpu")
     throughput.learn(_run("lm1b", 3, steps=0), 0.0, 1.3)
     assert not throughput.measured
-    assert throughput.expected(_run("lm1b", 3, steps=0)) == (0, 1.3)
-    assert throughput.expected(_run("lm1b", 3)) == (ASSUMED["lm1b", 3].training, 1.3)
+    assert throughput.expected(_run("lm1b", 3, steps=0)) == pytest.approx((0, 1.3))
+    other = throughput.expected(_run("lm1b", 3))
+    assert other.training == ASSUMED["lm1b", 3].training
+    assert other.beside > 1.3, "a run whose steps take longer is evaluated for longer"
 
 
 def test_the_likest_measured_runs_decide() -> None:
@@ -60,8 +62,8 @@ def test_the_likest_measured_runs_decide() -> None:
     assert of_another.training * per_assumed == pytest.approx(
         Throughput("cpu").expected(_run("lm1b", 13)).training
     )
-    assert of_another.beside == 2.0
-    assert throughput.expected(_run("squad", 3)).beside == 3.0  # the median of all
+    assert of_another.beside == pytest.approx(2.0, rel=0.01)
+    assert throughput.expected(_run("squad", 3)).beside == pytest.approx(3.0, rel=0.01)  # of all
 
 
 def test_a_part_of_a_training_tells_of_the_whole_until_the_whole_does() -> None:
