@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.results.collect import before_training, collect, write_tables
+from sweeper.results.ending import brief
 from sweeper.results.judge import Verdicts, judge, lines, refused
-from sweeper.results.paper_tables.terminal import brief, summarise
+from sweeper.results.paper_tables.terminal import summarise
 from sweeper.results.table.table import Table, exported, stem
 
 
@@ -50,7 +51,8 @@ def print_refused(
 def print_everything(console: Console, outputs: Path, experiments: Sequence[str]) -> None:
     """What a sweep came to: a line for each verdict, its figures and the page by path.
 
-    Figures are drawn where their table has changed; the page is of all that was ever planned.
+    One experiment that makes no claim shows its table. Figures are drawn where their table has
+    changed; the page is of all that was ever planned.
     """
     from sweeper.results.draw import write_figures
     from sweeper.results.report.page import write_report
@@ -58,8 +60,10 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     before = {path: path.read_bytes() for path in (outputs / "tables").glob("*.csv")}
     tables, verdicts = collect_and_judge(outputs, experiments)
     console.print()
-    for line in brief(tables, verdicts, console.width):
-        console.print(line)
+    only = tables if len(tables) == 1 and not any(verdicts.values()) else []
+    rows = [Text(line) for table in only for line in summarise(table)]
+    for line in (*rows, *brief(tables, verdicts, console.width)):
+        console.print(line, soft_wrap=True)
     figures = {table.name: outputs / "figures" / f"{stem(table.name)}.png" for table in tables}
     write_figures(outputs, [t for t in tables if _changed(t, outputs, before, figures[t.name])])
     others = [table for table in collect(outputs) if table.name not in verdicts]
