@@ -55,7 +55,7 @@ class Verdict:
         if price is None or "unmeasured" in self.numbers or not (known or price["seeds"]):
             return _END.split(self.sentence)[0].rstrip(".")
         if price["seeds"] is None:
-            return "no number of seeds in sight "
+            return "no number of seeds in sight"
         took = f", {clock(3600 * price['hours'])}" if price["hours"] is not None else ""
         return f"{price['seeds']} seeds a point: {price['runs']} runs{took}"
 
