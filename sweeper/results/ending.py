@@ -23,7 +23,8 @@ def brief(
 ) -> Iterator[Text]:
     """A line for each claim and answer: what would decide it, or what it rests on.
 
-    Another for each thing that a reader must know, such as runs that are missing.
+    Another for each thing that a reader must know, such as runs that are missing; experiments that
+    share one share the line.
     """
     rows = [_HEAD, *(row for table in tables for row in _answers(table, verdicts[table.name]))]
     answers, claims = (max(len(row[place]) for row in rows) for place in (1, 2))
@@ -35,9 +36,13 @@ def brief(
         line.append(answer.ljust(answers), _STYLES.get(answer, "bold"))
         yield line.append(f"  {claim.ljust(claims)}  {clipped(told, room)}")
         before = name
+    notes: dict[str, list[tuple[str, str]]] = {}
     for table in tables:
         for note in (*not_learned(table), *caveats(table)):
-            yield Text(clipped(f"{table.name}: {note}", width))
+            notes.setdefault(note.partition(":")[0], []).append((table.name, note))
+    for head, own in notes.items():
+        of, told = ", ".join(name for name, _ in own), own[0][1] if len(own) == 1 else f"{head}."
+        yield Text(clipped(f"{of}: {told}", width))
 
 
 def _answers(table: Table, verdicts: Sequence[Verdict]) -> Iterator[tuple[str, str, str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -11,7 +12,7 @@ from sweeper.outcome import print_everything
 from sweeper.results.ending import brief
 from sweeper.results.judge import verdicts_on
 from tests.sweeper.results.finetuned import Finetuned
-from tests.sweeper.results.grids import by_hand, figure1
+from tests.sweeper.results.grids import FEW, by_hand, figure1
 from tests.sweeper.results.report.reported import content_of
 
 
@@ -34,6 +35,18 @@ def test_each_verdict_has_a_line_that_says_what_would_decide_it(tmp_path: Path) 
         assert told["fixed_keeps_improving"][0] == "undecided"
         assert "4 seeds a point: 2 runs, 25.0 s" in told["fixed_keeps_improving"][1]
         assert all(len(row) <= width for row in rows)
+
+
+def test_what_a_reader_must_know_has_a_line_that_experiments_share(tmp_path: Path) -> None:
+    tables = [figure1(grid=FEW, seeds=1).table(tmp_path / name) for name in ("one", "two")]
+    tables = [
+        replace(
+            table, name=name, rows=[{**row, "code": str(n)} for n, row in enumerate(table.rows)]
+        )
+        for table, name in zip(tables, ("one", "two"), strict=True)
+    ]
+    [line] = [line.plain for line in brief(tables, {"one": [], "two": []}, 200)]
+    assert line == f"one, two: Runs of {len(tables[0].rows)} versions of the program."
 
 
 def test_measures_that_agree_share_a_line(tmp_path: Path) -> None:
