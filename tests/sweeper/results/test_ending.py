@@ -50,17 +50,16 @@ def test_what_a_reader_must_know_has_a_line_that_experiments_share(tmp_path: Pat
 
 
 def test_measures_that_agree_share_a_line(tmp_path: Path) -> None:
-    about = {"claims": ["fixed_keeps_improving"]}
-    Finetuned("fig2", about=about).table(tmp_path)
-    rows = [line for line in ended(tmp_path, "fig2") if "fixed_keeps_improving" in line]
-    assert len(rows) == 1
+    table = Finetuned("fig2", about={"claims": ["fixed_keeps_improving"]}).table(tmp_path)
+    [_, row] = brief([table], {"fig2": verdicts_on(table)}, 200)
+    assert "fixed_keeps_improving" in row.plain
 
 
 def test_files_are_named_and_the_page_is_of_all_that_was_planned(tmp_path: Path) -> None:
     by_hand({"model.heads": [2, 3]}).write(tmp_path)
     lines = ended(tmp_path, "grid")
     assert any(line.startswith("grid  ") and "heads=2" in line for line in lines)  # no claims: rows
-    figure1(seeds=1).write(tmp_path)
+    figure1(grid=FEW, seeds=1).write(tmp_path)
     lines = [line.strip() for line in ended(tmp_path, "fig1")]
     page, figure = tmp_path / "report.html", tmp_path / "figures" / "fig1.png"
     assert {str(page), str(figure)} <= set(lines)
@@ -69,12 +68,12 @@ def test_files_are_named_and_the_page_is_of_all_that_was_planned(tmp_path: Path)
 
 
 def test_a_figure_is_drawn_again_where_its_table_changed_and_only_there(tmp_path: Path) -> None:
-    figure1(seeds=2, done=lambda arm, model, seed: seed == 0).write(tmp_path)
-    ended(tmp_path, "fig1")
-    figure = tmp_path / "figures" / "fig1.svg"
+    by_hand({"model.heads": [2, 3]}).write(tmp_path)
+    ended(tmp_path, "grid")
+    figure = tmp_path / "figures" / "grid.svg"
     first = figure.stat().st_mtime_ns, figure.read_bytes()
-    ended(tmp_path, "fig1")
+    ended(tmp_path, "grid")
     assert (figure.stat().st_mtime_ns, figure.read_bytes()) == first
-    figure1(seeds=2).write(tmp_path)
-    ended(tmp_path, "fig1")
+    by_hand({"model.heads": [2, 3, 5]}).write(tmp_path)
+    ended(tmp_path, "grid")
     assert figure.read_bytes() != first[1]
