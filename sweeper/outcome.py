@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from sweeper.results.ending import brief
 from sweeper.results.judge import Verdicts, judge, lines, refused
 from sweeper.results.paper_tables.terminal import summarise
 from sweeper.results.table.table import Table, exported, stem
+from sweeper.store.errors import UserError, shown
 
 
 def collect_and_judge(
@@ -66,13 +67,25 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
         console.print(line, soft_wrap=True)
     figures = {table.name: outputs / "figures" / f"{stem(table.name)}.png" for table in tables}
     write_figures(outputs, [t for t in tables if _changed(t, outputs, before, figures[t.name])])
-    others = [table for table in collect(outputs) if table.name not in verdicts]
-    page = write_report(outputs, [*tables, *others], {**judge(outputs, others), **verdicts})
+    others, judged = _others(console, outputs, verdicts)
+    page = write_report(outputs, [*tables, *others], {**judged, **verdicts})
     console.print("\nfigures, each also as .pdf and .svg, the page, and every number in words:")
     where = relative_path(outputs)
     more = "python -m sweeper collect" + ("" if where == "outputs" else f" --outputs {where}")
     for told in (*map(relative_path, figures.values()), relative_path(page), more):
         console.print(Text(f"  {told}"), soft_wrap=True)
+
+
+def _others(
+    console: Console, outputs: Path, known: Collection[str]
+) -> tuple[list[Table], Verdicts]:
+    """All other experiments that were planned; none where one of them cannot be judged."""
+    try:
+        tables = [table for table in collect(outputs) if table.name not in known]
+        return tables, judge(outputs, tables)
+    except UserError as fault:
+        console.print(Text(f"the page has no other experiment: {shown(fault, 2000)}"))
+        return [], {}
 
 
 def _changed(table: Table, outputs: Path, before: Mapping[Path, bytes], figure: Path) -> bool:

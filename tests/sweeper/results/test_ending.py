@@ -67,6 +67,18 @@ def test_files_are_named_and_the_page_is_of_all_that_was_planned(tmp_path: Path)
     assert [one["name"] for one in content_of(page)["experiments"]] == ["fig1", "grid"]
 
 
+def test_another_experiment_that_cannot_be_judged_keeps_no_sweep_from_its_page(
+    tmp_path: Path,
+) -> None:
+    broken = figure1(grid=FEW, seeds=1)
+    broken.claims = ("no_such_claim",)
+    broken.write(tmp_path)
+    by_hand({"model.heads": [2, 3]}).write(tmp_path)
+    lines = ended(tmp_path, "grid", width=400)
+    assert any("no_such_claim" in line for line in lines)
+    assert [one["name"] for one in content_of(tmp_path / "report.html")["experiments"]] == ["grid"]
+
+
 def test_a_figure_is_drawn_again_where_its_table_changed_and_only_there(tmp_path: Path) -> None:
     by_hand({"model.heads": [2, 3]}).write(tmp_path)
     ended(tmp_path, "grid")
