@@ -25,6 +25,8 @@ LABELS = {
     "test/f1": "F1",
     "test/exact_match": "exact match",
     "test/accuracy": "accuracy (%)",
+    "test/majority_accuracy": "accuracy of the majority class (%)",
+    "test/bag_of_words_accuracy": "accuracy of a bag of words (%)",
     "test/context_error": "error of the context",
     "test/relative_error": "relative squared error",
     "test/attention_rank": "rank of a head's logits",
