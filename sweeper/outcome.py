@@ -69,10 +69,10 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     write_figures(outputs, [t for t in tables if _changed(t, outputs, before, figures[t.name])])
     others, judged = _others(console, outputs, verdicts)
     page = write_report(outputs, [*tables, *others], {**judged, **verdicts})
-    console.print("\nfigures, each also as .pdf and .svg, the page, and every number in words:")
+    console.print("\nfigures, each also as .pdf and .svg; tables; the page; every number in words:")
     where = relative_path(outputs)
     more = "python -m sweeper collect" + ("" if where == "outputs" else f" --outputs {where}")
-    for told in (*map(relative_path, figures.values()), relative_path(page), more):
+    for told in (*map(relative_path, (*figures.values(), outputs / "tables", page)), more):
         console.print(Text(f"  {told}"), soft_wrap=True)
 
 
