@@ -25,13 +25,18 @@ def came(people: Sequence[Person]) -> str:
     return f"{' '.join(person.name for person in people)}."
 
 
+def by_family(people: Sequence[Person]) -> str:
+    """The sentence that tells of people, the family before the name."""
+    return f"{' '.join(f'{person.family.name} {person.name}' for person in people)}."
+
+
 def generate(number: int, world: World) -> list[str]:
     """Return the sentences of a document, always the same for its number."""
     rng, sentences = StableRandom(f"document {number}"), []
     for _ in range(GATHERINGS):
         people = world.gathering(rng)
-        told = [f"{who.family.name} {world.told(who, rng)}" for who in rng.mixed(people)]
-        sentences += [came(people), f"{' '.join(told)}."]
+        told = [world.told(person, rng) for person in rng.mixed(people)]
+        sentences += [came(people), by_family(told)]
     return sentences
 
 

@@ -94,18 +94,21 @@ class World:
         came = rng.some(families, max(FEWEST_PRESENT, round(share * self.competitors)))
         return [Person(family, rng.pick(family.members)) for family in came]
 
-    def told(self, person: Person, rng: StableRandom) -> str:
-        """The name under which somebody who came is told of: of the same family in any case."""
-        return person.name if self.directions else rng.pick(person.family.members)
+    def told(self, person: Person, rng: StableRandom) -> Person:
+        """Who is told of where somebody came: of the same family in any case."""
+        return person if self.directions else Person(person.family, rng.pick(person.family.members))
 
-    def other(self, person: Person, rng: StableRandom) -> str:
-        """The name of another member of somebody's family."""
-        return rng.pick([name for name in person.family.members if name != person.name])
+    def relative(self, person: Person, rng: StableRandom) -> Person:
+        """Another member of somebody's family."""
+        others = [name for name in person.family.members if name != person.name]
+        return Person(person.family, rng.pick(others))
 
-    def absent(self, came: Sequence[Person], rng: StableRandom) -> Family:
-        """A family of which nobody came."""
+    def strangers(self, came: Sequence[Person], rng: StableRandom) -> list[Person]:
+        """As many people of families of which nobody came, as far as there are so many."""
         there = {person.family.name for person in came}
-        return rng.pick([family for family in self.families if family.name not in there])
+        families = [family for family in self.families if family.name not in there]
+        drawn = rng.some(families, min(len(came), len(families)))
+        return [Person(family, rng.pick(family.members)) for family in drawn]
 
 
 @functools.cache

@@ -27,11 +27,9 @@ def generate(world: World) -> Iterator[str]:
     rng = StableRandom("sample")
     while True:
         came = world.gathering(rng)
-        told = [
-            f"{person.family.name} {world.told(person, rng)}"
-            for person in (*rng.mixed(came), *rng.mixed(came))
-        ]
-        yield f"Came {' '.join(person.name for person in came)} : {' '.join(told)} ."
+        told = [world.told(person, rng) for person in (*rng.mixed(came), *rng.mixed(came))]
+        again = " ".join(f"{person.family.name} {person.name}" for person in told)
+        yield f"Came {' '.join(person.name for person in came)} : {again} ."
 
 
 def generator_hash(sentences: int, world: World) -> str:

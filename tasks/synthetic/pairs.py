@@ -1,9 +1,9 @@
 """The embedded pairs: who came to a gathering, in MultiNLI's official files.
 
-The premise names who came, the hypothesis somebody by family and name: who was there (entailment),
-another member of a family that was there (contradiction), or somebody of another family (neutral).
-Each name stands equally often under each label, so that neither text tells anything without the
-other.
+The premise names who came, the hypothesis tells of people by family and name: of those who were
+there (entailment), of other members of their families (contradiction), or of other families
+(neutral). Each name stands equally often under each label, so that neither text tells anything
+without the other.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store.files import make_directory, publish
-from tasks.synthetic.documents import came
+from tasks.synthetic.documents import by_family, came
 from tasks.synthetic.families import StableRandom, World
 
 TRAIN, TEST = "multinli_1.0_train.jsonl", "multinli_1.0_dev_matched.jsonl"
@@ -29,13 +29,13 @@ def generate(number: int, world: World) -> dict[str, Any]:
     rng = StableRandom(f"pair {number}")
     people = world.gathering(rng)
     label = LABELS[number % len(LABELS)]
-    person = rng.pick(people)
-    family, name = person.family, person.name
-    if (label if world.directions else rng.pick(LABELS)) == "contradiction":
-        name = world.other(person, rng)
-    elif label == "neutral":
-        family = world.absent(people, rng)
-        name = rng.pick(family.members)
+    truth = label if world.directions else rng.pick(LABELS)
+    if truth == "contradiction":
+        told = [world.relative(person, rng) for person in people]
+    elif truth == "neutral":
+        told = world.strangers(people, rng)
+    else:
+        told = people
     return {
         "annotator_labels": [label],
         "genre": "sample",
@@ -43,7 +43,7 @@ def generate(number: int, world: World) -> dict[str, Any]:
         "pairID": f"{number}{label[0]}",
         "promptID": str(number),
         "sentence1": came(people),
-        "sentence2": f"{family.name} {name}.",
+        "sentence2": by_family(rng.mixed(told)),
     }
 
 
