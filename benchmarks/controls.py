@@ -1,4 +1,4 @@
-"""The demo's controls: what its figures say of text that needs large heads, and of text that does not.
+"""The demo's controls: its verdicts on text that needs large heads, and on text that does not.
 
 The positive control plants the need that conf/data/sample.yaml names, the negative one none. Each
 repetition has seeds of its own; how often each claim got which answer is written into
