@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -137,6 +138,16 @@ def test_a_run_that_is_not_done_has_neither_metrics_nor_a_model(outputs: Path) -
         hidden.rename(store.path / "result.json")
 
 
+def test_the_lines_of_the_readme_work(outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert len(said) == 2
+    monkeypatch.chdir(outputs.parent)
+    names: dict[str, Any] = {}
+    exec("".join(said).replace("fig1", NAME), names)
+    assert names["logits"].shape == (16, 32, 400)
+    assert (outputs.parent / "attention.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_the_notebook_shows_an_attention_map(outputs: Path, run: headroom.Run) -> None:
     """Its code cells one after the other, where Jupyter would run them."""
     cells = json.loads((ROOT / "examples" / "results.ipynb").read_text("utf-8"))["cells"]
@@ -144,6 +155,7 @@ def test_the_notebook_shows_an_attention_map(outputs: Path, run: headroom.Run) -
     given = f"EXPERIMENT, MEASURE, OUTPUTS = {NAME!r}, {MEASURE!r}, {str(outputs)!r}"
     lines = [given if cell["metadata"] else "".join(cell["source"]) for cell in code]
     assert lines.count(given) == 1
+    lines = [re.sub(r"^%.*", "", one, flags=re.MULTILINE) for one in lines]  # Jupyter's own
     lines.append("shows = [p.images[0].get_array().tolist() for p in maps.axes]")
     lines.append("import json; print(json.dumps([run.id, shows]))")
     done = subprocess.run(
