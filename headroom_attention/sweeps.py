@@ -10,7 +10,7 @@ from signal import SIGINT
 from typing import TYPE_CHECKING
 
 from headroom_attention.results import frame
-from sweeper.store.errors import UserError
+from sweeper.store.errors import UserError, wrong
 from sweeper.store.registry import ROOT
 
 if TYPE_CHECKING:
@@ -41,11 +41,12 @@ def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFr
     from sweeper.store.runs import RunStore
 
     loaded = composer()
-    of_sweep = [override for override in overrides if override.startswith("hydra")]
+    given = _typed(overrides, outputs)
+    of_sweep = [override for override in given if override.startswith("hydra")]
     most = int(loaded.hydra(of_sweep)["sweeper"]["max_runs"])
     with ModelProcess() as process:
-        given = [override for override in overrides if override not in of_sweep]
-        made = Planner(loaded, process, max_runs=most).plan([*given, _folder(outputs)])
+        of_runs = [override for override in given if override not in of_sweep]
+        made = Planner(loaded, process, max_runs=most).plan(of_runs)
     tables = Records(RunStore(made.outputs)).tables(as_data(made))
     planned = pd.concat([frame(one, lambda id: made.runs[id].config) for one in tables])
     flops = planned["run"].map({run.id: run.flops for run in made.runs.values()})
@@ -61,7 +62,7 @@ def sweep(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataF
     Raises:
         UserError: it could not be planned; nothing was started.
     """
-    command = [sys.executable, str(ROOT / "sweep.py"), "-m", *overrides, _folder(outputs)]
+    command = [sys.executable, str(ROOT / "sweep.py"), "-m", *_typed(overrides, outputs)]
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -83,6 +84,10 @@ def sweep(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataF
     return plan(overrides, outputs=outputs)
 
 
-def _folder(outputs: str | Path) -> str:
-    quoted = str(outputs).replace("\\", "\\\\").replace("'", "\\'")
-    return f"paths.outputs='{quoted}'"
+def _typed(overrides: Sequence[str], outputs: str | Path) -> list[str]:
+    """Return the command line; UserError for a text in place of a list of overrides."""
+    if isinstance(overrides, str):
+        remedy = f"give it as {overrides.split()}"
+        raise wrong("overrides", overrides, "a list with an entry for each override", remedy)
+    folder = str(outputs).replace("\\", "\\\\").replace("'", "\\'")
+    return [*overrides, f"paths.outputs='{folder}'"]

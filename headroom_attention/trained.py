@@ -66,7 +66,7 @@ def runs(
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1) or known[:1]
             raise wrong("where", key, "a key of a config", f"did you mean {near[0]}?")
-        values = wanted if isinstance(wanted, list) else [wanted]
+        values = wanted if isinstance(wanted, list | tuple | range) else [wanted]
         found = [one for one in found if settings[one.id].get(key) in values]
     return found
 

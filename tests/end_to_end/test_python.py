@@ -115,6 +115,10 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "split": (lambda at: headroom.runs(**at)[0].batch("tset"), "split=tset: expected train,"),
     "folder": (lambda at: headroom.runs(outputs="nowhere"), "outputs=nowhere: expected"),
     "override": (lambda at: headroom.plan(["model.head=2"], **at), "model.head .*model.heads"),
+    "text": (
+        lambda at: headroom.plan("model.heads=2 seed=1", **at),
+        r"\['model.heads=2', 'seed=1'\]",
+    ),
     "sweep": (lambda at: headroom.sweep(["experiment=fig9"], **at), "experiment=fig9: expected"),
 }
 
