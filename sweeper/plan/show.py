@@ -18,6 +18,8 @@ from sweeper.store.numbers import clock, short
 from sweeper.store.runs import State, Status
 
 ON_GPU = ("GPU GB", "GPU time")
+_BESIDE = {"non-emb.": "params_non_embedding", "FLOPs/token": "flops_per_token"}
+_UNLIMITED = 10_000  # columns of a terminal
 
 
 class Need(NamedTuple):
@@ -50,7 +52,11 @@ def print_plan(
         if every_point:
             title = f"{name} ({plan.scale}): {experiment.title}"
             console.print(Text(errors.shown(title), style="bold"))
-            console.print(_table(rows, plan, statuses, needs))
+            table = _table(rows, plan, statuses, needs)
+            room = console.options.update(width=_UNLIMITED)
+            if console.measure(table, options=room).maximum > console.width:
+                table = _table(rows, plan, statuses, needs, narrow=True)
+            console.print(table)
     used = len(plan.points) - len(plan.runs)
     shared = f", {used} of them shared with another point" if used else ""
     states = Counter(str(statuses[run].state) for run in plan.runs)
@@ -84,15 +90,26 @@ def print_cost(
 
 
 def _table(
+<<<<<<< HEAD
     points: list[Point], plan: Plan, statuses: Mapping[str, Status], needs: Mapping[str, Need]
+=======
+    points: list[Point],
+    plan: Plan,
+    statuses: Mapping[str, Status],
+    needs: Mapping[str, float],
+    *,
+    narrow: bool = False,
+>>>>>>> main
 ) -> Table:
+    """The points; `narrow` has less of their sizes, and what they are matched to below them."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("arm", no_wrap=True)
+    table.add_column("arm", overflow="fold")
     table.add_column("task", no_wrap=True)
-    table.add_column("point", no_wrap=True)
-    for column in ("params", "non-emb.", "FLOPs/token", *(ON_GPU if needs else ())):
+    table.add_column("point", overflow="fold")
+    for column in ("params", *(() if narrow else _BESIDE), *(ON_GPU if needs else ())):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("matched to", overflow="fold")
+    if not narrow:
+        table.add_column("matched to", overflow="fold")
     table.add_column("state", overflow="fold")
     owner: dict[str, str] = {}
     for point in plan.points:
@@ -101,15 +118,27 @@ def _table(
         same = list(seeds)
         first, run = same[0], plan.runs[same[0].run]
         size, matched = run.size, first.matched
+<<<<<<< HEAD
+=======
+        setting = _words(shown(first.values) or "as configured")
+        match = f"{matched.error:+.2%} of {matched.count} of {matched.to}" if matched else ""
+        need = f"{needs[run.id]:.1f}" if run.id in needs else ""
+>>>>>>> main
         table.add_row(
             _words(first.arm),
             first.task,
-            _words(shown(first.values) or "as configured"),
+            Text(f"{setting}\n  {_words(match)}") if match and narrow else setting,
             short(size["params_total"]),
+<<<<<<< HEAD
             short(size["params_non_embedding"]),
             short(size["flops_per_token"]),
             *(needs[run.id].words() if needs else ()),
             _words(f"{matched.error:+.2%} of {matched.count} of {matched.to}" if matched else ""),
+=======
+            *(() if narrow else (short(size[key]) for key in _BESIDE.values())),
+            *((need, clock(_gpu_seconds(run))) if needs else ()),
+            *(() if narrow else (_words(match),)),
+>>>>>>> main
             _words(_state(same, statuses, owner)),
         )
     return table
