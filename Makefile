@@ -38,7 +38,7 @@ test: $(READY) ## Run the tests
 faults: $(READY) ## Kill, fill, flip and hang sweeps on purpose, and count what is lost (half an hour on two busy cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults
 
-bench: $(READY) ## Measure speed beside peers into docs/performance.md (twenty minutes; it says how to install peers)
+bench: $(READY) ## Measure speed beside peers into docs/performance.md (half an hour; it says how to install peers)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
 
 docs: $(READY) ## Build the documents as a site in build/site, refusing dead links (it installs mkdocs-material)

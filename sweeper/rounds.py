@@ -94,7 +94,7 @@ def _next(executor: Executor, last: Round, standing: Standing) -> Round | None:
         seeds = {**last.seeds, **bought}
         plan = seeded(last.plan, seeds)
         new = [plan.runs[run] for run in plan.runs if run not in last.plan.runs]
-        hours = {run.id: device_hours(run, throughput.seconds(run)) for run in new}
+        hours = {run.id: device_hours(run, throughput.expected(run).training) for run in new}
         if new and _within(options.budget_device_hours, standing.spent_h + sum(hours.values())):
             before = [*last.before, _kept(last, standing)]
             return Round(plan, seeds, hours, before, standing.spent_h, _in_words(standing))

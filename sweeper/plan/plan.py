@@ -65,6 +65,12 @@ class Run:
         return parent
 
     @property
+    def steps(self) -> int:
+        """Steps the run trains."""
+        steps: int = self.config["trainer"]["steps"]
+        return steps
+
+    @property
     def tokens(self) -> int:
         """Positions the run trains on."""
         return self.size["tokens"]

@@ -7,6 +7,7 @@ result.json says. On the road: `tasks.training.loop` trains, step by step.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,6 +49,7 @@ class Fitting:
         self._interruption = interruption
         self._resumed = resumed
         self._mirror: Mirror | None = None
+        self._begun = time.perf_counter()
         self.reading_data = False
 
     def result(self) -> dict[str, Any] | None:
@@ -74,11 +76,13 @@ class Fitting:
         weights = model.state_dict()
         checkpoint.save(weights, self._attempt.checkpoint_dir / WEIGHTS, self._run.id)
         steps, seconds = config.trainer.steps, recorder.seconds
+        trained = seconds - recorder.seconds_before
         return {
             "metrics": metrics,
             "steps": steps,
             "tokens_seen": task.data.tokens_seen(steps),
             "seconds": seconds,
+            "overhead_seconds": time.perf_counter() - self._begun - trained,
             "tokens_per_second": task.data.tokens_seen(steps) / seconds if steps else None,
             "device": machine.device_name(kind, ranks.world()),
             **machine.peak_memory(kind),
