@@ -89,7 +89,8 @@ def _next(executor: Executor, last: Round, standing: Standing) -> Round | None:
     options = executor.options
     needed = standing.seeds(options.max_seeds)
     throughput = executor.throughput(last.plan)
-    for runs in range(max(executor.backend.slots, len(needed)) if needed else 0, 0, -1):
+    points = len({last.plan.runs[run].parent or run for run in needed})  # whatever it is tuned on
+    for runs in range(max(executor.backend.slots, points) if needed else 0, 0, -1):
         bought = standing.seeds(options.max_seeds, runs)
         seeds = {**last.seeds, **bought}
         plan = seeded(last.plan, seeds)
@@ -116,8 +117,9 @@ def _kept(last: Round, standing: Standing) -> dict[str, Any]:
 
 
 def _in_words(standing: Standing) -> str:
-    undecided = ", ".join(standing.undecided)
-    return shown(f"{len(standing.undecided)} of {len(standing.verdicts)} undecided: {undecided}")
+    undecided = standing.undecided
+    claims = ", ".join(f"{one} by {n} measures" if n > 1 else one for one, n in undecided.items())
+    return shown(f"{undecided.total()} of {len(standing.verdicts)} undecided: {claims}")
 
 
 def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:

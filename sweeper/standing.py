@@ -48,15 +48,14 @@ class Standing:
         return [verdict for verdict in every if verdict.numbers]
 
     @property
-    def undecided(self) -> list[str]:
-        """The claims without an answer, in words: each once, whatever it is measured by."""
-        found = [
+    def undecided(self) -> Counter[str]:
+        """The claims without an answer, and by how many measures each has none."""
+        return Counter(
             f"{name}/{verdict.claim}" if len(self.judged) > 1 else verdict.claim
             for name, (_, verdicts) in self.judged.items()
             for verdict in verdicts
             if verdict.numbers and verdict.verdict is Answer.UNDECIDED
-        ]
-        return [f"{one} by {n} measures" if n > 1 else one for one, n in Counter(found).items()]
+        )
 
     def seeds(self, most: int, runs: int | None = None) -> dict[str, int]:
         """How many seeds points should have next, by the run of a point's first; empty if none.
