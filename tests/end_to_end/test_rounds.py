@@ -92,6 +92,20 @@ def test_killed_in_a_later_round_and_typed_again_it_ends_the_same(planted, tmp_p
     assert (verdicts, runs) == (expected, expected_runs)
 
 
+def test_typed_twice_at_once_every_run_is_trained_once(planted, tmp_path):
+    outputs = tmp_path / "outputs"
+    asked = command(outputs, tmp_path / "conf", 1, planted=True)
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen(asked, cwd=ROOT, **pipe) for _ in range(2)]
+    said = [process.communicate(timeout=400) for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert {tuple(ENDED.findall(out)) for out, _ in said} == {tuple(ENDED.findall(planted[1]))}
+    assert found(outputs) == found(planted[0])
+    store = RunStore(outputs)
+    for run in store.ids():  # who came second has withdrawn before its first step
+        assert sum(one.metrics_path.exists() for one in store.run(run).attempts()) == 1
+
+
 def test_typed_again_it_trains_nothing_and_a_spent_budget_buys_nothing(planted):
     outputs, _ = planted
     before = done(outputs)
