@@ -41,6 +41,12 @@ experiment:
 
 def command(outputs: Path, conf: Path, repetitions: int, *, planted: bool) -> list[str]:
     """The command that trains rounds of so many experiments; they are written to `conf`."""
+    asked = arguments(conf, repetitions, planted=planted)
+    return [sys.executable, "sweep.py", *asked, f"paths.outputs={outputs}"]
+
+
+def arguments(conf: Path, repetitions: int, *, planted: bool) -> list[str]:
+    """What is typed for that, less where it goes."""
     folder = conf / "experiment"
     folder.mkdir(parents=True, exist_ok=True)
     names = [f"twins_{place:02d}" for place in range(repetitions)]
@@ -51,9 +57,8 @@ def command(outputs: Path, conf: Path, repetitions: int, *, planted: bool) -> li
         settings = "{optimizer.learning_rate: 0.001}" if planted else "{}"
         text = EXPERIMENT.format(first=first, second=second, settings=settings)
         (folder / f"{name}.yaml").write_text(text)
-    sweep = [sys.executable, "sweep.py", "--config-dir", str(conf), "-m", *TINY]
-    options = ["hydra.sweeper.decide=true", f"paths.outputs={outputs}"]
-    return [*sweep, f"experiment={','.join(names)}", *options]
+    experiments = f"experiment={','.join(names)}"
+    return ["--config-dir", str(conf), "-m", *TINY, experiments, "hydra.sweeper.decide=true"]
 
 
 def answers(outputs: Path) -> Counter[str]:
