@@ -33,7 +33,7 @@ def kills(*, seed: int, count: int, typed: Sequence[str]) -> Count:
         quiet, outputs = Path(folder) / "quiet" / "outputs", Path(folder) / "killed" / "outputs"
         decides = ["-m", *typed, "logger=none", "hydra.sweeper.decide=true"]
         arguments = decides if typed else twins(Path(folder) / "conf", 1, planted=True)
-        expected = (undisturbed(quiet, arguments, PATIENCE_S), answers(quiet))
+        expected = (undisturbed(quiet, arguments, PATIENCE_S), verdicts(quiet))
         science = reference(quiet)
         command = started_over(outputs, quiet, arguments)
         for kill in range(1, count + 1):
@@ -52,11 +52,11 @@ def kills(*, seed: int, count: int, typed: Sequence[str]) -> Count:
         command.bury()
         compare(tally, outputs, science)
         tally.wrong += RunStore(outputs).ids() != RunStore(quiet).ids()
-        tally.wrong += (tables(outputs), answers(outputs)) != expected
+        tally.wrong += (tables(outputs), verdicts(outputs)) != expected
     return tally
 
 
-def answers(outputs: Path) -> list[Any]:
+def verdicts(outputs: Path) -> list[Any]:
     """Every verdict with its intervals and its price, less what hours it takes."""
     found = []
     for path in sorted((outputs / "tables").glob("*.claims.json")):
