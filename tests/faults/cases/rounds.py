@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from benchmarks.twins import PLANTED
 from benchmarks.twins import arguments as twins
 from sweeper.store.runs import RunStore
 from tests.faults.cases.commands import started_over, tables, undisturbed
@@ -32,7 +33,7 @@ def kills(*, seed: int, count: int, typed: Sequence[str]) -> Count:
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         quiet, outputs = Path(folder) / "quiet" / "outputs", Path(folder) / "killed" / "outputs"
         decides = ["-m", *typed, "logger=none", "hydra.sweeper.decide=true"]
-        arguments = decides if typed else twins(Path(folder) / "conf", 1, planted=True)
+        arguments = decides if typed else twins(Path(folder) / "conf", 1, rates=PLANTED)
         expected = (undisturbed(quiet, arguments, PATIENCE_S), verdicts(quiet))
         science = reference(quiet)
         command = started_over(outputs, quiet, arguments)
