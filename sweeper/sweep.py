@@ -17,10 +17,8 @@ from sweeper.plan.gpu_memory import is_for_gpus, predicted
 from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import print_cost, print_plan
-from sweeper.results.collect import Records
 from sweeper.results.draw import import_figures
-from sweeper.results.prices import print_prices
-from sweeper.rounds import decide
+from sweeper.rounds import decide, pilot, show_prices
 from sweeper.run.backend import Backend
 from sweeper.run.context import BackendContext, Resources
 from sweeper.run.stop import StopSignals
@@ -65,9 +63,11 @@ def sweep(
         needs = _needs(plan, launcher, process, shown=options.dry_run)
         estimate = _show(executor, plan, statuses, needs)
         if options.dry_run:
-            print_prices(console, Records(store).tables(as_data(plan)))
+            show_prices(executor, plan, estimate)
             return 0
-        if options.decide:
+        if options.pilot:
+            done = pilot(executor, plan)
+        elif options.decide:
             done = decide(executor, plan, estimate)
         else:
             left = [run for run in plan.runs if statuses[run].state is not State.DONE]

@@ -27,7 +27,7 @@ from sweeper.results.statistics.combination import (
 from sweeper.results.statistics.contrasts import Intervals, closed, intervals, looks
 from sweeper.results.statistics.estimates import mean
 from sweeper.results.statistics.heaps import two_heaps
-from sweeper.results.statistics.price import MOST, Price, known, price
+from sweeper.results.statistics.price import MOST, Known, Price, known, price
 from sweeper.results.statistics.spreads import identical, moderated, sample
 from sweeper.results.table.points import Point
 
@@ -46,6 +46,7 @@ class Question:
         statement: what it says.
         measured: the points and their values.
         claims: how many questions share the chance of error.
+        others: measurements of further points, whose spread prices go by; verdicts do not.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Question:
     statement: Statement
     measured: Measurements
     claims: int = 1
+    others: Sequence[Sequence[float]] = ()
 
     @cached_property
     def contrasts(self) -> list[Contrast]:
@@ -98,10 +100,7 @@ class Question:
 
     def price(self, most: int = MOST) -> Price:
         """What an answer is expected to cost, if a point may have `most` seeds."""
-        now = sample(self.measured.groups)
-        found = closed(self.closing)
-        so_far = known(found, now, moderated(now), self.weights, self.levels, self.margins)
-        return price(self.claim, replace(so_far, most=most))
+        return price(self.claim, replace(self._known(closed(self.closing)), most=most))
 
     def price_of(self, effect: float, chance: float = 0.8) -> Price:
         """The same if every contrast were `effect` beyond its threshold, at the spread so far.
@@ -109,12 +108,14 @@ class Question:
         `effect` is on the scale that is judged; 0 asks for the price of "no difference". `chance`
         is that with which so many seeds are enough.
         """
-        now = sample(self.measured.groups)
         unknown = np.full(len(self.contrasts), np.inf)
         asked = Intervals(np.full(len(self.contrasts), effect), -unknown, unknown)
-        spreads = moderated(now)
-        so_far = known(asked, now, spreads, self.weights, self.levels, self.margins)
-        return price(self.claim, replace(so_far, seeds=np.zeros(len(self.contrasts))), chance)
+        return price(self.claim, replace(self._known(asked), seeds=np.zeros(len(unknown))), chance)
+
+    def _known(self, found: Intervals) -> Known:
+        now = sample([*self.measured.groups, *self.others])
+        weights = np.pad(self.weights, ((0, 0), (0, len(self.others))))
+        return known(found, now, moderated(now), weights, self.levels, self.margins)
 
     def needs(self, most: int) -> Floats:
         """The seeds each contrast takes to the cheapest answer, 0 where none is to be had."""
