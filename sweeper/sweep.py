@@ -65,15 +65,21 @@ def sweep(
         if options.dry_run:
             show_prices(executor, plan, estimate)
             return 0
-        if options.pilot:
-            done = pilot(executor, plan)
-        elif options.decide:
-            done = decide(executor, plan, estimate)
-        else:
-            left = [run for run in plan.runs if statuses[run].state is not State.DONE]
-            done = executor.train(plan, left, estimate=estimate)
+        done = _train(executor, plan, statuses, estimate)
     print_everything(console, plan.outputs, list(plan.experiments))
     return 0 if done else 1
+
+
+def _train(
+    executor: Executor, plan: Plan, statuses: Mapping[str, Status], estimate: Mapping[str, float]
+) -> bool:
+    """Train what is judged, by rounds if it is to decide; whether all of it is done."""
+    if executor.options.pilot:
+        return pilot(executor, plan)
+    if executor.options.decide:
+        return decide(executor, plan, estimate)
+    left = [run for run in plan.runs if statuses[run].state is not State.DONE]
+    return executor.train(plan, left, estimate=estimate)
 
 
 def _needs(
