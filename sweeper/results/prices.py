@@ -48,11 +48,11 @@ def print_prices(
             continue
         earlier = _earlier(store, table)
         asked = [replace(one, others=_others(earlier, one.measured.metric)) for one in asked]
-        title = f"\n{table.name}: what answers take, in seeds a point / further runs / device hours"
+        title = f"\n{table.name}: what answers take, in seeds a point/further runs/device hours"
         printed = Printed(box=None, pad_edge=False, header_style="bold")
-        printed.add_column("claim", no_wrap=True)
+        printed.add_column("claim", overflow="fold")
         for column in COLUMNS:
-            printed.add_column(column.format(shown(effect or "the margin")), overflow="fold")
+            printed.add_column(column.format(shown(effect or "the margin")), no_wrap=True)
         measures = {one.measure for one in asked}
         for question in asked:
             printed.add_row(*map(Text, _row(question, effect, len(measures) > 1)))
@@ -116,4 +116,4 @@ def _words(question: Question, price: Price) -> str:
     if cost["seeds"] is None:
         return "none in sight"
     hours = "?" if cost["hours"] is None else f"{cost['hours']:.2g}"
-    return f"{cost['seeds']} / {cost['runs']} / {hours}"
+    return f"{cost['seeds']}/{cost['runs']}/{hours}"

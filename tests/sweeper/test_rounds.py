@@ -161,5 +161,5 @@ def test_a_pilot_trains_two_seeds_of_the_points_that_matter_and_tells_prices(typ
     [table] = collect(tmp_path / "outputs")
     trained = [(row["arm"], row["seed"]) for row in table.rows if row["state"] == "done"]
     assert sorted(seed for arm, seed in trained if arm == "fixed") == [0] * 4 + [1] * 4
-    assert re.search(r"fixed_keeps_improving +undecided .*\d+ / \d+ / [\d.]+", said)
+    assert re.search(r"fixed_keeps_improving +undecided .*\d+/\d+/[\d.]+", said)
     assert "pilot, 0 runs" in typed(experiment="fig1", until=["fixed_keeps_improving"], pilot=2)

@@ -14,7 +14,7 @@ from sweeper.store.runs import RunStore
 from tests.sweeper.results.synthetic import Model, Sweep
 
 MARGIN = {"test/perplexity": {"size": "1 %", "reason": "Less would make no one choose."}}
-PRICE = r"fixed_keeps_improving +undecided .*?(\d+) / (\d+) / (\S+)"
+PRICE = r"fixed_keeps_improving +undecided .*?(\d+)/(\d+)/(\S+)"
 
 
 def sweep(size, *, done):
