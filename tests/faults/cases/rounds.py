@@ -29,7 +29,7 @@ def kills(*, seed: int, count: int, typed: Sequence[str]) -> Count:
 
     `typed` are overrides that choose what is swept; a tiny experiment with a difference if none.
     """
-    tally, rng = Count(f"rounds killed: {' '.join(typed) or 'twins'}", seed), random.Random(seed)
+    tally, rng = Count(f"rounds killed: {[*typed, 'twins'][0]}", seed), random.Random(seed)
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         quiet, outputs = Path(folder) / "quiet" / "outputs", Path(folder) / "killed" / "outputs"
         decides = ["-m", *typed, "logger=none", "hydra.sweeper.decide=true"]
