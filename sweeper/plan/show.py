@@ -90,16 +90,12 @@ def print_cost(
 
 
 def _table(
-<<<<<<< HEAD
-    points: list[Point], plan: Plan, statuses: Mapping[str, Status], needs: Mapping[str, Need]
-=======
     points: list[Point],
     plan: Plan,
     statuses: Mapping[str, Status],
-    needs: Mapping[str, float],
+    needs: Mapping[str, Need],
     *,
     narrow: bool = False,
->>>>>>> main
 ) -> Table:
     """The points; `narrow` has less of their sizes, and what they are matched to below them."""
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -118,27 +114,16 @@ def _table(
         same = list(seeds)
         first, run = same[0], plan.runs[same[0].run]
         size, matched = run.size, first.matched
-<<<<<<< HEAD
-=======
         setting = _words(shown(first.values) or "as configured")
         match = f"{matched.error:+.2%} of {matched.count} of {matched.to}" if matched else ""
-        need = f"{needs[run.id]:.1f}" if run.id in needs else ""
->>>>>>> main
         table.add_row(
             _words(first.arm),
             first.task,
             Text(f"{setting}\n  {_words(match)}") if match and narrow else setting,
             short(size["params_total"]),
-<<<<<<< HEAD
-            short(size["params_non_embedding"]),
-            short(size["flops_per_token"]),
-            *(needs[run.id].words() if needs else ()),
-            _words(f"{matched.error:+.2%} of {matched.count} of {matched.to}" if matched else ""),
-=======
             *(() if narrow else (short(size[key]) for key in _BESIDE.values())),
-            *((need, clock(_gpu_seconds(run))) if needs else ()),
+            *(needs[run.id].words() if needs else ()),
             *(() if narrow else (_words(match),)),
->>>>>>> main
             _words(_state(same, statuses, owner)),
         )
     return table
