@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from rich.text import Text
 from sweeper.model_process import ModelProcess
 from sweeper.options import SweepOptions
 from sweeper.outcome import relative_path
+from sweeper.plan.gpu_memory import predicted
 from sweeper.plan.plan import Plan, Run
 from sweeper.plan.show import ASSUMED_RATE
 from sweeper.plan.throughput import Throughput
@@ -20,6 +21,7 @@ from sweeper.preparation import prepare
 from sweeper.run.backend import Backend
 from sweeper.run.job_states import Job, Phase
 from sweeper.run.live import LiveTable, Shown
+from sweeper.run.placing import Share, most_together
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.store.errors import shown
@@ -60,7 +62,8 @@ class Executor:
 
     def throughput(self, plan: Plan) -> Throughput:
         """What the finished runs of a plan say about the time that others take here."""
-        return Throughput(_trained(plan, self.store), ASSUMED_RATE[self.backend.device])
+        assumed = ASSUMED_RATE[self.backend.device] / self.backend.sharing
+        return Throughput(_trained(plan, self.store), assumed)
 
     def train(
         self,
@@ -104,7 +107,7 @@ class Executor:
             schedule = Schedule(
                 self.store,
                 self.backend,
-                [Job(run, plan.runs[run].flops, plan.runs[run].parent) for run in left],
+                self._jobs(plan, left),
                 self.options,
                 live.changed,
                 self.options.watchdog(),
@@ -121,6 +124,12 @@ class Executor:
         self._say_unfinished(schedule, {run: shown[run].label for run in left})
         return done
 
+    def _jobs(self, plan: Plan, left: Sequence[str]) -> list[Job]:
+        asked = self.backend.places and len(left) > 1
+        return jobs(
+            [plan.runs[run] for run in left], predicted(self.process, plan, None) if asked else {}
+        )
+
     def _say_unfinished(self, schedule: Schedule, labels: Mapping[str, str]) -> None:
         unfinished = [s for s in schedule.states.values() if s.phase is not Phase.DONE]
         if unfinished:
@@ -135,6 +144,19 @@ class Executor:
             log = run.path / "attempts" / f"{status.attempt:04d}" / "log.txt"
             told = f", log: {relative_path(log)}" if status.attempt else ""
             self.console.print(Text(f"  {labels[run.id]}: {state.reason}{told}"))
+
+
+def jobs(runs: Iterable[Run], needs: Mapping[str, float]) -> list[Job]:
+    """Runs as a schedule takes them; those with GB of GPU memory in `needs` may share a GPU."""
+    return [
+        Job(
+            run.id,
+            run.flops,
+            run.parent,
+            Share(needs[run.id], most_together(run.step_flops)) if run.id in needs else None,
+        )
+        for run in runs
+    ]
 
 
 def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: Rounds = ()) -> None:

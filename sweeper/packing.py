@@ -16,8 +16,10 @@ from sweeper.hydra_section import composer
 from sweeper.model_process import ModelProcess, model_process
 from sweeper.outcome import relative_path
 from sweeper.plan.compose import Composer
+from sweeper.plan.gpu_memory import GpuMemory
 from sweeper.plan.planner import Planner
 from sweeper.preparation import prepare
+from sweeper.run.placing import Share, most_together
 from sweeper.store.errors import wrong
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
@@ -53,7 +55,10 @@ def pack(
             names = _planned(loaded, process, outputs, names, overrides, hydra)
         plans = {name: newest(outputs)[name] for name in names}
         store, runs = RunStore(outputs), unfinished(outputs, plans)
-        prepare(console, store, process, {run: store.run(run).record()["config"] for run in runs})
+        configs = {run: store.run(run).record()["config"] for run in runs}
+        prepare(console, store, process, configs)
+        shares = _shares(store, process, configs, runs)
+        runs = {run: {**about, "share": shares.get(run)} for run, about in runs.items()}
         about = {"experiments": names, "options": _options(hydra)}
         written = write_pack(path, store, runs, about, process, wheels=wheels, max_mb=max_mb)
     for part in written:
@@ -63,6 +68,23 @@ def pack(
     folder = path.name.partition(".")[0]
     told = f"{len(runs)} runs to train; there: tar xf {source} && cd {folder} && python run.py"
     console.print(Text(told), soft_wrap=True)
+
+
+def _shares(
+    store: RunStore,
+    process: ModelProcess,
+    configs: Mapping[str, Mapping[str, Any]],
+    runs: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Share]:
+    """What runs take of a GPU, if there is one where they are trained."""
+    memory = GpuMemory(process, store.outputs)
+    needs = memory.of_runs(store, configs)
+    memory.save()
+    steps = {run: max(1, configs[run]["trainer"]["steps"]) for run in needs}
+    return {
+        run: Share(need, most_together(runs[run]["cost"] / steps[run]))
+        for run, need in needs.items()
+    }
 
 
 def _options(hydra: Mapping[str, Any]) -> dict[str, Any]:
