@@ -127,6 +127,13 @@ def _memory(line: Line) -> Rows:
         yield name, f"{shape['measured_mb']:,}", f"{shape['predicted_mb']:,}", f"{shape['ratio']}"
 
 
+def _placing(line: Line) -> Rows:
+    yield "gpu scale, one GPU", "runs", "one at a time, min", "shared, min", "speed-up"
+    for name, plan in line["plans"].items():
+        minutes = (f"{plan[key]}" for key in ("alone_min", "shared_min"))
+        yield name, f"{plan['runs']}", *minutes, f"{plan['speed_up']}x"
+
+
 SECTIONS: dict[str, tuple[str, Callable[[Line], Rows]]] = {
     "step": ("A training step", _speeds),
     "loop": ("The loop around it", _loop),
@@ -136,6 +143,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Line], Rows]]] = {
     "makespan": ("A sweep of small runs", _makespan),
     "overhead": ("What a run costs beside its training", _overhead),
     "memory": ("Memory, predicted", _memory),
+    "placing": ("Runs that share a GPU, simulated", _placing),
     "planning": ("Planning", _planning),
     "status": ("Asking how far it is", _status),
     "heads": ("More heads", _heads),

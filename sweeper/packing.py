@@ -57,34 +57,39 @@ def pack(
         store, runs = RunStore(outputs), unfinished(outputs, plans)
         configs = {run: store.run(run).record()["config"] for run in runs}
         prepare(console, store, process, configs)
-        shares = _shares(store, process, configs, runs)
-        runs = {run: {**about, "share": shares.get(run)} for run, about in runs.items()}
+        runs = _with_shares(store, process, configs, runs)
         about = {"experiments": names, "options": _options(hydra)}
         written = write_pack(path, store, runs, about, process, wheels=wheels, max_mb=max_mb)
+    _say(console, path, written, len(runs))
+
+
+def _say(console: Console, path: Path, written: Sequence[Path], runs: int) -> None:
+    """What was written, and what to do with it."""
     for part in written:
         size = part.stat().st_size / MEGABYTE
         console.print(Text(f"{relative_path(part)}: {size:.1f} MB"), soft_wrap=True)
     source = str(path) if len(written) == 1 else f"<(cat {path}.*)"
     folder = path.name.partition(".")[0]
-    told = f"{len(runs)} runs to train; there: tar xf {source} && cd {folder} && python run.py"
+    told = f"{runs} runs to train; there: tar xf {source} && cd {folder} && python run.py"
     console.print(Text(told), soft_wrap=True)
 
 
-def _shares(
+def _with_shares(
     store: RunStore,
     process: ModelProcess,
     configs: Mapping[str, Mapping[str, Any]],
     runs: Mapping[str, Mapping[str, Any]],
-) -> dict[str, Share]:
-    """What runs take of a GPU, if there is one where they are trained."""
+) -> dict[str, dict[str, Any]]:
+    """Runs with what each takes of a GPU, if there is one where they are trained."""
     memory = GpuMemory(process, store.outputs)
     needs = memory.of_runs(store, configs)
     memory.save()
-    steps = {run: max(1, configs[run]["trainer"]["steps"]) for run in needs}
-    return {
-        run: Share(need, most_together(runs[run]["cost"] / steps[run]))
-        for run, need in needs.items()
-    }
+    found = {}
+    for run, about in runs.items():
+        step = about["cost"] / max(1, configs[run]["trainer"]["steps"])
+        share = Share(needs[run], most_together(step)) if run in needs else None
+        found[run] = {**about, "share": share}
+    return found
 
 
 def _options(hydra: Mapping[str, Any]) -> dict[str, Any]:
