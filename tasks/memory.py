@@ -61,21 +61,22 @@ def memory(config: Mapping[str, Any], accelerator: str = "cuda") -> dict[str, in
 
 
 def parts_that_fit(config: Mapping[str, Any]) -> int:
-    """Return in how many parts a run's steps are to be worked off, so that it fits on the GPU here.
+    """Return in how many parts a run's steps are to be worked off, so that they fit on this GPU.
 
     Where no number is enough, the one that takes least; without a GPU, 1.
     """
     if machine.kind_of(config["trainer"]["accelerator"]) == "cpu":
         return 1
+    room = (machine.gpu_memory() - CONTEXT) / FRAGMENTED
     parts, taken = 1, _in_parts(config, 1)
-    while taken > machine.gpu_memory() and (less := _in_parts(config, 2 * parts)) < taken:
+    while taken > room and (less := _in_parts(config, 2 * parts)) < taken:
         parts, taken = 2 * parts, less
     return parts
 
 
 def _in_parts(config: Mapping[str, Any], parts: int) -> int:
     trainer = {**config["trainer"], "micro_batches": parts}
-    return memory({**config, "trainer": trainer}).get("process", 0)
+    return memory({**config, "trainer": trainer}).get("training", 0)
 
 
 def _counted(task: Task, run: RunConfig, device: str) -> dict[str, int]:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from models.measure import parameter_counts
-from tasks.memory import Live, memory, parts_that_fit
+from tasks.memory import CONTEXT, FRAGMENTED, Live, memory, parts_that_fit
 from tasks.parse import parse
 from tasks.prepare import task_of
 from tasks.training import machine
@@ -69,15 +69,14 @@ def test_parts_and_devices_take_less_and_half_precision_too():
 
 def test_a_run_is_worked_off_in_as_few_parts_as_the_gpu_needs(monkeypatch):
     automatic = config({**LARGE, "trainer.micro_batches": "auto", "trainer.accelerator": "gpu"})
-    takes = {n: taken(**{"trainer.micro_batches": n})["process"] for n in (1, 2, 4, 8)}
-    assert memory(automatic)["process"] == takes[1]
+    found = {n: taken(**{"trainer.micro_batches": n})["training"] for n in (1, 2, 4, ROWS)}
+    assert memory(automatic)["training"] == found[1]
     assert parts_that_fit(automatic) == 1  # there is no GPU
     monkeypatch.setattr(machine, "kind_of", lambda accelerator: "cuda")
-    for parts, room in ((1, takes[1]), (2, takes[1] - 1), (4, takes[2] - 1)):
-        monkeypatch.setattr(machine, "gpu_memory", lambda room=room: room)
+    for parts, room in ((1, found[1] + 9), (2, found[1] - 9), (4, found[2] - 9), (ROWS, 0)):
+        size = CONTEXT + FRAGMENTED * room
+        monkeypatch.setattr(machine, "gpu_memory", lambda size=size: size)
         assert parts_that_fit(automatic) == parts
-    monkeypatch.setattr(machine, "gpu_memory", lambda: 0)
-    assert takes[parts_that_fit(automatic)] == min(takes.values())
 
 
 def test_heads_are_filled_up_as_a_gpu_does_and_counts_are_not():
