@@ -38,7 +38,11 @@ def verdicts(outputs: Path, experiment: str, control: str, repetition: int) -> P
 def train(path: Path, experiment: str, control: str, repetition: int) -> None:
     """Sweep one repetition of an experiment, so that its verdicts are at `path`."""
     seeds = [APART * repetition + seed for seed in range(SEEDS)]
-    keys = (f"experiment.scales.demo.seeds={seeds}".replace(" ", ""), f"name={experiment}", "logger=none")
+    keys = (
+        f"experiment.scales.demo.seeds={seeds}".replace(" ", ""),
+        f"name={experiment}",
+        "logger=none",
+    )
     command = [sys.executable, "sweep.py", "-m", f"experiment={experiment}", *keys]
     command += [*CONTROLS[control], f"paths.outputs={path.parents[1]}"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

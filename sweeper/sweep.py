@@ -21,6 +21,7 @@ from sweeper.results.draw import import_figures
 from sweeper.rounds import decide, pilot, show_prices
 from sweeper.run.backend import Backend
 from sweeper.run.context import BackendContext, Resources
+from sweeper.run.placing import most_together
 from sweeper.run.stop import StopSignals
 from sweeper.store import registry
 from sweeper.store.runs import RunStore, State, Status
@@ -122,6 +123,7 @@ def _backend(plan: Plan, launcher: Launcher, process: ModelProcess) -> Backend:
         logger=configs[0]["logger"]["name"],
         outputs=plan.outputs,
         process=process,
+        together=max(most_together(run.step_flops) for run in plan.runs.values()),
     )
     made = registry.function(registry.BACKENDS, launcher.name, "hydra/launcher", "backend")
     backend: Backend = made(context)
