@@ -135,6 +135,13 @@ def _time_left(line: Line) -> Rows:
         yield name, f"{one['seconds']:.0f}", str(one["samples"]), near, strict, first
 
 
+def _placing(line: Line) -> Rows:
+    yield "gpu scale, one GPU", "runs", "one at a time, min", "shared, min", "speed-up"
+    for name, plan in line["plans"].items():
+        minutes = (f"{plan[key]}" for key in ("alone_min", "shared_min"))
+        yield name, f"{plan['runs']}", *minutes, f"{plan['speed_up']}x"
+
+
 SECTIONS: dict[str, tuple[str, Callable[[Line], Rows]]] = {
     "step": ("A training step", _speeds),
     "loop": ("The loop around it", _loop),
@@ -145,6 +152,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Line], Rows]]] = {
     "overhead": ("What a run costs beside its training", _overhead),
     "time_left": ("Time left, as it is told", _time_left),
     "memory": ("Memory, predicted", _memory),
+    "placing": ("Runs that share a GPU, simulated", _placing),
     "planning": ("Planning", _planning),
     "status": ("Asking how far it is", _status),
     "heads": ("More heads", _heads),

@@ -14,12 +14,14 @@ from rich.text import Text
 from sweeper.model_process import ModelProcess
 from sweeper.options import SweepOptions
 from sweeper.outcome import relative_path
+from sweeper.plan.gpu_memory import predicted
 from sweeper.plan.plan import Plan, Run
 from sweeper.plan.throughput import Throughput
 from sweeper.preparation import prepare
 from sweeper.run.backend import Backend
 from sweeper.run.job_states import Job, Phase
 from sweeper.run.live import LiveTable, Shown
+from sweeper.run.placing import Share, most_together
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.time_left import TimeLeft, makespan, remaining, share_done, taken
@@ -65,7 +67,7 @@ class Executor:
     def throughput(self, plan: Plan, device: str | None = None) -> Throughput:
         """What finished runs say about the time that those of a plan take here, or on a device."""
         device = device or self.backend.device
-        found = Throughput(device)
+        found = Throughput(device, self.backend.sharing if device == self.backend.device else 1)
         own = list(_trained(plan.runs.values(), self.store, device))
         measured = {_task(run.id) for run, _ in own}
         beside = _others(plan, self.store, {_task(run) for run in plan.runs} - measured)
@@ -136,7 +138,7 @@ class Executor:
             schedule = Schedule(
                 self.store,
                 self.backend,
-                [Job(run, plan.runs[run].flops, plan.runs[run].parent) for run in left],
+                self._jobs(plan, left),
                 self.options,
                 live.changed,
                 self.options.watchdog(),
@@ -153,6 +155,12 @@ class Executor:
         self._say_unfinished(schedule, {run: shown[run].label for run in left})
         return done
 
+    def _jobs(self, plan: Plan, left: Sequence[str]) -> list[Job]:
+        asked = self.backend.places and len(left) > 1
+        return jobs(
+            [plan.runs[run] for run in left], predicted(self.process, plan, None) if asked else {}
+        )
+
     def _say_unfinished(self, schedule: Schedule, labels: Mapping[str, str]) -> None:
         unfinished = [s for s in schedule.states.values() if s.phase is not Phase.DONE]
         if unfinished:
@@ -167,6 +175,19 @@ class Executor:
             log = run.path / "attempts" / f"{status.attempt:04d}" / "log.txt"
             told = f", log: {relative_path(log)}" if status.attempt else ""
             self.console.print(Text(f"  {labels[run.id]}: {state.reason}{told}"))
+
+
+def jobs(runs: Iterable[Run], needs: Mapping[str, float]) -> list[Job]:
+    """Runs as a schedule takes them; those with GB of GPU memory in `needs` may share a GPU."""
+    return [
+        Job(
+            run.id,
+            run.flops,
+            run.parent,
+            Share(needs[run.id], most_together(run.step_flops)) if run.id in needs else None,
+        )
+        for run in runs
+    ]
 
 
 def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: Rounds = ()) -> None:

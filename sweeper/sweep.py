@@ -17,12 +17,11 @@ from sweeper.plan.gpu_memory import is_for_gpus, predicted
 from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import Need, print_cost, print_plan
-from sweeper.results.collect import Records
 from sweeper.results.draw import import_figures
-from sweeper.results.prices import print_prices
-from sweeper.rounds import decide
+from sweeper.rounds import decide, pilot, show_prices
 from sweeper.run.backend import Backend
 from sweeper.run.context import BackendContext, Resources
+from sweeper.run.placing import most_together
 from sweeper.run.stop import StopSignals
 from sweeper.store import registry
 from sweeper.store.runs import RunStore, State, Status
@@ -65,15 +64,23 @@ def sweep(
         needs = _needs(executor, plan, launcher)
         estimate = _show(executor, plan, statuses, needs)
         if options.dry_run:
-            print_prices(console, Records(store).tables(as_data(plan)))
+            show_prices(executor, plan, estimate)
             return 0
-        if options.decide:
-            done = decide(executor, plan, estimate)
-        else:
-            left = [run for run in plan.runs if statuses[run].state is not State.DONE]
-            done = executor.train(plan, left, estimate=estimate)
+        done = _train(executor, plan, statuses, estimate)
     print_everything(console, plan.outputs, list(plan.experiments))
     return 0 if done else 1
+
+
+def _train(
+    executor: Executor, plan: Plan, statuses: Mapping[str, Status], estimate: Mapping[str, float]
+) -> bool:
+    """Train what is judged, by rounds if it is to decide; whether all of it is done."""
+    if executor.options.pilot:
+        return pilot(executor, plan)
+    if executor.options.decide:
+        return decide(executor, plan, estimate)
+    left = [run for run in plan.runs if statuses[run].state is not State.DONE]
+    return executor.train(plan, left, estimate=estimate)
 
 
 def _needs(executor: Executor, plan: Plan, launcher: Launcher) -> dict[str, Need]:
@@ -116,6 +123,7 @@ def _backend(plan: Plan, launcher: Launcher, process: ModelProcess) -> Backend:
         logger=configs[0]["logger"]["name"],
         outputs=plan.outputs,
         process=process,
+        together=max(most_together(run.step_flops) for run in plan.runs.values()),
     )
     made = registry.function(registry.BACKENDS, launcher.name, "hydra/launcher", "backend")
     backend: Backend = made(context)

@@ -80,6 +80,12 @@ class Run:
         """Training FLOPs of the whole run."""
         return self.tokens * self.size["flops_per_token"]
 
+    @property
+    def step_flops(self) -> float:
+        """FLOPs of one training step; 0 of a run of none."""
+        steps: int = self.config["trainer"]["steps"]
+        return self.flops / max(1, steps)
+
 
 @dataclass(frozen=True)
 class Plan:

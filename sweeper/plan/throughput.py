@@ -62,8 +62,9 @@ EVALUATED = 30  # steps that take as long as what is evaluated
 class Throughput:
     """How long a run takes in one slot of a device ("cpu" or "gpu"), by what was measured there."""
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, sharing: int = 1) -> None:
         self._trained, self._started = ASSUMED[device]
+        self._sharing = sharing  # runs that train on a device at a time
         self._measured: dict[str, dict[object, dict[str, float]]] = {"training": {}, "beside": {}}
         self._medians: dict[tuple[str, object], float] = {}
         self._names: dict[str, list[object]] = {}
@@ -93,7 +94,7 @@ class Throughput:
         )
 
     def _assumed(self, run: Run) -> Taken:
-        training = self._trained(run)
+        training = self._trained(run) * self._sharing
         return Taken(training, self._started + EVALUATED * training / max(1, run.steps))
 
     def _note(self, what: str, run: Run, value: float) -> None:

@@ -60,6 +60,7 @@ class Fitting:
         config = parse(self._run.record()["config"])
         kind = machine.accelerator(config.trainer)
         machine.keep_memory()
+        machine.limit_memory(kind)
         machine.compute_repeatably(kind)
         task = task_of(config)
         facts = self._data(task)
@@ -67,7 +68,8 @@ class Fitting:
             stage = Stage(task, self._run, self._attempt, log, self._interruption)
             recorder = Recorder(stage)
             model = self._model(task)
-            device = self._fit(stage, recorder, model, kind)
+            parts = _micro_batches(stage)
+            device = self._fit(stage, recorder, TrainingModule(task, model, parts), kind)
             if ranks.rank():
                 return None
             metrics = self._test(stage, model, device)
@@ -85,6 +87,7 @@ class Fitting:
             "overhead_seconds": time.perf_counter() - self._begun - trained,
             "tokens_per_second": task.data.tokens_seen(steps) / seconds if steps else None,
             "device": machine.device_name(kind, ranks.world()),
+            "micro_batches": parts,
             **machine.peak_memory(kind),
             "weights_sha256": checkpoint.weights_digest(weights),
             "data": facts,
@@ -124,10 +127,11 @@ class Fitting:
             compile_blocks(model, self._run.outputs, self._attempt.path / "compiled")
         return model
 
-    def _fit(self, stage: Stage, recorder: Recorder, model: nn.Module, kind: str) -> torch.device:
+    def _fit(
+        self, stage: Stage, recorder: Recorder, module: TrainingModule, kind: str
+    ) -> torch.device:
         """Train; returns the device. A training that was already finished is not begun again."""
         fabric = fabric_for(stage.task.config.trainer, kind)
-        module = TrainingModule(stage.task, model, _micro_batches(stage))
         with self._interruption.deferred():
             train(stage, recorder, module, fabric, self._resumed)
         self._interruption.check()
