@@ -89,7 +89,7 @@ def pilot(executor: Executor, plan: Plan) -> bool:
     parents = {whole.runs[run].parent for run in needed}
     left = [run for run in executor.left(whole) if run in needed | parents]
     throughput = executor.throughput(whole)
-    estimate = {run: throughput.seconds(whole.runs[run]) for run in left}
+    estimate = {run: sum(throughput.expected(whole.runs[run])) for run in left}
     words = f"pilot, {len(left)} runs: {seeds} seeds of the points that claims rest on"
     executor.console.print(Text(words), soft_wrap=True)
     done = executor.train(whole, left, estimate=estimate)
@@ -142,7 +142,7 @@ def _next(executor: Executor, last: Round, standing: Standing) -> Round | None:
         seeds = {**last.seeds, **bought}
         plan = seeded(last.plan, seeds)
         new = [plan.runs[run] for run in plan.runs if run not in last.plan.runs]
-        hours = {run.id: device_hours(run, throughput.seconds(run)) for run in new}
+        hours = {run.id: device_hours(run, throughput.expected(run).training) for run in new}
         if new and _within(options.budget_device_hours, standing.spent_h + sum(hours.values())):
             before = [*last.before, _kept(last, standing)]
             return Round(plan, seeds, hours, before, standing.spent_h, _in_words(standing))

@@ -16,11 +16,12 @@ from sweeper.plan.compose import Composer
 from sweeper.plan.gpu_memory import is_for_gpus, predicted
 from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
-from sweeper.plan.show import print_cost, print_plan
+from sweeper.plan.show import Need, print_cost, print_plan
 from sweeper.results.draw import import_figures
 from sweeper.rounds import decide, pilot, show_prices
 from sweeper.run.backend import Backend
 from sweeper.run.context import BackendContext, Resources
+from sweeper.run.placing import most_together
 from sweeper.run.stop import StopSignals
 from sweeper.store import registry
 from sweeper.store.runs import RunStore, State, Status
@@ -60,7 +61,7 @@ def sweep(
         backend = _backend(plan, launcher, process)
         executor = Executor(console, store, process, backend, options, signals)
         statuses = {run: store.run(run).status() for run in plan.runs}
-        needs = _needs(plan, launcher, process, shown=options.dry_run)
+        needs = _needs(executor, plan, launcher)
         estimate = _show(executor, plan, statuses, needs)
         if options.dry_run:
             show_prices(executor, plan, estimate)
@@ -82,26 +83,35 @@ def _train(
     return executor.train(plan, left, estimate=estimate)
 
 
-def _needs(
-    plan: Plan, launcher: Launcher, process: ModelProcess, *, shown: bool
-) -> dict[str, float]:
-    """The GB of GPU memory of each run, where it is shown or limited; UserError if it is more."""
+def _needs(executor: Executor, plan: Plan, launcher: Launcher) -> dict[str, Need]:
+    """What each run takes of a GPU, where it is shown or limited; UserError if it is too much."""
     limit = getattr(launcher.options, "gpu_memory_gb", None)
-    asked = limit is not None or (shown and is_for_gpus(plan))
-    return predicted(process, plan, limit) if asked else {}
+    if limit is None and not (executor.options.dry_run and is_for_gpus(plan)):
+        return {}
+    if not (memory := predicted(executor.process, plan, limit)):
+        return {}
+    throughput = executor.throughput(plan, "gpu")
+    return {
+        run.id: Need(memory.get(run.id), sum(throughput.expected(run)))
+        for run in plan.runs.values()
+    }
 
 
 def _show(
-    executor: Executor, plan: Plan, statuses: Mapping[str, Status], needs: Mapping[str, float]
+    executor: Executor, plan: Plan, statuses: Mapping[str, Status], needs: Mapping[str, Need]
 ) -> dict[str, float]:
     """Print the plan and what it will cost there; the seconds each run is thought to train."""
     console, every_point = executor.console, executor.options.dry_run or len(plan.points) <= 60
     print_plan(console, plan, statuses, needs, every_point=every_point)
-    slots, throughput = executor.backend.slots, executor.throughput(plan)
-    estimate = print_cost(console, plan, statuses, slots=slots, throughput=throughput)
+    left = [run for run in plan.runs.values() if statuses[run.id].state is not State.DONE]
+    throughput = executor.throughput(plan)
+    if left:
+        seconds = executor.seconds(plan, [run.id for run in left], throughput)
+        slots, measured = executor.backend.slots, throughput.measured
+        print_cost(console, left, seconds, slots=slots, measured=measured)
     configs = {run.id: run.config for run in plan.runs.values()}
     print_refused(console, as_data(plan), configs)
-    return estimate
+    return {run.id: throughput.expected(run).training for run in left}
 
 
 def _backend(plan: Plan, launcher: Launcher, process: ModelProcess) -> Backend:
@@ -113,6 +123,7 @@ def _backend(plan: Plan, launcher: Launcher, process: ModelProcess) -> Backend:
         logger=configs[0]["logger"]["name"],
         outputs=plan.outputs,
         process=process,
+        together=max(most_together(run.step_flops) for run in plan.runs.values()),
     )
     made = registry.function(registry.BACKENDS, launcher.name, "hydra/launcher", "backend")
     backend: Backend = made(context)

@@ -189,7 +189,7 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
             "seed": point["seed"],
         }
         # A cell is None, a truth value, a number, or words that are not empty.
-        rows.append({key: None if cell == "" else _plain(cell) for key, cell in row.items()})
+        rows.append({key: None if cell == "" else plain(cell) for key, cell in row.items()})
     provenance = {key: plan.get(key) for key in ("number", "command", "scale")}
     if "rounds" in plan:
         provenance["rounds"] = [{**r, "verdicts": r["verdicts"][name]} for r in plan["rounds"]]
@@ -231,9 +231,10 @@ def _in_words(values: Mapping[str, Any], keys: Collection[str]) -> str:
     return " ".join(f"{named[key]}={_word(value)}" for key, value in values.items())
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as a cell: None, a truth value, a number, or words."""
     return value if value is None or isinstance(value, str | int | float) else canonical(value)
 
 
 def _word(value: Any) -> str:
-    return "null" if value is None else str(_plain(value))
+    return "null" if value is None else str(plain(value))

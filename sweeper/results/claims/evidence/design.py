@@ -148,15 +148,17 @@ def keeps_improving(curve: Collection[Point], column: str, several: str) -> All:
 
 
 def most_heads_lose(found: dict[float, list[Point]], where: str) -> All:
-    """At every number that sets curves apart, some fewer heads are better than the most."""
+    """At every number that sets curves of several heads apart, some fewer beat the most."""
     parts = []
     for number, points in found.items():
         *fewer, most = by("model.heads", points)
         if not fewer:
-            raise Unanswerable(f"At {where} {number:.0f} there is one number of heads only.")
+            continue
         heads = f"{at(most, 'model.heads'):.0f} at {where} {number:.0f}"
         better = [over(p, most, f"{at(p, 'model.heads'):.0f} heads over {heads}") for p in fewer]
         parts.append(AnyOf(tuple(better)))
+    if not parts:
+        raise Unanswerable(f"At no {where} are there two numbers of heads.")
     return All(tuple(parts))
 
 
