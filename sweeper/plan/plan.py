@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -101,3 +101,10 @@ class Plan:
     unseeded: Mapping[str, list[UnseededPoint]]
     points: list[Point] = field(default_factory=list)
     runs: Mapping[str, Run] = field(default_factory=dict)
+
+    def by_experiment(self, runs: Collection[str]) -> dict[str, set[str]]:
+        """Return those of the runs that each experiment needs, in the order they were typed in."""
+        found: dict[str, set[str]] = {name: set() for name in self.experiments}
+        for point in self.points:
+            found[point.experiment] |= {point.run} & {*runs}
+        return found
