@@ -160,7 +160,8 @@ def test_prices_are_told_and_a_sweep_is_what_it_is(planted):
 def test_a_learning_rate_doubled_in_one_arm_flips_what_was_decided(tmp_path):
     numbers = []
     for rates in ((0.028, 0.04), (0.056, 0.04)):
-        assert sweep(tmp_path / "outputs", rates=rates).returncode == 0
+        in_a_round = "hydra.launcher.slots=8"
+        assert sweep(tmp_path / "outputs", in_a_round, rates=rates).returncode == 0
         numbers.append(plans(tmp_path / "outputs")[-1]["number"])
     found = told("compare", *numbers, "--outputs", tmp_path / "outputs")
     assert found.returncode == 1, found.stderr
