@@ -17,6 +17,9 @@ from sweeper.plan.plan import Plan, Run
 from sweeper.plan.show import ASSUMED_RATE
 from sweeper.plan.throughput import Throughput
 from sweeper.preparation import prepare
+from sweeper.results.collect import before_training
+from sweeper.results.judge import check_decidable
+from sweeper.results.table.table import set_aside
 from sweeper.run.backend import Backend
 from sweeper.run.job_states import Job, Phase
 from sweeper.run.live import LiveTable, Shown
@@ -24,7 +27,7 @@ from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.store.errors import shown
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
-from sweeper.store.plans import write_plan
+from sweeper.store.plans import older, replaced, write_plan
 from sweeper.store.runs import RunStore, State, Status
 
 Rounds = Sequence[Mapping[str, Any]]
@@ -137,13 +140,23 @@ class Executor:
             self.console.print(Text(f"  {labels[run.id]}: {state.reason}{told}"))
 
 
+def check_claims(plan: Plan) -> None:
+    """UserError for claims that the points of the plan cannot decide, whatever is measured."""
+    configs = {run.id: run.config for run in plan.runs.values()}
+    for table in before_training(as_data(plan), configs):
+        check_decidable(table)
+
+
 def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: Rounds = ()) -> None:
     """Write every record and the plan, before anything starts."""
     store.check_writable()
     for run in plan.runs.values():
         record = {"id": run.id, "config": run.config, "size": run.size, "names": run.names}
         store.freeze(record, apart_from=NOT_IN_IDENTITY)
-    write_plan(plan.outputs, {**as_data(plan, rounds), "estimate": estimate})
+    data = as_data(plan, rounds)
+    for name, number in replaced(plan.outputs, data).items():
+        set_aside(plan.outputs, name, older(name, number))
+    write_plan(plan.outputs, {**data, "estimate": estimate})
 
 
 def as_data(plan: Plan, rounds: Rounds = ()) -> dict[str, Any]:

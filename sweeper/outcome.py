@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.results.collect import before_training, write_tables
-from sweeper.results.judge import Verdicts, judge, lines, refused
+from sweeper.results.collect import write_tables
+from sweeper.results.judge import Verdicts, judge, lines
 from sweeper.results.paper_tables.terminal import summarise
 from sweeper.results.table.table import Table, exported
 
@@ -35,16 +34,6 @@ def print_tables(
         for line in (*summarise(table), *lines(verdicts[table.name])):
             console.print(Text(line), soft_wrap=True)
     return [exported(outputs, table) for table in tables]
-
-
-def print_refused(
-    console: Console, plan: Mapping[str, Any], configs: Mapping[str, Mapping[str, Any]]
-) -> None:
-    """Say which claims of a plan its points cannot decide, whatever is measured, and why."""
-    for table in before_training(plan, configs):
-        for verdict in refused(table):
-            words = f"{table.name}: {verdict.claim} cannot be decided here. {verdict.sentence}"
-            console.print(Text(words, style="yellow"), soft_wrap=True)
 
 
 def print_everything(console: Console, outputs: Path, experiments: Sequence[str]) -> None:

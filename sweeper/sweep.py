@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rich.console import Console
+from rich.text import Text
 
-from sweeper.executor import Executor, as_data
+from sweeper.executor import Executor, as_data, check_claims
 from sweeper.model_process import ModelProcess, model_process
 from sweeper.options import SweepOptions
-from sweeper.outcome import print_everything, print_refused
+from sweeper.outcome import print_everything
 from sweeper.plan.compose import Composer
 from sweeper.plan.gpu_memory import is_for_gpus, predicted
 from sweeper.plan.plan import Plan
@@ -25,6 +26,8 @@ from sweeper.run.backend import Backend
 from sweeper.run.context import BackendContext, Resources
 from sweeper.run.stop import StopSignals
 from sweeper.store import registry
+from sweeper.store.errors import shown
+from sweeper.store.plans import older, replaced
 from sweeper.store.runs import RunStore, State, Status
 
 
@@ -58,6 +61,7 @@ def sweep(
         if not options.dry_run:
             import_figures()  # the model process imports PyTorch, which takes longer
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
+        check_claims(plan)
         store = RunStore(plan.outputs)
         backend = _backend(plan, launcher, process)
         executor = Executor(console, store, process, backend, options, signals)
@@ -93,8 +97,10 @@ def _show(
     print_plan(console, plan, statuses, needs, every_point=every_point)
     slots, throughput = executor.backend.slots, executor.throughput(plan)
     estimate = print_cost(console, plan, statuses, slots=slots, throughput=throughput)
-    configs = {run.id: run.config for run in plan.runs.values()}
-    print_refused(console, as_data(plan), configs)
+    for name, number in replaced(plan.outputs, as_data(plan)).items():
+        words = f"{name}: plan {number} has other points under this name; what was made of it stays"
+        remedy = f"as {older(name, number)}. name=... gives this one a name of its own."
+        console.print(Text(shown(f"{words}, {remedy}", 400)), soft_wrap=True)
     return estimate
 
 

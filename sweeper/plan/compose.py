@@ -20,7 +20,7 @@ from sweeper.store.identity import leaves
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 # What a composed config holds beside the description of one run.
-NOT_PART_OF_A_RUN = ("experiment", "scale", "paths", "metric")
+NOT_PART_OF_A_RUN = ("name", "experiment", "scale", "paths", "metric")
 
 
 Made = TypeVar("Made")
@@ -72,7 +72,7 @@ class Composer:
             plain = _plain(self.compose(key))
             whole = {name: value for name, value in plain.items() if name != "hydra"}
             refuse_tree(whole)
-            self._templates[key] = RunTemplate(whole)
+            self._templates[key] = RunTemplate(whole, plain["hydra"]["runtime"]["choices"])
         return self._templates[key]
 
 
@@ -93,14 +93,24 @@ def as_dataclass(kind: type[Made], data: Mapping[str, Any], where: str) -> Made:
 class RunTemplate:
     """A composed config (plain, interpolations unresolved) that points are written into."""
 
-    def __init__(self, whole: Mapping[str, Any]) -> None:
+    def __init__(
+        self, whole: Mapping[str, Any], choices: Mapping[str, str | None] | None = None
+    ) -> None:
         self._whole = whole
+        self._choices = choices or {}
         self._raw = {k: v for k, v in whole.items() if k not in NOT_PART_OF_A_RUN}
         self._interpolated = "${" in repr(self._raw)
 
     def beside(self, name: str) -> Any:
         """What the config holds beside the run (see `NOT_PART_OF_A_RUN`), resolved."""
         return _plain(OmegaConf.create(dict(self._whole)), resolve=True)[name]
+
+    def says(self, key: str, value: Any) -> bool:
+        """Whether a key has this value, or a group of yaml files this choice."""
+        if key in self._choices:
+            return self._choices[key] == value
+        found = dict(leaves(self._whole)).get(key)
+        return type(found) is type(value) and found == value
 
     def run(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The config of one run: the template with `values` (dotted key -> value), resolved.

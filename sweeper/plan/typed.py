@@ -55,9 +55,10 @@ def read(arguments: Iterable[str], composer: Composer, *, max_points: int) -> Ty
     several = {k: o for k, o in by_key.items() if o.is_sweep_override()}
     check_size(math.prod(_count(o, composer) for o in several.values()), max_points, "the grid")
     axes = {key: _values(override) for key, override in several.items()}
-    if "scale" in axes:
-        asked = ",".join(map(str, axes["scale"]))
-        raise wrong("scale", asked, "one scale", "sweep one scale at a time")
+    for key in ("scale", "name"):
+        if key in axes:
+            asked = ",".join(map(str, axes[key]))
+            raise wrong(key, asked, f"one {key}", f"sweep one {key} at a time")
     refuse_tree(axes)
     values = {key: _plain(o.value()) for key, o in by_key.items() if key not in several}
     names = axes.pop("experiment", None) or [values.pop("experiment", None)]

@@ -21,7 +21,7 @@ from sweeper.results.statistics.allocation import allocated
 from sweeper.results.table.measures import measures
 from sweeper.results.table.table import Table, exported
 from sweeper.store import registry
-from sweeper.store.errors import shown
+from sweeper.store.errors import UserError, shown
 from sweeper.store.files import publish_json
 
 Verdicts = Mapping[str, Sequence[Verdict]]
@@ -67,10 +67,16 @@ def questions(table: Table) -> list[Question | Verdict]:
     return [replace(one, claims=asked) if isinstance(one, Question) else one for one in found]
 
 
-def refused(table: Table) -> list[Verdict]:
-    """On the claims that the points of this experiment cannot decide, whatever is measured."""
-    by_claim = {one.claim: one for one in questions(table) if isinstance(one, Verdict)}
-    return list(by_claim.values())
+def check_decidable(table: Table) -> None:
+    """UserError for claims that the points of an experiment cannot decide, whatever is measured."""
+    reasons = {one.claim: one.sentence for one in questions(table) if isinstance(one, Verdict)}
+    if reasons:
+        rest = [claim for claim in table.experiment["claims"] if claim not in reasons]
+        told = " ".join(f"{claim}: {reason}" for claim, reason in reasons.items())
+        raise UserError(
+            f"{shown(table.name)} has claims that its points cannot decide. {told} Plan the points "
+            f"they need, or leave them out: experiment.claims=[{','.join(rest)}]."
+        )
 
 
 def wanted(table: Table, most: int, runs: int) -> Mapping[tuple[str, str], int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from sweeper.store.files import FORMAT, canonical, make_directory, publish_seale
 from sweeper.store.shape import NUMBER, PLAIN
 
 _NUMBERED = re.compile(r"\d{4,9}\.json")
+_OLDER = re.compile(r"(.+)-(\d{4,9})", re.DOTALL)
 _SHAPE = {
     "experiments": {str: {"arms": {str: dict}}},
     "points": [{"experiment": str, "arm": str, "run": PLAIN, "seed": int, "values": dict,
@@ -62,13 +63,34 @@ def newest(outputs: Path) -> dict[str, dict[str, Any]]:
     return {name: plan for plan in plans(outputs) for name in plan["experiments"]}
 
 
+def older(name: str, number: int) -> str:
+    """What an experiment of an older plan is called once a newer plan of that name is another."""
+    return f"{name}-{number:04d}"
+
+
+def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, int]:
+    """The experiments of a plan that others of their names precede, by the newest plan of these.
+
+    One precedes that has a point which the plan lacks; fewer seeds of a point are none.
+    """
+    known = newest(outputs)
+    return {
+        name: known[name]["number"]
+        for name in plan["experiments"]
+        if name in known and not _holds(_runs(plan, name), _runs(known[name], name))
+    }
+
+
 def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
     """The newest plan of each experiment named, or of all that were ever planned here.
+
+    One of an older plan is named with its number, as `older` has it.
 
     Raises:
         UserError: nothing was planned here, or no experiment of that name.
     """
     known = newest(outputs)
+    known |= {name: plan for name in experiments or () if (plan := _older(outputs, name, known))}
     if not known:
         for fault in damaged(outputs):
             raise fault
@@ -77,9 +99,50 @@ def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str
     for name in experiments or ():
         if name not in known:
             expected = f"one that was planned ({', '.join(shown(one, 80) for one in known)})"
-            remedy = "correct the name, or plan it with a sweep: -m experiment=..."
+            remedy = (
+                f"correct the name, or plan it: python sweep.py -m experiment={shown(name, 80)}"
+            )
             raise wrong("experiment", name, expected, remedy)
     return {name: known[name] for name in experiments or known}
+
+
+def _older(outputs: Path, called: str, known: Collection[str]) -> dict[str, Any] | None:
+    """The plan of one experiment that is called as `older` has it; None if there is none."""
+    parts = _OLDER.fullmatch(called)
+    if called in known or parts is None:
+        return None
+    for plan in plans(outputs):
+        if plan.get("number") == int(parts[2]) and parts[1] in plan["experiments"]:
+            return _alone(plan, parts[1], called)
+    return None
+
+
+def _alone(plan: Mapping[str, Any], name: str, called: str) -> dict[str, Any]:
+    """A plan less all but one experiment, which has another name."""
+    points = [{**p, "experiment": called} for p in plan["points"] if p["experiment"] == name]
+    found = {**plan, "experiments": {called: plan["experiments"][name]}, "points": points}
+    if "rounds" in plan:
+        found["rounds"] = [{**r, "verdicts": {called: r["verdicts"][name]}} for r in plan["rounds"]]
+    return found
+
+
+def _runs(plan: Mapping[str, Any], name: str) -> dict[str, dict[int, str]]:
+    """By point of an experiment, the run of each seed."""
+    found: dict[str, dict[int, str]] = {}
+    for point in plan["points"]:
+        if point["experiment"] == name:
+            place = canonical([point["arm"], point.get("task"), point["values"]])
+            found.setdefault(place, {})[point["seed"]] = point["run"]
+    return found
+
+
+def _holds(these: Mapping[str, Mapping[int, str]], those: Mapping[str, Mapping[int, str]]) -> bool:
+    """Whether these have all points of those: with the same runs of the seeds they share."""
+    return all(
+        (own := these.get(place, {})).keys() & runs.keys()
+        and all(own.get(seed, run) == run for seed, run in runs.items())
+        for place, runs in those.items()
+    )
 
 
 def _read(path: Path, faults: list[UserError]) -> dict[str, Any]:

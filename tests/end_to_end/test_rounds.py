@@ -22,8 +22,14 @@ ENDED = re.compile(r"all \d+ claims have an answer after (\d+) rounds, (\d+) run
 
 def sweep(outputs, *options, planted, repetitions=1):
     asked = command(outputs, outputs.parent / "conf", repetitions, planted=planted)
+    named = ["name=twins"] if repetitions == 1 else []
     return subprocess.run(
-        [*asked, *options], cwd=ROOT, capture_output=True, text=True, timeout=400, check=False
+        [*asked, *named, *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
     )
 
 
@@ -36,7 +42,7 @@ def found(outputs):
     """The verdicts, less what they would cost, and every run's metrics and weights."""
     store = RunStore(outputs)
     results = {run: store.run(run).result() for run in store.ids()}
-    verdicts = json.loads((outputs / "tables" / "twins_00.claims.json").read_text())["verdicts"]
+    verdicts = json.loads((outputs / "tables" / "twins.claims.json").read_text())["verdicts"]
     return verdicts, {run: (r["metrics"], r["weights_sha256"]) for run, r in results.items()}
 
 
@@ -65,14 +71,14 @@ def test_every_round_is_a_plan_that_holds_those_before_it(planted):
     for before, after in itertools.pairwise(written):
         assert after["rounds"][:-1] == before.get("rounds", [])
         assert after["rounds"][-1]["runs"] == len(before["runs"]) < len(after["runs"])
-        [kept] = after["rounds"][-1]["verdicts"]["twins_00"]
+        [kept] = after["rounds"][-1]["verdicts"]["twins"]
         assert kept["answer"] == "undecided"
     assert len(written[-1]["runs"]) == int(runs)
 
 
 def test_killed_in_a_later_round_and_typed_again_it_ends_the_same(planted, tmp_path):
     outputs = tmp_path / "outputs"
-    asked = command(outputs, tmp_path / "conf", 1, planted=True)
+    asked = [*command(outputs, tmp_path / "conf", 1, planted=True), "name=twins"]
     process = subprocess.Popen(
         asked, cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
     )

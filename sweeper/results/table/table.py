@@ -75,6 +75,14 @@ def exported(outputs: Path, table: Table, suffix: str = ".csv") -> Path:
     return outputs / "tables" / f"{stem(table.name)}{suffix}"
 
 
+def set_aside(outputs: Path, name: str, called: str) -> None:
+    """Rename the files made of an experiment, which is now called otherwise."""
+    old, new = stem(name), stem(called)
+    for folder in ("tables", "figures"):
+        for path in (outputs / folder).glob(f"{old}.*"):
+            path.rename(path.with_name(f"{new}{path.name.removeprefix(old)}"))
+
+
 def write_table(outputs: Path, table: Table) -> Path:
     """Writes the rows of a table and what they are of; returns the path of the .csv."""
     path = exported(outputs, table)
