@@ -13,8 +13,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.arguments import OPTIONS, POSITIONAL
-from sweeper.store.errors import UserError, shown
+from sweeper.arguments import OPTIONS, POSITIONAL, Parser, Version
+from sweeper.store.errors import Faults, UserError, shown
 from sweeper.store.plans import damaged
 
 
@@ -26,13 +26,17 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m sweep
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may know ASCII alone
     console = Console(highlight=False)
     try:
+        options.faults = Faults()
         code: int = options.command(console, options)
-        faults = damaged(options.outputs)
+        faults = [*options.faults, *damaged(options.outputs)]
         for fault in faults:
             print(f"error: {shown(fault, 2000)}", file=sys.stderr)
         return code or int(bool(faults))
     except (UserError, OSError) as error:  # of the disk, or of what reads the output
-        print(f"error: {shown(error, 2000)}", file=sys.stderr)
+        elsewhere = "; --to FOLDER writes elsewhere" * (
+            isinstance(error, OSError) and hasattr(options, "to")
+        )
+        print(f"error: {shown(error, 2000)}{elsewhere}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
@@ -55,8 +59,9 @@ def _status(console: Console, options: argparse.Namespace) -> int:
 def _collect(console: Console, options: argparse.Namespace) -> int:
     from sweeper.outcome import collect_and_judge, print_tables, relative_path
 
-    tables, verdicts = collect_and_judge(options.outputs, options.experiments)
-    for path in print_tables(console, options.outputs, tables, verdicts):
+    to, faults = options.to or options.outputs, options.faults
+    tables, verdicts = collect_and_judge(options.outputs, options.experiments, to, faults)
+    for path in print_tables(console, to, tables, verdicts):
         console.print(Text(f"\n{relative_path(path)}"))
     return 0
 
@@ -65,8 +70,11 @@ def _draw(console: Console, options: argparse.Namespace) -> int:
     from sweeper.results.collect import write_tables
     from sweeper.results.draw import write_figures
 
-    for path in write_figures(options.outputs, write_tables(options.outputs, options.experiments)):
-        console.print(Text(str(path)))
+    to, faults = options.to or options.outputs, options.faults
+    for table in write_tables(options.outputs, options.experiments, to, faults):
+        with faults.of(table.name):
+            for path in write_figures(to, [table]):
+                console.print(Text(str(path)))
     return 0
 
 
@@ -74,9 +82,16 @@ def _report(console: Console, options: argparse.Namespace) -> int:
     from sweeper.outcome import collect_and_judge
     from sweeper.results.report.page import write_report
 
-    found = collect_and_judge(options.outputs, options.experiments)
-    console.print(Text(str(write_report(options.outputs, *found))), soft_wrap=True)
+    to = options.to or options.outputs
+    found = collect_and_judge(options.outputs, options.experiments, to, options.faults)
+    console.print(Text(str(write_report(options.outputs, *found, to))), soft_wrap=True)
     return 0
+
+
+def _forget(console: Console, options: argparse.Namespace) -> int:
+    from sweeper.forget import forget
+
+    return 0 if forget(console, options.outputs, options.name, yes=options.yes) else 1
 
 
 def _pack(console: Console, options: argparse.Namespace) -> int:
@@ -154,6 +169,12 @@ _COMMANDS = (
         "tables to sort and filter, provenance. It needs no other file and no network.",
     ),
     (
+        "forget",
+        _forget,
+        "remove what an experiment has left, or a run, once it was listed and agreed to",
+        "Runs that another plan has stay, unless they are named; nothing goes while it is trained.",
+    ),
+    (
         "decide",
         _decide,
         "say what each claim's answer would cost in seeds, runs and device hours; train nothing",
@@ -195,7 +216,8 @@ _SWEEP = "What trains is a command of its own: python sweep.py, or installed hea
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=program, description=__doc__, epilog=_SWEEP)
+    parser = Parser(prog=program, description=__doc__, epilog=_SWEEP)
+    parser.add_argument("--version", action=Version, nargs=0, help="print the version and stop")
     commands = parser.add_subparsers(required=True, metavar="command")
     for name, command, told, more in _COMMANDS:
         sub = commands.add_parser(

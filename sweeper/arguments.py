@@ -2,8 +2,33 @@
 
 from __future__ import annotations
 
+import argparse
+import tomllib
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+from sweeper.store.registry import ROOT
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong with a command line in one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"error: {message}; {self.prog} --help says more.\n")
+
+
+class Version(argparse.Action):
+    """Prints the version: that of the checkout, or of what is installed."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        about = ROOT / "pyproject.toml"
+        try:
+            told = tomllib.loads(about.read_text())["project"]["version"]
+        except OSError:
+            told = version("headroom-attention")
+        parser.exit(0, f"headroom-attention {told}\n")
+
 
 POSITIONAL: dict[str, dict[str, Any]] = {
     "": {
@@ -19,11 +44,24 @@ POSITIONAL: dict[str, dict[str, Any]] = {
         "help": "which experiments; with overrides they are planned anew, as by sweep.py",
     },
     "compare": {"dest": "sides", "nargs": 2, "metavar": "SWEEP", "help": "what to compare"},
+    "forget": {"dest": "name", "metavar": "NAME | RUN", "help": "an experiment, or a run's id"},
     "merge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "results.tar"},
 }
 
 
+_TO: dict[str, dict[str, Any]] = {
+    "--to": {
+        "type": Path,
+        "metavar": "FOLDER",
+        "help": "where to write (default: DIR), for a DIR that cannot be written",
+    }
+}
+
 OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
+    "collect": _TO,
+    "draw": _TO,
+    "report": _TO,
+    "forget": {"--yes": {"action": "store_true", "help": "do not ask"}},
     "status": {
         "--all": {"action": "store_true", "help": "also list runs new and done"},
         "--json": {"action": "store_true", "help": "print plain data for programs"},

@@ -8,21 +8,31 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from sweeper.results.claims.evidence.verdict import Verdict
 from sweeper.results.collect import write_tables
 from sweeper.results.judge import Verdicts, judge, lines
 from sweeper.results.paper_tables.terminal import summarise
 from sweeper.results.table.table import Table, exported
+from sweeper.store.errors import Faults, kept
 
 
 def collect_and_judge(
-    outputs: Path, experiments: Sequence[str] | None
+    outputs: Path,
+    experiments: Sequence[str] | None,
+    to: Path | None = None,
+    faults: Faults | None = None,
 ) -> tuple[list[Table], Verdicts]:
     """The tables of the experiments (all if none is named) and the verdicts on each, by its name.
 
-    Both are also written to outputs/tables.
+    Both are also written to tables/ below `to`, or below `outputs`. Those that cannot be judged are
+    left out where there are `faults` to say so.
     """
-    tables = write_tables(outputs, experiments)
-    return tables, judge(outputs, tables)
+    verdicts: dict[str, Sequence[Verdict]] = {}
+    tables = write_tables(outputs, experiments, to, faults)
+    for table in tables:
+        with kept(faults, table.name):
+            verdicts |= judge(to or outputs, [table])
+    return [table for table in tables if table.name in verdicts], verdicts
 
 
 def print_tables(
@@ -39,7 +49,8 @@ def print_tables(
 def print_everything(console: Console, outputs: Path, experiments: Sequence[str]) -> None:
     """Tables and verdicts printed, figures drawn where their table has changed, files named."""
     before = {path: path.read_bytes() for path in (outputs / "tables").glob("*.csv")}
-    tables, verdicts = collect_and_judge(outputs, experiments)
+    faults = Faults()
+    tables, verdicts = collect_and_judge(outputs, experiments, outputs, faults)
     paths = print_tables(console, outputs, tables, verdicts)
     figures = [
         outputs / "figures" / f"{path.stem}.{kind}"
@@ -51,6 +62,8 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
         from sweeper.results.draw import write_figures
 
         write_figures(outputs, tables)
+    for fault in faults:
+        console.print(Text(str(fault)), soft_wrap=True)
     console.print(Text(f"\nruns under {relative_path(outputs / 'runs')}; made from them:"))
     of_papers = (file for path in paths for file in path.parent.glob(f"{path.stem}.printed.*"))
     for path in [*paths, *sorted(of_papers), *figures]:

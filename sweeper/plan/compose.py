@@ -12,6 +12,7 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from sweeper.plan.hydra_errors import explained, unknown_key
 from sweeper.plan.refused import refuse_tree
@@ -50,7 +51,7 @@ class Composer:
         """
         try:
             return self.loader.load_configuration(self._config_name, [*overrides], RunMode.RUN)
-        except (HydraException, OmegaConfBaseException) as problem:
+        except (HydraException, OmegaConfBaseException, YAMLError, UnicodeDecodeError) as problem:
             raise explained(problem) from None
         except ValueError as problem:  # a group of yaml files given a number, or null
             raise UserError(" ".join(str(problem).split())) from None
@@ -108,9 +109,9 @@ class RunTemplate:
     def says(self, key: str, value: Any) -> bool:
         """Whether a key has this value, or a group of yaml files this choice."""
         if key in self._choices:
-            return self._choices[key] == value
+            return bool(self._choices[key] == value)
         found = dict(leaves(self._whole)).get(key)
-        return type(found) is type(value) and found == value
+        return type(found) is type(value) and bool(found == value)
 
     def run(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The config of one run: the template with `values` (dotted key -> value), resolved.

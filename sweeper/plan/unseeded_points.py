@@ -70,9 +70,8 @@ class UnseededPoints:
             done[arm.name] = make(experiment, arm, done)
         for arm in arms:
             if not done[arm.name]:
-                raise UserError(
-                    f"arm {arm.name} of {experiment.yaml or experiment.name} has no points: {_why_none(arm)}."
-                )
+                name = experiment.yaml or experiment.name
+                raise UserError(f"arm {arm.name} of {name} has no points: {_why_none(arm)}.")
             yield from done[arm.name]
 
     def template(self, experiment: Experiment, groups: Mapping[str, Any]) -> RunTemplate:
@@ -122,6 +121,9 @@ class UnseededPoints:
         A folder of local data may hold one folder per task; then each task reads its own.
         """
         data, task = config["data"], config["task"]["name"]
+        if data.get("root") and data["source"] != "local":
+            expected = f"no folder, since data.source={data['source']}"
+            raise wrong("data.root", data["root"], expected, "add data=local, or leave it out")
         if data.get("root"):
             root = typed_path("data.root", data["root"])
             data["root"] = str(root / task if (root / task).is_dir() else root)

@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store.errors import UserError, shown, wrong
-from sweeper.store.files import FORMAT, canonical, make_directory, publish_sealed, read_versioned
+from sweeper.store.files import (
+    FORMAT,
+    canonical,
+    make_directory,
+    publish_json,
+    publish_sealed,
+    read_versioned,
+    sealed,
+)
 from sweeper.store.shape import NUMBER, PLAIN
 
 _NUMBERED = re.compile(r"\d{4,9}\.json")
@@ -43,6 +51,34 @@ def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
         if publish_sealed(path, value):
             break
     return path
+
+
+def path_of(outputs: Path, plan: Mapping[str, Any]) -> Path:
+    """The file of a plan."""
+    return outputs / "plans" / f"{plan['number']:04d}.json"
+
+
+def without(plan: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A plan less one of its experiments, and less the runs that none of the others has."""
+    points = [point for point in plan["points"] if point["experiment"] != name]
+    used: set[str] = set()
+    for point in points:
+        run = point["run"]
+        while run and run not in used:
+            used.add(run)
+            run = plan["runs"].get(run, {}).get("parent")
+    experiments = {one: about for one, about in plan["experiments"].items() if one != name}
+    runs = {run: about for run, about in plan["runs"].items() if run in used}
+    return {**plan, "experiments": experiments, "points": points, "runs": runs}
+
+
+def rewrite(outputs: Path, plan: Mapping[str, Any]) -> None:
+    """Make a plan what is left of it; without experiments it goes."""
+    path = path_of(outputs, plan)
+    if plan["experiments"]:
+        publish_json(path, sealed(dict(plan)))
+    else:
+        path.unlink(missing_ok=True)
 
 
 def plans(outputs: Path) -> list[dict[str, Any]]:
@@ -94,7 +130,8 @@ def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str
     if not known:
         for fault in damaged(outputs):
             raise fault
-        remedy = "start with a sweep: -m experiment=fig1"
+        name = shown(next(iter(experiments or ()), "fig1"), 80)
+        remedy = f"start with a sweep: python sweep.py -m experiment={name}"
         raise wrong("outputs", outputs, "a folder with a plan", remedy)
     for name in experiments or ():
         if name not in known:

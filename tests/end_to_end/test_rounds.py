@@ -22,9 +22,9 @@ ENDED = re.compile(r"all \d+ claims have an answer after (\d+) rounds, (\d+) run
 
 def sweep(outputs, *options, planted, repetitions=1):
     asked = command(outputs, outputs.parent / "conf", repetitions, planted=planted)
-    named = ["name=twins"] if repetitions == 1 else []
+    asked += ["name=twins"] if repetitions == 1 else []
     return subprocess.run(
-        [*asked, *named, *options],
+        [*asked, *options],
         cwd=ROOT,
         capture_output=True,
         text=True,

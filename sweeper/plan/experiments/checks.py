@@ -31,8 +31,11 @@ def check_results(
         known = measured.get(task)
         if known and metric not in known:
             expected = f"what task {task} measures ({', '.join(known)})"
-            remedy = f"name one of them, or sweep task {task} without the others"
-            raise wrong(f"metric of {name}", metric, expected, remedy)
+            if experiment.yaml:
+                raise wrong(f"experiment.metric of {name}", metric, expected, "name one of them")
+            tasks = ",".join(measured)
+            remedy = "sweep tasks one by one, or give metric=... that all of them measure"
+            raise wrong(f"metric of task={tasks}", metric, expected, remedy)
     for metric in experiment.margin:
         if metric not in shown:
             expected = f"a metric that is shown ({', '.join(shown)})"

@@ -25,7 +25,7 @@ from sweeper.results.report.provenance import provenance
 from sweeper.results.report.runs import described, shared_settings
 from sweeper.results.table.table import Row, Table
 from sweeper.store.errors import shown
-from sweeper.store.files import publish
+from sweeper.store.files import make_directory, publish
 from sweeper.store.runs import RunStore
 
 SCRIPTS = (
@@ -37,9 +37,15 @@ _LIFT = "25%"
 _DIGITS = 7  # of one number; the tables hold all of them
 
 
-def write_report(outputs: Path, tables: Sequence[Table], verdicts: Verdicts) -> Path:
-    """Writes the page of these tables, the verdicts on them by name, and the runs behind them."""
-    path = outputs / "report.html"
+def write_report(
+    outputs: Path, tables: Sequence[Table], verdicts: Verdicts, to: Path | None = None
+) -> Path:
+    """Writes the page of these tables, the verdicts on them by name, and the runs behind them.
+
+    It lies in `to`, or in `outputs` where that is not given.
+    """
+    path = (to or outputs) / "report.html"
+    make_directory(path.parent)
     publish(path, as_html(content(outputs, tables, verdicts)))
     return path
 

@@ -75,12 +75,16 @@ def exported(outputs: Path, table: Table, suffix: str = ".csv") -> Path:
     return outputs / "tables" / f"{stem(table.name)}{suffix}"
 
 
+def files_made_of(outputs: Path, name: str) -> list[Path]:
+    """The tables and figures that there are of an experiment."""
+    folders = (outputs / "tables", outputs / "figures")
+    return [path for folder in folders for path in sorted(folder.glob(f"{stem(name)}.*"))]
+
+
 def set_aside(outputs: Path, name: str, called: str) -> None:
     """Rename the files made of an experiment, which is now called otherwise."""
-    old, new = stem(name), stem(called)
-    for folder in ("tables", "figures"):
-        for path in (outputs / folder).glob(f"{old}.*"):
-            path.rename(path.with_name(f"{new}{path.name.removeprefix(old)}"))
+    for path in files_made_of(outputs, name):
+        path.rename(path.with_name(stem(called) + path.name.removeprefix(stem(name))))
 
 
 def write_table(outputs: Path, table: Table) -> Path:
