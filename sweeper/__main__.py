@@ -33,13 +33,18 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m sweep
             print(f"error: {shown(fault, 2000)}", file=sys.stderr)
         return code or int(bool(faults))
     except (UserError, OSError) as error:  # of the disk, or of what reads the output
-        elsewhere = "; --to FOLDER writes elsewhere" * (
-            isinstance(error, OSError) and hasattr(options, "to")
-        )
-        print(f"error: {shown(error, 2000)}{elsewhere}", file=sys.stderr)
+        print(f"error: {shown(_said(error, hasattr(options, 'to')), 2000)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _said(error: Exception, elsewhere: bool) -> str:
+    """The sentence; of a file that cannot be written with the option that writes elsewhere."""
+    if elsewhere and isinstance(error, OSError) and error.filename:
+        reason = f"{error.filename} cannot be written ({error.strerror})"
+        return f"{reason}; free the place, or name another folder with --to."
+    return str(error)
 
 
 def _status(console: Console, options: argparse.Namespace) -> int:

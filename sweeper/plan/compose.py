@@ -103,8 +103,8 @@ class RunTemplate:
         self._interpolated = "${" in repr(self._raw)
 
     def beside(self, name: str) -> Any:
-        """What the config holds beside the run (see `NOT_PART_OF_A_RUN`), resolved."""
-        return _plain(OmegaConf.create(dict(self._whole)), resolve=True)[name]
+        """What the config holds beside the run (see `NOT_PART_OF_A_RUN`), resolved, if it does."""
+        return _plain(OmegaConf.create(dict(self._whole)), resolve=True).get(name)
 
     def says(self, key: str, value: Any) -> bool:
         """Whether a key has this value, or a group of yaml files this choice."""
