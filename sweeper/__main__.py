@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.arguments import OPTIONS, POSITIONAL, Parser, Version
+from sweeper.arguments import OPTIONS, POSITIONAL, Parser, Terminal, Version
 from sweeper.store.errors import Faults, UserError, shown
 from sweeper.store.plans import damaged
 
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m sweep
     os.umask(0o077)  # as SECURITY.md says: for the owner alone
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may know ASCII alone
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     try:
         options.faults = Faults()
         code: int = options.command(console, options)
@@ -126,7 +126,9 @@ def _decide(console: Console, options: argparse.Namespace) -> int:
     from sweeper.results.collect import collect
     from sweeper.results.prices import print_prices
 
-    print_prices(console, collect(options.outputs, options.experiments), options.effect)
+    for table in collect(options.outputs, options.experiments, options.faults):
+        with options.faults.of(table.name):
+            print_prices(console, [table], options.effect)
     return 0
 
 

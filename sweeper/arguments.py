@@ -1,14 +1,27 @@
-"""What the commands of `python -m sweeper` take, as argparse is told; "" stands for most."""
+"""What the commands of `python -m sweeper` take, as argparse is told, and where they print."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
+from rich.console import Console
+
+from sweeper.store.errors import UserError
 from sweeper.store.registry import ROOT
+
+
+class Terminal(Console):
+    """Where a command prints; once nobody reads it, it ends in a sentence."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Called by rich. What stdout still holds goes nowhere, or Python complains at its end."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        raise UserError("Nobody reads any more what this prints; what was written stays.")
 
 
 class Parser(argparse.ArgumentParser):
@@ -30,6 +43,7 @@ class Version(argparse.Action):
         parser.exit(0, f"headroom-attention {told}\n")
 
 
+# "" stands for most commands.
 POSITIONAL: dict[str, dict[str, Any]] = {
     "": {
         "dest": "experiments",

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rich.console import Console
 from rich.text import Text
 
+from sweeper.arguments import Terminal
 from sweeper.executor import Executor, as_data, check_claims
 from sweeper.model_process import ModelProcess, model_process
 from sweeper.options import SweepOptions
@@ -56,7 +56,7 @@ def sweep(
     Raises:
         UserError: nothing was started.
     """
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    console = Terminal(highlight=False, width=None if sys.stdout.isatty() else 160)
     with StopSignals() as signals, model_process() as process:
         if not options.dry_run:
             import_figures()  # the model process imports PyTorch, which takes longer
