@@ -109,12 +109,16 @@ def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, int]:
 
     One precedes that has a point which the plan lacks; fewer seeds of a point are none.
     """
-    known = newest(outputs)
-    return {
-        name: known[name]["number"]
-        for name in plan["experiments"]
-        if name in known and not _holds(_runs(plan, name), _runs(known[name], name))
-    }
+    found, left = {}, set(plan["experiments"])
+    for path in reversed(_paths(outputs)):
+        if not left:
+            break
+        before = _read(path, [])
+        for name in left & before.get("experiments", {}).keys():
+            left.discard(name)
+            if not _holds(_runs(plan, name), _runs(before, name)):
+                found[name] = int(path.stem)
+    return found
 
 
 def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
