@@ -15,6 +15,7 @@ from rich.text import Text
 
 from sweeper.arguments import OPTIONS, POSITIONAL, Parser, Terminal, Version
 from sweeper.store.errors import Faults, UserError, shown
+from sweeper.store.files import make_directory
 from sweeper.store.plans import damaged
 
 
@@ -27,13 +28,15 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m sweep
     console = Terminal(highlight=False)
     try:
         options.faults = Faults()
+        if into := getattr(options, "into", None):
+            make_directory(into, 0o755)  # for others to enter
         code: int = options.command(console, options)
         faults = [*options.faults, *damaged(options.outputs)]
         for fault in faults:
             print(f"error: {shown(fault, 2000)}", file=sys.stderr)
         return code or int(bool(faults))
     except (UserError, OSError) as error:  # of the disk, or of what reads the output
-        print(f"error: {shown(_said(error, hasattr(options, 'to')), 2000)}", file=sys.stderr)
+        print(f"error: {shown(_said(error, hasattr(options, 'into')), 2000)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
@@ -43,7 +46,7 @@ def _said(error: Exception, elsewhere: bool) -> str:
     """The sentence; of a file that cannot be written with the option that writes elsewhere."""
     if elsewhere and isinstance(error, OSError) and error.filename:
         reason = f"{error.filename} cannot be written ({error.strerror})"
-        return f"{reason}; free the place, or name another folder with --to."
+        return f"{reason}; free the place, or name another folder with -o."
     return str(error)
 
 
@@ -64,10 +67,10 @@ def _status(console: Console, options: argparse.Namespace) -> int:
 def _collect(console: Console, options: argparse.Namespace) -> int:
     from sweeper.outcome import collect_and_judge, print_tables, relative_path
 
-    to, faults = options.to or options.outputs, options.faults
-    tables, verdicts = collect_and_judge(options.outputs, options.experiments, to, faults)
-    for path in print_tables(console, to, tables, verdicts):
-        console.print(Text(f"\n{relative_path(path)}"))
+    into = options.into or options.outputs
+    found = collect_and_judge(options.outputs, options.experiments, into, options.faults)
+    for path in print_tables(console, into, *found):
+        console.print(Text(f"\n{relative_path(path)}"), soft_wrap=True)
     return 0
 
 
@@ -75,11 +78,10 @@ def _draw(console: Console, options: argparse.Namespace) -> int:
     from sweeper.results.collect import write_tables
     from sweeper.results.draw import write_figures
 
-    to, faults = options.to or options.outputs, options.faults
-    for table in write_tables(options.outputs, options.experiments, to, faults):
-        with faults.of(table.name):
-            for path in write_figures(to, [table]):
-                console.print(Text(str(path)))
+    into, faults = options.into or options.outputs, options.faults
+    tables = write_tables(options.outputs, options.experiments, into, faults)
+    for path in write_figures(into, tables, faults):
+        console.print(Text(str(path)), soft_wrap=True)
     return 0
 
 
@@ -87,9 +89,9 @@ def _report(console: Console, options: argparse.Namespace) -> int:
     from sweeper.outcome import collect_and_judge
     from sweeper.results.report.page import write_report
 
-    to = options.to or options.outputs
-    found = collect_and_judge(options.outputs, options.experiments, to, options.faults)
-    console.print(Text(str(write_report(options.outputs, *found, to))), soft_wrap=True)
+    into = options.into or options.outputs
+    found = collect_and_judge(options.outputs, options.experiments, into, options.faults)
+    console.print(Text(str(write_report(options.outputs, *found, into))), soft_wrap=True)
     return 0
 
 

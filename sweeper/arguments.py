@@ -63,18 +63,19 @@ POSITIONAL: dict[str, dict[str, Any]] = {
 }
 
 
-_TO: dict[str, dict[str, Any]] = {
-    "--to": {
+_INTO: dict[str, dict[str, Any]] = {
+    "-o": {
+        "dest": "into",
         "type": Path,
         "metavar": "FOLDER",
-        "help": "where to write (default: DIR), for a DIR that cannot be written",
-    }
+        "help": "write here instead of in DIR, for others to read",
+    },
 }
 
 OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
-    "collect": _TO,
-    "draw": _TO,
-    "report": _TO,
+    "collect": _INTO,
+    "draw": _INTO,
+    "report": _INTO,
     "forget": {"--yes": {"action": "store_true", "help": "do not ask"}},
     "status": {
         "--all": {"action": "store_true", "help": "also list runs new and done"},

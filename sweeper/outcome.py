@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.results.claims.evidence.verdict import Verdict
-from sweeper.results.collect import write_tables
+from sweeper.results.collect import collect, write_tables
+from sweeper.results.ending import brief
 from sweeper.results.judge import Verdicts, judge, lines
 from sweeper.results.paper_tables.terminal import summarise
-from sweeper.results.table.table import Table, exported
-from sweeper.store.errors import Faults, kept
+from sweeper.results.table.table import Table, exported, stem
+from sweeper.store.errors import Faults, shown
+from sweeper.store.plans import newest
 
 
 def collect_and_judge(
     outputs: Path,
     experiments: Sequence[str] | None,
-    to: Path | None = None,
+    into: Path | None = None,
     faults: Faults | None = None,
 ) -> tuple[list[Table], Verdicts]:
     """The tables of the experiments (all if none is named) and the verdicts on each, by its name.
 
-    Both are also written to tables/ below `to`, or below `outputs`. Those that cannot be judged are
-    left out where there are `faults` to say so.
+    Both are also written to outputs/tables, or to that of another folder. Those that cannot be
+    judged are left out where there are `faults` to say so.
     """
-    verdicts: dict[str, Sequence[Verdict]] = {}
-    tables = write_tables(outputs, experiments, to, faults)
-    for table in tables:
-        with kept(faults, table.name):
-            verdicts |= judge(to or outputs, [table])
+    tables = write_tables(outputs, experiments, into, faults)
+    verdicts = judge(into or outputs, tables, faults)
     return [table for table in tables if table.name in verdicts], verdicts
 
 
@@ -47,27 +45,44 @@ def print_tables(
 
 
 def print_everything(console: Console, outputs: Path, experiments: Sequence[str]) -> None:
-    """Tables and verdicts printed, figures drawn where their table has changed, files named."""
+    """What a sweep came to: a line for each verdict, its figures and the page by path.
+
+    One experiment that makes no claim shows its table. Figures are drawn where their table has
+    changed; the page is of all that was ever planned.
+    """
+    from sweeper.results.draw import write_figures
+    from sweeper.results.report.page import write_report
+
     before = {path: path.read_bytes() for path in (outputs / "tables").glob("*.csv")}
     faults = Faults()
-    tables, verdicts = collect_and_judge(outputs, experiments, outputs, faults)
-    paths = print_tables(console, outputs, tables, verdicts)
-    figures = [
-        outputs / "figures" / f"{path.stem}.{kind}"
-        for path in paths
-        for kind in ("pdf", "png", "svg")
-    ]
-    same = all(before.get(path) == path.read_bytes() for path in paths)
-    if not (same and all(path.exists() for path in figures)):
-        from sweeper.results.draw import write_figures
-
-        write_figures(outputs, tables)
+    tables, verdicts = collect_and_judge(outputs, experiments, faults=faults)
+    console.print()
+    only = tables if len(tables) == 1 and not any(verdicts.values()) else []
+    rows = [Text(line) for table in only for line in summarise(table)]
+    for line in (*rows, *brief(tables, verdicts, console.width)):
+        console.print(line, soft_wrap=True)
+    figures = {table.name: outputs / "figures" / f"{stem(table.name)}.png" for table in tables}
+    changed = [t for t in tables if _changed(t, outputs, before, figures[t.name])]
+    write_figures(outputs, changed, faults)
+    rest = [name for name in newest(outputs) if name not in experiments]
+    others = collect(outputs, rest, faults) if rest else []
+    verdicts = {**judge(outputs, others, faults), **verdicts}
+    every = [table for table in (*tables, *others) if table.name in verdicts]
+    page = write_report(outputs, every, verdicts)
     for fault in faults:
-        console.print(Text(str(fault)), soft_wrap=True)
-    console.print(Text(f"\nruns under {relative_path(outputs / 'runs')}; made from them:"))
-    of_papers = (file for path in paths for file in path.parent.glob(f"{path.stem}.printed.*"))
-    for path in [*paths, *sorted(of_papers), *figures]:
-        console.print(Text(f"  {relative_path(path)}"))
+        console.print(Text(shown(fault, 2000)), soft_wrap=True)
+    console.print("\nfigures, each also as .pdf and .svg; tables; the page; every number in words:")
+    where = relative_path(outputs)
+    more = "python -m sweeper collect" + ("" if where == "outputs" else f" --outputs {where}")
+    drawn = [path for path in figures.values() if path.exists()]
+    for told in (*map(relative_path, (*drawn, outputs / "tables", page)), more):
+        console.print(Text(f"  {told}"), soft_wrap=True)
+
+
+def _changed(table: Table, outputs: Path, before: Mapping[Path, bytes], figure: Path) -> bool:
+    """Whether a table is another than when its figure was drawn."""
+    path = exported(outputs, table)
+    return before.get(path) != path.read_bytes() or not figure.exists()
 
 
 def relative_path(path: Path) -> str:

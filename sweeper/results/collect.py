@@ -75,19 +75,19 @@ _COLUMNS_AFTER = ("seconds", "tokens_per_second", "device", "code", "state", "re
 def write_tables(
     outputs: Path,
     experiments: Sequence[str] | None = None,
-    to: Path | None = None,
+    into: Path | None = None,
     faults: Faults | None = None,
 ) -> list[Table]:
-    """`collect`, and every table as files for other programs and for people, below `to`.
+    """`collect`, and every table as files for other programs and for people.
 
-    That is `outputs` where it is not given. Those that cannot be made are left out.
+    These lie in `outputs`, or `into` another folder. Tables that cannot be made are left out.
     """
     written = []
     for table in collect(outputs, experiments, faults):
         with kept(faults, table.name):
-            write_table(to or outputs, table)
+            write_table(into or outputs, table)
             if has_paper_table(table):
-                write_paper_table(to or outputs, table)
+                write_paper_table(into or outputs, table)
             written.append(table)
     return written
 

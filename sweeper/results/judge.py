@@ -19,34 +19,49 @@ from sweeper.results.claims.evidence.question import Question
 from sweeper.results.claims.evidence.verdict import Answer, Verdict
 from sweeper.results.statistics.allocation import allocated
 from sweeper.results.table.measures import measures
-from sweeper.results.table.table import Table, exported
+from sweeper.results.table.table import Table, exported, publish_made
 from sweeper.store import registry
-from sweeper.store.errors import UserError, shown
-from sweeper.store.files import publish_json
+from sweeper.store.errors import Faults, UserError, kept, shown
+from sweeper.store.files import as_json
 
 Verdicts = Mapping[str, Sequence[Verdict]]
 """The verdicts on tables, by their name."""
 
 
-def judge(outputs: Path, tables: Sequence[Table]) -> Verdicts:
+def judge(outputs: Path, tables: Sequence[Table], faults: Faults | None = None) -> Verdicts:
     """The verdicts on each table, by its name; they are also written beside its .csv.
+
+    Tables that cannot be judged are left out where there are `faults` to say so.
 
     Raises:
         UserError: an unknown claim or metric.
     """
     found = {}
     for table in tables:
-        verdicts = verdicts_on(table)
-        data = [asdict(verdict) for verdict in verdicts]
-        about = {"format": 2, "experiment": table.name, "metric": table.metric}
-        publish_json(exported(outputs, table, ".claims.json"), about | {"verdicts": data})
-        found[table.name] = verdicts
+        with kept(faults, table.name):
+            verdicts = verdicts_on(table)
+            data = [asdict(verdict) for verdict in verdicts]
+            about = {"format": 2, "experiment": table.name, "metric": table.metric}
+            told = as_json(about | {"verdicts": data})
+            publish_made(exported(outputs, table, ".claims.json"), told)
+            found[table.name] = verdicts
     return found
 
 
 def verdicts_on(table: Table) -> list[Verdict]:
     """The verdict on each claim that the experiment names, by each measure that it shows."""
-    return [asked.verdict() if isinstance(asked, Question) else asked for asked in questions(table)]
+    return [_verdict(one) if isinstance(one, Question) else one for one in questions(table)]
+
+
+def _verdict(asked: Question) -> Verdict:
+    """Its verdict; no numbers are told of points that nothing was measured of yet."""
+    verdict, measured = asked.verdict(), asked.measured
+    used = np.flatnonzero((asked.weights != 0).any(axis=0))
+    lacking = sum(not measured.groups[place] and not measured.lost[place] for place in used)
+    if not lacking:
+        return verdict
+    told = f"{lacking} of the {len(used)} points that it rests on have no finished run."
+    return replace(verdict, sentence=told, numbers={**verdict.numbers, "unmeasured": lacking})
 
 
 def questions(table: Table) -> list[Question | Verdict]:
@@ -110,7 +125,7 @@ def lines(verdicts: Sequence[Verdict], width: int = 100) -> list[str]:
     printed = []
     for verdict in verdicts:
         claim = f"{verdict.claim}, {verdict.measure}" if verdict.measure else verdict.claim
-        printed.append(f"{shown(claim, 120)}: {verdict.verdict}")
+        printed.append(f"{shown(claim, 120)}: {verdict.answer}")
         sentence = shown(verdict.sentence, limit=4000)
         printed += textwrap.wrap(sentence, width, initial_indent="    ", subsequent_indent="    ")
     return printed

@@ -117,9 +117,9 @@ COMMANDS = {
     "forget fig3 --yes": "forget=fig3: expected the id of a run, or an experiment that was planned",
     "forget first": "forget=first: expected an answer, and nobody can be asked here; give --yes",
     "merge HERE/no.tar": "HERE/no.tar",
-    "collect --to HERE/pictures/picture": "HERE/pictures/picture cannot be written (File exists)",
-    "draw --to HERE/pictures/picture": "or name another folder with --to",
-    "report --to HERE/pictures/picture": "free the place, or name another folder with --to",
+    "collect -o HERE/pictures/picture": "HERE/pictures/picture cannot be written (File exists)",
+    "draw -o HERE/pictures/picture": "or name another folder with -o",
+    "report -o HERE/pictures/picture": "free the place, or name another folder with -o",
 }
 
 

@@ -10,11 +10,10 @@ from sweeper.plan.compose import Composer, RunTemplate
 from sweeper.plan.experiment import Experiment
 from sweeper.plan.typed import Typed
 from sweeper.store.errors import wrong
-from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
+from sweeper.store.identity import can_change_results, digest_of
 
 _LONGEST = 56  # letters; with the number of a plan it still is a file name (results/table.py)
 _PLAIN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{_LONGEST - 1}}}")
-_NO_RESULT = (*NOT_IN_IDENTITY - {"data.root"}, "hydra", "paths", "name")
 
 
 def check_name(name: Any, experiments: int) -> None:
@@ -35,7 +34,7 @@ def name_of(typed: Typed, experiment: Experiment | None, composer: Composer) -> 
     base = experiment.yaml if experiment else "grid" if typed.axes.keys() - {"seed"} else "run"
     given = {**typed.axes, **typed.values}
     ordered = sorted(given, key=lambda key: ("." in key, key))  # yaml files first
-    asked = {key: given[key] for key in ordered if not _within(key, _NO_RESULT)}
+    asked = {key: given[key] for key in ordered if can_change_results(key)}
     if not asked:
         return base
     plain = composer.base([f"experiment={experiment.yaml}"] if experiment else [])
@@ -50,10 +49,6 @@ def name_of(typed: Typed, experiment: Experiment | None, composer: Composer) -> 
             words += [*_key(key, composer), _in_words(key, value)]
     name = "-".join(word for word in words if word)
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 9]}-{digest_of(name)[:8]}"
-
-
-def _within(key: str, sections: tuple[str, ...]) -> bool:
-    return any(key == one or key.startswith((f"{one}.", f"{one}/")) for one in sections)
 
 
 def _is_so(key: str, value: Any, plain: RunTemplate, experiment: Experiment | None) -> bool:

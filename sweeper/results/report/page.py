@@ -23,9 +23,8 @@ from sweeper.results.judge import Verdicts
 from sweeper.results.report.experiments import experiment
 from sweeper.results.report.provenance import provenance
 from sweeper.results.report.runs import described, shared_settings
-from sweeper.results.table.table import Row, Table
+from sweeper.results.table.table import Row, Table, publish_made
 from sweeper.store.errors import shown
-from sweeper.store.files import make_directory, publish
 from sweeper.store.runs import RunStore
 
 SCRIPTS = (
@@ -38,15 +37,14 @@ _DIGITS = 7  # of one number; the tables hold all of them
 
 
 def write_report(
-    outputs: Path, tables: Sequence[Table], verdicts: Verdicts, to: Path | None = None
+    outputs: Path, tables: Sequence[Table], verdicts: Verdicts, into: Path | None = None
 ) -> Path:
     """Writes the page of these tables, the verdicts on them by name, and the runs behind them.
 
-    It lies in `to`, or in `outputs` where that is not given.
+    It lies in `outputs`, or `into` another folder.
     """
-    path = (to or outputs) / "report.html"
-    make_directory(path.parent)
-    publish(path, as_html(content(outputs, tables, verdicts)))
+    path = (into or outputs) / "report.html"
+    publish_made(path, as_html(content(outputs, tables, verdicts)))
     return path
 
 
