@@ -11,7 +11,7 @@ from rich.text import Text
 
 from sweeper.carry.archive import MEGABYTE
 from sweeper.carry.pack import unfinished, write_pack
-from sweeper.executor import freeze
+from sweeper.executor import check_claims, freeze
 from sweeper.hydra_section import composer
 from sweeper.model_process import ModelProcess, model_process
 from sweeper.outcome import relative_path
@@ -116,5 +116,6 @@ def _planned(
     arguments = [*experiments, *overrides, f"paths.outputs={outputs}"]
     planner = Planner(composer, process, max_runs=int(hydra["sweeper"]["max_runs"]))
     plan = planner.plan(arguments)
+    check_claims(plan)
     freeze(plan, RunStore(outputs), {})
     return list(plan.experiments)

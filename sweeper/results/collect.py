@@ -52,7 +52,7 @@ from typing import Any
 from sweeper.results.paper_tables.content import has_paper_table
 from sweeper.results.paper_tables.export import write_paper_table
 from sweeper.results.table.table import Table, write_table
-from sweeper.store.errors import UserError, shown
+from sweeper.store.errors import Faults, UserError, kept, shown
 from sweeper.store.files import canonical
 from sweeper.store.identity import leaves
 from sweeper.store.plans import planned
@@ -75,31 +75,42 @@ _COLUMNS_AFTER = ("seconds", "tokens_per_second", "device", "code", "state", "re
 
 
 def write_tables(
-    outputs: Path, experiments: Sequence[str] | None = None, into: Path | None = None
+    outputs: Path,
+    experiments: Sequence[str] | None = None,
+    into: Path | None = None,
+    faults: Faults | None = None,
 ) -> list[Table]:
     """`collect`, and every table as files for other programs and for people.
 
-    These lie in `outputs`, or `into` another folder.
+    These lie in `outputs`, or `into` another folder. Tables that cannot be made are left out.
     """
-    tables = collect(outputs, experiments)
-    for table in tables:
-        write_table(into or outputs, table)
-        if has_paper_table(table):
-            write_paper_table(into or outputs, table)
-    return tables
+    written = []
+    for table in collect(outputs, experiments, faults):
+        with kept(faults, table.name):
+            write_table(into or outputs, table)
+            if has_paper_table(table):
+                write_paper_table(into or outputs, table)
+            written.append(table)
+    return written
 
 
-def collect(outputs: Path, experiments: Sequence[str] | None = None) -> list[Table]:
+def collect(
+    outputs: Path, experiments: Sequence[str] | None = None, faults: Faults | None = None
+) -> list[Table]:
     """The tables of the experiments (all that were ever planned if none is named).
 
-    They are made of the newest plan of each and of the records on disk.
+    They are made of the newest plan of each and of the records on disk; why one cannot be made is
+    added to `faults` where these are given.
 
     Raises:
         UserError: an experiment was never planned, or a plan cannot be read.
     """
-    store = RunStore(outputs)
+    store, tables = RunStore(outputs), []
     cells = cache(lambda id: _cells(store.run(id)))
-    return [_table(name, plan, cells) for name, plan in planned(outputs, experiments).items()]
+    for name, plan in planned(outputs, experiments).items():
+        with kept(faults, name):
+            tables.append(_table(name, plan, cells))
+    return tables
 
 
 class Records:

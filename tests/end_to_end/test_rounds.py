@@ -22,8 +22,14 @@ ENDED = re.compile(r"all \d+ claims have an answer after (\d+) rounds, (\d+) run
 
 def sweep(outputs, *options, rates, repetitions=1):
     asked = command(outputs, outputs.parent / "conf", repetitions, rates=rates)
+    asked += ["name=twins"] if repetitions == 1 else []
     return subprocess.run(
-        [*asked, *options], cwd=ROOT, capture_output=True, text=True, timeout=400, check=False
+        [*asked, *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
     )
 
 
@@ -77,14 +83,14 @@ def test_every_round_is_a_plan_that_holds_those_before_it(planted):
     for before, after in itertools.pairwise(written):
         assert after["rounds"][:-1] == before.get("rounds", [])
         assert after["rounds"][-1]["runs"] == len(before["runs"]) < len(after["runs"])
-        [kept] = after["rounds"][-1]["verdicts"]["twins_00"]
+        [kept] = after["rounds"][-1]["verdicts"]["twins"]
         assert kept["answer"] == "undecided"
     assert len(written[-1]["runs"]) == int(runs)
 
 
 def test_killed_in_a_later_round_and_typed_again_it_ends_the_same(planted, tmp_path):
     outputs = tmp_path / "outputs"
-    asked = command(outputs, tmp_path / "conf", 1, rates=PLANTED)
+    asked = [*command(outputs, tmp_path / "conf", 1, rates=PLANTED), "name=twins"]
     process = subprocess.Popen(
         asked, cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
     )
