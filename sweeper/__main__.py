@@ -104,14 +104,8 @@ def _forget(console: Console, options: argparse.Namespace) -> int:
 def _pack(console: Console, options: argparse.Namespace) -> int:
     from sweeper.packing import pack
 
-    pack(
-        console,
-        options.outputs.absolute(),
-        options.experiments,
-        options.output,
-        wheels=options.wheels,
-        max_mb=options.max_mb,
-    )
+    how = {"wheels": options.wheels, "max_mb": options.max_mb}
+    pack(console, options.outputs.absolute(), options.experiments, options.output, **how)
     return 0
 
 

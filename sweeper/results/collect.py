@@ -51,12 +51,12 @@ from typing import Any
 
 from sweeper.results.paper_tables.content import has_paper_table
 from sweeper.results.paper_tables.export import write_paper_table
+from sweeper.results.table.cells import planned_cells, run_cells
 from sweeper.results.table.table import Table, write_table
-from sweeper.store.errors import Faults, UserError, kept, shown
+from sweeper.store.errors import Faults, kept
 from sweeper.store.files import canonical
-from sweeper.store.identity import leaves
 from sweeper.store.plans import planned
-from sweeper.store.runs import Run, RunStore, State
+from sweeper.store.runs import RunStore, State
 
 _SIZES = (
     "params_total",
@@ -67,7 +67,6 @@ _SIZES = (
     "flops_per_token",
     "width",
 )
-_RESULT = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
 _COLUMNS_BEFORE = ("experiment", "arm", "point", "task", "seed")
 _COLUMNS_MATCH = ("matched_to", "match_count", "match_error", "steps", "tokens_seen")
 _IN_MEMORY = ("parent", "estimate")
@@ -106,7 +105,7 @@ def collect(
         UserError: an experiment was never planned, or a plan cannot be read.
     """
     store, tables = RunStore(outputs), []
-    cells = cache(lambda id: _cells(store.run(id)))
+    cells = cache(lambda id: run_cells(store.run(id)))
     for name, plan in planned(outputs, experiments).items():
         with kept(faults, name):
             tables.append(_table(name, plan, cells))
@@ -132,7 +131,7 @@ class Records:
 
         def cells(id: str) -> dict[str, Any]:
             if id not in known:
-                known[id] = _cells(self._store.run(id), self._configs.get(id))
+                known[id] = run_cells(self._store.run(id), self._configs.get(id))
             return known[id]
 
         tables = [_table(name, plan, cells) for name in plan["experiments"]]
@@ -146,34 +145,9 @@ def before_training(
     """The tables of a plan when nothing is trained; `configs` are those of its runs, by id."""
 
     def cells(id: str) -> dict[str, Any]:
-        return {"run": id, "state": str(State.NEW), **_planned(configs[id])}
+        return {"run": id, "state": str(State.NEW), **planned_cells(configs[id])}
 
     return [_table(name, plan, cells) for name in plan["experiments"]]
-
-
-def _planned(config: Mapping[str, Any]) -> dict[str, Any]:
-    task = {"task": config["task"]["name"]} if "task" in config else {}
-    return task | {f"model.{key}": value for key, value in leaves(config["model"])}
-
-
-def _cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    status = run.status()
-    cells: dict[str, Any] = {"run": run.id, "state": str(status.state), "reason": status.reason}
-    if status.state is State.NEW and not (run.path / "run.json").exists():
-        return cells | (_planned(config) if config else {})
-    try:
-        record, result = run.record(), run.result()
-        cells |= _planned(record["config"])
-        if result is not None:
-            cells |= {field: result.get(field) for field in _RESULT}
-            cells["code"] = run.attempt(result["attempt"]).info().get("code")
-            cells |= result["metrics"]
-    except UserError as problem:
-        cells |= {"state": str(State.FAILED), "reason": str(problem)}
-    except (KeyError, TypeError, AttributeError) as problem:
-        reason = f"a file of the run lacks {shown(problem, 80)}"
-        cells |= {"state": str(State.FAILED), "reason": reason}
-    return cells
 
 
 def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, Any]]) -> Table:
