@@ -13,7 +13,7 @@ from rich.text import Text
 from sweeper.model_process import ModelProcess
 from sweeper.options import SweepOptions
 from sweeper.outcome import relative_path
-from sweeper.plan.plan import Plan, Run
+from sweeper.plan.plan import Plan, Point, Run
 from sweeper.plan.show import ASSUMED_RATE
 from sweeper.plan.throughput import Throughput
 from sweeper.preparation import prepare
@@ -153,12 +153,17 @@ def as_data(plan: Plan, rounds: Rounds = ()) -> dict[str, Any]:
         "scale": plan.scale,
         "experiments": {
             name: {**e.described(), "scale": plan.scale, "text": plan.texts[name]}
+            | ({"tuning": list(plan.tuning[name])} if name in plan.tuning else {})
             for name, e in plan.experiments.items()
         },
-        "points": [asdict(point) for point in plan.points],
+        "points": [_described(point) for point in plan.points],
         "runs": {run.id: {"size": run.size, "parent": run.parent} for run in plan.runs.values()},
         **({"rounds": list(rounds)} if rounds else {}),
     }
+
+
+def _described(point: Point) -> dict[str, Any]:
+    return {key: value for key, value in asdict(point).items() if key != "chosen" or value}
 
 
 def _data(config: Mapping[str, Any]) -> str:

@@ -17,10 +17,12 @@ from sweeper.model_process import ModelProcess, model_process
 from sweeper.outcome import relative_path
 from sweeper.plan.compose import Composer
 from sweeper.plan.planner import Planner
+from sweeper.plan.tuning.trials import SUFFIX
 from sweeper.preparation import prepare
 from sweeper.store.errors import wrong
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
+from sweeper.tuning import Tuning
 
 
 def pack(
@@ -61,7 +63,9 @@ def pack(
         console.print(Text(f"{relative_path(part)}: {size:.1f} MB"), soft_wrap=True)
     source = str(path) if len(written) == 1 else f"<(cat {path}.*)"
     folder = path.name.partition(".")[0]
-    told = f"{len(runs)} runs to train; there: tar xf {source} && cd {folder} && python run.py"
+    trials = any(name.endswith(SUFFIX) for name in names)
+    then = "trials to train, whose choices are packed next" if trials else "runs to train"
+    told = f"{len(runs)} {then}; there: tar xf {source} && cd {folder} && python run.py"
     console.print(Text(told), soft_wrap=True)
 
 
@@ -84,10 +88,12 @@ def _planned(
     overrides: Sequence[str],
     hydra: Mapping[str, Any],
 ) -> list[str]:
-    """Plan and freeze; the names of the experiments."""
+    """Plan and freeze; the names of the experiments, of trials where these have to choose first."""
     experiments = [f"experiment={','.join(names)}"] if names else []
     arguments = [*experiments, *overrides, f"paths.outputs={outputs}"]
     planner = Planner(composer, process, max_runs=int(hydra["sweeper"]["max_runs"]))
-    plan = planner.plan(arguments)
-    freeze(plan, RunStore(outputs), {})
+    store = RunStore(outputs)
+    tuning = Tuning.of(planner.plan(arguments), process, store)
+    plan = tuning.judged or tuning.trials
+    freeze(plan, store, {})
     return list(plan.experiments)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rich.console import Console
+from rich.text import Text
 
 from sweeper.executor import Executor, as_data
 from sweeper.model_process import ModelProcess, model_process
@@ -26,6 +27,7 @@ from sweeper.run.context import BackendContext, Resources
 from sweeper.run.stop import StopSignals
 from sweeper.store import registry
 from sweeper.store.runs import RunStore, State, Status
+from sweeper.tuning import Tuning, budgets, spent, tune
 
 
 class Launcher(NamedTuple):
@@ -59,21 +61,39 @@ def sweep(
             import_figures()  # the model process imports PyTorch, which takes longer
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
         store = RunStore(plan.outputs)
-        backend = _backend(plan, launcher, process)
+        tuning = Tuning.of(plan, process, store)
+        whole = tuning.whole
+        backend = _backend(whole, launcher, process)
         executor = Executor(console, store, process, backend, options, signals)
-        statuses = {run: store.run(run).status() for run in plan.runs}
-        needs = _needs(plan, launcher, process, shown=options.dry_run)
-        estimate = _show(executor, plan, statuses, needs)
+        statuses = {run: store.run(run).status() for run in whole.runs}
+        needs = _needs(whole, launcher, process, shown=options.dry_run)
+        estimate = _show(executor, whole, statuses, needs)
+        for line in budgets(tuning):
+            console.print(Text(line), soft_wrap=True)
         if options.dry_run:
-            print_prices(console, Records(store).tables(as_data(plan)))
+            print_prices(console, Records(store).tables(as_data(tuning.judged or plan)))
             return 0
-        if options.decide:
-            done = decide(executor, plan, estimate)
-        else:
-            left = [run for run in plan.runs if statuses[run].state is not State.DONE]
-            done = executor.train(plan, left, estimate=estimate)
-    print_everything(console, plan.outputs, list(plan.experiments))
+        judged = tune(executor, tuning)
+        if judged and tuning.tunes:
+            statuses = {run: store.run(run).status() for run in judged.runs}
+            estimate = _print_cost(executor, judged, statuses)
+        done = judged is not None and _train(executor, judged, statuses, estimate)
+    print_everything(
+        console, plan.outputs, list((tuning.whole if judged else tuning.trials).experiments)
+    )
+    for line in spent(tuning, store):
+        console.print(Text(line), soft_wrap=True)
     return 0 if done else 1
+
+
+def _train(
+    executor: Executor, plan: Plan, statuses: Mapping[str, Status], estimate: Mapping[str, float]
+) -> bool:
+    """Train what is judged, by rounds if it is to decide; whether all of it is done."""
+    if executor.options.decide:
+        return decide(executor, plan, estimate)
+    left = [run for run in plan.runs if statuses[run].state is not State.DONE]
+    return executor.train(plan, left, estimate=estimate)
 
 
 def _needs(
@@ -91,11 +111,15 @@ def _show(
     """Print the plan and what it will cost there; the seconds each run is thought to train."""
     console, every_point = executor.console, executor.options.dry_run or len(plan.points) <= 60
     print_plan(console, plan, statuses, needs, every_point=every_point)
-    slots, throughput = executor.backend.slots, executor.throughput(plan)
-    estimate = print_cost(console, plan, statuses, slots=slots, throughput=throughput)
+    estimate = _print_cost(executor, plan, statuses)
     configs = {run.id: run.config for run in plan.runs.values()}
     print_refused(console, as_data(plan), configs)
     return estimate
+
+
+def _print_cost(executor: Executor, plan: Plan, statuses: Mapping[str, Status]) -> dict[str, float]:
+    slots, throughput = executor.backend.slots, executor.throughput(plan)
+    return print_cost(executor.console, plan, statuses, slots=slots, throughput=throughput)
 
 
 def _backend(plan: Plan, launcher: Launcher, process: ModelProcess) -> Backend:

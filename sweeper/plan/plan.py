@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,14 @@ class Matched:
 
 
 @dataclass(frozen=True)
+class Chosen:
+    """Values that were chosen for a point, and the runs that they were chosen by."""
+
+    values: Mapping[str, Any]
+    trials: Sequence[str]
+
+
+@dataclass(frozen=True)
 class UnseededPoint:
     """A point before its seed: its values, its config, its model's size, what it starts from."""
 
@@ -34,6 +42,7 @@ class UnseededPoint:
     parent: UnseededPoint | None = None
     once: bool = False
     """Whether it has no seed but that of its config."""
+    chosen: Chosen | None = None
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,7 @@ class Point:
     values: Mapping[str, Any]
     run: str
     matched: Matched | None
+    chosen: Chosen | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +89,8 @@ class Run:
 class Plan:
     """The runs of a sweep and the points that use them.
 
-    `texts` say what the text of each experiment is; `unseeded` are its points before their seeds.
+    `texts` say what the text of each experiment is; `unseeded` are its points before their seeds;
+    `tuning` is what was chosen for each experiment that is tuned, as plain data.
     """
 
     scale: str
@@ -89,3 +100,4 @@ class Plan:
     unseeded: Mapping[str, list[UnseededPoint]]
     points: list[Point] = field(default_factory=list)
     runs: Mapping[str, Run] = field(default_factory=dict)
+    tuning: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)

@@ -20,6 +20,7 @@ from sweeper.results.claims.evidence.verdict import Answer, Verdict
 from sweeper.results.statistics.allocation import allocated
 from sweeper.results.table.measures import measures
 from sweeper.results.table.table import Table, exported
+from sweeper.results.table.tuned import tuned_in_words
 from sweeper.store import registry
 from sweeper.store.errors import shown
 from sweeper.store.files import publish_json
@@ -46,7 +47,11 @@ def judge(outputs: Path, tables: Sequence[Table]) -> Verdicts:
 
 def verdicts_on(table: Table) -> list[Verdict]:
     """The verdict on each claim that the experiment names, by each measure that it shows."""
-    return [asked.verdict() if isinstance(asked, Question) else asked for asked in questions(table)]
+    found = [
+        asked.verdict() if isinstance(asked, Question) else asked for asked in questions(table)
+    ]
+    chosen = tuned_in_words(table.experiment)
+    return [replace(one, sentence=" ".join([one.sentence, *chosen])) for one in found]
 
 
 def questions(table: Table) -> list[Question | Verdict]:

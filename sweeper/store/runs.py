@@ -39,6 +39,7 @@ _RESULT = {
     **{key: _SOME for key in ("steps", "tokens_seen", "seconds", "tokens_per_second")},
     "attempt": int,
     "metrics": {str: _SOME},
+    "validation": {str: _SOME},
 }
 
 

@@ -76,6 +76,7 @@ class Fitting:
         steps, seconds = config.trainer.steps, recorder.seconds
         return {
             "metrics": metrics,
+            "validation": recorder.validation,
             "steps": steps,
             "tokens_seen": task.data.tokens_seen(steps),
             "seconds": seconds,

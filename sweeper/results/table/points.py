@@ -10,6 +10,7 @@ from typing import Any
 from sweeper.results.statistics.estimates import Estimate, Spread, estimate, pooled
 from sweeper.results.table.columns import number
 from sweeper.results.table.table import Row, Table
+from sweeper.results.table.tuned import tuned_in_words
 
 
 @dataclass
@@ -114,6 +115,7 @@ def caveats(table: Table) -> list[str]:
     reason, without, of = unfinished(table)
     lacking = f"{without} of {of} runs are missing: {reason}."
     return [
+        *tuned_in_words(table.experiment),
         *_mixed(table, "code", "Runs of {} versions of the program"),
         *_mixed(table, "device", "Runs on {} kinds of device"),
         *[lacking] * bool(without),

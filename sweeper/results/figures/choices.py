@@ -1,0 +1,84 @@
+"""What was chosen, and by what: the validation metric over each tuned key, a curve for each choice.
+
+In: the table of an experiment's trials. A ring is where a choice fell: inside the range, or at an
+end of it. The choices of an arm are shades of its colour; where several keys are tuned, a curve has
+the best of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from sweeper.results.figures.curves import places
+from sweeper.results.figures.layout.layout import lay_out, legend_of, notes_on
+from sweeper.results.figures.layout.panel import Look, categories, fill, looks_of
+from sweeper.results.figures.layout.series import Mark, Series, marks, split
+from sweeper.results.figures.layout.style import COLUMN, INK, RC, shades
+from sweeper.results.table.choices import Choice, choices, setting_of, settled
+from sweeper.results.table.columns import direction
+from sweeper.results.table.points import points, seed_spread
+from sweeper.results.table.table import Table
+from sweeper.store.errors import UserError
+
+_PANEL_PT = 170.0
+
+
+@rc_context(RC)
+def draw(table: Table) -> Figure:
+    """The figure, from the table of trials; with rings once every choice is made."""
+    keys = list(table.experiment["tune"]["grid"])
+    everything = points(table, table.metric)
+    spread = seed_spread(everything)
+    series = split(everything, by=lambda point: setting_of(table, point))
+    looks = looks_of(dict.fromkeys(point.arm for point in everything))
+    chosen = _chosen(table)
+    figure = Figure(figsize=(COLUMN, COLUMN))
+    for place, key in enumerate(keys):
+        axes = figure.add_subplot(len(keys), 1, place + 1)
+        at, words = places(series, key)
+        curves = [_best(marks(one.points, at, spread), direction(table.metric)) for one in series]
+        fill(axes, key, table.metric, [*zip(_shaded(looks, series), curves, strict=True)], own=True)
+        if words:
+            categories(axes, words)
+        runs = [run for choice in chosen for run in choice.best]
+        _ring(
+            axes,
+            [mark for curve in curves for mark in curve if {*mark.point.runs.values()} & {*runs}],
+        )
+    notes = ["Ring: chosen.", *notes_on(table, everything, spread)]
+    lay_out(figure, _PANEL_PT * len(keys), table, legend_of(table, looks), notes)
+    return figure
+
+
+def _chosen(table: Table) -> Sequence[Choice]:
+    """The choices; none before all trials are done, or where they decide nothing."""
+    with suppress(UserError):
+        return choices(table) if settled(table) else []
+    return []
+
+
+def _shaded(looks: dict[str, Look], series: Sequence[Series]) -> Iterator[Look]:
+    """A look for each choice, a shade of its arm's."""
+    arms = [one.arm for one in series]
+    left = {arm: iter(shades(look.colour, arms.count(arm))) for arm, look in looks.items()}
+    yield from (replace(looks[arm], colour=next(left[arm])) for arm in arms)
+
+
+def _best(curve: Sequence[Mark], sign: int) -> list[Mark]:
+    """The best mark at each place."""
+    found: dict[float, Mark] = {}
+    for mark in curve:
+        if mark.x not in found or sign * (mark.mean - found[mark.x].mean) > 0:
+            found[mark.x] = mark
+    return list(found.values())
+
+
+def _ring(axes: Axes, chosen: Sequence[Mark]) -> None:
+    xs, ys = [mark.x for mark in chosen], [mark.mean for mark in chosen]
+    axes.plot(xs, ys, "o", markersize=8, markerfacecolor="none", markeredgecolor=INK, zorder=6)
