@@ -63,10 +63,14 @@ def pack(
         console.print(Text(f"{relative_path(part)}: {size:.1f} MB"), soft_wrap=True)
     source = str(path) if len(written) == 1 else f"<(cat {path}.*)"
     folder = path.name.partition(".")[0]
-    trials = any(name.endswith(SUFFIX) for name in names)
-    then = "trials to train, whose choices are packed next" if trials else "runs to train"
-    told = f"{len(runs)} {then}; there: tar xf {source} && cd {folder} && python run.py"
+    there = f"tar xf {source} && cd {folder} && python run.py"
+    told = f"{len(runs)} {_what(names)} to train; there: {there}"
     console.print(Text(told), soft_wrap=True)
+
+
+def _what(names: Sequence[str]) -> str:
+    trials = any(name.endswith(SUFFIX) for name in names)
+    return "trials (pack again what they choose)" if trials else "runs"
 
 
 def _options(hydra: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rich.console import Console
@@ -26,7 +26,7 @@ from sweeper.run.backend import Backend
 from sweeper.run.context import BackendContext, Resources
 from sweeper.run.stop import StopSignals
 from sweeper.store import registry
-from sweeper.store.runs import RunStore, State, Status
+from sweeper.store.runs import RunStore, Status
 from sweeper.tuning import Tuning, budgets, spent, tune
 
 
@@ -67,33 +67,35 @@ def sweep(
         executor = Executor(console, store, process, backend, options, signals)
         statuses = {run: store.run(run).status() for run in whole.runs}
         needs = _needs(whole, launcher, process, shown=options.dry_run)
-        estimate = _show(executor, whole, statuses, needs)
-        for line in budgets(tuning):
-            console.print(Text(line), soft_wrap=True)
+        estimate = _show(executor, tuning, statuses, needs)
         if options.dry_run:
             print_prices(console, Records(store).tables(as_data(tuning.judged or plan)))
             return 0
         judged = tune(executor, tuning)
-        if judged and tuning.tunes:
-            statuses = {run: store.run(run).status() for run in judged.runs}
-            estimate = _print_cost(executor, judged, statuses)
-        done = judged is not None and _train(executor, judged, statuses, estimate)
-    print_everything(
-        console, plan.outputs, list((tuning.whole if judged else tuning.trials).experiments)
-    )
-    for line in spent(tuning, store):
-        console.print(Text(line), soft_wrap=True)
+        done = judged is not None and _train(executor, judged, estimate)
+    shown = tuning.whole if judged else tuning.trials
+    print_everything(console, plan.outputs, list(shown.experiments))
+    _say(console, spent(tuning, store))
     return 0 if done else 1
 
 
-def _train(
-    executor: Executor, plan: Plan, statuses: Mapping[str, Status], estimate: Mapping[str, float]
-) -> bool:
-    """Train what is judged, by rounds if it is to decide; whether all of it is done."""
+def _train(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> bool:
+    """Train what is judged, by rounds if it is to decide; whether all of it is done.
+
+    `estimate`: seconds that runs are thought to train; of what was just chosen it knows nothing.
+    """
+    left = executor.left(plan)
+    if not estimate.keys() >= {*left}:
+        statuses = {run: executor.store.run(run).status() for run in plan.runs}
+        estimate = _print_cost(executor, plan, statuses)
     if executor.options.decide:
         return decide(executor, plan, estimate)
-    left = [run for run in plan.runs if statuses[run].state is not State.DONE]
     return executor.train(plan, left, estimate=estimate)
+
+
+def _say(console: Console, lines: Iterable[str]) -> None:
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)
 
 
 def _needs(
@@ -106,12 +108,14 @@ def _needs(
 
 
 def _show(
-    executor: Executor, plan: Plan, statuses: Mapping[str, Status], needs: Mapping[str, float]
+    executor: Executor, tuning: Tuning, statuses: Mapping[str, Status], needs: Mapping[str, float]
 ) -> dict[str, float]:
     """Print the plan and what it will cost there; the seconds each run is thought to train."""
-    console, every_point = executor.console, executor.options.dry_run or len(plan.points) <= 60
+    console, plan = executor.console, tuning.whole
+    every_point = executor.options.dry_run or len(plan.points) <= 60
     print_plan(console, plan, statuses, needs, every_point=every_point)
     estimate = _print_cost(executor, plan, statuses)
+    _say(console, budgets(tuning))
     configs = {run.id: run.config for run in plan.runs.values()}
     print_refused(console, as_data(plan), configs)
     return estimate

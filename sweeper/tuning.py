@@ -29,6 +29,7 @@ from sweeper.results.table.choices import Choice, choices, settled
 from sweeper.results.table.tuned import tuned_in_words
 from sweeper.standing import device_hours
 from sweeper.store.files import canonical
+from sweeper.store.plans import newest
 from sweeper.store.runs import Cause, RunStore
 
 
@@ -182,18 +183,18 @@ def budgets(tuning: Tuning) -> Iterator[str]:
         yield (
             f"{name}: {', '.join(one.grid)} chosen among {values} by {one.by}, "
             f"{values * len(one.seeds)} trials a choice in every arm ({arms} choices): "
-            f"{points.total() * len(one.seeds)} trials, {share:.0%} of the FLOPs of what is judged"
-            + (f", at most {most:.0%} if ranges grow." if most > share else ".")
+            f"{len(_of(tuning.trials, name + SUFFIX))} trials in all, {share:.0%} of the FLOPs of "
+            "what is judged" + (f", at most {most:.0%} if ranges grow." if most > share else ".")
         )
 
 
 def spent(tuning: Tuning, store: RunStore) -> Iterator[str]:
     """What the tuning of each experiment took beside what is judged, in words, as measured."""
-    for name in tuning.tunes:
-        runs, hours = _hours(tuning.trials, name + SUFFIX, store)
-        _, own = _hours(tuning.judged or tuning.plan, name, store)
+    for name in tuning.tunes if tuning.judged else ():
+        trials, hours = _hours(name + SUFFIX, store)
+        _, own = _hours(name, store)
         share = f", {hours / own:.0%} of the {own:.2g} of what is judged" if own else ""
-        yield f"{name}: tuning took {runs} trials, {hours:.2g} device hours{share}."
+        yield f"{name}: tuning took {trials} trials, {hours:.2g} device hours{share}."
 
 
 def _of(plan: Plan, experiment: str) -> list[Run]:
@@ -205,11 +206,16 @@ def _flops(plan: Plan, experiment: str) -> int:
     return sum(run.flops for run in _of(plan, experiment))
 
 
-def _hours(plan: Plan, experiment: str, store: RunStore) -> tuple[int, float]:
-    """How many runs are done, and their device hours."""
-    results = [(run, store.run(run.id).result()) for run in _of(plan, experiment)]
-    done = [(run, result) for run, result in results if result]
-    return len(done), sum(device_hours(run, result["seconds"] or 0.0) for run, result in done)
+def _hours(experiment: str, store: RunStore) -> tuple[int, float]:
+    """How many runs of its newest plan are done, and their device hours."""
+    points = newest(store.outputs)[experiment]["points"]
+    runs = {point["run"] for point in points if point["experiment"] == experiment}
+    found = [
+        device_hours(Run(id, store.run(id).record()["config"], {}, {}), result["seconds"] or 0.0)
+        for id in runs
+        if (result := store.run(id).result())
+    ]
+    return len(found), sum(found)
 
 
 def _at_end(tune: Tune, choice: Choice) -> list[str]:

@@ -13,15 +13,15 @@ import time
 
 import pytest
 
-from benchmarks.twins import ROOT, answers, command
+from benchmarks.twins import ALIKE, PLANTED, ROOT, answers, command
 from sweeper.store.plans import plans
 from sweeper.store.runs import RunStore, State
 
 ENDED = re.compile(r"all \d+ claims have an answer after (\d+) rounds, (\d+) runs")
 
 
-def sweep(outputs, *options, planted, repetitions=1):
-    asked = command(outputs, outputs.parent / "conf", repetitions, planted=planted)
+def sweep(outputs, *options, rates, repetitions=1):
+    asked = command(outputs, outputs.parent / "conf", repetitions, rates=rates)
     return subprocess.run(
         [*asked, *options], cwd=ROOT, capture_output=True, text=True, timeout=400, check=False
     )
@@ -43,7 +43,7 @@ def found(outputs):
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory):
     outputs = tmp_path_factory.mktemp("planted") / "outputs"
-    ended = sweep(outputs, planted=True)
+    ended = sweep(outputs, rates=PLANTED)
     assert ended.returncode == 0, ended.stderr
     return outputs, ended.stdout
 
@@ -72,7 +72,7 @@ def test_every_round_is_a_plan_that_holds_those_before_it(planted):
 
 def test_killed_in_a_later_round_and_typed_again_it_ends_the_same(planted, tmp_path):
     outputs = tmp_path / "outputs"
-    asked = command(outputs, tmp_path / "conf", 1, planted=True)
+    asked = command(outputs, tmp_path / "conf", 1, rates=PLANTED)
     process = subprocess.Popen(
         asked, cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
     )
@@ -84,7 +84,7 @@ def test_killed_in_a_later_round_and_typed_again_it_ends_the_same(planted, tmp_p
     store = RunStore(outputs)
     while any(store.run(run).status().state is State.RUNNING for run in store.ids()):
         time.sleep(0.02)
-    again = sweep(outputs, planted=True)
+    again = sweep(outputs, rates=PLANTED)
     assert again.returncode == 0, again.stderr
     assert ENDED.findall(again.stdout) == ENDED.findall(planted[1])
     verdicts, runs = found(outputs)
@@ -95,24 +95,24 @@ def test_killed_in_a_later_round_and_typed_again_it_ends_the_same(planted, tmp_p
 def test_typed_again_it_trains_nothing_and_a_spent_budget_buys_nothing(planted):
     outputs, _ = planted
     before = done(outputs)
-    again = sweep(outputs, "hydra.sweeper.budget_device_hours=1e-9", planted=True)
+    again = sweep(outputs, "hydra.sweeper.budget_device_hours=1e-9", rates=PLANTED)
     assert again.returncode == 0
     assert "1 of 1 undecided: wins_at_equal_size, after 1 rounds" in again.stdout
     assert "budget_device_hours=1e-09 pays for no more" in again.stdout
-    again = sweep(outputs, planted=True)
+    again = sweep(outputs, rates=PLANTED)
     assert ENDED.search(again.stdout)
     assert (done(outputs), len(RunStore(outputs).ids())) == (before, len(before))
 
 
 def test_a_first_round_beyond_the_budget_is_not_begun(tmp_path):
-    refused = sweep(tmp_path / "outputs", "hydra.sweeper.budget_device_hours=1e-9", planted=True)
+    refused = sweep(tmp_path / "outputs", "hydra.sweeper.budget_device_hours=1e-9", rates=PLANTED)
     assert refused.returncode == 2
     assert re.search(r"budget_device_hours=1e-09: expected at least \S+, what the", refused.stderr)
     assert not (tmp_path / "outputs" / "runs").exists()
 
 
 def test_twins_never_differ(tmp_path):
-    ended = sweep(tmp_path / "outputs", "hydra.sweeper.max_seeds=5", planted=False, repetitions=2)
+    ended = sweep(tmp_path / "outputs", "hydra.sweeper.max_seeds=5", rates=ALIKE, repetitions=2)
     assert ended.returncode == 0, ended.stderr
     given = answers(tmp_path / "outputs")
     assert given.total() == 2

@@ -68,7 +68,8 @@ def check(experiment: Experiment) -> None:
     for key, values in tune.grid.items():
         _check_values(experiment, key, values, where)
     if not tune.by.startswith(SPLIT):
-        raise wrong(f"{where}, by", tune.by, "a metric of the validation split", "validation/loss")
+        remedy = "for example validation/loss"
+        raise wrong(f"{where}, by", tune.by, "a metric of the validation split", remedy)
     judged = {*experiment.seeds, *(seed for arm in experiment.arms.values() for seed in arm.seeds)}
     if not tune.seeds or judged & {*tune.seeds}:
         expected = f"seeds that are not judged, as {', '.join(map(str, sorted(judged)))} are"

@@ -20,7 +20,7 @@ from sweeper.results.figures.layout.layout import lay_out, legend_of, notes_on
 from sweeper.results.figures.layout.panel import Look, categories, fill, looks_of
 from sweeper.results.figures.layout.series import Mark, Series, marks, split
 from sweeper.results.figures.layout.style import COLUMN, INK, RC, shades
-from sweeper.results.table.choices import Choice, choices, setting_of, settled
+from sweeper.results.table.choices import choices, setting_of, settled, tuned_keys
 from sweeper.results.table.columns import direction
 from sweeper.results.table.points import points, seed_spread
 from sweeper.results.table.table import Table
@@ -32,7 +32,7 @@ _PANEL_PT = 170.0
 @rc_context(RC)
 def draw(table: Table) -> Figure:
     """The figure, from the table of trials; with rings once every choice is made."""
-    keys = list(table.experiment["tune"]["grid"])
+    keys = tuned_keys(table) or [str(table.experiment.get("x") or "params_total")]
     everything = points(table, table.metric)
     spread = seed_spread(everything)
     series = split(everything, by=lambda point: setting_of(table, point))
@@ -42,25 +42,24 @@ def draw(table: Table) -> Figure:
     for place, key in enumerate(keys):
         axes = figure.add_subplot(len(keys), 1, place + 1)
         at, words = places(series, key)
-        curves = [_best(marks(one.points, at, spread), direction(table.metric)) for one in series]
+        curves = [_best(marks(one.points, at, spread), table.metric) for one in series]
         fill(axes, key, table.metric, [*zip(_shaded(looks, series), curves, strict=True)], own=True)
         if words:
             categories(axes, words)
-        runs = [run for choice in chosen for run in choice.best]
-        _ring(
-            axes,
-            [mark for curve in curves for mark in curve if {*mark.point.runs.values()} & {*runs}],
-        )
-    notes = ["Ring: chosen.", *notes_on(table, everything, spread)]
+        every = [mark for curve in curves for mark in curve]
+        _ring(axes, [mark for mark in every if chosen & {*mark.point.runs.values()}])
+    notes = [*["Ring: chosen."] * bool(chosen), *notes_on(table, everything, spread)]
     lay_out(figure, _PANEL_PT * len(keys), table, legend_of(table, looks), notes)
     return figure
 
 
-def _chosen(table: Table) -> Sequence[Choice]:
-    """The choices; none before all trials are done, or where they decide nothing."""
+def _chosen(table: Table) -> set[str]:
+    """The runs of what was chosen; none before all trials are done, or if they decide nothing."""
+    if not tuned_keys(table) or not settled(table):
+        return set()
     with suppress(UserError):
-        return choices(table) if settled(table) else []
-    return []
+        return {run for choice in choices(table) for run in choice.best}
+    return set()
 
 
 def _shaded(looks: dict[str, Look], series: Sequence[Series]) -> Iterator[Look]:
@@ -70,9 +69,10 @@ def _shaded(looks: dict[str, Look], series: Sequence[Series]) -> Iterator[Look]:
     yield from (replace(looks[arm], colour=next(left[arm])) for arm in arms)
 
 
-def _best(curve: Sequence[Mark], sign: int) -> list[Mark]:
+def _best(curve: Sequence[Mark], metric: str) -> list[Mark]:
     """The best mark at each place."""
     found: dict[float, Mark] = {}
+    sign = direction(metric)
     for mark in curve:
         if mark.x not in found or sign * (mark.mean - found[mark.x].mean) > 0:
             found[mark.x] = mark

@@ -72,14 +72,19 @@ def choices(table: Table) -> list[Choice]:
     return [_choice(table, group, seed_spread(every)) for group in groups.values()]
 
 
+def tuned_keys(table: Table) -> list[str]:
+    """The keys that trials choose values of; none in the table of another experiment."""
+    return list((table.experiment.get("tune") or {}).get("grid", ()))
+
+
 def setting_of(table: Table, point: Point) -> tuple[tuple[str, Any], ...]:
     """What trials share of which one is chosen, beside their arm."""
-    keys = table.experiment["tune"]["grid"]
+    keys = tuned_keys(table)
     return tuple((key, value) for key, value in point.settings.items() if key not in keys)
 
 
 def _choice(table: Table, group: Sequence[Point], spread: Spread | None) -> Choice:
-    keys, sign = table.experiment["tune"]["grid"], direction(table.metric)
+    keys, sign = tuned_keys(table), direction(table.metric)
     best = max(group, key=lambda point: _score(point, sign))
     if math.isinf(_score(best, sign)):
         told = f"{table.name}: of {shown(best.arm)}, every trial like {shown(best.name)} diverged"

@@ -20,7 +20,8 @@ def tuned_in_words(experiment: Mapping[str, Any]) -> list[str]:
     among = _range([choice["among"] for choice in found])
     words = [_chosen(arm, found, keys) for arm in dict.fromkeys(one["arm"] for one in found)]
     per = _PER[tune["per"]]
-    told = [f"{names} chosen on validation among {among} per {per}: {'; '.join(words)}."]
+    chosen = f"{names} chosen on validation among {among} per {per}: {'; '.join(words)}."
+    told = [chosen[0].upper() + chosen[1:]]
     if tune["unequal"]:
         told.append(f"Only {', '.join(tune['arms'])} tuned: {tune['unequal']}")
     at_end = [one for one in found if one["at_end"]]
