@@ -32,7 +32,8 @@ _PANEL_PT = 170.0
 @rc_context(RC)
 def draw(table: Table) -> Figure:
     """The figure, from the table of trials; with rings once every choice is made."""
-    keys = tuned_keys(table) or [str(table.experiment.get("x") or "params_total")]
+    tuned = tuned_keys(table)
+    keys = tuned or [str(table.experiment.get("x") or "params_total")]
     everything = points(table, table.metric)
     spread = seed_spread(everything)
     series = split(everything, by=lambda point: setting_of(table, point))
@@ -43,7 +44,8 @@ def draw(table: Table) -> Figure:
         axes = figure.add_subplot(len(keys), 1, place + 1)
         at, words = places(series, key)
         curves = [_best(marks(one.points, at, spread), table.metric) for one in series]
-        fill(axes, key, table.metric, [*zip(_shaded(looks, series), curves, strict=True)], own=True)
+        looked = [*zip(_shaded(looks, series), curves, strict=True)]
+        fill(axes, key, table.metric, looked, own=bool(tuned))
         if words:
             categories(axes, words)
         every = [mark for curve in curves for mark in curve]
