@@ -63,14 +63,13 @@ def pack(
         console.print(Text(f"{relative_path(part)}: {size:.1f} MB"), soft_wrap=True)
     source = str(path) if len(written) == 1 else f"<(cat {path}.*)"
     folder = path.name.partition(".")[0]
-    there = f"tar xf {source} && cd {folder} && python run.py"
-    told = f"{len(runs)} {_what(names)} to train; there: {there}"
+    told = f"{_what(runs, names)} to train; there: tar xf {source} && cd {folder} && python run.py"
     console.print(Text(told), soft_wrap=True)
 
 
-def _what(names: Sequence[str]) -> str:
+def _what(runs: Sequence[str], names: Sequence[str]) -> str:
     trials = any(name.endswith(SUFFIX) for name in names)
-    return "trials (pack again what they choose)" if trials else "runs"
+    return f"{len(runs)} {'trials (then pack again: what they choose)' if trials else 'runs'}"
 
 
 def _options(hydra: Mapping[str, Any]) -> dict[str, Any]:

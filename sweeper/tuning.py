@@ -1,6 +1,6 @@
 """Every arm at its best: trials are planned, trained and read before what is judged is planned.
 
-A trial is an ordinary run, a point of an experiment of its own, <experiment>_tuning: it is planned,
+A trial is an ordinary run, a point of an experiment of its own, <experiment>_trials: it is planned,
 shown, collected and drawn like any other, and is in no mean of the experiment that it serves. What
 is chosen follows from the validation metrics of finished trials and from nothing else: a sweep that
 was killed and is typed again chooses the same, and judges the same runs.
@@ -181,7 +181,7 @@ def budgets(tuning: Tuning) -> Iterator[str]:
         share = _flops(tuning.trials, name + SUFFIX) / _flops(tuning.plan, name)
         most = share * math.prod(room) / values
         yield (
-            f"{name}: {', '.join(one.grid)} chosen among {values} by {one.by}, "
+            f"{name}: {', '.join(one.grid)} is chosen first, among {values} by {one.by}, with "
             f"{values * len(one.seeds)} trials a choice in every arm ({arms} choices): "
             f"{len(_of(tuning.trials, name + SUFFIX))} trials in all, {share:.0%} of the FLOPs of "
             "what is judged" + (f", at most {most:.0%} if ranges grow." if most > share else ".")

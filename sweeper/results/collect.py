@@ -16,7 +16,7 @@ or not; a run that several arms use has a row in each. Columns, in this order:
     other config keys            that the plan varies, for example task.sequence_length, and those
                                  that were chosen for the point
     trials                       the runs that chose them, by the validation split alone; they are
-                                 rows of <experiment>_tuning, and of no other table
+                                 rows of <experiment>_trials, and of no other table
     params_total, params_embedding, params_non_embedding, params_attention
                                  numbers of trainable parameters; of a fine-tuned model those of
                                  its pre-training, heads included, which are what papers print

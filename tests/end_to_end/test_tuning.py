@@ -51,7 +51,7 @@ def test_both_arms_get_the_same_trials_and_the_rate_that_is_best_for_their_model
     standard, twin = choices(outputs)
     assert {**standard, "arm": ""} == {**twin, "arm": ""}
     assert twin["values"][RATE] != HANDICAP[1]
-    judged, trials = rows(outputs, "twins_00"), rows(outputs, "twins_00_tuning")
+    judged, trials = rows(outputs, "twins_00"), rows(outputs, "twins_00_trials")
     assert {float(row[RATE]) for row in judged} == {twin["values"][RATE]}
     assert {row["arm"] for row in judged} == {"standard", "twin"}
     tried = {row["run"] for row in trials}
@@ -68,7 +68,7 @@ def test_verdicts_and_tables_say_how_the_values_were_chosen(tuned):
     claims = json.loads((outputs / "tables" / "twins_00.claims.json").read_text())
     assert all(line in verdict["sentence"] for verdict in claims["verdicts"])
     assert line in said
-    assert (outputs / "figures" / "twins_00_tuning.pdf").stat().st_size > 0
+    assert (outputs / "figures" / "twins_00_trials.pdf").stat().st_size > 0
 
 
 def test_typed_again_it_chooses_the_same_and_trains_nothing(tuned):
@@ -87,7 +87,7 @@ def test_no_token_of_the_test_split_changes_a_choice(tuned, tmp_path):
     held_out.write_text("".join(f"{line[::-1].swapcase()}\n" for line in lines))
     sweep(tmp_path / "outputs", other)
     assert choices(tmp_path / "outputs") == choices(outputs)
-    for name in ("twins_00", "twins_00_tuning"):
+    for name in ("twins_00", "twins_00_trials"):
         for here, there in zip(
             *(rows(o, name) for o in (tmp_path / "outputs", outputs)), strict=True
         ):

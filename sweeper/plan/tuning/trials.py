@@ -16,9 +16,10 @@ from sweeper.plan.plan import Chosen, Plan, UnseededPoint
 from sweeper.plan.planner import seeded
 from sweeper.plan.sizes import Invalid, Sizes
 from sweeper.plan.tuning.tune import Per, Tune
+from sweeper.store.errors import wrong
 from sweeper.store.files import canonical
 
-SUFFIX = "_tuning"
+SUFFIX = "_trials"
 
 
 def trials(plan: Plan, tunes: Mapping[str, Tune], sizes: Sizes) -> Plan:
@@ -102,6 +103,9 @@ def _points(points: Iterable[UnseededPoint], tune: Tune, sizes: Sizes) -> list[U
     for point, size in zip(found, answers, strict=True):
         if isinstance(size, Invalid):
             raise size
+        if size["params_total"] != point.size["params_total"]:
+            expected = "keys that leave the size of a model as it is"
+            raise wrong("experiment.tune.grid", list(tune.grid), expected, "leave out the others")
         made.append(replace(point, size=size))
     return made
 

@@ -64,7 +64,7 @@ def choices(table: Table) -> list[Choice]:
     for row in table.rows:
         if row["state"] == State.DONE and not isinstance(row.get(table.metric), int | float):
             told = f"{table.name}: run {shown(row['run'])} was trained without {table.metric}"
-            raise UserError(f"{told}; choose other seeds for experiment.tune.")
+            raise UserError(f"{told}; correct experiment.tune.by, or give other seeds.")
     every = points(table, table.metric)
     groups: dict[str, list[Point]] = {}
     for point in every:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -32,7 +33,7 @@ def tried(plan, process, tmp_path):
 def test_every_choice_is_made_among_equally_many_trials_and_none_is_judged(tried):
     judged, found = tried()
     [experiment] = found.experiments.values()
-    assert experiment.name == "fig1_tuned_tuning"
+    assert experiment.name == "fig1_tuned_trials"
     assert set(experiment.arms) == set(judged.experiments["fig1_tuned"].arms)
     settings = Counter(
         (p.arm, *(item for item in p.values.items() if item[0] != RATE)) for p in found.points
@@ -105,6 +106,13 @@ def test_what_an_arm_sweeps_is_not_tuned():
     asked = {"title": "", "metric": "test/loss", "arms": arms, "tune": tune}
     with pytest.raises(UserError, match="a key that no arm sweeps, as a does"):
         check(read_experiment("x", asked, scale="demo"))
+
+
+def test_a_key_that_changes_the_size_of_a_model_is_not_tuned(plan, process, tmp_path):
+    found = plan("experiment=fig1_tuned")
+    tune = replace(found.experiments["fig1_tuned"].tune, grid={"model.feedforward_size": [8, 16]})
+    with pytest.raises(UserError, match="leave the size of a model as it is"):
+        trials(found, {"fig1_tuned": tune}, Sizes(process, tmp_path / "sizes.json"))
 
 
 def test_unequal_budgets_are_allowed_where_they_are_said(plan):

@@ -16,7 +16,7 @@ DIVERGED = {"state": "failed", "reason": "nan: the training loss is nan (attempt
 def table(measured, *, test=1.0):
     """The trials of one arm; `measured`: rate -> the validation loss of each seed."""
     rows = [
-        {"experiment": "x_tuning", "arm": "a", "point": f"heads=2 learning_rate={rate}", RATE: rate,
+        {"experiment": "x_trials", "arm": "a", "point": f"heads=2 learning_rate={rate}", RATE: rate,
          "seed": seed, "run": f"r{rate}-s{seed}", "test/loss": test * rate, LOSS: loss,
          "state": "done", "reason": ""} | (DIVERGED if loss is None else {})
         for rate, losses in measured.items()
@@ -26,7 +26,7 @@ def table(measured, *, test=1.0):
     settings = {
         f"heads=2 learning_rate={rate}": {"model.heads": 2, RATE: rate} for rate in measured
     }
-    return Table("x_tuning", about, {}, settings, list(rows[0]), rows)
+    return Table("x_trials", about, {}, settings, list(rows[0]), rows)
 
 
 def test_the_least_loss_is_chosen_and_its_trials_are_named():
