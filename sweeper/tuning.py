@@ -46,7 +46,7 @@ class Tuning:
 
     plan: Plan
     sizes: Sizes
-    records: Records
+    store: RunStore
     tunes: dict[str, Tune]
     trials: Plan
     judged: Plan | None = None
@@ -61,7 +61,7 @@ class Tuning:
         asked = {name: one.tune for name, one in plan.experiments.items()}
         tunes = {name: tune for name, tune in asked.items() if tune}
         sizes = Sizes(process, plan.outputs / "cache" / "sizes.json")
-        made = cls(plan, sizes, Records(store), tunes, trials(plan, tunes, sizes))
+        made = cls(plan, sizes, store, tunes, trials(plan, tunes, sizes))
         if tunes:
             made.advance()
         else:
@@ -89,7 +89,7 @@ class Tuning:
             UserError: nothing can be chosen, since all trials of a setting diverged.
         """
         while True:
-            tables = self.records.tables(json.loads(json.dumps(as_data(self.trials))))
+            tables = Records(self.store).tables(json.loads(json.dumps(as_data(self.trials))))
             if not all(map(settled, tables)):
                 return False
             found = {table.name.removesuffix(SUFFIX): choices(table) for table in tables}

@@ -15,6 +15,7 @@ from sweeper.results.table.columns import DIRECTIONS, LABELS, factor, label, num
 from sweeper.results.table.measures import Measure, measures
 from sweeper.results.table.points import Point, marks_in_words, missing, seed_spread
 from sweeper.results.table.table import Table
+from sweeper.results.table.tuned import tuned_in_words
 from sweeper.store import registry
 from sweeper.store.files import canonical
 
@@ -81,7 +82,7 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
         "across": [{"key": key, "words": label(key)} for key in across],
         "points": [_point(point, across, spread) for point in drawn],
         "baselines": measure.baselines(table),
-        "marks": " ".join(marks_in_words(drawn, spread)),
+        "marks": " ".join([*marks_in_words(drawn, spread), *tuned_in_words(table.experiment)]),
         "missing": f"{without} of {of} runs are missing: {reason}." if without else "",
     }
 
