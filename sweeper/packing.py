@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,7 @@ def pack(
     console.print(Text(told), soft_wrap=True)
 
 
-def _what(runs: Sequence[str], names: Sequence[str]) -> str:
+def _what(runs: Collection[str], names: Sequence[str]) -> str:
     trials = any(name.endswith(SUFFIX) for name in names)
     return f"{len(runs)} {'trials (then pack again: what they choose)' if trials else 'runs'}"
 

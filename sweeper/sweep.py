@@ -88,6 +88,7 @@ def _train(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> boo
     if not estimate.keys() >= {*left}:
         statuses = {run: executor.store.run(run).status() for run in plan.runs}
         estimate = _print_cost(executor, plan, statuses)
+    estimate = {run: estimate[run] for run in left}
     if executor.options.decide:
         return decide(executor, plan, estimate)
     return executor.train(plan, left, estimate=estimate)

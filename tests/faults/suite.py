@@ -64,12 +64,9 @@ def cases(
     yield "readonly", partial(commands.read_only, seed=seed)
     yield "twice", partial(commands.two_at_once, seed=seed, count=2)
     yield "stops", partial(commands.stops, seed=seed)
-    for name, line, count in (
-        ("a grid", commands.GRID, 20),
-        ("two stages", commands.TWO_STAGES, 20),
-        ("tuning", commands.TUNING, 10),
-    ):
-        killed = partial(commands.kills, seed=seed, count=count, arguments=line, name=name)
+    lines = {"a grid": commands.GRID, "two stages": commands.TWO_STAGES, "tuning": commands.TUNING}
+    for name, line in lines.items():
+        killed = partial(commands.kills, seed=seed, count=20, arguments=line, name=name)
         yield f"commands {name}", killed
     if not files.can_mount():
         print("disk full: left out, since nothing can be mounted", file=sys.stderr)
