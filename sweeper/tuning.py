@@ -72,6 +72,8 @@ class Tuning:
     @property
     def whole(self) -> Plan:
         """The trials, and what is judged as far as that is known, as one plan."""
+        if not self.tunes:
+            return self.plan
         first, then = self.trials, self.judged or self.plan
         return replace(
             then,
@@ -178,7 +180,7 @@ def budgets(tuning: Tuning) -> Iterator[str]:
         first = tuning.plan.experiments[name].tune
         assert first is not None
         room = [len(first.grid[key]) + first.grow for key in one.grid]
-        share = _flops(tuning.trials, name + SUFFIX) / _flops(tuning.plan, name)
+        share = _flops(tuning.trials, name + SUFFIX) / max(_flops(tuning.plan, name), 1)
         most = share * math.prod(room) / values
         yield (
             f"{name}: {', '.join(one.grid)} is chosen first, among {values} by {one.by}, with "

@@ -59,6 +59,22 @@ def test_a_trial_is_shorter_validated_and_otherwise_what_is_judged(tried):
             assert own[section] == config[section]
 
 
+@pytest.mark.parametrize(("name", "scale"), [("fig1_tuned", "demo"), ("fig1", "cpu")])
+def test_tuning_figure_1_costs_at_most_half_of_it_however_far_ranges_grow(
+    plan, process, tmp_path, name, scale
+):
+    judged = plan(f"experiment={name}", f"scale={scale}")
+    tune = judged.experiments[name].tune
+    [(key, values)] = tune.grid.items()
+    most = replace(tune, grid={key: [*values, *(2**n for n in range(tune.grow))]})
+    tried = trials(judged, {name: most}, Sizes(process, tmp_path / "sizes.json"))
+    costs = [
+        sum(run.config["trainer"]["steps"] * run.size["flops_per_token"] for run in runs.values())
+        for runs in (tried.runs, judged.runs)
+    ]
+    assert 0 < costs[0] <= costs[1] / 2
+
+
 @pytest.mark.parametrize(("per", "choices"), [("arm", 4), ("size", 10), ("point", 16)])
 def test_points_share_a_choice_as_they_are_told_to(tried, per, choices):
     _, found = tried(f"+{TUNE}.per={per}")
