@@ -44,7 +44,7 @@ GRID += ["trainer.steps=40"]
 # A pre-training, with steps for both of its phases, and two fine-tunings of it, twice.
 TWO_STAGES = ["-m", "experiment=table2a", "seed=0", "model.heads=2,4", "trainer.steps=160"]
 # Trials of two arms, ranges that grow, and what is judged with what they choose.
-TUNING = ["-m", "experiment=fig1_tuned", "seed=0", "+experiment.tune.per=arm"]
+TUNING = ["-m", "experiment=fig1_tuned", "seed=0", "experiment.tune.per=arm"]
 TUNING += ["task.sequence_length=32", "trainer.steps=40"]
 KILLS_PER_SWEEP = 5
 LOCKED = ("it is read-only", "a folder that you may write to")

@@ -77,12 +77,12 @@ def test_tuning_figure_1_costs_at_most_half_of_it_however_far_ranges_grow(
 
 @pytest.mark.parametrize(("per", "choices"), [("arm", 4), ("size", 10), ("point", 16)])
 def test_points_share_a_choice_as_they_are_told_to(tried, per, choices):
-    _, found = tried(f"+{TUNE}.per={per}")
+    _, found = tried(f"{TUNE}.per={per}")
     assert len(found.points) == 3 * choices
 
 
 def test_further_seeds_leave_out_those_of_the_trials(plan):
-    found = plan("experiment=fig1_tuned", f"+{TUNE}.seeds=[3,5]")
+    found = plan("experiment=fig1_tuned", f"{TUNE}.seeds=[3,5]")
     first = found.points[0].run
     more = seeded(found, {first: 5})
     assert [p.seed for p in more.points if p.values == found.points[0].values] == [0, 1, 2, 4, 6]
@@ -103,8 +103,8 @@ def test_what_tuning_is_asked_for_changes_no_run_that_is_not_tuned(plan):
     [
         ("+{}.arms=[fixed]", ["all arms", "standard, matched, collaborative", "tune.unequal"]),
         ("+{}.arms=[fixed,no]", ["arms of the experiment", "standard, fixed"]),
-        ("+{}.seeds=[7,2]", ["seeds that are not judged, as 0, 1, 2 are"]),
-        ("+{}.by=test/loss", ["by=test/loss", "validation split"]),
+        ("{}.seeds=[7,2]", ["seeds that are not judged, as 0, 1, 2 are"]),
+        ("{}.by=test/loss", ["by=test/loss", "validation split"]),
         ("{}.steps=0", ["steps=0.0", "share of the full length"]),
         ("{}.grid={{optimizer.learning_rate:[0.1]}}", ["two different values"]),
     ],
