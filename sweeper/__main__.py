@@ -15,6 +15,7 @@ from rich.text import Text
 
 from sweeper.arguments import OPTIONS, POSITIONAL
 from sweeper.store.errors import UserError, shown
+from sweeper.store.files import make_directory
 from sweeper.store.plans import damaged
 
 
@@ -26,6 +27,8 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m sweep
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may know ASCII alone
     console = Console(highlight=False)
     try:
+        if into := getattr(options, "into", None):
+            make_directory(into, 0o755)  # for others to enter
         code: int = options.command(console, options)
         faults = damaged(options.outputs)
         for fault in faults:
@@ -55,9 +58,10 @@ def _status(console: Console, options: argparse.Namespace) -> int:
 def _collect(console: Console, options: argparse.Namespace) -> int:
     from sweeper.outcome import collect_and_judge, print_tables, relative_path
 
-    tables, verdicts = collect_and_judge(options.outputs, options.experiments)
-    for path in print_tables(console, options.outputs, tables, verdicts):
-        console.print(Text(f"\n{relative_path(path)}"))
+    into = options.into or options.outputs
+    tables, verdicts = collect_and_judge(options.outputs, options.experiments, into)
+    for path in print_tables(console, into, tables, verdicts):
+        console.print(Text(f"\n{relative_path(path)}"), soft_wrap=True)
     return 0
 
 
@@ -65,8 +69,9 @@ def _draw(console: Console, options: argparse.Namespace) -> int:
     from sweeper.results.collect import write_tables
     from sweeper.results.draw import write_figures
 
-    for path in write_figures(options.outputs, write_tables(options.outputs, options.experiments)):
-        console.print(Text(str(path)))
+    into = options.into or options.outputs
+    for path in write_figures(into, write_tables(options.outputs, options.experiments, into)):
+        console.print(Text(str(path)), soft_wrap=True)
     return 0
 
 
@@ -74,8 +79,9 @@ def _report(console: Console, options: argparse.Namespace) -> int:
     from sweeper.outcome import collect_and_judge
     from sweeper.results.report.page import write_report
 
-    found = collect_and_judge(options.outputs, options.experiments)
-    console.print(Text(str(write_report(options.outputs, *found))), soft_wrap=True)
+    found = collect_and_judge(options.outputs, options.experiments, options.into)
+    page = write_report(options.outputs, *found, options.into)
+    console.print(Text(str(page)), soft_wrap=True)
     return 0
 
 

@@ -23,7 +23,19 @@ POSITIONAL: dict[str, dict[str, Any]] = {
 }
 
 
+_INTO: dict[str, dict[str, Any]] = {
+    "-o": {
+        "dest": "into",
+        "type": Path,
+        "metavar": "DIR",
+        "help": "write into another folder, which others may read",
+    },
+}
+
 OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
+    "collect": _INTO,
+    "draw": _INTO,
+    "report": _INTO,
     "status": {
         "--all": {"action": "store_true", "help": "also list runs new and done"},
         "--json": {"action": "store_true", "help": "print plain data for programs"},

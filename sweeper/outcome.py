@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.results.collect import before_training, write_tables
+from sweeper.results.collect import before_training, collect, write_tables
+from sweeper.results.ending import brief
 from sweeper.results.judge import Verdicts, judge, lines, refused
 from sweeper.results.paper_tables.terminal import summarise
-from sweeper.results.table.table import Table, exported
+from sweeper.results.table.table import Table, exported, stem
+from sweeper.store.errors import UserError, shown
 
 
 def collect_and_judge(
-    outputs: Path, experiments: Sequence[str] | None
+    outputs: Path, experiments: Sequence[str] | None, into: Path | None = None
 ) -> tuple[list[Table], Verdicts]:
     """The tables of the experiments (all if none is named) and the verdicts on each, by its name.
 
-    Both are also written to outputs/tables.
+    Both are also written to outputs/tables, or to that of another folder.
     """
-    tables = write_tables(outputs, experiments)
-    return tables, judge(outputs, tables)
+    tables = write_tables(outputs, experiments, into)
+    return tables, judge(into or outputs, tables)
 
 
 def print_tables(
@@ -48,24 +50,48 @@ def print_refused(
 
 
 def print_everything(console: Console, outputs: Path, experiments: Sequence[str]) -> None:
-    """Tables and verdicts printed, figures drawn where their table has changed, files named."""
+    """What a sweep came to: a line for each verdict, its figures and the page by path.
+
+    One experiment that makes no claim shows its table. Figures are drawn where their table has
+    changed; the page is of all that was ever planned.
+    """
+    from sweeper.results.draw import write_figures
+    from sweeper.results.report.page import write_report
+
     before = {path: path.read_bytes() for path in (outputs / "tables").glob("*.csv")}
     tables, verdicts = collect_and_judge(outputs, experiments)
-    paths = print_tables(console, outputs, tables, verdicts)
-    figures = [
-        outputs / "figures" / f"{path.stem}.{kind}"
-        for path in paths
-        for kind in ("pdf", "png", "svg")
-    ]
-    same = all(before.get(path) == path.read_bytes() for path in paths)
-    if not (same and all(path.exists() for path in figures)):
-        from sweeper.results.draw import write_figures
+    console.print()
+    only = tables if len(tables) == 1 and not any(verdicts.values()) else []
+    rows = [Text(line) for table in only for line in summarise(table)]
+    for line in (*rows, *brief(tables, verdicts, console.width)):
+        console.print(line, soft_wrap=True)
+    figures = {table.name: outputs / "figures" / f"{stem(table.name)}.png" for table in tables}
+    write_figures(outputs, [t for t in tables if _changed(t, outputs, before, figures[t.name])])
+    others, judged = _others(console, outputs, verdicts)
+    page = write_report(outputs, [*tables, *others], {**judged, **verdicts})
+    console.print("\nfigures, each also as .pdf and .svg; tables; the page; every number in words:")
+    where = relative_path(outputs)
+    more = "python -m sweeper collect" + ("" if where == "outputs" else f" --outputs {where}")
+    for told in (*map(relative_path, (*figures.values(), outputs / "tables", page)), more):
+        console.print(Text(f"  {told}"), soft_wrap=True)
 
-        write_figures(outputs, tables)
-    console.print(Text(f"\nruns under {relative_path(outputs / 'runs')}; made from them:"))
-    of_papers = (file for path in paths for file in path.parent.glob(f"{path.stem}.printed.*"))
-    for path in [*paths, *sorted(of_papers), *figures]:
-        console.print(Text(f"  {relative_path(path)}"))
+
+def _others(
+    console: Console, outputs: Path, known: Collection[str]
+) -> tuple[list[Table], Verdicts]:
+    """All other experiments that were planned; none where one of them cannot be judged."""
+    try:
+        tables = [table for table in collect(outputs) if table.name not in known]
+        return tables, judge(outputs, tables)
+    except UserError as fault:
+        console.print(Text(f"the page has no other experiment: {shown(fault, 2000)}"))
+        return [], {}
+
+
+def _changed(table: Table, outputs: Path, before: Mapping[Path, bytes], figure: Path) -> bool:
+    """Whether a table is another than when its figure was drawn."""
+    path = exported(outputs, table)
+    return before.get(path) != path.read_bytes() or not figure.exists()
 
 
 def relative_path(path: Path) -> str:

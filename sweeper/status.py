@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sweeper.plan.grid import shown as in_words
 from sweeper.store.errors import shown
 from sweeper.store.numbers import clock
 from sweeper.store.plans import planned
@@ -29,6 +30,8 @@ class Line:
 
     experiment: str
     run: str
+    setting: str
+    """The arm and what is special about the run."""
     state: str
     """A state of the store, or "blocked"."""
     reason: str
@@ -54,11 +57,15 @@ def lines(outputs: Path, experiments: Sequence[str] = ()) -> Iterator[Line]:
     # Each run is looked at once, however many experiments use it and runs start from it.
     status_of = cache(lambda run: store.run(run).status())
     for name, plan in planned(outputs, experiments).items():
-        for run in dict.fromkeys(p["run"] for p in plan["points"] if p["experiment"] == name):
+        own: dict[str, Mapping[str, Any]] = {}
+        for point in (one for one in plan["points"] if one["experiment"] == name):
+            own.setdefault(point["run"], point)
+        for run, point in own.items():
             status = status_of(run)
             yield Line(
                 name,
                 run,
+                _setting(point),
                 *_told(run, plan, status_of),
                 heartbeat=status.heartbeat or {},
                 left_s=_left(status, plan["runs"].get(run)),
@@ -91,20 +98,31 @@ def _left(status: Status, planned_run: Mapping[str, Any] | None) -> float | None
 
 
 def print_status(console: Console, found: Sequence[Line], *, every: bool) -> None:
-    """A count per experiment, then the runs: all of them, or those neither new nor done."""
-    totals = _table("experiment")
-    for state in STATES:
-        totals.add_column(state, justify="right")
-    for name in dict.fromkeys(line.experiment for line in found):
-        tally = Counter(line.state for line in found if line.experiment == name)
-        totals.add_row(Text(shown(name)), *(str(tally[state] or "-") for state in STATES))
+    """A count per experiment and of all runs; then the runs: all, or those neither new nor done.
+
+    A run that several experiments use is told once, as the first of them names it.
+    """
+    totals = Table(box=None, pad_edge=False, header_style="bold")
+    totals.add_column("experiment", overflow="fold")
+    for state in (*STATES, "all"):
+        totals.add_column(state, justify="right", no_wrap=True)
+    names = dict.fromkeys(line.experiment for line in found)
+    runs: dict[str, Line] = {}
+    for line in found:
+        runs.setdefault(line.run, line)
+    for name in names:
+        _add(totals, shown(name), [line for line in found if line.experiment == name])
+    if len(names) > 1:
+        _add(totals, "all", list(runs.values()))
     console.print(totals)
     quiet = () if every else (State.NEW, State.DONE)
-    told = [line for line in found if line.state not in quiet]
+    told = [line for line in runs.values() if line.state not in quiet]
     if told:
-        table = _table("run", "state", "step", "loss", "tokens/s", "left", "reason")
+        table = Table(box=None, pad_edge=False, show_header=False)
         for line in told:
-            table.add_row(Text(line.run), line.state, *_progress(line), Text(line.reason))
+            detail = ", ".join(part for part in (*_progress(line), line.reason) if part)
+            setting = f"{shown(line.experiment)}/{shown(line.setting, 400)}"
+            table.add_row(line.state, Text(f"{setting}\n{line.run}  {shown(detail, 1000)}"))
         console.print()
         console.print(table)
     if measured := _measured(found):
@@ -123,21 +141,26 @@ def watch(console: Console, outputs: Path, experiments: Sequence[str], *, every:
         return
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
+def _setting(point: Mapping[str, Any]) -> str:
+    """A point of a plan in words, with its seed."""
+    words = [point.get("arm"), point.get("task"), in_words(point.get("values", {}))]
+    return " ".join([*(word for word in words if word), f"seed={point.get('seed')}"])
 
 
-def _progress(line: Line) -> tuple[str, str, str, str]:
+def _add(totals: Table, name: str, lines: Sequence[Line]) -> None:
+    tally = Counter(line.state for line in lines)
+    counts = [*(tally[state] for state in STATES), len(lines)]
+    totals.add_row(Text(name), *(str(count or "-") for count in counts))
+
+
+def _progress(line: Line) -> tuple[str, ...]:
     heartbeat = line.heartbeat
     step, loss, speed = map(heartbeat.get, ("step", "loss", "tokens_per_second"))
     return (
-        f"{step:,} / {heartbeat.get('steps', 0):,}" if isinstance(step, int) else "",
-        f"{loss:.3f}" if isinstance(loss, float) else "",
-        f"{speed:,.0f}" if isinstance(speed, int | float) else "",
-        "" if line.left_s is None else clock(line.left_s),
+        f"step {step:,} of {heartbeat.get('steps', 0):,}" if isinstance(step, int) else "",
+        f"loss {loss:.3f}" if isinstance(loss, float) else "",
+        f"{speed:,.0f} tokens/s" if isinstance(speed, int | float) else "",
+        "" if line.left_s is None else f"{clock(line.left_s)} left",
     )
 
 

@@ -20,6 +20,8 @@ from sweeper.store.runs import State, Status
 # FLOP/s of one slot where no finished run says otherwise; only ever used for a rough time.
 ASSUMED_RATE = {"cpu": 2e10, "gpu": 1e14}
 ON_GPU = ("GPU GB", "GPU time")
+_BESIDE = {"non-emb.": "params_non_embedding", "FLOPs/token": "flops_per_token"}
+_UNLIMITED = 10_000  # columns of a terminal
 
 
 def print_plan(
@@ -40,7 +42,11 @@ def print_plan(
         if every_point:
             title = f"{name} ({plan.scale}): {experiment.title}"
             console.print(Text(errors.shown(title), style="bold"))
-            console.print(_table(rows, plan, statuses, needs))
+            table = _table(rows, plan, statuses, needs)
+            room = console.options.update(width=_UNLIMITED)
+            if console.measure(table, options=room).maximum > console.width:
+                table = _table(rows, plan, statuses, needs, narrow=True)
+            console.print(table)
     used = len(plan.points) - len(plan.runs)
     shared = f", {used} of them shared with another point" if used else ""
     states = Counter(str(statuses[run].state) for run in plan.runs)
@@ -97,15 +103,22 @@ def _gpu_seconds(run: Run) -> float:
 
 
 def _table(
-    points: list[Point], plan: Plan, statuses: Mapping[str, Status], needs: Mapping[str, float]
+    points: list[Point],
+    plan: Plan,
+    statuses: Mapping[str, Status],
+    needs: Mapping[str, float],
+    *,
+    narrow: bool = False,
 ) -> Table:
+    """The points; `narrow` has less of their sizes, and what they are matched to below them."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("arm", no_wrap=True)
+    table.add_column("arm", overflow="fold")
     table.add_column("task", no_wrap=True)
-    table.add_column("point", no_wrap=True)
-    for column in ("params", "non-emb.", "FLOPs/token", *(ON_GPU if needs else ())):
+    table.add_column("point", overflow="fold")
+    for column in ("params", *(() if narrow else _BESIDE), *(ON_GPU if needs else ())):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("matched to", overflow="fold")
+    if not narrow:
+        table.add_column("matched to", overflow="fold")
     table.add_column("state", overflow="fold")
     owner: dict[str, str] = {}
     for point in plan.points:
@@ -114,16 +127,17 @@ def _table(
         same = list(seeds)
         first, run = same[0], plan.runs[same[0].run]
         size, matched = run.size, first.matched
+        setting = _words(shown(first.values) or "as configured")
+        match = f"{matched.error:+.2%} of {matched.count} of {matched.to}" if matched else ""
         need = f"{needs[run.id]:.1f}" if run.id in needs else ""
         table.add_row(
             _words(first.arm),
             first.task,
-            _words(shown(first.values) or "as configured"),
+            Text(f"{setting}\n  {_words(match)}") if match and narrow else setting,
             short(size["params_total"]),
-            short(size["params_non_embedding"]),
-            short(size["flops_per_token"]),
+            *(() if narrow else (short(size[key]) for key in _BESIDE.values())),
             *((need, clock(_gpu_seconds(run))) if needs else ()),
-            _words(f"{matched.error:+.2%} of {matched.count} of {matched.to}" if matched else ""),
+            *(() if narrow else (_words(match),)),
             _words(_state(same, statuses, owner)),
         )
     return table

@@ -76,13 +76,18 @@ _COLUMNS_MATCH = ("matched_to", "match_count", "match_error", "steps", "tokens_s
 _COLUMNS_AFTER = ("seconds", "tokens_per_second", "device", "code", "state", "reason", "run")
 
 
-def write_tables(outputs: Path, experiments: Sequence[str] | None = None) -> list[Table]:
-    """`collect`, and every table as files for other programs and for people."""
+def write_tables(
+    outputs: Path, experiments: Sequence[str] | None = None, into: Path | None = None
+) -> list[Table]:
+    """`collect`, and every table as files for other programs and for people.
+
+    These lie in `outputs`, or `into` another folder.
+    """
     tables = collect(outputs, experiments)
     for table in tables:
-        write_table(outputs, table)
+        write_table(into or outputs, table)
         if has_paper_table(table):
-            write_paper_table(outputs, table)
+            write_paper_table(into or outputs, table)
     return tables
 
 

@@ -10,25 +10,23 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from sweeper.results.table.table import Table, stem
+from sweeper.results.table.table import Table, publish_made, stem
 from sweeper.store import registry
 from sweeper.store.errors import UserError
-from sweeper.store.files import make_directory, publish
 
 
-def write_figures(outputs: Path, tables: Sequence[Table]) -> list[Path]:
+def write_figures(into: Path, tables: Sequence[Table]) -> list[Path]:
     """Draws the tables; returns the files, which are the same bytes when drawn again.
 
     Raises:
         UserError: an unknown figure.
     """
-    folder = outputs / "figures"
-    make_directory(folder)
+    folder = into / "figures"
     written = []
     for table in tables:
         for kind, data in files_of(table).items():
             path = folder / f"{stem(table.name)}.{kind}"
-            publish(path, data)
+            publish_made(path, data)
             written.append(path)
     return written
 

@@ -19,11 +19,11 @@ from sweeper.results.claims.evidence.question import Question
 from sweeper.results.claims.evidence.verdict import Answer, Verdict
 from sweeper.results.statistics.allocation import allocated
 from sweeper.results.table.measures import measures
-from sweeper.results.table.table import Table, exported
+from sweeper.results.table.table import Table, exported, publish_made
 from sweeper.results.table.tuned import tuned_in_words
 from sweeper.store import registry
 from sweeper.store.errors import shown
-from sweeper.store.files import publish_json
+from sweeper.store.files import as_json
 
 Verdicts = Mapping[str, Sequence[Verdict]]
 """The verdicts on tables, by their name."""
@@ -40,18 +40,29 @@ def judge(outputs: Path, tables: Sequence[Table]) -> Verdicts:
         verdicts = verdicts_on(table)
         data = [asdict(verdict) for verdict in verdicts]
         about = {"format": 2, "experiment": table.name, "metric": table.metric}
-        publish_json(exported(outputs, table, ".claims.json"), about | {"verdicts": data})
+        told = as_json(about | {"verdicts": data})
+        publish_made(exported(outputs, table, ".claims.json"), told)
         found[table.name] = verdicts
     return found
 
 
 def verdicts_on(table: Table) -> list[Verdict]:
     """The verdict on each claim that the experiment names, by each measure that it shows."""
-    found = [
-        asked.verdict() if isinstance(asked, Question) else asked for asked in questions(table)
-    ]
+    asked = questions(table)
+    found = [_verdict(one) if isinstance(one, Question) else one for one in asked]
     chosen = tuned_in_words(table.experiment)
     return [replace(one, sentence=" ".join([one.sentence, *chosen])) for one in found]
+
+
+def _verdict(asked: Question) -> Verdict:
+    """Its verdict; no numbers are told of points that nothing was measured of yet."""
+    verdict, measured = asked.verdict(), asked.measured
+    used = np.flatnonzero((asked.weights != 0).any(axis=0))
+    lacking = sum(not measured.groups[place] and not measured.lost[place] for place in used)
+    if not lacking:
+        return verdict
+    told = f"{lacking} of the {len(used)} points that it rests on have no finished run."
+    return replace(verdict, sentence=told, numbers={**verdict.numbers, "unmeasured": lacking})
 
 
 def questions(table: Table) -> list[Question | Verdict]:
@@ -109,7 +120,7 @@ def lines(verdicts: Sequence[Verdict], width: int = 100) -> list[str]:
     printed = []
     for verdict in verdicts:
         claim = f"{verdict.claim}, {verdict.measure}" if verdict.measure else verdict.claim
-        printed.append(f"{shown(claim, 120)}: {verdict.verdict}")
+        printed.append(f"{shown(claim, 120)}: {verdict.answer}")
         sentence = shown(verdict.sentence, limit=4000)
         printed += textwrap.wrap(sentence, width, initial_indent="    ", subsequent_indent="    ")
     return printed

@@ -38,9 +38,9 @@ def print_prices(console: Console, tables: Sequence[Table], effect: str | None =
             continue
         title = f"\n{table.name}: what answers take, in seeds a point / further runs / device hours"
         printed = Printed(box=None, pad_edge=False, header_style="bold")
-        printed.add_column("claim", no_wrap=True)
+        printed.add_column("claim", overflow="fold")
         for column in columns:
-            printed.add_column(column, overflow="fold")
+            printed.add_column(column, overflow="fold", min_width=13)
         measures = {one.measure for one in asked}
         for question in asked:
             printed.add_row(*map(Text, _row(question, effect, len(measures) > 1)))

@@ -44,8 +44,8 @@ def child(root: Path, name: str) -> Path:
     return path
 
 
-def make_directory(path: Path) -> None:
-    """Creates `path` and its missing parents, private to the user and durable.
+def make_directory(path: Path, mode: int = 0o700) -> None:
+    """Creates `path`, by default private to the user, and its missing parents; all durable.
 
     UserError where `path` is a symbolic link: what is written below must not land elsewhere.
     """
@@ -54,6 +54,8 @@ def make_directory(path: Path) -> None:
     missing = [part for part in (path, *path.parents) if not part.is_dir()]
     for part in reversed(missing):
         part.mkdir(mode=0o700, exist_ok=True)
+        if part == path and mode != 0o700:
+            part.chmod(mode)  # whatever the umask
         sync_directory(part.parent)
 
 
@@ -70,7 +72,9 @@ def sync_directory(path: Path) -> None:
 
 
 @contextmanager
-def new_file(path: Path, *, replace: bool = True, durable: bool = True) -> Iterator[int]:
+def new_file(
+    path: Path, *, replace: bool = True, durable: bool = True, mode: int = 0o600
+) -> Iterator[int]:
     """A descriptor to write to; what was written becomes `path` in one step at the end.
 
     Any failure leaves `path` as it was. With `replace=False`, AlreadyPublished where `path` exists.
@@ -80,6 +84,7 @@ def new_file(path: Path, *, replace: bool = True, durable: bool = True) -> Itera
     try:
         try:
             yield descriptor
+            os.fchmod(descriptor, mode)
             if durable:
                 os.fsync(descriptor)
         finally:
@@ -127,8 +132,12 @@ def publish(path: Path, data: bytes | str, *, replace: bool = True, durable: boo
 
 def publish_json(path: Path, value: Any, *, replace: bool = True, durable: bool = True) -> bool:
     """`publish` of `value` as JSON; ValueError for nan and inf, which JSON does not have."""
-    text = json.dumps(value, allow_nan=False, indent=1) + "\n"
-    return publish(path, text, replace=replace, durable=durable)
+    return publish(path, as_json(value), replace=replace, durable=durable)
+
+
+def as_json(value: Any) -> str:
+    """The text of a JSON file; ValueError for nan and inf."""
+    return json.dumps(value, allow_nan=False, indent=1) + "\n"
 
 
 def publish_sealed(path: Path, value: dict[str, Any]) -> bool:

@@ -78,7 +78,9 @@ def test_a_grid_becomes_runs_a_table_and_a_figure(undisturbed):
     ]
     for kind in ("pdf", "png", "svg"):
         assert (outputs / "figures" / f"grid-heads.{kind}").stat().st_size > 1000
-    assert "grid-heads.csv" in done.stdout
+    assert all(
+        f"{outputs / name}\n" in done.stdout for name in ("figures/grid-heads.png", "report.html")
+    )
     assert "Traceback" not in done.stdout + done.stderr
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from sweeper.__main__ import main
 from sweeper.store.plans import write_plan
 from tests.sweeper.test_damaged_files import plan
 from tests.tasks.jobs import freeze
@@ -39,13 +40,30 @@ def test_a_command_ends_in_words(place: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr.strip()) == (code, told)
 
 
-def test_what_is_written_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_records_are_for_their_owner_alone_and_what_is_made_of_them_may_be_handed_on(
+    tmp_path: Path,
+) -> None:
     run = freeze(tmp_path / "outputs")
     write_plan(run.outputs, plan("first", run.id))
     report = f"{sys.executable} -m sweeper report --outputs {run.outputs}"
     command = f"umask 000; {sys.executable} -m tasks.prepare {run.path} && {report}"
     subprocess.run(["bash", "-c", command], check=True, cwd=ROOT, capture_output=True)
     modes = {path: path.stat().st_mode & 0o077 for path in run.outputs.rglob("*")}
-    assert run.outputs / "report.html" in modes
     assert [path for path in modes if path.suffix == ".lock"]
-    assert {path: mode for path, mode in modes.items() if mode} == {}
+    page, tables = run.outputs / "report.html", run.outputs / "tables"
+    made = {page: 0o044, tables: 0o055, **dict.fromkeys(tables.iterdir(), 0o044)}
+    assert {path: mode for path, mode in modes.items() if mode} == made
+    assert run.outputs.stat().st_mode & 0o777 == 0o700  # nobody else comes by
+
+
+def test_a_store_that_cannot_be_written_is_reported_elsewhere(tmp_path: Path) -> None:
+    run = freeze(tmp_path / "outputs")
+    write_plan(run.outputs, plan("first", run.id))
+    before = sorted(run.outputs.rglob("*"))
+    elsewhere = tmp_path / "shared"
+    for command in ("collect", "draw", "report"):
+        assert main([command, f"--outputs={run.outputs}", f"-o={elsewhere}"]) == 0
+    assert sorted(run.outputs.rglob("*")) == before
+    assert (elsewhere / "report.html").stat().st_mode & 0o777 == 0o644
+    assert (elsewhere / "figures" / "first.png").exists()
+    assert elsewhere.stat().st_mode & 0o777 == 0o755

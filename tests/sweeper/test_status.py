@@ -31,22 +31,32 @@ def outputs(tmp_path: Path) -> Path:
     failed = runs["failed"].claim({})
     failed.heartbeat(**BEAT)
     failed.finish("nan", "the loss is nan")
-    points = [{"experiment": "fig1", "run": name} for name in (*NAMES, "done")]
+    points = [
+        {"experiment": experiment, "run": name, "arm": "fixed", "seed": seed}
+        | {"values": {"model.heads": seed}}
+        for experiment, names in (("fig1", (*NAMES, "done")), ("fig3", ("running",)))
+        for seed, name in enumerate(names)
+    ]
     sizes = {name: {"size": {"tokens": 2000}, "parent": PARENTS.get(name)} for name in NAMES}
     estimate = dict.fromkeys(NAMES, 60.0)
-    plan = {"experiments": {"fig1": {}}, "points": points, "runs": sizes, "estimate": estimate}
+    plan = {
+        "experiments": {"fig1": {}, "fig3": {}},
+        "points": points,
+        "runs": sizes,
+        "estimate": estimate,
+    }
     write_plan(tmp_path, plan)
     return tmp_path
 
 
 def told(outputs: Path) -> dict[str, Line]:
-    found = list(lines(outputs))
+    found = list(lines(outputs, ["fig1"]))
     assert len(found) == len(NAMES)  # each run once, however many points use it
     return {line.run: line for line in found}
 
 
-def printed(outputs: Path, *, every: bool) -> str:
-    console = Console(file=io.StringIO(), width=200)
+def printed(outputs: Path, *, every: bool, width: int = 200) -> str:
+    console = Console(file=io.StringIO(), width=width)
     print_status(console, list(lines(outputs)), every=every)
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
@@ -72,17 +82,34 @@ def test_time_left_is_what_is_left_of_the_tokens_at_the_newest_speed(outputs):
 
 def test_the_table_tells_progress_and_reasons_and_how_good_the_estimate_was(outputs):
     text = printed(outputs, every=False)
-    [running] = [line for line in text.splitlines() if line.startswith("running")]
-    assert running.split()[1:8] == ["running", "25", "/", "100", "3.250", "50", "30.0"]
+    rows = [line.split(maxsplit=1) for line in text.splitlines() if line]
+    assert ["running", "fig1/fixed heads=1 seed=1"] in [
+        [cell.strip() for cell in row] for row in rows
+    ]
+    [details] = [cells[1] for cells in rows if cells[0] == "running" and "step" in cells[1]]
+    assert details.startswith("step 25 of 100, loss 3.250, 50 tokens/s, 30.0 s left, ")
     assert "nan: the loss is nan" in text
     assert "no attempt yet" not in text
     assert "training of 1 run took 1:30 where the plan said 1:00 (+50%)" in text
     assert "no attempt yet" in printed(outputs, every=True)
 
 
+def test_a_run_of_two_experiments_is_told_once_and_counted_once(outputs):
+    text = printed(outputs, every=True, width=80)
+    rows = [line.split() for line in text.splitlines()]
+    [head, *totals] = [
+        row for row in rows if row and row[0] in ("experiment", "fig1", "fig3", "all")
+    ]
+    assert [row[head.index("running")] for row in totals] == ["1", "1", "1"]
+    assert [row[-1] for row in totals] == ["7", "1", "7"]
+    assert sum(row[1:2] == ["fig1/fixed"] for row in rows) == len(NAMES)
+    assert not any(row[1:2] == ["fig3/fixed"] for row in rows)
+
+
 def test_as_data_it_says_the_same(outputs, capsys):
     assert main(["status", "--json", "--outputs", str(outputs)]) == 0
-    found = {line["run"]: line for line in json.loads(capsys.readouterr().out)}
+    found = {line["run"]: line for line in reversed(json.loads(capsys.readouterr().out))}
+    assert found["running"]["setting"] == "fixed heads=1 seed=1"
     assert found["running"]["left_s"] == 30.0
     assert found["running"]["loss"] == 3.25
     assert (found["done"]["seconds"], found["done"]["estimated_seconds"]) == (90.0, 60.0)
@@ -95,7 +122,7 @@ def test_an_experiment_nobody_planned_is_said(outputs):
 
 
 def test_the_name_of_an_experiment_is_neither_markup_nor_an_order():
-    found = [Line("[/b]\x1b[2J", "run", "new", "no attempt yet")]
+    found = [Line("[/b]\x1b[2J", "run", "fixed", "new", "no attempt yet")]
     console = Console(file=io.StringIO(), width=200)
     print_status(console, found, every=True)
     assert "[/b]\\x1b[2J" in console.file.getvalue()  # type: ignore[attr-defined]

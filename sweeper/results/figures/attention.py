@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from sweeper.results.figures.layout.layout import lay_out, notes_on
-from sweeper.results.figures.layout.panel import fill, looks_of
+from sweeper.results.figures.layout.panel import curve_looks, fill
 from sweeper.results.figures.layout.series import marks, split
 from sweeper.results.figures.layout.style import DOUBLE_COLUMN, FAINT_INK, RC
 from sweeper.results.table.points import points, seed_spread
@@ -28,14 +28,15 @@ def draw(table: Table) -> Figure:
     measured = {metric: points(table, metric) for metric in METRICS}
     spreads = {metric: seed_spread(every) for metric, every in measured.items()}
     done = [point for point in measured[METRICS[0]] if point.values]
+    arms = list(table.experiment["arms"])
     heads = sorted({number for point in done if (number := point.at(HEADS)) is not None})
-    looks = looks_of(heads, ordered=True)
+    looks = curve_looks(arms, [(arm, number) for arm in arms for number in heads])
     figure = Figure(figsize=(DOUBLE_COLUMN, DOUBLE_COLUMN))
     for axes, metric, letter in zip(figure.subplots(1, 2), METRICS, "ab", strict=True):
         curves = [
-            (looks[one.key], marks(one.points, methodcaller("at", SIZE), spreads[metric]))
+            (looks[one.arm, one.key], marks(one.points, methodcaller("at", SIZE), spreads[metric]))
             for one in split(measured[metric], by=methodcaller("at", HEADS))
-            if one.key in looks
+            if (one.arm, one.key) in looks
         ]
         fill(axes, SIZE, metric, curves, letter=letter, own=True)
         sizes = sorted({mark.x for _, curve in curves for mark in curve})
@@ -44,7 +45,7 @@ def draw(table: Table) -> Figure:
             axes.plot(sizes, sizes, zorder=1, **_BOUND)
             axes.set_ylim(limits)
     legend = [
-        *(((look.handle(),), f"{heads:.0f} heads") for heads, look in looks.items()),
+        *((tuple(looks[arm, n].handle() for arm in arms), f"{n:.0f} heads") for n in heads),
         ((Line2D([], [], **_BOUND),), "(a) the head size, the most it can be"),
     ]
     notes = notes_on(table, measured[METRICS[0]], *spreads.values())

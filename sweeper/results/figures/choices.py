@@ -7,7 +7,7 @@ the best of the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -17,9 +17,9 @@ from matplotlib.figure import Figure
 
 from sweeper.results.figures.curves import places
 from sweeper.results.figures.layout.layout import lay_out, legend_of, notes_on
-from sweeper.results.figures.layout.panel import Look, categories, fill, looks_of
-from sweeper.results.figures.layout.series import Mark, Series, marks, split
-from sweeper.results.figures.layout.style import COLUMN, INK, RC, shades
+from sweeper.results.figures.layout.panel import categories, curve_looks, fill, looks_of
+from sweeper.results.figures.layout.series import Mark, marks, split
+from sweeper.results.figures.layout.style import COLUMN, INK, RC
 from sweeper.results.table.choices import choices, setting_of, settled, tuned_keys
 from sweeper.results.table.columns import direction
 from sweeper.results.table.points import points, seed_spread
@@ -37,21 +37,24 @@ def draw(table: Table) -> Figure:
     everything = points(table, table.metric)
     spread = seed_spread(everything)
     series = split(everything, by=lambda point: setting_of(table, point))
-    looks = looks_of(dict.fromkeys(point.arm for point in everything))
+    known = curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])
+    looks = [replace(known[one.arm, one.key], line=True) for one in series]
     chosen = _chosen(table)
     figure = Figure(figsize=(COLUMN, COLUMN))
     for place, key in enumerate(keys):
         axes = figure.add_subplot(len(keys), 1, place + 1)
         at, words = places(series, key)
         curves = [_best(marks(one.points, at, spread), table.metric) for one in series]
-        looked = [*zip(_shaded(looks, series), curves, strict=True)]
-        fill(axes, key, table.metric, looked, own=bool(tuned))
+        fill(axes, key, table.metric, [*zip(looks, curves, strict=True)], own=bool(tuned))
         if words:
             categories(axes, words)
         every = [mark for curve in curves for mark in curve]
         _ring(axes, [mark for mark in every if chosen & {*mark.point.runs.values()}])
     notes = [*["Ring: chosen."] * bool(chosen), *notes_on(table, everything, spread)]
-    lay_out(figure, _PANEL_PT * len(keys), table, legend_of(table, looks), notes)
+    arms = {
+        arm: replace(look, line=True) for arm, look in looks_of(table.experiment["arms"]).items()
+    }
+    lay_out(figure, _PANEL_PT * len(keys), table, legend_of(table, arms), notes)
     return figure
 
 
@@ -62,13 +65,6 @@ def _chosen(table: Table) -> set[str]:
     with suppress(UserError):
         return {run for choice in choices(table) for run in choice.best}
     return set()
-
-
-def _shaded(looks: dict[str, Look], series: Sequence[Series]) -> Iterator[Look]:
-    """A look for each choice, a shade of its arm's."""
-    arms = [one.arm for one in series]
-    left = {arm: iter(shades(look.colour, arms.count(arm))) for arm, look in looks.items()}
-    yield from (replace(looks[arm], colour=next(left[arm])) for arm in arms)
 
 
 def _best(curve: Sequence[Mark], metric: str) -> list[Mark]:

@@ -17,12 +17,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
 from sweeper.results.figures.layout.layout import lay_out, notes_on
-from sweeper.results.figures.layout.panel import Look, fill
+from sweeper.results.figures.layout.panel import fill, looks_of
 from sweeper.results.figures.layout.series import Mark, marks
 from sweeper.results.figures.layout.style import (
     DOUBLE_COLUMN,
     FAINT_INK,
-    PALETTE,
     RC,
     SMALL_PT,
     plain,
@@ -33,7 +32,6 @@ from sweeper.results.table.table import Table
 
 X = "model.attention.shared_size"
 _PANEL_PT = 165.0
-_LOOK = Look(PALETTE[2], marker="^")
 _BEFORE: dict[str, Any] = {"color": FAINT_INK, "linewidth": 0.9, "linestyle": (0, (4, 2))}
 
 
@@ -49,22 +47,27 @@ def draw(table: Table) -> Figure:
     spreads = {arm: seed_spread([*found[arm], *found[parent]]) for arm, parent in arms.items()}
     every = [point for own in found.values() for point in own]
     notes = notes_on(table, every, *spreads.values())
+    known = looks_of(table.experiment["arms"])
+    looks = [known[arm] for arm in arms]
     figure = Figure(figsize=(DOUBLE_COLUMN, DOUBLE_COLUMN))
     panels = figure.subplots(1, max(1, len(arms)), squeeze=False)[0]
-    for axes, letter, (arm, parent) in zip(panels, "abcdef", arms.items(), strict=False):
+    for axes, letter, look, (arm, parent) in zip(
+        panels, "abcdef", looks, arms.items(), strict=False
+    ):
         measure, words = Measure("", metric_of(table, arm)), plain(table.label(parent))
         curve = marks(found[arm], lambda point: point.at(X), spreads[arm])
         before = marks(found[parent], lambda _: 0.0, spreads[arm])
         held = [*curve, *(replace(mark, x=curve[0].x) for mark in before)] if curve else []
-        fill(axes, X, measure.words, [(_LOOK, curve)], letter=letter, own=True, scaled=held)
+        fill(axes, X, measure.words, [(look, curve)], letter=letter, own=True, scaled=held)
         axes.set_title(plain(words, 16), pad=14)
         _mark(axes, curve, before)
         told = [f"{name} {value:.1f}" for name, value in measure.baselines(table).items()]
         notes += [f"{words} of baselines: {', '.join(told)}."] if told else []
     if not arms:
         fill(panels[0], X, table.metric, [])
+    after = "re-parametrised; above: attention parameters saved"
     legend = [
-        ((_LOOK.handle(),), "re-parametrised; above: attention parameters saved"),
+        *([(tuple(look.handle() for look in looks), after)] if looks else []),
         ((Line2D([], [], **_BEFORE),), "as trained"),
     ]
     lay_out(figure, _PANEL_PT, table, legend, notes)

@@ -7,7 +7,7 @@ stands for each combination of the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import cycle
+from dataclasses import replace
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
@@ -15,10 +15,11 @@ from matplotlib.lines import Line2D
 
 from sweeper.results.figures.layout.labels import label_ends
 from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
-from sweeper.results.figures.layout.panel import Look, categories, fill
+from sweeper.results.figures.layout.panel import Look, categories, curve_looks, fill
 from sweeper.results.figures.layout.series import Series, marks, split
-from sweeper.results.figures.layout.style import COLUMN, MARKERS, PALETTE, RC, plain, shades
-from sweeper.results.table.points import Point, points, seed_spread
+from sweeper.results.figures.layout.style import COLUMN, RC, plain
+from sweeper.results.table.columns import label
+from sweeper.results.table.points import Point, bent, points, seed_spread
 from sweeper.results.table.table import Table
 
 _PANEL_PT = 170.0
@@ -74,14 +75,18 @@ def draw(table: Table) -> Figure:
     """The figure, from any table."""
     x = str(table.experiment.get("x") or "params_total")
     series = series_of(table, x)
-    looks = _looks(series)
+    known = curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])
+    joined = [(known[one.arm, one.key], len(one.points) > 1) for one in series]
+    looks = [replace(look, line=look.line and several) for look, several in joined]
     several = len({one.arm for one in series}) > 1
     names = [_name(table, one, several=several) for one in series]
-    everything = points(table, table.metric)
+    everything, back = bent(points(table, table.metric))
     spread = seed_spread(everything)
     at, words = places(series, x)
+    by_name = {(point.arm, point.name): point for point in everything}
     curves = [
-        (look, marks(one.points, at, spread)) for look, one in zip(looks, series, strict=True)
+        (look, marks([by_name[p.arm, p.name] for p in one.points], at, spread, back))
+        for look, one in zip(looks, series, strict=True)
     ]
     figure = Figure(figsize=(COLUMN, COLUMN))
     axes = figure.add_subplot()
@@ -100,20 +105,10 @@ def draw(table: Table) -> Figure:
     return figure
 
 
-def _looks(series: Sequence[Series]) -> list[Look]:
-    """A colour for each arm, its shades and markers for the curves of that arm."""
-    arms = [one.arm for one in series]
-    styles = {
-        arm: zip(shades(colour, arms.count(arm)), cycle(MARKERS), strict=False)
-        for arm, colour in zip(dict.fromkeys(arms), cycle(PALETTE), strict=False)
-    }
-    return [Look(*next(styles[one.arm]), line=len(one.points) > 1) for one in series]
-
-
 def _name(table: Table, series: Series, *, several: bool) -> str:
     """The words for a curve: its arm where there are several, and what is special about it."""
     assert isinstance(series.key, tuple)
-    setting = ", ".join(f"{key.rpartition('.')[2]}={_word(value)}" for key, value in series.key)
+    setting = ", ".join(f"{label(key)} {_word(value)}" for key, value in series.key)
     return plain(": ".join(part for part in (table.label(series.arm) * several, setting) if part))
 
 

@@ -7,7 +7,6 @@ points over (c) non-embedding parameters, (d) training FLOPs, (e) the width of k
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import cycle
 from operator import methodcaller
 
 from matplotlib import rc_context
@@ -16,16 +15,15 @@ from matplotlib.figure import Figure
 
 from sweeper.results.figures.layout.labels import label_ends, label_point
 from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
-from sweeper.results.figures.layout.panel import Look, fill
+from sweeper.results.figures.layout.panel import Look, curve_looks, fill
 from sweeper.results.figures.layout.series import Mark, Series, marks, split
-from sweeper.results.figures.layout.style import DOUBLE_COLUMN, PALETTE, RC, plain, ramp
+from sweeper.results.figures.layout.style import DOUBLE_COLUMN, RC, plain
 from sweeper.results.table.points import Point, points, seed_spread
 from sweeper.results.table.table import Table
 
 TOP = ("params_total", "model.embedding_size")
 BOTTOM = ("params_non_embedding", "flops_per_token", "width")
 _TOP_PT, _BOTTOM_PT = 168.0, 122.0  # height of a row, axis labels included
-_FIXED, *_OTHERS = PALETTE[1], PALETTE[3], PALETTE[5], PALETTE[6]
 
 
 def series_of(table: Table, standard: str, fixed: str, matched: str) -> list[Series]:
@@ -45,7 +43,8 @@ def draw(
 ) -> Figure:
     """The figure, from a table with these arms; arms it lacks are left out, others added."""
     series = series_of(table, standard, fixed, matched)
-    looks = _looks(series, standard, fixed, matched)
+    known = curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])
+    looks = [known[one.arm, one.key] for one in series]
     everything = points(table, table.metric)
     spread = seed_spread(everything)
     figure = Figure(figsize=(DOUBLE_COLUMN, DOUBLE_COLUMN))
@@ -85,22 +84,6 @@ def _label(
         if arm == standard
     ]
     return label_ends(axes, ends)
-
-
-def _looks(series: Sequence[Series], standard: str, fixed: str, matched: str) -> list[Look]:
-    shades = iter(ramp(sum(one.arm == standard for one in series)))
-    others = cycle(_OTHERS)
-    looks = []
-    for one in series:
-        if one.arm == standard:
-            looks.append(Look(next(shades)))
-        elif one.arm == fixed:
-            looks.append(Look(_FIXED, marker="s", above=True))
-        elif one.arm == matched:
-            looks.append(Look(_FIXED, marker="D", line=False, filled=False, above=True))
-        else:
-            looks.append(Look(next(others), marker="^"))
-    return looks
 
 
 def _heads(point: Point) -> str:

@@ -1,7 +1,7 @@
 """Figure 2: every metric of the fine-tuned models over the parameters of their pre-training.
 
-A panel a metric (in the paper SQuAD F1, SQuAD exact match, MNLI accuracy), a curve an arm, and as
-thin lines what baselines reach that do not read: the majority class, and a bag of words.
+A panel a metric (in the paper SQuAD F1, SQuAD exact match, MNLI accuracy), a curve an arm, and at
+the right edge what baselines reach that do not read: the majority class, and a bag of words.
 """
 
 from __future__ import annotations
@@ -9,29 +9,36 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import methodcaller
+from typing import Any
 
 from matplotlib import rc_context
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from sweeper.results.figures.layout.layout import lay_out, legend_of, notes_on
+from sweeper.results.figures.layout.layout import Entry, lay_out, legend_of, notes_on
 from sweeper.results.figures.layout.panel import fill, looks_of
 from sweeper.results.figures.layout.series import Mark, marks
-from sweeper.results.figures.layout.style import (
-    DOUBLE_COLUMN,
-    FAINT_INK,
-    RC,
-    SMALL_PT,
-)
-from sweeper.results.table.measures import measures
+from sweeper.results.figures.layout.style import DOUBLE_COLUMN, FAINT_INK, RC
+from sweeper.results.table.measures import BASELINES, measures
 from sweeper.results.table.points import seed_spread
 from sweeper.results.table.table import Table
 
 X = "params_total"
 _PANEL_PT = 150.0
 _REACH = 3.0  # a baseline further below than this many times the height of the curves is not drawn
-_LABEL_ROOM = 0.12  # of the height of what is drawn, below or above a baseline for its words
 _MOST_PANELS = 3
+_AT_THE_EDGE: dict[str, Any] = {
+    "color": FAINT_INK,
+    "marker": "<",
+    "linestyle": "none",
+    "clip_on": False,
+    "zorder": 1,
+}
+# Hollow and large, or small and filled: both are seen where they reach the same.
+_BASELINE_LOOKS: dict[str, dict[str, Any]] = {
+    words: {"markersize": size, "markerfacecolor": face, "markeredgewidth": 0.8, **_AT_THE_EDGE}
+    for words, size, face in zip(BASELINES.values(), (7.0, 3.5), ("white", FAINT_INK), strict=True)
+}
 
 
 @rc_context(RC)
@@ -43,6 +50,7 @@ def draw(table: Table) -> Figure:
     notes = notes_on(table, [point for points in found.values() for point in points], *spreads)
     figure = Figure(figsize=(DOUBLE_COLUMN, DOUBLE_COLUMN))
     panels = figure.subplots(1, len(found), squeeze=False)[0]
+    drawn: set[str] = set()
     for axes, (measure, points), spread, letter in zip(
         panels, found.items(), spreads, "abc", strict=False
     ):
@@ -52,28 +60,20 @@ def draw(table: Table) -> Figure:
         ]
         every = [mark for _, curve in curves for mark in curve]
         near, far = _near(every, measure.baselines(table))
-        scaled = [*every, *_room(every, near)]
+        scaled = [*every, *(replace(every[0], ends=None, seeds=(it,)) for it in near.values())]
         fill(axes, X, measure.words, curves, letter=letter, scaled=scaled)
-        _baselines(axes, near)
+        for words, value in near.items():
+            edge = axes.get_yaxis_transform()
+            axes.plot([1.03], [value], transform=edge, **_BASELINE_LOOKS[words])
+        drawn |= near.keys()
         notes += [f"Outside panel ({letter}): {', '.join(far)}."] if far else []
-    lay_out(figure, _PANEL_PT, table, legend_of(table, looks), notes)
+    baselines: list[Entry] = [
+        ((Line2D([], [], **look),), words)
+        for words, look in _BASELINE_LOOKS.items()
+        if words in drawn
+    ]
+    lay_out(figure, _PANEL_PT, table, [*legend_of(table, looks), *baselines], notes)
     return figure
-
-
-def _baselines(axes: Axes, near: Mapping[str, float]) -> None:
-    """A thin line for each; the lowest one's words stand below it, others' above."""
-    for place, (words, value) in enumerate(near.items()):
-        axes.axhline(value, color=FAINT_INK, linewidth=0.7, linestyle=(0, (4, 2)), zorder=1)
-        axes.annotate(
-            words,
-            (0.02, value),
-            xycoords=("axes fraction", "data"),
-            xytext=(0, 1.5 if place else -1.5),
-            textcoords="offset points",
-            va="bottom" if place else "top",
-            fontsize=SMALL_PT,
-            color=FAINT_INK,
-        )
 
 
 def _near(
@@ -89,14 +89,3 @@ def _near(
         words: value for words, value in baselines.items() if low - reach <= value <= high + reach
     }
     return near, [f"{name} {value:.1f}" for name, value in baselines.items() if name not in near]
-
-
-def _room(marks: Sequence[Mark], baselines: Mapping[str, float]) -> list[Mark]:
-    """Marks that are not drawn, where the lowest baseline's words end below it, others' above."""
-    if not baselines:
-        return []
-    heights = [*baselines.values(), *(value for mark in marks for value in mark.seeds)]
-    words = _LABEL_ROOM * (max(heights) - min(heights))
-    first, *others = baselines.values()
-    ends = [first - words, *(value + words for value in others)]
-    return [replace(marks[0], ends=None, seeds=(end,)) for end in ends]

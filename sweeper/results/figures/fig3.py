@@ -8,9 +8,9 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from sweeper.results.figures.layout.layout import lay_out, legend_of, notes_on
-from sweeper.results.figures.layout.panel import Look, fill, looks_of
+from sweeper.results.figures.layout.panel import curve_looks, fill, looks_of
 from sweeper.results.figures.layout.series import marks, split
-from sweeper.results.figures.layout.style import DOUBLE_COLUMN, RC, ramp
+from sweeper.results.figures.layout.style import DOUBLE_COLUMN, RC
 from sweeper.results.table.points import points, seed_spread
 from sweeper.results.table.table import Table
 
@@ -25,11 +25,11 @@ def draw(table: Table, *, sizes: str = "sizes") -> Figure:
     spread = seed_spread(everything)
     left = split([p for p in everything if p.arm != sizes], by=lambda point: None)
     right = split([p for p in everything if p.arm == sizes], by=methodcaller("at", HEADS))
-    looks = looks_of(arm for arm in table.experiment["arms"] if arm != sizes)
-    shades = [Look(shade, marker="D") for shade in ramp(len(right))]
+    arms = table.experiment["arms"]
+    looks = curve_looks(arms, [(one.arm, one.key) for one in (*left, *right)])
     drawn = {
-        HEADS: [(looks[one.arm], one) for one in left],
-        SIZE: list(zip(shades, right, strict=True)),
+        x: [(looks[one.arm, one.key], one) for one in series]
+        for x, series in ((HEADS, left), (SIZE, right))
     }
     figure = Figure(figsize=(DOUBLE_COLUMN, DOUBLE_COLUMN))
     panels = figure.subplots(1, 2)
@@ -37,7 +37,7 @@ def draw(table: Table, *, sizes: str = "sizes") -> Figure:
         curves = [(look, marks(one.points, methodcaller("at", x), spread)) for look, one in own]
         fill(axes, x, table.metric, curves, letter=letter, own=True)
     legend = [
-        *legend_of(table, looks),
+        *legend_of(table, {arm: look for arm, look in looks_of(arms).items() if arm != sizes}),
         *(((look.handle(),), f"(b) {one.key or 0:.0f} heads") for look, one in drawn[SIZE]),
     ]
     lay_out(figure, _PANEL_PT, table, legend, notes_on(table, everything, spread))

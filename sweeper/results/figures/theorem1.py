@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from sweeper.results.figures.layout.head_size_curve import HeadSizeCurve, head_size_curves
 from sweeper.results.figures.layout.labels import label_point
 from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
-from sweeper.results.figures.layout.panel import Look, fill, looks_of
+from sweeper.results.figures.layout.panel import Curve, Look, curve_looks, fill
 from sweeper.results.figures.layout.series import Mark
 from sweeper.results.figures.layout.style import (
     DOUBLE_COLUMN,
@@ -31,6 +31,7 @@ from sweeper.results.table.points import points
 from sweeper.results.table.table import Table
 
 _PANEL_PT = 180.0
+_ACROSS = "head size / n"
 _TICKS = (0, 0.25, 0.5, 0.75, 1)
 _GUIDES = {1.0: "n", 0.5: "n / 2"}
 _RING: dict[str, Any] = {
@@ -52,21 +53,23 @@ def draw(table: Table) -> Figure:
     """The figure, from a table whose points differ in sequence length and head size."""
     every = points(table, table.metric)
     found = head_size_curves(every)
-    looks = looks_of(sorted({curve.length for curve in found}), ordered=True)
     arms = list(table.experiment["arms"])
+    lengths = sorted({curve.length for curve in found})
+    looks = curve_looks(arms, [(arm, length) for arm in arms for length in lengths])
     figure = Figure(figsize=(DOUBLE_COLUMN, DOUBLE_COLUMN))
     panels = figure.subplots(1, len(arms), squeeze=False)[0]
     everything = [mark for curve in found for mark in marks_of(curve)]
     for letter, axes, arm in zip("abcdef", panels, arms, strict=False):
         own = [curve for curve in found if curve.arm == arm]
-        curves = [(looks[curve.length], marks_of(curve)) for curve in own]
-        fill(axes, "head size / n", table.metric, curves, letter=letter, scaled=everything)
+        curves = [(looks[arm, curve.length], marks_of(curve)) for curve in own]
+        fill(axes, _ACROSS, table.metric, curves, letter=letter, scaled=everything)
         axes.set_title(plain(table.label(arm), 24), pad=14)
         if everything:
-            axes.set(xscale="linear", xlim=(0, 1.06), xticks=_TICKS, xticklabels=map(str, _TICKS))
+            axes.set(xscale="linear", xlabel=_ACROSS, xlim=(0, 1.06))
+            axes.set(xticks=_TICKS, xticklabels=map(str, _TICKS))
         _mark(axes, own, looks)
     notes = notes_on(table, every, found[0].spread if found else None)
-    lay_out(figure, _PANEL_PT, table, _legend(looks), notes)
+    lay_out(figure, _PANEL_PT, table, _legend(arms, lengths, looks), notes)
     return figure
 
 
@@ -88,7 +91,7 @@ def marks_of(curve: HeadSizeCurve) -> list[Mark]:
     return found
 
 
-def _mark(axes: Axes, own: Sequence[HeadSizeCurve], looks: Mapping[int, Look]) -> None:
+def _mark(axes: Axes, own: Sequence[HeadSizeCurve], looks: Mapping[Curve, Look]) -> None:
     """n and n / 2 as lines, n - 1 as a triangle above, a measured knee as a ring with its size."""
     if not own:
         return
@@ -99,7 +102,7 @@ def _mark(axes: Axes, own: Sequence[HeadSizeCurve], looks: Mapping[int, Look]) -
             place, 1.02, words, transform=above, ha="center", fontsize=SMALL_PT, color=FAINT_INK
         )
     for curve in own:
-        colour, n = looks[curve.length].colour, curve.length
+        colour, n = looks[curve.arm, curve.length].colour, curve.length
         axes.plot([(n - 1) / n], [1.0], transform=above, color=colour, clip_on=False, **_ABOVE)
         if curve.knee is not None:
             knee = marks_of(curve)[list(curve.points).index(curve.knee)]
@@ -107,10 +110,12 @@ def _mark(axes: Axes, own: Sequence[HeadSizeCurve], looks: Mapping[int, Look]) -
             label_point(axes, (str(curve.knee), colour, knee), side=-1)
 
 
-def _legend(looks: Mapping[int, Look]) -> list[Entry]:
+def _legend(
+    arms: Sequence[str], lengths: Sequence[int], looks: Mapping[Curve, Look]
+) -> list[Entry]:
     ring = Line2D([], [], color=INK, linestyle="none", **_RING)
     triangle = Line2D([], [], color=FAINT_INK, **_ABOVE)
     return [
-        *(((look.handle(),), f"n = {length}") for length, look in looks.items()),
+        *((tuple(looks[arm, n].handle() for arm in arms), f"n = {n}") for n in lengths),
         *([((ring,), "measured knee, its head size"), ((triangle,), "n - 1")] if looks else []),
     ]

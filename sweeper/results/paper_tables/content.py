@@ -8,7 +8,7 @@ from typing import Any
 
 from sweeper.results.statistics.estimates import mean, sd
 from sweeper.results.table.columns import label
-from sweeper.results.table.measures import Measure, measures
+from sweeper.results.table.measures import Measure, measures, not_learned
 from sweeper.results.table.points import Point, caveats, origin
 from sweeper.results.table.table import Table
 from sweeper.store.numbers import short
@@ -138,4 +138,5 @@ def _notes(table: Table) -> Iterator[str]:
         found = [f"{words} {value:.2f}" for words, value in measure.baselines(table).items()]
         if found:
             yield f"{measure.words} of baselines: {', '.join(found)}."
+    yield from not_learned(table)
     yield from caveats(table)

@@ -10,9 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from sweeper.results.paper_tables.content import Block, Line, PaperTable, paper_table
-from sweeper.results.table.table import Table, csv_line, exported, stem
+from sweeper.results.table.table import Table, csv_line, exported, publish_made, stem
 from sweeper.store.errors import shown
-from sweeper.store.files import make_directory, publish
 
 _LIMIT = 60  # letters of a cell
 _LATEX = {
@@ -36,9 +35,7 @@ def write_paper_table(outputs: Path, table: Table) -> None:
         "tex": as_latex(content, stem(table.name)),
     }
     for kind, text in files.items():
-        path = exported(outputs, table, f".printed.{kind}")
-        make_directory(path.parent)
-        publish(path, text)
+        publish_made(exported(outputs, table, f".printed.{kind}"), text)
 
 
 def as_text(content: PaperTable) -> list[str]:

@@ -29,8 +29,8 @@ def summarise(table: Table) -> list[str]:
         values = list(point.values.values())
         own, size, error = sd(values), point.at("params_total"), point.at("match_error")
         cells = (
-            _word(point.arm, 24),
-            _word(point.name, 60),
+            clipped(point.arm, 24),
+            clipped(point.name, 60),
             f"{len(values)}/{len(point.runs)}",
             f"{mean(values):.4g}" if values else "-",
             "" if own is None else f"± {own:.2g}",
@@ -43,7 +43,8 @@ def summarise(table: Table) -> list[str]:
     return [title, *_aligned(rows), *map(shown, caveats(table))]
 
 
-def _word(text: str, limit: int) -> str:
+def clipped(text: str, limit: int) -> str:
+    """Text on one harmless line of at most `limit` letters."""
     safe = shown(text)
     return safe if len(safe) <= limit else safe[: limit - 1] + "…"
 

@@ -1,16 +1,16 @@
 // Scales: from a value to a place on the page, with ticks that can be read.
 
 const LETTER = 6.4; // width of a letter on an axis, in pixels
-const LOG_FROM = 4; // across: the largest over the smallest value, from which on a scale is logarithmic
-const LOG_UP_FROM = 30;
+const LOG_FROM = 10; // the largest over the smallest value, from which on a scale is logarithmic
 
 // A scale for numbers, or, if any of the values is a word, with a place for each of them.
-// `own`: the ticks stand at the values themselves, if these are few.
-function scaleOf(values, [start, end], { own = false, logFrom = LOG_FROM, pad = 0.05 } = {}) {
+// `own`: the ticks stand at the values themselves, if these are few. `given` are those that decide
+// whether it is logarithmic: an interval may reach far beyond all values.
+function scaleOf(values, [start, end], { own = false, pad = 0.05, given = values } = {}) {
   if (values.some((value) => typeof value === "string")) return wordScale(values, start, end);
   const distinct = [...new Set(values)].sort((a, b) => a - b);
   const [least, most] = [distinct[0], distinct.at(-1)];
-  const log = least > 0 && most / least > logFrom;
+  const log = Math.min(...given) > 0 && Math.max(...given) / Math.min(...given) >= LOG_FROM;
   const bend = log ? Math.log : (value) => value;
   const span = bend(most) - bend(least) || Math.abs(bend(most)) * 0.2 || 1;
   const low = bend(least) - span * pad;
@@ -87,15 +87,15 @@ function apart(ticks, at, across) {
 }
 
 // The box that points are drawn in, with both axes, their ticks and their words around it.
-function plot(width, height, xs, ys, { x, y, own, pad }) {
+function plot(width, height, xs, ys, { x, y, own, pad, given }) {
   const bottom = height - 46;
-  const upward = scaleOf(ys, [bottom, 26], { logFrom: LOG_UP_FROM, pad: 0.08 });
+  const upward = scaleOf(ys, [bottom, 26], { pad: 0.08, given });
   const left = 18 + Math.max(...upward.ticks.map((tick) => tick.words.length)) * LETTER;
   const box = { left, right: width - 14, top: 24, bottom };
   const across = scaleOf(xs, [left, box.right], { own, pad });
   const size = { width, height, viewBox: `0 0 ${width} ${height}` };
   const svg = shape("svg", { ...size, role: "img", "aria-label": `${y} over ${x}` });
-  const scaled = (words, scale) => (scale.log ? `${words} (log scale)` : words);
+  const scaled = (words, scale) => (scale.log ? `${words} (log)` : words);
   const middle = { x: (left + box.right) / 2, y: height - 8, "text-anchor": "middle" };
   svg.append(
     ...upward.ticks.flatMap((tick) => tickUpward(box, upward.at(tick.value), tick.words)),

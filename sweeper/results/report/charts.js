@@ -10,19 +10,15 @@ function drawPoints(width, figure, series, across) {
   const near = nearBaselines(figure, heightsOf(points));
   const xs = points.map((point) => point.x[across]);
   const words = figure.across.find(({ key }) => key === across).words;
-  const given = { x: words, y: figure.words, own: across.startsWith("model.") };
-  const heights = [...spanned(points), ...near.map(([, value]) => value)];
-  const box = plot(width, height, xs, heights, given);
-  for (const [name, value] of near) drawBaseline(box, name, box.upward(value));
+  const beside = near.map(({ value }) => value);
+  const given = [...heightsOf(points), ...beside];
+  const axes = { x: words, y: figure.words, own: across.startsWith("model."), given };
+  const box = plot(width, height, xs, [...spanned(points), ...beside], axes);
+  const marks = near.map((one) => baselineMark(one, box.right + 2, box.upward(one.value)));
+  box.svg.append(shape("g", { class: "beside" }, marks));
   const spots = series.flatMap((one) => drawSeries(box, figure, one, across));
   pickable(box.svg, () => spots);
   return box.svg;
-}
-
-function drawBaseline(box, name, y) {
-  const line = { class: "baseline", x1: box.left, x2: box.right, y1: y, y2: y };
-  const words = { class: "tick", x: box.right, y: y - 5, "text-anchor": "end" };
-  box.svg.append(shape("line", line), shape("text", words, name));
 }
 
 // Draws a series; returns a spot for each of its seeds.
@@ -75,9 +71,7 @@ function heightsOf(points) {
 function nearBaselines(figure, heights) {
   const [low, high] = [Math.min(...heights), Math.max(...heights)];
   const reach = BASELINE_REACH * (high - low || Math.abs(high) * 0.1);
-  return Object.entries(figure.baselines).filter(
-    ([, value]) => value >= low - reach && value <= high + reach,
-  );
+  return figure.baselines.filter(({ value }) => value >= low - reach && value <= high + reach);
 }
 
 function tipLines(figure, one, point, seed, value) {
@@ -100,8 +94,8 @@ function figureView(figure, arms) {
   const place = element("div", { class: "chart" });
   const key = element("div");
   const redraw = fitted(place, (width) => {
-    const series = seriesOf(figure.points, arms, across);
-    key.replaceChildren(legend(series));
+    const series = seriesOf(figure, arms, across);
+    key.replaceChildren(legend(series, nearBaselines(figure, heightsOf(figure.points))));
     return drawPoints(width, figure, series, across);
   });
   const choose = (chosen) => {
@@ -122,9 +116,9 @@ function figureView(figure, arms) {
 
 // What a reader must know of a figure, in sentences.
 function notesOn(figure) {
-  const near = nearBaselines(figure, heightsOf(figure.points)).map(([name]) => name);
-  const far = Object.entries(figure.baselines).filter(([name]) => !near.includes(name));
-  const words = far.map(([name, value]) => `${name} ${short(value)}`).join(", ");
+  const near = nearBaselines(figure, heightsOf(figure.points));
+  const far = figure.baselines.filter((one) => !near.includes(one));
+  const words = far.map((one) => `${one.words} ${short(one.value)}`).join(", ");
   const better = figure.better === "lower" ? "Lower is better." : "Higher is better.";
   const outside = words && `Outside the figure: ${words}.`;
   const told = [figure.better && better, figure.marks, figure.missing, outside];

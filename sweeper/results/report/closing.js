@@ -38,7 +38,7 @@ function drawClosing(width, steps, { margin, unit }) {
   const scale = scaleOf(
     [Math.min(...heights) - reach / 2, Math.max(...heights) + reach / 2],
     [bottom, top],
-    { logFrom: Infinity, pad: 0 },
+    { pad: 0, given: [0] },
   );
   const inside = (value) => Math.min(Math.max(scale.at(value), top), bottom);
   const across = (place) => left + ((place + 0.5) / steps.length) * (right - left);

@@ -34,7 +34,7 @@ def _closing(
     return {
         "claim": verdict.claim,
         "measure": verdict.measure,
-        "answer": verdict.verdict,
+        "answer": verdict.answer,
         "margin": size and [_end(end, measured.ratios) for end in (-size, size)],
         "unit": " %" if measured.ratios else "",
         "contrasts": [

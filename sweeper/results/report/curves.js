@@ -1,4 +1,6 @@
-// Training curves: a line a run, of any selection of runs.
+// Training curves: a line a run, of any selection of runs; each task has axes of its own.
+
+const TWO_COLUMNS_FROM = 800; // pixels
 
 function curvesOf(ids, name) {
   return ids.flatMap((id) => {
@@ -75,18 +77,21 @@ function curvesView(arms, armOf) {
     told = "";
   const place = element("div", { class: "chart" });
   const caption = element("figcaption");
-  const redraw = fitted(place, (width) =>
-    drawCurves(
-      width,
-      curvesOf(ids, name).map((line) => ({
+  const redraw = fitted(place, (width) => {
+    const tasks = Map.groupBy(ids, (id) => data.runs[id].task ?? "");
+    const columns = tasks.size > 1 && width > TWO_COLUMNS_FROM ? 2 : 1;
+    const panels = [...tasks].map(([task, own]) => {
+      const lines = curvesOf(own, name).map((line) => ({
         ...line,
         colour: hue(arms, armOf.get(line.id)),
-        told: arms.find((arm) => arm.name === armOf.get(line.id))?.label,
-      })),
-      name,
-      true,
-    ),
-  );
+        told: lookOf(arms, armOf.get(line.id)).label,
+      }));
+      const head = tasks.size > 1 ? element("p", { class: "name" }, task) : null;
+      return element("div", null, head, drawCurves(Math.floor(width / columns) - 12, lines, name, true));
+    });
+    const none = element("p", { class: "empty" }, "No run is chosen.");
+    return element("div", { class: columns > 1 ? "pair" : null }, ids.length ? panels : none);
+  });
   const show = (chosen, words) => {
     [ids, told] = [chosen, words];
     const names = namesOfCurves(ids);

@@ -30,6 +30,17 @@ function filled(node, given, children) {
   return node;
 }
 
+// An experiment is addressed by its name, unless a part of the page is called so.
+const OWN = new Set([...document.querySelectorAll("[id]")].map(({ id }) => id));
+
+function anchorOf(name) {
+  return OWN.has(name) ? `experiment-${name}` : name;
+}
+
+function experimentLink(name) {
+  return element("a", { href: `#${encodeURIComponent(anchorOf(name))}` }, name);
+}
+
 function button(words, click, given) {
   return element("button", { type: "button", ...given, on: { click } }, words);
 }

@@ -1,6 +1,6 @@
 // An experiment: verdicts, figures, the table as a paper prints it, its runs and their curves.
 
-function experimentView(about, place) {
+function experimentView(about) {
   const armOf = new Map();
   const keys = about.columns.map(({ key }) => key);
   for (const cells of about.rows)
@@ -8,12 +8,12 @@ function experimentView(about, place) {
       armOf.set(cells[keys.indexOf("run")], cells[keys.indexOf("arm")]);
   const curves = curvesView(about.arms, armOf);
   const rows = new Rows(about, curves.show).view();
-  const setting = [about.scale && `${about.scale} scale`, about.text && `text: ${about.text}`]
-    .filter(Boolean)
-    .join("; ");
+  const scale = about.scale && `${about.scale} scale`;
+  const fixed = about.fixed.length && `with ${about.fixed.join(", ")}`;
+  const setting = [scale, about.text && `text: ${about.text}`, fixed].filter(Boolean).join("; ");
   return element(
     "section",
-    { id: `experiment-${place}`, class: "experiment" },
+    { id: anchorOf(about.name), class: "experiment" },
     element("p", { class: "name" }, about.name),
     element("h2", null, about.title),
     setting ? element("p", { class: "faint" }, setting) : null,
@@ -22,6 +22,7 @@ function experimentView(about, place) {
       { class: about.figures.length > 1 ? "figures" : null },
       about.figures.map((figure) => figureView(figure, about.arms)),
     ),
+    about.notes.map((note) => element("p", { class: "faint" }, note)),
     verdictsView(about.verdicts),
     closingView(about.closing),
     about.paper_table ? paperTableView(about.paper_table) : null,

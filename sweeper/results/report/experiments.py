@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from sweeper.results.claims.evidence.verdict import Verdict
+from sweeper.results.figures.layout.palette import arm_looks
 from sweeper.results.paper_tables.content import has_paper_table, paper_table
 from sweeper.results.report.closing import closing
-from sweeper.results.statistics.estimates import Spread, interval
-from sweeper.results.table.columns import DIRECTIONS, LABELS, factor, label, number
-from sweeper.results.table.measures import Measure, measures
-from sweeper.results.table.points import Point, marks_in_words, missing, seed_spread
+from sweeper.results.statistics.estimates import Estimate, interval
+from sweeper.results.table.columns import DIRECTIONS, cell, label, number
+from sweeper.results.table.measures import BASELINES, Measure, measures, not_learned
+from sweeper.results.table.points import Point, bent, marks_in_words, missing, seed_spread
 from sweeper.results.table.table import Table
 from sweeper.results.table.tuned import tuned_in_words
 from sweeper.store import registry
@@ -32,6 +33,7 @@ ACROSS = (
 _FIRST = ("state", "arm", "point", "seed")
 _LAST = ("device", "code", "reason", "run")
 _LEFT_OUT = ("experiment", "match_count")
+_KNOWS_NOTHING = next(iter(BASELINES.values()))
 
 
 def experiment(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]:
@@ -42,7 +44,12 @@ def experiment(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "title": table.title,
         "text": about.get("text"),
         "scale": about.get("scale") or table.provenance.get("scale"),
-        "arms": [{"name": arm, "label": table.label(arm)} for arm in about["arms"]],
+        "fixed": table.fixed,
+        "notes": not_learned(table),
+        "arms": [
+            {"name": arm, "label": table.label(arm), **look._asdict()}
+            for arm, look in arm_looks(about["arms"]).items()
+        ],
         "verdicts": [_judged(verdict, table) for verdict in verdicts],
         "closing": closing(table, verdicts),
         "figures": [_figure(table, measure) for measure in measures(table)],
@@ -59,7 +66,7 @@ def _judged(verdict: Verdict, table: Table) -> dict[str, Any]:
     return {
         "question": told.splitlines()[0],
         "claim": verdict.claim,
-        "answer": verdict.verdict,
+        "answer": verdict.answer,
         "sentence": verdict.sentence,
         "measure": verdict.measure,
     }
@@ -67,7 +74,9 @@ def _judged(verdict: Verdict, table: Table) -> dict[str, Any]:
 
 def _figure(table: Table, measure: Measure) -> dict[str, Any]:
     every = measure.points(table)
-    spread = seed_spread(every)
+    averaged, back = bent(every)
+    spread = seed_spread(averaged)
+    known = {(p.arm, p.name): p.estimate(spread) for p in averaged if p.values}
     drawn = [point for point in every if point.values]
     first = str(table.experiment.get("x") or ACROSS[0])
     keys = dict.fromkeys([first, *ACROSS, *(key for point in every for key in point.settings)])
@@ -80,32 +89,37 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
             DIRECTIONS.get(measure.metric.rpartition("/")[2], 0)
         ),
         "across": [{"key": key, "words": label(key)} for key in across],
-        "points": [_point(point, across, spread) for point in drawn],
-        "baselines": measure.baselines(table),
+        "points": [_point(p, across, known[p.arm, p.name], back) for p in drawn],
+        "labels": {key: label(key) for point in every for key in point.settings},
+        "baselines": [
+            {"words": words, "value": value, "hollow": words == _KNOWS_NOTHING}
+            for words, value in measure.baselines(table).items()
+        ],
         "marks": " ".join([*marks_in_words(drawn, spread), *tuned_in_words(table.experiment)]),
         "missing": f"{without} of {of} runs are missing: {reason}." if without else "",
     }
 
 
-def _point(point: Point, across: Sequence[str], spread: Spread | None) -> dict[str, Any]:
-    known = point.estimate(spread)
+def _point(
+    point: Point, across: Sequence[str], known: Estimate, back: Callable[[float], float]
+) -> dict[str, Any]:
+    ends = interval(known)
     return {
         "arm": point.arm,
         "name": point.name,
         "settings": {key: _word(value) for key, value in point.settings.items()},
         "x": {key: _cell(point, key) for key in across},
-        "mean": known.mean,
-        "ends": interval(known),
+        "mean": back(known.mean),
+        "ends": ends and [back(end) for end in ends],
         "seeds": [[seed, point.values[seed], point.runs[seed]] for seed in sorted(point.values)],
-        "matched": point.cells.get("matched_to") is not None,
     }
 
 
 def _cell(point: Point, key: str) -> float | str | None:
     """Where a point lies: a number, or a word where the column holds words."""
-    cell = point.cells.get(key, point.settings.get(key))
-    found = number(cell)
-    return _word(cell) if found is None and cell is not None else found
+    value = point.cells.get(key, point.settings.get(key))
+    found = number(value)
+    return _word(value) if found is None and value is not None else found
 
 
 def _word(value: Any) -> str:
@@ -124,14 +138,9 @@ def _rows(table: Table) -> dict[str, Any]:
         if key in (*_FIRST, *metrics, "run") or len(values) > 1:
             varied.append(key)
         elif values != {"null"}:
-            alike.append([label(key), _shown(table.rows[0], key)])
+            alike.append([label(key), cell(key, table.rows[0].get(key))])
     return {
         "columns": [{"key": key, "words": label(key)} for key in varied],
-        "rows": [[_shown(row, key) for key in varied] for row in table.rows],
+        "rows": [[cell(key, row.get(key)) for key in varied] for row in table.rows],
         "alike": alike,
     }
-
-
-def _shown(row: Mapping[str, Any], key: str) -> Any:
-    value = number(row.get(key))
-    return row.get(key) if value is None or key not in LABELS else factor(key) * value

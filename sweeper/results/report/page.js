@@ -4,45 +4,35 @@ function fill(id, ...children) {
   filled(document.getElementById(id), null, children);
 }
 
+// Every question of an experiment once, with each answer to it; measures that agree share one.
 function claimsView() {
-  const asked = data.experiments.flatMap((about, place) =>
-    [...Map.groupBy(about.verdicts, (verdict) => verdict.question)].map(([question, answers]) => ({
-      about,
-      place,
-      question,
-      answers,
-    })),
-  );
-  if (!asked.length) return element("p", { class: "empty" }, "These experiments make no claim.");
-  return element(
-    "ul",
-    { class: "claims" },
-    asked.map(({ about, place, question, answers }) =>
-      element(
-        "li",
-        null,
-        element(
-          "div",
-          null,
-          answers.map(({ answer, measure }) =>
-            element(
-              "div",
-              null,
-              answerWord(answer),
-              answers.length > 1 ? element("span", { class: "faint" }, ` by ${measure}`) : null,
-            ),
-          ),
-        ),
-        element(
-          "div",
-          null,
-          question,
-          " ",
-          element("a", { href: `#experiment-${place}` }, about.name),
-        ),
-      ),
+  const asked = data.experiments.flatMap((about) =>
+    [...Map.groupBy(about.verdicts, ({ question }) => question)].map(([question, verdicts]) =>
+      element("li", null, answersTo(verdicts), element("div", null, question, " ", experimentLink(about.name))),
     ),
   );
+  if (!asked.length) return element("p", { class: "empty" }, "These experiments make no claim.");
+  return element("ul", { class: "claims" }, asked);
+}
+
+function answersTo(verdicts) {
+  const answers = [...Map.groupBy(verdicts, ({ answer }) => answer)];
+  return element(
+    "div",
+    null,
+    answers.map(([answer, same]) => {
+      const by = answers.length > 1 ? ` by ${same.map(({ measure }) => measure).join(", ")}` : "";
+      return element("div", null, answerWord(answer), by && element("span", { class: "faint" }, by));
+    }),
+  );
+}
+
+// The first figure that has a point, for the first screen.
+function firstFigure() {
+  const about = data.experiments.find(({ figures }) => figures.some(({ points }) => points.length));
+  if (!about) return null;
+  const figure = figureView(about.figures.find(({ points }) => points.length), about.arms);
+  return [element("h2", null, about.title, " ", experimentLink(about.name)), figure];
 }
 
 function provenanceView() {
@@ -73,11 +63,11 @@ function provenanceView() {
   );
   return [
     element("h3", null, "Commands"),
-    commands.map(({ experiment, plan, scale, command }) =>
+    commands.map(({ experiments, plan, scale, command }) =>
       element(
         "div",
         null,
-        element("p", { class: "faint" }, `${experiment}: plan ${plan}, ${scale} scale`),
+        element("p", { class: "faint" }, `${experiments.join(", ")}: plan ${plan}, ${scale} scale`),
         element("pre", { tabindex: 0 }, command),
       ),
     ),
@@ -126,18 +116,18 @@ themeSwitch();
 document.title = `${data.experiments.map(({ name }) => name).join(", ")}: a sweep of Headroom`;
 fill(
   "written",
-  `${counted(data.experiments.length, "experiment")}, ${counted(Object.keys(data.runs).length, "run")}; written ${data.written}`,
+  `${counted(data.experiments.length, "experiment")}. ${stateInWords(Object.keys(data.runs))} `,
+  element("span", { class: "faint" }, `Written ${data.written}.`),
 );
 fill(
   "nav",
-  data.experiments.map((about, place) =>
-    element("a", { href: `#experiment-${place}` }, about.name),
-  ),
-  element("a", { href: "#provenance" }, "provenance"),
+  data.experiments.map(({ name }) => experimentLink(name)),
+  ["state", "provenance"].map((id) => element("a", { href: `#${id}` }, id)),
 );
-fill("state", stateView());
 fill("claims", claimsView());
-fill("experiments", data.experiments.map(experimentView));
+fill("first", firstFigure());
+fill("state", stateView());
 fill("provenance", provenanceView());
+fill("experiments", data.experiments.map(experimentView));
 openAddressed();
 window.addEventListener("hashchange", openAddressed);

@@ -23,9 +23,8 @@ from sweeper.results.judge import Verdicts
 from sweeper.results.report.experiments import experiment
 from sweeper.results.report.provenance import provenance
 from sweeper.results.report.runs import described, shared_settings
-from sweeper.results.table.table import Row, Table
+from sweeper.results.table.table import Row, Table, publish_made
 from sweeper.store.errors import shown
-from sweeper.store.files import publish
 from sweeper.store.runs import RunStore
 
 SCRIPTS = (
@@ -37,10 +36,15 @@ _LIFT = "25%"
 _DIGITS = 7  # of one number; the tables hold all of them
 
 
-def write_report(outputs: Path, tables: Sequence[Table], verdicts: Verdicts) -> Path:
-    """Writes the page of these tables, the verdicts on them by name, and the runs behind them."""
-    path = outputs / "report.html"
-    publish(path, as_html(content(outputs, tables, verdicts)))
+def write_report(
+    outputs: Path, tables: Sequence[Table], verdicts: Verdicts, into: Path | None = None
+) -> Path:
+    """Writes the page of these tables, the verdicts on them by name, and the runs behind them.
+
+    It lies in `outputs`, or `into` another folder.
+    """
+    path = (into or outputs) / "report.html"
+    publish_made(path, as_html(content(outputs, tables, verdicts)))
     return path
 
 

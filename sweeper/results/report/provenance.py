@@ -22,22 +22,25 @@ def provenance(tables: Sequence[Table], runs: Runs) -> dict[str, Any]:
         for name, version in attempt.get("versions", {}).items()
     ]
     return {
-        "commands": [_command(table) for table in tables],
+        "commands": _commands(tables),
         "code": _tally(attempt["code"] for attempt in finishers.values() if attempt.get("code")),
         "libraries": _tally(libraries),
         "devices": _devices(runs, finishers),
     }
 
 
-def _command(table: Table) -> dict[str, Any]:
-    about = table.provenance
-    words = shlex.join(map(str, about.get("command") or ()))
-    return {
-        "experiment": table.name,
-        "plan": about.get("number"),
-        "scale": about.get("scale"),
-        "command": words if words.startswith("python ") else f"python {words}",
-    }
+def _commands(tables: Sequence[Table]) -> list[dict[str, Any]]:
+    """Each command once, with the experiments that it planned."""
+    found: dict[tuple[Any, ...], list[str]] = {}
+    for table in tables:
+        about = table.provenance
+        words = shlex.join(map(str, about.get("command") or ()))
+        command = words if words.startswith("python ") else f"python {words}"
+        found.setdefault((about.get("number"), about.get("scale"), command), []).append(table.name)
+    return [
+        {"experiments": names, "plan": plan, "scale": scale, "command": command}
+        for (plan, scale, command), names in found.items()
+    ]
 
 
 def _finisher(run: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sweeper.results.table.columns import number
+from sweeper.results.table.columns import cell, label, number
 from sweeper.results.table.table import Row
 from sweeper.store.attempts import Attempt
 from sweeper.store.errors import UserError, shown
@@ -94,7 +94,7 @@ def _record(run: Run) -> dict[str, Any]:
         "parent": record["config"].get("parent"),
         "settings": settings,
         "sizes": record.get("size", {}),
-        "metrics": result.get("metrics", {}),
+        "metrics": {label(key): cell(key, n) for key, n in result.get("metrics", {}).items()},
         "result": {key: result[key] for key in _RESULT if key in result},
         "finished": result.get("attempt"),
     }

@@ -24,15 +24,19 @@ function bar(counts, of) {
   return element("div", { class: "bar", "aria-hidden": "true" }, parts);
 }
 
-function stateView() {
-  const ids = Object.keys(data.runs);
+function stateInWords(ids) {
   const counts = tally(ids.map((id) => data.runs[id].state));
   const words = counts.map(([state, count]) => `${count.toLocaleString("en")} ${IN_WORDS[state]}`);
   const all = counts.length === 1 && counts[0][0] === "done";
   const runs = counted(ids.length, "run");
-  const lead = all ? `All ${runs} are done.` : `Of ${runs}, ${words.join(", ")}.`;
+  return all ? `All ${runs} are done.` : `Of ${runs}, ${words.join(", ")}.`;
+}
+
+function stateView() {
+  const ids = Object.keys(data.runs);
+  const counts = tally(ids.map((id) => data.runs[id].state));
   return [
-    element("p", { class: "lead" }, lead),
+    element("p", { class: "lead" }, stateInWords(ids)),
     bar(counts, ids.length),
     tallyTable(counts),
     waitingView(ids),
@@ -42,16 +46,16 @@ function stateView() {
 function tallyTable(counts) {
   const words = ["experiment", "", ...counts.map(([state]) => IN_WORDS[state])];
   const heads = words.map((head) => element("th", { scope: "col" }, head));
-  const lines = data.experiments.map((about, place) => tallyLine(about, place, counts));
+  const lines = data.experiments.map((about) => tallyLine(about, counts));
   const parts = [element("thead", null, element("tr", null, heads)), element("tbody", null, lines)];
   return element("div", { class: "scroll" }, element("table", { class: "tally" }, parts));
 }
 
-function tallyLine(about, place, totals) {
+function tallyLine(about, totals) {
   const at = Object.fromEntries(about.columns.map(({ key }, column) => [key, column]));
   const states = [...new Map(about.rows.map((cells) => [cells[at.run], cells[at.state]])).values()];
   const own = new Map(tally(states));
-  const name = element("a", { href: `#experiment-${place}` }, about.name);
+  const name = experimentLink(about.name);
   return element(
     "tr",
     null,

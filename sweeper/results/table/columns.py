@@ -25,6 +25,8 @@ LABELS = {
     "test/f1": "F1",
     "test/exact_match": "exact match",
     "test/accuracy": "accuracy (%)",
+    "test/majority_accuracy": "accuracy of the majority class (%)",
+    "test/bag_of_words_accuracy": "accuracy of a bag of words (%)",
     "test/context_error": "error of the context",
     "test/relative_error": "relative squared error",
     "test/attention_rank": "rank of a head's logits",
@@ -49,6 +51,8 @@ DIRECTIONS = {
 
 # By the same: metrics whose ratios are judged, being positive and grown by factors.
 LOGARITHMIC = ("perplexity", "perplexity_per_word", "context_error", "relative_error")
+# From this ratio of the largest to the smallest value on, a scale is logarithmic, and says so.
+LOGARITHMIC_FROM = 10.0
 # An error below it counts as none: how far below says only how long a fit went on.
 RESOLUTION = {"context_error": 1e-4}
 
@@ -56,6 +60,12 @@ RESOLUTION = {"context_error": 1e-4}
 def label(column: str) -> str:
     """The words for a column; its own name where it has none."""
     return LABELS.get(column, column)
+
+
+def cell(column: str, value: Any) -> Any:
+    """What a cell of a column is shown as: in the unit that the words for the column name."""
+    known = number(value)
+    return value if known is None or column not in LABELS else factor(column) * known
 
 
 def direction(metric: str) -> int:

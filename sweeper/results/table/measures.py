@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sweeper.results.statistics.estimates import mean
 from sweeper.results.table.columns import factor, label, number
@@ -13,10 +13,13 @@ TASKS = {"squad": "SQuAD", "mnli": "MNLI"}
 # What knows nothing of word order, or nothing at all: columns <split>/<baseline>_<metric>.
 BASELINES = {"majority": "majority class", "bag_of_words": "bag of words"}
 
+_LITTLE = 0.1  # of what the best run is above a baseline: who is no further above has not learned
+_NAMED = 4  # settings
+
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric as it is shown: fractions in percent. `task` is empty where none is fine-tuned."""
+    """A metric as it is shown. `task` is empty where none is fine-tuned."""
 
     task: str
     metric: str
@@ -27,12 +30,8 @@ class Measure:
         return f"{TASKS.get(self.task, self.task)} {label(self.metric)}".strip()
 
     def points(self, table: Table) -> list[Point]:
-        """The points of the table with their values as they are shown."""
-        times = factor(self.metric)
-        return [
-            replace(point, values={seed: times * value for seed, value in point.values.items()})
-            for point in points(table, self.metric)
-        ]
+        """The points of the table, with its values."""
+        return points(table, self.metric)
 
     def baselines(self, table: Table) -> dict[str, float]:
         """By its words, what each baseline reaches that the rows carry, lowest first."""
@@ -44,6 +43,30 @@ class Measure:
             if values:
                 found[words] = factor(self.metric) * mean(values)
         return dict(sorted(found.items(), key=lambda item: item[1]))
+
+
+def not_learned(table: Table) -> list[str]:
+    """The settings of which some seeds do no better than what knows nothing, by measure."""
+    told = []
+    for measure in measures(table):
+        lowest = next(iter(measure.baselines(table).items()), None)
+        every = [point for point in measure.points(table) if point.values]
+        if lowest is None or not every:
+            continue
+        words, nothing = lowest
+        best = max(value for point in every for value in point.values.values())
+        learned = nothing + max(_LITTLE * (best - nothing), _LITTLE / 2 * abs(nothing))
+        counts = [sum(v <= learned for v in point.values.values()) for point in every]
+        named = [
+            f"{table.label(point.arm)} {point.name} ({count} of {len(point.values)} seeds)"
+            for point, count in zip(every, counts, strict=True)
+            if count
+        ]
+        more = [f"and {len(named) - _NAMED} more settings"] if len(named) > _NAMED else []
+        if named:
+            listed = "; ".join([*named[:_NAMED], *more])
+            told.append(f"{measure.words} not learned, about that of the {words}: {listed}.")
+    return told
 
 
 def measures(table: Table) -> list[Measure]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sweeper.results.statistics.estimates import Estimate, Spread, estimate, pooled
-from sweeper.results.table.columns import number
+from sweeper.results.table.columns import LOGARITHMIC_FROM, factor, number
 from sweeper.results.table.table import Row, Table
 from sweeper.results.table.tuned import tuned_in_words
 
@@ -21,7 +22,7 @@ class Point:
         arm, name: where it stands; the name is the setting in words.
         settings: what the plan varies in this arm, and its values here.
         cells: the columns that all seeds share; what differs between seeds is the first one's.
-        values: the metric by seed, of finished runs only.
+        values: the metric by seed as it is shown (fractions in per cent), of finished runs only.
         runs: the run of every planned seed.
     """
 
@@ -73,7 +74,7 @@ def points(table: Table, metric: str, arms: Collection[str] | None = None) -> li
         point.runs[seed] = str(row["run"])
         value = number(row.get(metric))
         if value is not None:
-            point.values[seed] = value
+            point.values[seed] = factor(metric) * value
     return list(found.values())
 
 
@@ -81,6 +82,18 @@ def seed_spread(given: Collection[Point]) -> Spread | None:
     """The spread between seeds over all points, a run that several of them use counted once."""
     groups = {tuple(sorted(point.runs.values())): list(point.values.values()) for point in given}
     return pooled(groups.values())
+
+
+def bent(points: Sequence[Point]) -> tuple[list[Point], Callable[[float], float]]:
+    """The points with values to take means and intervals of, and what turns these back.
+
+    They are logarithms where the values span a factor that an axis is logarithmic for.
+    """
+    values = [value for point in points for value in point.values.values()]
+    if not values or min(values) <= 0 or max(values) / min(values) < LOGARITHMIC_FROM:
+        return list(points), float
+    logs = [{seed: math.log(value) for seed, value in p.values.items()} for p in points]
+    return [replace(p, values=own) for p, own in zip(points, logs, strict=True)], math.exp
 
 
 def missing(table: Table, metric: str, arms: Collection[str] | None = None) -> tuple[str, int, int]:
@@ -105,9 +118,10 @@ def unfinished(table: Table) -> tuple[str, int, int]:
 
 
 def origin(table: Table) -> list[str]:
-    """A result on some text is a result on that text: which one, where it is known."""
+    """A result is one on some text, under what was typed: which, where it is known."""
     text, scale = table.experiment.get("text"), table.experiment.get("scale")
-    return [f"Text: {text}; {scale} scale."] if text else []
+    fixed = f"With {', '.join(table.fixed)}." if table.fixed else ""
+    return [told for told in (text and f"Text: {text}; {scale} scale.", fixed) if told]
 
 
 def caveats(table: Table) -> list[str]:

@@ -15,11 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sweeper.store.files import FORMAT, make_directory, publish, publish_json
+from sweeper.results.table.columns import label
+from sweeper.store.files import FORMAT, as_json, make_directory, new_file, write_all
 
 Row = Mapping[str, Any]
 
 _ABOUT = ("name", "experiment", "provenance", "settings")
+# What names an experiment, or says where and how it runs, is told elsewhere.
+_TYPED = re.compile(
+    r"(?!(experiment|name|scale|seed|logger|paths|hydra)[=./]|data=|data\.root=)[\w+./@]+="
+)
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _SPECIAL = re.compile(r'[,"\r\n]')
 # What a spreadsheet takes for a formula; the apostrophe marks a cell as text, so it is marked too.
@@ -53,8 +58,19 @@ class Table:
 
     @property
     def title(self) -> str:
-        """What it is called above figures and tables."""
-        return str(self.experiment.get("title") or self.name)
+        """What it is called above figures and tables; of a grid typed by hand, what it varies."""
+        if list(self.experiment["arms"]) != ["grid"]:
+            return str(self.experiment.get("title") or self.name)
+        varied = dict.fromkeys(key for values in self.settings.values() for key in values)
+        over, by = label(self.metric), " and ".join(map(label, varied))
+        return f"{over[:1].upper()}{over[1:]}{f' by {by}' if by else ''}"
+
+    @property
+    def fixed(self) -> list[str]:
+        """What was typed for all of its runs alike: a command's `key=value` that sweep nothing."""
+        varied = {key for values in self.settings.values() for key in values}
+        typed = [word for word in self.provenance.get("command") or () if _TYPED.match(str(word))]
+        return [word for word in typed if word.partition("=")[0] not in varied]
 
     def label(self, arm: str) -> str:
         """The words for an arm."""
@@ -75,14 +91,20 @@ def exported(outputs: Path, table: Table, suffix: str = ".csv") -> Path:
     return outputs / "tables" / f"{stem(table.name)}{suffix}"
 
 
+def publish_made(path: Path, data: bytes | str) -> None:
+    """`publish` of what is made from records, for anyone who may enter the folder above its own."""
+    make_directory(path.parent, 0o755)
+    with new_file(path, mode=0o644) as descriptor:
+        write_all(descriptor, data.encode() if isinstance(data, str) else data)
+
+
 def write_table(outputs: Path, table: Table) -> Path:
     """Writes the rows of a table and what they are of; returns the path of the .csv."""
     path = exported(outputs, table)
-    make_directory(path.parent)
     about = {key: getattr(table, key) for key in _ABOUT}
-    publish_json(exported(outputs, table, ".json"), {"format": FORMAT, **about})
+    publish_made(exported(outputs, table, ".json"), as_json({"format": FORMAT, **about}))
     lines = [table.columns, *([row.get(key) for key in table.columns] for row in table.rows)]
-    publish(path, "".join(map(csv_line, lines)))
+    publish_made(path, "".join(map(csv_line, lines)))
     return path
 
 

@@ -37,6 +37,21 @@ def test_what_an_experiment_is_called_is_neither_markup_nor_an_order(plan, tmp_p
     assert not set("\x1b\u202e") & set(text)
 
 
+def test_at_80_columns_every_point_keeps_its_size_its_match_and_its_state(plan, tmp_path):
+    made = plan("experiment=fig1")
+    store = RunStore(tmp_path)
+    statuses = {run: store.run(run).status() for run in made.runs}
+    console = Console(file=io.StringIO(), width=80)
+    print_plan(console, made, statuses, {})
+    text = console.file.getvalue()
+    points = {(point.arm, str(point.values)) for point in made.points}
+    assert len([line for line in text.splitlines() if line.endswith("3 new")]) == len(points) > 10
+    matched = [point.matched for point in made.points if point.matched]
+    flat = " ".join(text.split())
+    assert all(f"of {one.count} of {one.to}" in flat for one in matched)
+    assert "…" not in text
+
+
 def test_memory_and_time_on_a_gpu_are_shown_where_they_were_asked_for(plan, tmp_path):
     made = plan("model.heads=1,2")
     store = RunStore(tmp_path)

@@ -17,7 +17,7 @@ import numpy as np
 from sweeper.results.claims.evidence.design import Design
 from sweeper.results.statistics.boundary import Floats
 from sweeper.results.statistics.estimates import mean
-from sweeper.results.table.columns import LOGARITHMIC, RESOLUTION, direction, factor, number
+from sweeper.results.table.columns import LOGARITHMIC, RESOLUTION, direction, number
 from sweeper.results.table.points import Point, metric_of, points
 from sweeper.results.table.table import Table
 from sweeper.store.errors import wrong
@@ -151,7 +151,7 @@ class Measurements:
         if value is None or (self.ratios and value <= 0):
             return None
         least = RESOLUTION.get(self.metric.rpartition("/")[2], 0.0)
-        told = math.log(max(value, least)) if self.ratios else factor(self.metric) * value
+        told = math.log(max(value, least)) if self.ratios else value
         return self._better * told
 
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from sweeper.store.numbers import clock
+
+_END = re.compile(r"(?:;|\.) ")  # of what is said first
 
 
 class Answer(StrEnum):
@@ -26,7 +31,8 @@ class Verdict:
         claim: its name.
         verdict: which way it fell.
         sentence: the answer in words, with its numbers and intervals.
-        numbers: the same as plain data; `contrasts`, and where it is undecided `price`.
+        numbers: the same as plain data; `contrasts`, where it is undecided `price`, and where
+            points have no run to judge by how many these are, as `unmeasured`.
         measure: by what it was judged, in words.
     """
 
@@ -35,6 +41,23 @@ class Verdict:
     sentence: str
     numbers: dict[str, Any]
     measure: str = ""
+
+    @property
+    def answer(self) -> str:
+        """The verdict in words, which tell what was never measured from what is undecided."""
+        return "not measured yet" if "unmeasured" in self.numbers else str(self.verdict)
+
+    @property
+    def brief(self) -> str:
+        """On one line what would decide it, or what it rests on once it is decided."""
+        price, contrasts = self.numbers.get("price"), self.numbers.get("contrasts", ())
+        known = any(contrast["low"] is not None for contrast in contrasts)
+        if price is None or "unmeasured" in self.numbers or not (known or price["seeds"]):
+            return _END.split(self.sentence)[0].rstrip(".")
+        if price["seeds"] is None:
+            return "no number of seeds in sight"
+        took = f", {clock(3600 * price['hours'])}" if price["hours"] is not None else ""
+        return f"{price['seeds']} seeds a point: {price['runs']} runs{took}"
 
 
 @dataclass(frozen=True)

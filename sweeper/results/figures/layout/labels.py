@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
@@ -12,6 +13,7 @@ from sweeper.results.figures.layout.style import SMALL_PT, plain
 
 _GAP = SMALL_PT * 1.2 / 130.0  # of the height of a panel, which is about 130 points
 _NEAR_THE_EDGE, _ROOM_TO_THE_RIGHT = 0.9, 0.75  # of the width of a panel
+_LEADER: dict[str, Any] = {"arrowstyle": "-", "relpos": (0.0, 0.5), "shrinkA": 1}
 _BESIDE = 4.5  # points from a mark to its label
 
 Label = tuple[str, str, Mark]  # text, colour, where
@@ -35,7 +37,7 @@ def label_ends(axes: Axes, ends: Sequence[Label]) -> bool:
             textcoords="axes fraction",
             fontsize=SMALL_PT,
             va="center",
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.7, "shrinkB": 3},
+            arrowprops={"color": colour, "linewidth": 0.7, "shrinkB": 3, **_LEADER},
         )
     return True
 

@@ -21,6 +21,7 @@ from sweeper.results.figures.layout.style import (
 )
 from sweeper.results.statistics.estimates import Spread
 from sweeper.results.table.columns import label, number
+from sweeper.results.table.measures import not_learned
 from sweeper.results.table.points import Point, caveats, marks_in_words, origin
 from sweeper.results.table.table import Table
 
@@ -71,7 +72,8 @@ def legend_of(table: Table, looks: Mapping[str, Look]) -> list[Entry]:
 
 def notes_on(table: Table, points: Sequence[Point], *spreads: Spread | None) -> list[str]:
     """What a reader must know: what the marks are, how well sizes match, what is missing."""
-    return [*origin(table), *marks_in_words(points, *spreads), *_matches(table), *caveats(table)]
+    marked = marks_in_words(points, *spreads)
+    return [*origin(table), *marked, *_matches(table), *not_learned(table), *caveats(table)]
 
 
 def _matches(table: Table) -> list[str]:

@@ -5,23 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.collections import LineCollection
+from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
+from sweeper.results.figures.layout.palette import MARKERS, PALETTE, arm_looks, shade
 from sweeper.results.figures.layout.series import Mark
-from sweeper.results.figures.layout.style import FAINT_INK, MARKERS, PALETTE, plain, ramp
-from sweeper.results.table.columns import label
+from sweeper.results.figures.layout.style import FAINT_INK, plain
+from sweeper.results.table.columns import LOGARITHMIC_FROM, label
 from sweeper.store.numbers import short
 
-Key = TypeVar("Key", bound=Hashable)
-
-# From this ratio of the largest to the smallest value on, a scale is logarithmic.
-LOGARITHMIC_FROM = 3.0
 _MARGIN = 0.06  # of the span of the values, on either side
 _APART = 0.085  # of the span: how far two ticks stand from each other at least
 _CROWD = 40  # points of one curve, from which on they are small
@@ -71,14 +69,39 @@ class Look:
             axes.plot(xs, ys, "o", color=self.colour, zorder=order - 2, **faint)
 
 
-def looks_of(keys: Iterable[Key], *, ordered: bool = False) -> dict[Key, Look]:
-    """A look for each key: colours that differ, or shades from light to dark where it is a size."""
-    known = list(keys)
-    colours = ramp(len(known)) if ordered else PALETTE
-    return {
-        key: Look(colours[place % len(colours)], marker=MARKERS[place % len(MARKERS)])
-        for place, key in enumerate(known)
-    }
+Curve = tuple[str, Hashable]
+"""A curve by its arm, and by what tells it from that arm's others."""
+
+
+def looks_of(arms: Iterable[str]) -> dict[str, Look]:
+    """A look for each arm."""
+    found = curve_looks(arms, [(arm, None) for arm in arms])
+    return {arm: look for (arm, _), look in found.items()}
+
+
+def curve_looks(arms: Iterable[str], curves: Iterable[Curve]) -> dict[Curve, Look]:
+    """A look for each curve: that of its arm; those of one arm in shades of its colour.
+
+    Where no arm has to be told from another, they also have markers of their own.
+    """
+    by_arm: dict[str, list[Curve]] = {}
+    for curve in dict.fromkeys(curves):
+        by_arm.setdefault(curve[0], []).append(curve)
+    known = arm_looks(dict.fromkeys([*arms, *by_arm]))
+    found = {}
+    for arm, own in by_arm.items():
+        colour, marker, single = known[arm]
+        mixed = LinearSegmentedColormap.from_list("shades", ["white", PALETTE[colour]])
+        for place, curve in enumerate(own):
+            other = place if len(known) == 1 else marker
+            found[curve] = Look(
+                to_hex(mixed(shade(place, len(own)))),
+                marker=MARKERS[other % len(MARKERS)],
+                line=not single,
+                filled=not single,
+                above=colour > 0,
+            )
+    return found
 
 
 Curves = Sequence[tuple[Look, Sequence[Mark]]]
@@ -99,18 +122,17 @@ def fill(
     Its letter tells it from its neighbours. With `own`, the ticks of the x-axis stand at the values
     themselves. `scaled` are the marks that the scales have to hold, if not just those drawn.
     """
-    axes.set_xlabel(plain(label(x)))
-    axes.set_ylabel(plain(label(y)))
     if letter:
         axes.set_title(f"({letter})", loc="left", fontweight="bold", pad=4)
     held = [mark for _, curve in curves for mark in curve] if scaled is None else scaled
     if not held:
-        axes.set(xticks=[], yticks=[])
+        axes.set(xticks=[], yticks=[], xlabel=plain(label(x)), ylabel=plain(label(y)))
         middle: dict[str, Any] = {"transform": axes.transAxes, "ha": "center", "va": "center"}
         axes.text(0.5, 0.5, "no finished run", color=FAINT_INK, **middle)
         return
-    _scale(axes.xaxis, [mark.x for mark in held], own=own)
-    _scale(axes.yaxis, _heights(held))
+    across = [mark.x for mark in held]
+    _scale(axes.xaxis, label(x), across, across, own=own)
+    _scale(axes.yaxis, label(y), [value for mark in held for value in mark.seeds], _heights(held))
     for look, curve in curves:
         look.draw(axes, curve)
 
@@ -132,10 +154,21 @@ def _heights(marks: Sequence[Mark]) -> list[float]:
     return [low, high, *(min(max(end, floor), high + reach) for end in ends)]
 
 
-def _scale(axis: XAxis | YAxis, values: Sequence[float], *, own: bool = False) -> None:
-    """Gives `axis` the scale, limits and ticks for `values`: a few round ones, or their own."""
-    low, high = min(values), max(values)
-    logarithmic = low > 0 and high / low >= LOGARITHMIC_FROM
+def _scale(
+    axis: XAxis | YAxis,
+    words: str,
+    values: Sequence[float],
+    held: Sequence[float],
+    *,
+    own: bool = False,
+) -> None:
+    """Gives `axis` its words, the scale for `values`, limits that hold `held`, and ticks.
+
+    The ticks are a few round ones, or the values' own.
+    """
+    logarithmic = min(values) > 0 and max(values) / min(values) >= LOGARITHMIC_FROM
+    axis.set_label_text(plain(f"{words} (log)" if logarithmic else words))
+    low, high = min(held), max(held)
     forward, backward = (math.log, math.exp) if logarithmic else (float, float)
     start, end = forward(low), forward(high)
     # All values equal: any span will do that keeps them in the middle.

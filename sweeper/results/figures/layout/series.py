@@ -45,14 +45,22 @@ def split(points: Iterable[Point], by: Callable[[Point], Hashable]) -> list[Seri
 
 
 def marks(
-    points: Iterable[Point], at: Callable[[Point], float | None], spread: Spread | None
+    points: Iterable[Point],
+    at: Callable[[Point], float | None],
+    spread: Spread | None,
+    back: Callable[[float], float] = float,
 ) -> list[Mark]:
-    """The points that have a place `at` the x-axis, from left to right."""
+    """The points that have a place `at` the x-axis, from left to right.
+
+    `back` turns values back that were `bent` for means and intervals.
+    """
     found = []
     for point in points:
         x = at(point)
         if x is not None and point.values:
             known = point.estimate(spread)
-            values = tuple(point.values[seed] for seed in sorted(point.values))
-            found.append(Mark(x, known.mean, interval(known), values, point))
+            values = tuple(back(point.values[seed]) for seed in sorted(point.values))
+            ends = interval(known)
+            drawn = ends and (back(ends[0]), back(ends[1]))
+            found.append(Mark(x, back(known.mean), drawn, values, point))
     return sorted(found, key=lambda mark: (mark.x, mark.mean))

@@ -9,14 +9,10 @@ from io import BytesIO
 from pathlib import Path
 
 import matplotlib as mpl
-import numpy as np
 from matplotlib import rc_params_from_file
-from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.textpath import TextPath
-
-from sweeper.results.figures.layout.palette import PALETTE as PALETTE
 
 # ICML: the width of a column and of both with the gap between them, in inches.
 COLUMN = 3.25
@@ -29,21 +25,6 @@ LETTER = 0.54  # width of a letter in its size, on average
 _TIGHT = 0.93  # of the letters that fit in a line on average
 
 KINDS = ("pdf", "png", "svg")
-
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-
-
-def ramp(count: int) -> list[str]:
-    """`count` colours of one family from light to dark, for an ordered key."""
-    colours = mpl.colormaps["YlGnBu"]
-    shares = [0.68] if count == 1 else [0.38 + 0.62 * step / (count - 1) for step in range(count)]
-    return [to_hex(colours(share)) for share in shares]
-
-
-def shades(colour: str, count: int) -> list[str]:
-    """`count` shades of a colour, from light to itself."""
-    mixed = LinearSegmentedColormap.from_list("shades", ["white", colour])
-    return [to_hex(mixed(share)) for share in np.linspace(1.0, 0.4, count)[::-1]]
 
 
 def plain(value: object, limit: int = 48) -> str:

@@ -20,7 +20,7 @@ from matplotlib.text import Text
 
 from sweeper.results.collect import collect
 from sweeper.results.draw import files_of, write_figures
-from sweeper.results.figures import fig1, fig2
+from sweeper.results.figures import curves, fig1, fig2
 from sweeper.results.figures.layout.style import COLUMN, DOUBLE_COLUMN
 from sweeper.results.statistics.estimates import estimate, interval
 from sweeper.results.table.points import points, seed_spread
@@ -171,8 +171,39 @@ def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed(tmp_path: Path)
             for seed in range(3):
                 wanted = (model.size["params_total"], times * score(metric, model, seed))
                 assert np.isclose(drawn.astype(float), wanted, rtol=1e-12).all(axis=1).any()
-    assert [text.get_text() for text in figure.axes[2].texts] == ["majority class", "bag of words"]
-    assert not figure.axes[0].texts
+
+
+def test_baselines_are_marks_outside_the_panel_that_cross_no_line(tmp_path: Path) -> None:
+    figure = fig2.draw(Finetuned("fig2").table(tmp_path))
+    marks = [line for line in figure.axes[2].get_lines() if line.get_marker() == "<"]
+    assert [float(line.get_ydata()[0]) for line in marks] == pytest.approx([35.3, 38.1])
+    assert all(line.get_xdata()[0] > 1 for line in marks)  # of the width of the panel
+    assert not figure.axes[2].texts
+    assert {"majority class", "bag of words"} <= {t.get_text() for t in texts(figure)}
+
+
+def test_scales_are_logarithmic_from_a_factor_of_ten_and_say_so(tmp_path: Path) -> None:
+    table = by_hand({"model.heads": [*range(2, 20)]}).table(tmp_path / "linear")
+    assert curves.draw(table).axes[0].get_xlabel() == "heads"
+    axes = curves.draw(by_hand({"model.heads": [*range(2, 21)]}).table(tmp_path / "log")).axes[0]
+    assert (axes.get_xscale(), axes.get_xlabel()) == ("log", "heads (log)")
+
+
+def test_a_grid_typed_by_hand_has_a_title_and_its_fixed_overrides(tmp_path: Path) -> None:
+    table = by_hand({"model.heads": [2, 3]}).table(tmp_path)
+    command = ["sweep.py", "-m", "model.heads=2,3", "trainer.steps=50", "paths.outputs=x", "seed=1"]
+    told = words(curves.draw(replace(table, provenance={"command": command})))
+    assert "Test perplexity per subword by heads" in told
+    assert "With trainer.steps=50." in told
+
+
+def test_a_setting_that_was_not_learned_is_named(tmp_path: Path) -> None:
+    table = Finetuned("fig2").table(tmp_path)
+    chance = {**table.rows[-1], "test/accuracy": 0.3531}
+    told = words(fig2.draw(replace(table, rows=[*table.rows[:-1], chance]))).replace("\n", " ")
+    assert "MNLI accuracy (%) not learned, about that of the majority class" in told
+    assert "heads=32 (1 of 2 seeds)." in told
+    assert "not learned" not in words(fig2.draw(table))
 
 
 def test_a_baseline_far_below_the_curves_is_told_not_drawn(tmp_path: Path) -> None:
@@ -182,7 +213,7 @@ def test_a_baseline_far_below_the_curves_is_told_not_drawn(tmp_path: Path) -> No
         for row in table.rows
     ]
     figure = fig2.draw(replace(table, rows=rows))
-    assert [text.get_text() for text in figure.axes[2].texts] == ["bag of words"]
+    assert "majority class" not in {text.get_text() for text in texts(figure)}
     assert "Outside panel (c): majority class 1.0." in words(figure)
 
 

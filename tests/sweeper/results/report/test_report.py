@@ -77,7 +77,7 @@ def test_a_done_run_has_settings_result_curve_and_log(page: Path) -> None:
     settings = found["shared"] | run["settings"]
     assert settings["model.heads"] == run["sizes"]["width"] / run["sizes"]["head_size"]
     assert settings["model.attention.name"] == "multi_head"
-    assert run["metrics"]["test/perplexity"] > 1
+    assert run["metrics"]["test perplexity per subword"] > 1
     steps, values = run["curves"]["train/loss"]
     assert steps == list(range(1, 42))
     assert values[0] == 8
@@ -89,6 +89,16 @@ def test_verdicts_answer_the_question_that_their_check_asks(page: Path) -> None:
     assert [verdict["claim"] for verdict in verdicts] == list(figure1().claims)
     assert all(verdict["question"].endswith("?") for verdict in verdicts)
     assert {verdict["answer"] for verdict in verdicts} == {"undecided"}  # runs are missing
+
+
+def test_what_has_no_run_yet_is_told_from_what_is_undecided(tmp_path: Path) -> None:
+    sweep = figure1(seeds=2, done=lambda arm, model, seed: arm == "standard")
+    write_sweep(tmp_path, sweep)
+    verdicts = {one["claim"]: one for one in shown_of(tmp_path)["experiments"][0]["verdicts"]}
+    told = verdicts["fixed_keeps_improving"]
+    assert told["answer"] == "not measured yet"
+    assert told["sentence"] == "3 of the 4 points that it rests on have no finished run."
+    assert verdicts["standard_worsens_beyond"]["answer"] == "undecided"
 
 
 def test_every_seed_of_a_finished_run_is_drawn(page: Path) -> None:
@@ -224,7 +234,9 @@ def test_hours_count_each_run_once_for_every_device_it_took(tmp_path: Path) -> N
     ]
     assert found["code"] == [["abc", 2]]
     assert found["libraries"] == [["torch 2", 2]]
-    assert found["commands"][0]["command"] == "python sweep.py -m experiment=fig1"
+    [command] = found["commands"]  # each once
+    assert command["experiments"] == ["fig1", "fig1"]
+    assert command["command"] == "python sweep.py -m experiment=fig1"
 
 
 def test_the_command_writes_the_page_and_says_where(

@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 from sweeper.outcome import collect_and_judge
+from sweeper.results.figures.layout.palette import MARKERS, PALETTE
+from sweeper.results.figures.layout.panel import looks_of
 from sweeper.results.report.page import write_report
 from sweeper.store.runs import RunStore
+from tests.sweeper.results.finetuned import Finetuned
 from tests.sweeper.results.grids import FEW, figure1
 from tests.sweeper.results.report.browser import Browser, absent, browser
 from tests.sweeper.results.report.reported import (
@@ -94,7 +97,7 @@ def column(page: Browser, key: str) -> list[str]:
 def test_it_asks_for_nothing_but_itself(page: Browser, small: Path) -> None:
     assert page.requests() == [small.as_uri()]
     assert page.texts("h1") == ["Report of a sweep"]
-    assert len(page.all(".chart svg")) == 2
+    assert len(page.all(".chart svg")) == 3
 
 
 def test_it_says_what_is_done_and_why_the_rest_is_not(page: Browser, small: Path) -> None:
@@ -141,7 +144,7 @@ def test_the_curves_are_those_of_the_runs_chosen(page: Browser) -> None:
 
 
 def test_a_pointer_at_a_seed_tells_of_its_run(page: Browser) -> None:
-    page.hover("circle.seed")
+    page.hover(".experiment circle.seed")
     told = page.run("return document.getElementById('tip').innerText").splitlines()
     [run] = page.run(
         "return [...document.querySelectorAll('.seed.chosen')].map(e => e.dataset.run)"
@@ -151,7 +154,7 @@ def test_a_pointer_at_a_seed_tells_of_its_run(page: Browser) -> None:
 
 
 def test_a_click_opens_the_run_with_its_settings_curve_and_log(page: Browser, small: Path) -> None:
-    page.click("circle.seed")
+    page.click(".experiment circle.seed")
     [id] = page.texts("#run-name")
     run = content_of(small)["runs"][id]
     assert page.run("return document.getElementById('run').open")
@@ -159,7 +162,8 @@ def test_a_click_opens_the_run_with_its_settings_curve_and_log(page: Browser, sm
     told = dict(zip(page.texts("dialog dt"), page.texts("dialog dd"), strict=True))
     heads = (content_of(small)["shared"] | run["settings"])["model.heads"]
     assert told["model.heads"] == str(heads)
-    assert told["test/perplexity"] == f"{run['metrics']['test/perplexity']:.5g}"
+    name = "test perplexity per subword"
+    assert told[name] == f"{run['metrics'][name]:.5g}"
     assert run["log"][-1] in page.texts("dialog pre")[0]
     page.click("dialog button")
     assert not page.run("return document.getElementById('run').open")
@@ -176,17 +180,17 @@ def test_the_address_of_a_run_opens_it(window: Browser, small: Path) -> None:
 
 
 def test_points_move_with_what_they_are_drawn_over(page: Browser) -> None:
-    script = "return [...document.querySelectorAll('svg text.label')].map(e => e.textContent)"
-    assert "total parameters" in page.run(script)
-    seeds = len(page.all("circle.seed"))
+    words = ".experiment svg text.label"
+    assert "total parameters" in page.texts(words)
+    seeds = len(page.all(".experiment circle.seed"))
     page.run(
-        "const list = document.querySelector('figure select'); list.value = 'model.heads';"
+        "const list = document.querySelector('.experiment select'); list.value = 'model.heads';"
         "list.dispatchEvent(new Event('change'))"
     )
-    labels = page.run(script)
+    labels = page.texts(words)
     assert any(label.startswith("heads") for label in labels)
     assert "total parameters" not in labels
-    assert len(page.all("circle.seed")) == seeds
+    assert len(page.all(".experiment circle.seed")) == seeds
 
 
 def test_hours_are_added_up_by_kind_of_device(window: Browser, tmp_path: Path) -> None:
@@ -232,6 +236,52 @@ def test_no_word_is_cut_or_covered_at_any_width(
         assert window.console() == []
 
 
+def test_the_first_screen_has_the_verdicts_and_a_figure(page: Browser) -> None:
+    script = (
+        "return [...document.querySelectorAll(arguments[0])].map(e => e.getBoundingClientRect())"
+    )
+    for selector in ("#claims li", "#first .chart svg"):
+        boxes = page.run(script, selector)
+        assert boxes
+        assert max(box["bottom"] for box in boxes) < 900
+
+
+def test_an_experiment_is_addressed_by_its_name(window: Browser, tmp_path: Path) -> None:
+    for name in ("fig1", "state"):  # the second is also a part of the page
+        sweep = figure1(grid=FEW, seeds=1)
+        sweep.name = name
+        for point in sweep.points:
+            point["experiment"] = name
+        write_sweep(tmp_path, sweep)
+    window.open(write_report(tmp_path, *collect_and_judge(tmp_path, None)), "#fig1")
+    top = "return document.getElementById(arguments[0]).getBoundingClientRect().top"
+    assert abs(window.run(top, "fig1")) < 2
+    hrefs = "return [...document.querySelectorAll('#nav a')].map(e => e.getAttribute('href'))"
+    wanted = ["#fig1", "#experiment-state", "#state", "#provenance"]
+    assert window.run(hrefs) == wanted
+    assert all(len(window.all(f"[id='{href[1:]}']")) == 1 for href in wanted)
+
+
+def test_each_task_has_axes_of_its_own_and_arms_look_as_in_the_figures(
+    window: Browser, tmp_path: Path
+) -> None:
+    sweep = Finetuned("fig2")
+    sweep.table(tmp_path)
+    store = RunStore(tmp_path)
+    for id in store.ids():
+        with store.run(id).attempts()[0].metrics() as rows:
+            rows.write({"step": 1, "train/loss": 2.0})
+    window.size(WIDTHS[0])
+    window.open(write_report(tmp_path, *collect_and_judge(tmp_path, None)))
+    assert window.texts("figure.curves p.name") == ["pretraining", "squad", "mnli"]
+    arms = content_of(tmp_path / "report.html")["experiments"][0]["arms"]
+    looks = looks_of([arm["name"] for arm in arms])
+    assert [PALETTE[arm["colour"]] for arm in arms] == [
+        looks[a["name"]].colour.upper() for a in arms
+    ]
+    assert [MARKERS[arm["marker"]] for arm in arms] == [looks[arm["name"]].marker for arm in arms]
+
+
 def test_foreign_text_is_text(window: Browser, tmp_path: Path) -> None:
     window.size(WIDTHS[0])
     outlines: list[Any] = []
@@ -260,7 +310,7 @@ def test_five_hundred_runs_are_all_there(window: Browser, tmp_path: Path) -> Non
     assert window.texts(".lead") == ["All 500 runs are done."]
     assert len(window.all(".rows tbody tr")) == 500
     assert len(window.all("figure.curves .curve")) == 500
-    assert len(window.all("circle.seed")) == 500
+    assert len(window.all(".experiment circle.seed")) == 500
     window.type("input[type=search]", "heads=17")
     assert set(column(window, "point")) == {f"heads={heads}" for heads in (17, *range(170, 180))}
     assert window.console() == []

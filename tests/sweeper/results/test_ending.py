@@ -1,0 +1,91 @@
+"""The end of a sweep: a line for each verdict, what would decide it, and where everything lies."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from sweeper.outcome import print_everything
+from sweeper.results.ending import brief
+from sweeper.results.judge import verdicts_on
+from tests.sweeper.results.finetuned import Finetuned
+from tests.sweeper.results.grids import FEW, by_hand, figure1
+from tests.sweeper.results.report.reported import content_of
+
+
+def ended(outputs: Path, *names: str, width: int = 120) -> list[str]:
+    """The lines that the end of a sweep of these experiments prints."""
+    console = Console(file=io.StringIO(), width=width)
+    print_everything(console, outputs, names)
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+
+
+def test_each_verdict_has_a_line_that_says_what_would_decide_it(tmp_path: Path) -> None:
+    table = figure1(noise=0.001).table(tmp_path)
+    verdicts = {table.name: verdicts_on(table)}
+    for width in (80, 120, 200):
+        [head, *rows] = [line.plain for line in brief([table], verdicts, width)]
+        assert head.split()[:3] == ["experiment", "verdict", "claim"]
+        told = {line.split()[1]: (line.split()[0], line) for line in (row[12:] for row in rows)}
+        assert list(told) == [verdict.claim for verdict in verdicts[table.name]]
+        assert told["standard_worsens_beyond"][0] == "supported"
+        assert told["fixed_keeps_improving"][0] == "undecided"
+        assert "4 seeds a point: 2 runs, 25.0 s" in told["fixed_keeps_improving"][1]
+        assert all(len(row) <= width for row in rows)
+
+
+def test_what_a_reader_must_know_has_a_line_that_experiments_share(tmp_path: Path) -> None:
+    tables = [figure1(grid=FEW, seeds=1).table(tmp_path / name) for name in ("one", "two")]
+    tables = [
+        replace(
+            table, name=name, rows=[{**row, "code": str(n)} for n, row in enumerate(table.rows)]
+        )
+        for table, name in zip(tables, ("one", "two"), strict=True)
+    ]
+    [line] = [line.plain for line in brief(tables, {"one": [], "two": []}, 200)]
+    assert line == f"one, two: Runs of {len(tables[0].rows)} versions of the program."
+
+
+def test_measures_that_agree_share_a_line(tmp_path: Path) -> None:
+    table = Finetuned("fig2", about={"claims": ["fixed_keeps_improving"]}).table(tmp_path)
+    [_, row] = brief([table], {"fig2": verdicts_on(table)}, 200)
+    assert "fixed_keeps_improving" in row.plain
+
+
+def test_files_are_named_and_the_page_is_of_all_that_was_planned(tmp_path: Path) -> None:
+    by_hand({"model.heads": [2, 3]}).write(tmp_path)
+    lines = ended(tmp_path, "grid")
+    assert any(line.startswith("grid  ") and "heads=2" in line for line in lines)  # no claims: rows
+    figure1(grid=FEW, seeds=1).write(tmp_path)
+    lines = [line.strip() for line in ended(tmp_path, "fig1")]
+    page, figure = tmp_path / "report.html", tmp_path / "figures" / "fig1.png"
+    assert {str(page), str(figure)} <= set(lines)
+    assert str(tmp_path / "figures" / "grid.png") not in lines
+    assert [one["name"] for one in content_of(page)["experiments"]] == ["fig1", "grid"]
+
+
+def test_another_experiment_that_cannot_be_judged_keeps_no_sweep_from_its_page(
+    tmp_path: Path,
+) -> None:
+    broken = figure1(grid=FEW, seeds=1)
+    broken.claims = ("no_such_claim",)
+    broken.write(tmp_path)
+    by_hand({"model.heads": [2, 3]}).write(tmp_path)
+    lines = ended(tmp_path, "grid", width=400)
+    assert any("no_such_claim" in line for line in lines)
+    assert [one["name"] for one in content_of(tmp_path / "report.html")["experiments"]] == ["grid"]
+
+
+def test_a_figure_is_drawn_again_where_its_table_changed_and_only_there(tmp_path: Path) -> None:
+    by_hand({"model.heads": [2, 3]}).write(tmp_path)
+    ended(tmp_path, "grid")
+    figure = tmp_path / "figures" / "grid.svg"
+    first = figure.stat().st_mtime_ns, figure.read_bytes()
+    ended(tmp_path, "grid")
+    assert (figure.stat().st_mtime_ns, figure.read_bytes()) == first
+    by_hand({"model.heads": [2, 3, 5]}).write(tmp_path)
+    ended(tmp_path, "grid")
+    assert figure.read_bytes() != first[1]
