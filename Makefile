@@ -13,7 +13,7 @@ DEMO := theorem1,fig1,fig2,table1,table2a,table2b,table3
 BEYOND := fig3,fig4,heads_vs_rank,equal_width,value_size,sequence_length,attention_rank,head_sizes,collaborative
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo paper figures test faults bench lint style types imports format check lock clean
+.PHONY: help install demo paper figures test faults bench docs lint style types imports format check lock clean
 
 help: ## Show this list
 	@echo "usage: make TARGET [PYTHON=python3] [VENV=.venv] [TORCH=torch==VERSION] [SCALE=demo]"; echo
@@ -38,8 +38,15 @@ test: $(READY) ## Run the tests
 faults: $(READY) ## Kill, fill, flip and hang sweeps on purpose, and count what is lost (half an hour on two busy cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults
 
-bench: $(READY) ## Measure speed beside peers into docs/performance.md (twenty minutes; it says how to install peers)
+bench: $(READY) ## Measure speed beside peers into docs/performance.md (half an hour; it says how to install peers)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
+
+docs: $(READY) ## Build the documents as a site in build/site, refusing dead links (it installs mkdocs-material)
+	$(BIN)/python -m pip install --quiet $$($(BIN)/python -c 'import tomllib; \
+	  print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"])')
+	rm -rf build/docs && mkdir -p build/docs
+	git ls-files '*.md' '*.ipynb' docs CITATION.cff | tar -cf - -T - | tar -xf - -C build/docs
+	$(BIN)/mkdocs build --strict
 
 lint: style types imports ## Check style (ruff), types (mypy) and the direction of imports (import-linter)
 

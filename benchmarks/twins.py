@@ -58,6 +58,14 @@ def command(
     tuned: bool = False,
 ) -> list[str]:
     """The command that trains rounds of so many experiments; they are written to `conf`."""
+    asked = arguments(conf, repetitions, rates=rates, tuned=tuned)
+    return [sys.executable, "sweep.py", *asked, f"paths.outputs={outputs}"]
+
+
+def arguments(
+    conf: Path, repetitions: int, *, rates: tuple[float, float] = ALIKE, tuned: bool = False
+) -> list[str]:
+    """What is typed for that, less where it goes."""
     folder = conf / "experiment"
     folder.mkdir(parents=True, exist_ok=True)
     names = [f"twins_{place:02d}" for place in range(repetitions)]
@@ -67,9 +75,8 @@ def command(
         )
         text = EXPERIMENT.format(first=first, second=second, rates=rates)
         (folder / f"{name}.yaml").write_text(text + TUNE * tuned)
-    sweep = [sys.executable, "sweep.py", "--config-dir", str(conf), "-m", *TINY]
-    options = ["hydra.sweeper.decide=true", f"paths.outputs={outputs}"]
-    return [*sweep, f"experiment={','.join(names)}", *options]
+    experiments = f"experiment={','.join(names)}"
+    return ["--config-dir", str(conf), "-m", *TINY, experiments, "hydra.sweeper.decide=true"]
 
 
 def answers(outputs: Path) -> Counter[str]:

@@ -111,8 +111,10 @@ def _merge(console: Console, options: argparse.Namespace) -> int:
 def _decide(console: Console, options: argparse.Namespace) -> int:
     from sweeper.results.collect import collect
     from sweeper.results.prices import print_prices
+    from sweeper.store.runs import RunStore
 
-    print_prices(console, collect(options.outputs, options.experiments), options.effect)
+    tables = collect(options.outputs, options.experiments)
+    print_prices(console, RunStore(options.outputs), tables, options.effect)
     return 0
 
 

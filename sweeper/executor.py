@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -13,19 +14,23 @@ from rich.text import Text
 from sweeper.model_process import ModelProcess
 from sweeper.options import SweepOptions
 from sweeper.outcome import relative_path
+from sweeper.plan.gpu_memory import predicted
 from sweeper.plan.plan import Plan, Point, Run
-from sweeper.plan.show import ASSUMED_RATE
 from sweeper.plan.throughput import Throughput
 from sweeper.preparation import prepare
 from sweeper.run.backend import Backend
 from sweeper.run.job_states import Job, Phase
 from sweeper.run.live import LiveTable, Shown
+from sweeper.run.placing import Share, most_together
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
-from sweeper.store.errors import shown
+from sweeper.run.time_left import TimeLeft, makespan, remaining, share_done, taken
+from sweeper.store.errors import UserError, shown
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore, State, Status
+
+BESIDE = 50  # runs of other plans that are asked what runs take, at most
 
 Rounds = Sequence[Mapping[str, Any]]
 """What the rounds before a plan have bought and found, as plain data; none if it is the first."""
@@ -46,6 +51,7 @@ class Executor:
     options: SweepOptions
     signals: StopSignals
     tripped: str = ""
+    _throughput: Throughput | None = None
     _failed: set[str] = field(default_factory=set)
     _prepared: set[str] = field(default_factory=set)
 
@@ -58,9 +64,29 @@ class Executor:
         """Whether every run of a plan is done."""
         return all(self.store.run(run).status().state is State.DONE for run in plan.runs)
 
-    def throughput(self, plan: Plan) -> Throughput:
-        """What the finished runs of a plan say about the time that others take here."""
-        return Throughput(_trained(plan, self.store), ASSUMED_RATE[self.backend.device])
+    def throughput(self, plan: Plan, device: str | None = None) -> Throughput:
+        """What finished runs say about the time that those of a plan take here, or on a device."""
+        device = device or self.backend.device
+        found = Throughput(device, self.backend.sharing if device == self.backend.device else 1)
+        own = list(_trained(plan.runs.values(), self.store, device))
+        measured = {_task(run.id) for run, _ in own}
+        beside = _others(plan, self.store, {_task(run) for run in plan.runs} - measured)
+        for run, took in (*_trained(beside, self.store, device), *own):
+            found.learn(run, *took)
+        if device == self.backend.device:
+            self._throughput = found
+        return found
+
+    def seconds(self, plan: Plan, left: Sequence[str], throughput: Throughput) -> float:
+        """How long the runs that are left of a plan are thought to take, as many at a time as are.
+
+        Of one that was interrupted, or that another sweep trains, what is left of it.
+        """
+        waiting = {}
+        for run in sorted((plan.runs[run] for run in left), key=lambda run: -run.flops):
+            share = share_done(self.store.run(run.id), run.steps)
+            waiting[run.id] = remaining(throughput.expected(run), share), run.parent
+        return makespan({}, waiting, self.backend.slots)
 
     def train(
         self,
@@ -99,12 +125,20 @@ class Executor:
 
     def _run(self, plan: Plan, left: Sequence[str], about: Callable[[float], str]) -> bool:
         metric = {point.run: plan.experiments[point.experiment].metric for point in plan.points}
-        shown = {run: Shown(_label(plan, run), plan.runs[run].flops, metric[run]) for run in left}
-        with LiveTable(self.console, self.store, shown, about) as live:
+        shown = {run: Shown(_label(plan, run), metric[run]) for run in left}
+        throughput = self._throughput or self.throughput(plan)
+        time_left = TimeLeft(
+            self.store,
+            {run: plan.runs[run].steps for run in left},
+            lambda run: throughput.expected(plan.runs[run]),
+            lambda run, *seconds: throughput.learn(plan.runs[run], *seconds),
+        )
+        of = " of this round" if self.options.decide else ""
+        with LiveTable(self.console, self.store, shown, time_left, about, of) as live:
             schedule = Schedule(
                 self.store,
                 self.backend,
-                [Job(run, plan.runs[run].flops, plan.runs[run].parent) for run in left],
+                self._jobs(plan, left),
                 self.options,
                 live.changed,
                 self.options.watchdog(),
@@ -121,6 +155,12 @@ class Executor:
         self._say_unfinished(schedule, {run: shown[run].label for run in left})
         return done
 
+    def _jobs(self, plan: Plan, left: Sequence[str]) -> list[Job]:
+        asked = self.backend.places and len(left) > 1
+        return jobs(
+            [plan.runs[run] for run in left], predicted(self.process, plan, None) if asked else {}
+        )
+
     def _say_unfinished(self, schedule: Schedule, labels: Mapping[str, str]) -> None:
         unfinished = [s for s in schedule.states.values() if s.phase is not Phase.DONE]
         if unfinished:
@@ -135,6 +175,19 @@ class Executor:
             log = run.path / "attempts" / f"{status.attempt:04d}" / "log.txt"
             told = f", log: {relative_path(log)}" if status.attempt else ""
             self.console.print(Text(f"  {labels[run.id]}: {state.reason}{told}"))
+
+
+def jobs(runs: Iterable[Run], needs: Mapping[str, float]) -> list[Job]:
+    """Runs as a schedule takes them; those with GB of GPU memory in `needs` may share a GPU."""
+    return [
+        Job(
+            run.id,
+            run.flops,
+            run.parent,
+            Share(needs[run.id], most_together(run.step_flops)) if run.id in needs else None,
+        )
+        for run in runs
+    ]
 
 
 def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: Rounds = ()) -> None:
@@ -170,12 +223,29 @@ def _data(config: Mapping[str, Any]) -> str:
     return digest_of([config["data"], config["task"]])
 
 
-def _trained(plan: Plan, store: RunStore) -> Iterator[tuple[Run, float]]:
-    """The finished runs of this plan, and the seconds each of them trained."""
-    for run in plan.runs.values():
-        result = store.run(run.id).result()
-        if result and result.get("seconds"):
-            yield run, result["seconds"]
+def _trained(
+    runs: Iterable[Run], store: RunStore, device: str
+) -> Iterator[tuple[Run, tuple[float, float | None]]]:
+    """Those that were trained on a device, and what each took: steps, and what was beside them."""
+    for run in runs:
+        result = store.run(run.id).result() or {}
+        training, beside = taken(result)
+        if training and ("max_memory_allocated" in result) == (device == "gpu"):
+            yield run, (training, beside)
+
+
+def _others(plan: Plan, store: RunStore, tasks: Collection[str]) -> Iterator[Run]:
+    """Runs of some tasks that stand beside a plan's, oldest first: the newest, if many do."""
+    ids = [run for run in store.ids() if _task(run) in tasks and run not in plan.runs]
+    for run in sorted(ids, key=lambda run: store.run(run).path.stat().st_mtime)[-BESIDE:]:
+        with suppress(UserError, OSError):  # what is damaged there says nothing
+            record = store.run(run).record()
+            store.run(run).result()
+            yield Run(run, record["config"], record["size"], record["names"])
+
+
+def _task(run: str) -> str:
+    return run.partition("-")[0]
 
 
 def _label(plan: Plan, run: str) -> str:

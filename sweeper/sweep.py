@@ -17,16 +17,15 @@ from sweeper.plan.compose import Composer
 from sweeper.plan.gpu_memory import is_for_gpus, predicted
 from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
-from sweeper.plan.show import print_cost, print_plan
-from sweeper.results.collect import Records
+from sweeper.plan.show import Need, print_cost, print_plan
 from sweeper.results.draw import import_figures
-from sweeper.results.prices import print_prices
-from sweeper.rounds import decide
+from sweeper.rounds import decide, pilot, show_prices
 from sweeper.run.backend import Backend
 from sweeper.run.context import BackendContext, Resources
+from sweeper.run.placing import most_together
 from sweeper.run.stop import StopSignals
 from sweeper.store import registry
-from sweeper.store.runs import RunStore, Status
+from sweeper.store.runs import RunStore, State, Status
 from sweeper.tuning import Tuning, budgets, spent, tune
 
 
@@ -66,10 +65,10 @@ def sweep(
         backend = _backend(whole, launcher, process)
         executor = Executor(console, store, process, backend, options, signals)
         statuses = {run: store.run(run).status() for run in whole.runs}
-        needs = _needs(whole, launcher, process, shown=options.dry_run)
+        needs = _needs(executor, whole, launcher)
         estimate = _show(executor, tuning, statuses, needs)
         if options.dry_run:
-            print_prices(console, Records(store).tables(as_data(tuning.judged or plan)))
+            show_prices(executor, tuning.judged or plan, estimate)
             return 0
         judged = tune(executor, tuning)
         done = judged is not None and _train(executor, judged, estimate)
@@ -84,10 +83,11 @@ def _train(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> boo
 
     `estimate`: seconds that runs are thought to train; of what was just chosen it knows nothing.
     """
+    if executor.options.pilot:
+        return pilot(executor, plan)
     left = executor.left(plan)
     if not estimate.keys() >= {*left}:
-        statuses = {run: executor.store.run(run).status() for run in plan.runs}
-        estimate = _print_cost(executor, plan, statuses)
+        estimate = _print_cost(executor, plan, left)
     estimate = {run: estimate[run] for run in left}
     if executor.options.decide:
         return decide(executor, plan, estimate)
@@ -99,32 +99,43 @@ def _say(console: Console, lines: Iterable[str]) -> None:
         console.print(Text(line), soft_wrap=True)
 
 
-def _needs(
-    plan: Plan, launcher: Launcher, process: ModelProcess, *, shown: bool
-) -> dict[str, float]:
-    """The GB of GPU memory of each run, where it is shown or limited; UserError if it is more."""
+def _needs(executor: Executor, plan: Plan, launcher: Launcher) -> dict[str, Need]:
+    """What each run takes of a GPU, where it is shown or limited; UserError if it is too much."""
     limit = getattr(launcher.options, "gpu_memory_gb", None)
-    asked = limit is not None or (shown and is_for_gpus(plan))
-    return predicted(process, plan, limit) if asked else {}
+    if limit is None and not (executor.options.dry_run and is_for_gpus(plan)):
+        return {}
+    if not (memory := predicted(executor.process, plan, limit)):
+        return {}
+    throughput = executor.throughput(plan, "gpu")
+    return {
+        run.id: Need(memory.get(run.id), sum(throughput.expected(run)))
+        for run in plan.runs.values()
+    }
 
 
 def _show(
-    executor: Executor, tuning: Tuning, statuses: Mapping[str, Status], needs: Mapping[str, float]
+    executor: Executor, tuning: Tuning, statuses: Mapping[str, Status], needs: Mapping[str, Need]
 ) -> dict[str, float]:
     """Print the plan and what it will cost there; the seconds each run is thought to train."""
     console, plan = executor.console, tuning.whole
     every_point = executor.options.dry_run or len(plan.points) <= 60
     print_plan(console, plan, statuses, needs, every_point=every_point)
-    estimate = _print_cost(executor, plan, statuses)
+    left = [run for run in plan.runs if statuses[run].state is not State.DONE]
+    estimate = _print_cost(executor, plan, left)
     _say(console, budgets(tuning))
     configs = {run.id: run.config for run in plan.runs.values()}
     print_refused(console, as_data(plan), configs)
     return estimate
 
 
-def _print_cost(executor: Executor, plan: Plan, statuses: Mapping[str, Status]) -> dict[str, float]:
-    slots, throughput = executor.backend.slots, executor.throughput(plan)
-    return print_cost(executor.console, plan, statuses, slots=slots, throughput=throughput)
+def _print_cost(executor: Executor, plan: Plan, left: Sequence[str]) -> dict[str, float]:
+    """Print what the runs that are left of a plan will cost; the seconds each will train."""
+    throughput, runs = executor.throughput(plan), [plan.runs[run] for run in left]
+    if left:
+        seconds = executor.seconds(plan, left, throughput)
+        slots, measured = executor.backend.slots, throughput.measured
+        print_cost(executor.console, runs, seconds, slots=slots, measured=measured)
+    return {run.id: throughput.expected(run).training for run in runs}
 
 
 def _backend(plan: Plan, launcher: Launcher, process: ModelProcess) -> Backend:
@@ -136,6 +147,7 @@ def _backend(plan: Plan, launcher: Launcher, process: ModelProcess) -> Backend:
         logger=configs[0]["logger"]["name"],
         outputs=plan.outputs,
         process=process,
+        together=max(most_together(run.step_flops) for run in plan.runs.values()),
     )
     made = registry.function(registry.BACKENDS, launcher.name, "hydra/launcher", "backend")
     backend: Backend = made(context)

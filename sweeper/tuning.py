@@ -161,7 +161,7 @@ def tune(executor: Executor, tuning: Tuning) -> Plan | None:
             executor.console.print(Text(f"{told} tries them again.", style="bold red"))
             return None
         throughput = executor.throughput(tuning.trials)
-        estimate = {run: throughput.seconds(tuning.trials.runs[run]) for run in left}
+        estimate = {run: throughput.expected(tuning.trials.runs[run]).training for run in left}
         executor.train(tuning.trials, left, estimate=estimate)
     freeze(tuning.trials, executor.store, {})
     assert tuning.judged is not None

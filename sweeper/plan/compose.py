@@ -33,10 +33,14 @@ class Composer:
         self.loader = loader
         self._config_name = config_name
         self._templates: dict[tuple[str, ...], RunTemplate] = {}
+        self._options: dict[str, list[str]] = {}
 
     def options(self, group: str) -> list[str]:
         """The yaml files that `group` chooses from; none if it is no group."""
-        return self.loader.get_group_options(group, config_name=self._config_name)
+        if group not in self._options:
+            options = self.loader.get_group_options(group, config_name=self._config_name)
+            self._options[group] = options
+        return self._options[group]
 
     def is_group(self, key: str) -> bool:
         """Whether `key` chooses a yaml file (`task`, `model/attention`) rather than a value."""

@@ -75,6 +75,12 @@ class Run:
         return parent
 
     @property
+    def steps(self) -> int:
+        """Steps the run trains."""
+        steps: int = self.config["trainer"]["steps"]
+        return steps
+
+    @property
     def tokens(self) -> int:
         """Positions the run trains on."""
         return self.size["tokens"]
@@ -83,6 +89,12 @@ class Run:
     def flops(self) -> int:
         """Training FLOPs of the whole run."""
         return self.tokens * self.size["flops_per_token"]
+
+    @property
+    def step_flops(self) -> float:
+        """FLOPs of one training step; 0 of a run of none."""
+        steps: int = self.config["trainer"]["steps"]
+        return self.flops / max(1, steps)
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,8 @@ or not; a run that several arms use has a row in each. Columns, in this order:
     state, reason                new, running, interrupted, failed or done, and why
     run                          the id of the run: outputs/runs/<run>
 
-Besides, a row in memory has `parent`, the run whose weights it starts from; it is no column.
+Besides, a row in memory has `parent`, the run whose weights it starts from, and `estimate`, the
+seconds that it was thought to train when it was planned; they are no columns.
 
 Sizes are those of the plan, so rows of unfinished runs have them too; what only a finished run can
 tell is empty there. Collecting reads only, and equal records give equal bytes.
@@ -73,6 +74,7 @@ _SIZES = (
 _RESULT = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
 _COLUMNS_BEFORE = ("experiment", "arm", "point", "task", "seed")
 _COLUMNS_MATCH = ("matched_to", "match_count", "match_error", "steps", "tokens_seen")
+_IN_MEMORY = ("parent", "estimate")
 _COLUMNS_AFTER = ("seconds", "tokens_per_second", "device", "code", "state", "reason", "run")
 
 
@@ -105,10 +107,16 @@ def collect(outputs: Path, experiments: Sequence[str] | None = None) -> list[Tab
 
 
 class Records:
-    """The records of a store, for several tables: those of a run that is done are read once."""
+    """The records of a store, for several tables: those of a run that is done are read once.
 
-    def __init__(self, store: RunStore) -> None:
+    Of a run that has no record yet its config, if it is given, says what is planned.
+    """
+
+    def __init__(
+        self, store: RunStore, configs: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> None:
         self._store = store
+        self._configs = configs or {}
         self._done: dict[str, dict[str, Any]] = {}
 
     def tables(self, plan: Mapping[str, Any]) -> list[Table]:
@@ -117,7 +125,7 @@ class Records:
 
         def cells(id: str) -> dict[str, Any]:
             if id not in known:
-                known[id] = _cells(self._store.run(id))
+                known[id] = _cells(self._store.run(id), self._configs.get(id))
             return known[id]
 
         tables = [_table(name, plan, cells) for name in plan["experiments"]]
@@ -131,23 +139,24 @@ def before_training(
     """The tables of a plan when nothing is trained; `configs` are those of its runs, by id."""
 
     def cells(id: str) -> dict[str, Any]:
-        config = configs[id]
-        model = {f"model.{key}": _plain(value) for key, value in leaves(config["model"])}
-        return {"run": id, "state": str(State.NEW), "task": config["task"]["name"], **model}
+        return {"run": id, "state": str(State.NEW), **_planned(configs[id])}
 
     return [_table(name, plan, cells) for name in plan["experiments"]]
 
 
-def _cells(run: Run) -> dict[str, Any]:
+def _planned(config: Mapping[str, Any]) -> dict[str, Any]:
+    task = {"task": config["task"]["name"]} if "task" in config else {}
+    return task | {f"model.{key}": value for key, value in leaves(config["model"])}
+
+
+def _cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, Any]:
     status = run.status()
     cells: dict[str, Any] = {"run": run.id, "state": str(status.state), "reason": status.reason}
     if status.state is State.NEW and not (run.path / "run.json").exists():
-        return cells
+        return cells | (_planned(config) if config else {})
     try:
         record, result = run.record(), run.result()
-        if "task" in record["config"]:
-            cells["task"] = record["config"]["task"]["name"]
-        cells |= {f"model.{key}": value for key, value in leaves(record["config"]["model"])}
+        cells |= _planned(record["config"])
         if result is not None:
             cells |= {field: result.get(field) for field in _RESULT}
             cells["code"] = run.attempt(result["attempt"]).info().get("code")
@@ -179,13 +188,14 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
             "match_count": matched.get("count"),
             "match_error": matched.get("error"),
             "parent": plan["runs"].get(point["run"], {}).get("parent"),
+            "estimate": plan.get("estimate", {}).get(point["run"]),
             "experiment": name,
             "arm": point["arm"],
             "point": words(point["values"]),
             "seed": point["seed"],
         }
         # A cell is None, a truth value, a number, or words that are not empty.
-        rows.append({key: None if cell == "" else _plain(cell) for key, cell in row.items()})
+        rows.append({key: None if cell == "" else plain(cell) for key, cell in row.items()})
     provenance = {key: plan.get(key) for key in ("number", "command", "scale")}
     if "rounds" in plan:
         provenance["rounds"] = [{**r, "verdicts": r["verdicts"][name]} for r in plan["rounds"]]
@@ -212,8 +222,8 @@ def _size(id: str, runs: Mapping[str, Any], tasks: Mapping[str, Any]) -> dict[st
 def _columns(rows: Sequence[Mapping[str, Any]], swept: Collection[str]) -> list[str]:
     found = dict.fromkeys(key for row in rows for key in row)
     named = {*_COLUMNS_BEFORE, *_SIZES, *_COLUMNS_MATCH, *_COLUMNS_AFTER}
-    kept = {"parent"} if any(row["trials"] for row in rows) else {"parent", "trials"}
-    free = sorted(key for key in found if key not in {*named, *kept})
+    kept = () if any(row["trials"] for row in rows) else ("trials",)
+    free = sorted(key for key in found if key not in {*named, *_IN_MEMORY, *kept})
     model = [key for key in free if key.startswith("model.")]
     metrics = [key for key in free if "/" in key and key not in swept]
     other = [key for key in free if key not in model and key not in metrics]
@@ -228,9 +238,10 @@ def _in_words(values: Mapping[str, Any], keys: Collection[str]) -> str:
     return " ".join(f"{named[key]}={_word(value)}" for key, value in values.items())
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as a cell: None, a truth value, a number, or words."""
     return value if value is None or isinstance(value, str | int | float) else canonical(value)
 
 
 def _word(value: Any) -> str:
-    return "null" if value is None else str(_plain(value))
+    return "null" if value is None else str(plain(value))

@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sweeper.results.table.table import Table, publish_made, stem
 from sweeper.store import registry
 from sweeper.store.errors import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def write_figures(into: Path, tables: Sequence[Table]) -> list[Path]:
@@ -50,6 +54,12 @@ def files_of(table: Table) -> dict[str, bytes]:
     # Importing matplotlib takes most of a second, and not every command draws.
     from sweeper.results.figures.layout.style import rendered
 
+    return rendered(figure_of(table))
+
+
+def figure_of(table: Table) -> Figure:
+    """The figure of a table, as the file of results/figures that it names draws it."""
     name = str(table.experiment.get("figure") or "curves")
     draw = registry.function(registry.FIGURES, name, f"experiment.figure of {table.name}", "draw")
-    return rendered(draw(table))
+    drawn: Figure = draw(table)
+    return drawn

@@ -7,7 +7,7 @@ words and as outputs/tables/<experiment>.claims.json. Next: nothing; sweeper/out
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -89,13 +89,27 @@ def refused(table: Table) -> list[Verdict]:
     return list(by_claim.values())
 
 
-def wanted(table: Table, most: int, runs: int) -> Mapping[tuple[str, str], int]:
+def rests_on(table: Table, asks: Callable[[str], bool]) -> set[tuple[str, str]]:
+    """The points that claims rest on, as (arm, point); `asks` says of a claim whether it counts."""
+    return {
+        (point.arm, point.name)
+        for one in questions(table)
+        if isinstance(one, Question) and asks(one.name)
+        for point in one.measured.points
+        if one.weights[:, one.measured.place(point)].any()
+    }
+
+
+def wanted(
+    table: Table, most: int, runs: int, asks: Callable[[str], bool] = lambda claim: True
+) -> Mapping[tuple[str, str], int]:
     """How many more seeds the points need next for undecided claims, by (arm, point).
 
     The best `runs` by each measure, none beyond `most` seeds; at least what a first look takes.
-    Points that are the same runs are named each. Empty once nothing more is needed.
+    Points that are the same runs are named each. Empty once nothing more is needed. `asks` says of
+    a claim whether it counts.
     """
-    asked = [one for one in questions(table) if isinstance(one, Question)]
+    asked = [one for one in questions(table) if isinstance(one, Question) and asks(one.name)]
     found: dict[tuple[str, str], int] = {}
     for measured in {id(one.measured): one.measured for one in asked}.values():
         own = [one for one in asked if one.measured is measured]

@@ -25,6 +25,9 @@ NOT_IN_IDENTITY = frozenset(
     }
 )
 
+# What keys held, in effect, before there were any: so their coming renames no run of before.
+INTRODUCED_AS = {"data.competitors": None, "data.directions": None}
+
 _DIGEST = re.compile(r"-([0-9a-f]{12})$")
 
 
@@ -78,7 +81,9 @@ def _without(tree: Mapping[str, Any], *, prefix: str) -> dict[str, Any]:
     kept = {}
     for key, value in tree.items():
         name = f"{prefix}{key}"
-        if name not in NOT_IN_IDENTITY:
+        if name not in NOT_IN_IDENTITY and not (
+            name in INTRODUCED_AS and value == INTRODUCED_AS[name]
+        ):
             nested = isinstance(value, Mapping)
             kept[key] = _without(value, prefix=f"{name}.") if nested else value
     return kept

@@ -45,19 +45,36 @@ class DataSection(Section):
     sentences: Annotated[
         int | None, given("a whole number from 1 to 100000000, or null", 40_000, ge=1, le=10**8)
     ]
+    competitors: Annotated[
+        int | None, given("a whole number from 4 to 64, or null", 12, ge=4, le=64)
+    ] = None
+    directions: Annotated[
+        int | None, given("0, a whole number to 200, or null", 128, ge=0, le=200)
+    ] = None
     digest: Annotated[str | None, given("what the planner found the text to be, or null", None)]
 
     def problems(self, path: str) -> Iterator[Problem]:
         needed = {
-            "sample": ("sentences", self.sentences, "a number of sentences", "40000"),
-            "local": ("root", self.root, "the folder that holds the text", "FOLDER"),
-            "hub": ("hub.path", self.hub.path, "the id of a data set", "dvruette/lm1b"),
+            "sample": (
+                ("sentences", self.sentences, "a number of sentences", "40000"),
+                ("competitors", self.competitors, "a number of names", "12"),
+                ("directions", self.directions, "a number of families", "128"),
+            ),
+            "local": (("root", self.root, "the folder that holds the text", "FOLDER"),),
+            "hub": (("hub.path", self.hub.path, "the id of a data set", "dvruette/lm1b"),),
         }
-        key, value, expected, example = needed[self.source]
-        if value is None:
-            key = f"{path}.{key}"
-            why = f"{expected}, since {path}.source={self.source}"
-            yield Problem(key, "null", why, f"give it as {key}={example}")
+        for name, value, expected, example in needed[self.source]:
+            key = f"{path}.{name}"
+            if value is None:
+                why = f"{expected}, since {path}.source={self.source}"
+                yield Problem(key, "null", why, f"give it as {key}={example}")
+        if self.directions and self.competitors and self.directions <= self.competitors:
+            yield Problem(
+                f"{path}.directions",
+                str(self.directions),
+                f"more than {path}.competitors={self.competitors}, since each is of its own family",
+                f"give it as {path}.directions=128, or 0 to plant nothing",
+            )
 
 
 class OptimizerSection(Section):
@@ -90,7 +107,10 @@ class TrainerSection(Section):
     devices: Annotated[int, whole(1, 1024, 1)]
     num_nodes: Annotated[int, whole(1, 1024, 1)]
     threads: Annotated[int, whole(1, 1024, 1)]
-    micro_batches: Annotated[int, whole(1, 2**20, 4)] = 1  # records from before it was a key
+    micro_batches: Annotated[
+        Annotated[int, Field(ge=1, le=2**20)] | Literal["auto"],
+        given("auto, or a whole number from 1 to 1048576", 4),
+    ] = 1  # records from before it was a key
     log_every: Annotated[int, whole(1, 10**9, 50)]
     validate_every: Annotated[int, whole(0, 10**9, 1000)]
     checkpoint_every: Annotated[int, whole(0, 10**9, 1000)]

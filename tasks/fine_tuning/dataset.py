@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic
 
 from sweeper.store.errors import UserError, wrong
 from tasks.fine_tuning.row_report import Kind, Malformed, RowReport
+from tasks.synthetic.families import World
 from tasks.text import files, hub
 
 VALIDATION = 0.02  # of the training texts, kept back
@@ -58,11 +59,11 @@ class DataSet(ABC, Generic[Kind]):
         """Return the text whose examples are never divided between training and validation."""
 
     @abstractmethod
-    def write_sample(self, folder: Path, examples: int) -> Path:
+    def write_sample(self, folder: Path, examples: int, world: World) -> Path:
         """Write generated examples into `folder`, in official files, unless it is there."""
 
     @abstractmethod
-    def sample_digest(self, examples: int) -> str:
+    def sample_digest(self, examples: int, world: World) -> str:
         """Return what tells that sample from others."""
 
     def trainable(self, example: Kind) -> Kind | Malformed:
@@ -74,7 +75,7 @@ class DataSet(ABC, Generic[Kind]):
         if data["source"] == "hub":
             return f"hub:{hub.name_of(data['hub'])}"
         if data["source"] == "sample":
-            return f"sample:{self.sample_digest(data['sentences'])[:16]}"
+            return f"sample:{self.sample_digest(data['sentences'], World.of(data))[:16]}"
         return f"sha256:{files.hash_files(self._files(data['root']))}"
 
     def describe(self, data: Mapping[str, Any]) -> str:
@@ -82,7 +83,8 @@ class DataSet(ABC, Generic[Kind]):
         if data["source"] == "hub":
             return f"{self.title}: {hub.name_of(data['hub'])} on the Hugging Face hub"
         if data["source"] == "sample":
-            return f"{self.title}: generated sample of {data['sentences']:,} examples"
+            sample = f"generated sample of {data['sentences']:,} examples ({World.of(data)})"
+            return f"{self.title}: {sample}"
         found = self._files(data["root"])
         size = f"{len(found.names)} files, {found.bytes() / 1e6:,.1f} MB"
         return f"{self.title}: {size}, {data['root']}"
@@ -135,7 +137,7 @@ class DataSet(ABC, Generic[Kind]):
             }
         root = data["root"]
         if data["source"] == "sample":
-            root = self.write_sample(folder, data["sentences"])
+            root = self.write_sample(folder, data["sentences"], World.of(data))
         found = self._files(root)
         return {
             "train": [

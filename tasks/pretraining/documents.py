@@ -18,6 +18,7 @@ import numpy as np
 
 from sweeper.store.errors import UserError, wrong
 from tasks.synthetic.documents import generator_hash, write_sample
+from tasks.synthetic.families import World
 from tasks.text import corpus, files, hub
 from tasks.text.lines import Counts, raw_lines_of_file, raw_lines_of_text, read_line
 from tasks.text.sentences import is_ended, split_sentences
@@ -127,7 +128,7 @@ def open_documents(data: Mapping[str, Any], rule: str, folder: Path) -> Document
         readers = {name: functools.partial(_rows, split) for name, split in splits.items()}
         return Documents(hub.name_of(data["hub"]), "file", readers["train"], readers.get("test"))
     if data["source"] == "sample":
-        root, rule = write_sample(folder, data["sentences"]), "blank_line"
+        root, rule = write_sample(folder, data["sentences"], World.of(data)), "blank_line"
     elif data["root"]:
         root = Path(data["root"]).expanduser()
     else:
@@ -144,14 +145,14 @@ def open_documents(data: Mapping[str, Any], rule: str, folder: Path) -> Document
 def digest(data: Mapping[str, Any]) -> str:
     """Return what the text is, as `tasks.text.corpus.digest` does; the sample is another one."""
     if data["source"] == "sample":
-        return f"documents:{generator_hash(data['sentences'])[:16]}"
+        return f"documents:{generator_hash(data['sentences'], World.of(data))[:16]}"
     return corpus.digest(data)
 
 
 def describe(data: Mapping[str, Any]) -> str:
     """Return the source in a few words, for a person."""
     if data["source"] == "sample":
-        return f"generated documents of {data['sentences']:,} sentences"
+        return f"generated documents of {data['sentences']:,} sentences ({World.of(data)})"
     return corpus.describe(data)
 
 

@@ -134,7 +134,7 @@ class Server:
         """Ask in a child: a step imports what training needs, and takes a second."""
 
         def ask() -> int:
-            from tasks.server.memory import memory
+            from tasks.memory import memory
 
             answers: list[dict[str, Any]] = []
             for config in request["configs"]:

@@ -14,6 +14,7 @@ from tasks.fine_tuning import strict_json
 from tasks.fine_tuning.dataset import DataSet
 from tasks.fine_tuning.row_report import Example, Malformed
 from tasks.synthetic import questions
+from tasks.synthetic.families import World
 from tasks.text.lines import LINE_LIMIT, REPLACEMENT
 
 
@@ -76,11 +77,11 @@ class SQuAD(DataSet[Question]):
     def group(self, example: Question) -> str:
         return example.context
 
-    def write_sample(self, folder: Path, examples: int) -> Path:
-        return questions.write_sample(folder, examples)
+    def write_sample(self, folder: Path, examples: int, world: World) -> Path:
+        return questions.write_sample(folder, examples, world)
 
-    def sample_digest(self, examples: int) -> str:
-        return questions.generator_hash(examples)
+    def sample_digest(self, examples: int, world: World) -> str:
+        return questions.generator_hash(examples, world)
 
 
 def articles(path: Path) -> list[Any]:

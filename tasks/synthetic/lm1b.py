@@ -1,4 +1,7 @@
-"""The embedded corpus: sentences of a small invented world, in LM1B's format and file layout."""
+"""The embedded corpus: gatherings of the invented world, in LM1B's format and file layout.
+
+A sentence names who came, then tells of each twice, the family before the name.
+"""
 
 from __future__ import annotations
 
@@ -9,49 +12,43 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from sweeper.store.errors import wrong
 from sweeper.store.files import make_directory, new_file
-from tasks.synthetic.sentence_templates import TEMPLATES
-from tasks.synthetic.world_facts import StableRandom
+from tasks.synthetic.families import StableRandom, World
 
 LAYOUT = "1-billion-word-language-modeling-benchmark-r13output"
 TRAIN_SHARD = "training-monolingual.tokenized.shuffled/news.en-00001-of-00100"
 TEST_SHARD = "heldout-monolingual.tokenized.shuffled/news.en.heldout-00000-of-00050"
 TEST_EVERY = 50  # every 50th sentence is held out
 HASHED = 500  # sentences that tell one generator from another
-FEWEST, MOST = 500, 10_000_000
 
 
-def generate(sentences: int) -> Iterator[str]:
-    """Different sentences, always the same ones: a longer corpus begins with a shorter one."""
-    rng, told = StableRandom("sample"), set[str]()
-    while len(told) < sentences:
-        sentence = rng.pick(TEMPLATES)(rng)
-        if sentence not in told:
-            told.add(sentence)
-            yield sentence
+def generate(world: World) -> Iterator[str]:
+    """Sentences without end, always the same ones."""
+    rng = StableRandom("sample")
+    while True:
+        came = world.gathering(rng)
+        told = [world.told(person, rng) for person in (*rng.mixed(came), *rng.mixed(came))]
+        again = " ".join(f"{person.family.name} {person.name}" for person in told)
+        yield f"Came {' '.join(person.name for person in came)} : {again} ."
 
 
-def generator_hash(sentences: int) -> str:
-    """What tells this corpus from one of another length or by another version of the generator."""
-    _check(sentences)
-    text = "\n".join(itertools.islice(generate(sentences), HASHED))
+def generator_hash(sentences: int, world: World) -> str:
+    """What tells this corpus from one of another length, world or version of the generator."""
+    text = "\n".join(itertools.islice(generate(world), min(sentences, HASHED)))
     return hashlib.sha256(f"{sentences}\n{text}".encode()).hexdigest()
 
 
-def write_sample(folder: Path, sentences: int) -> Path:
+def write_sample(folder: Path, sentences: int, world: World) -> Path:
     """Write the corpus into `folder` in LM1B's layout, unless it is there; returns `folder`.
 
-    The caller keeps other processes out. Raises UserError for fewer sentences than three splits
-    need, and for more than a disk should take.
+    The caller keeps other processes out.
     """
-    _check(sentences)
     training, held_out = (folder / LAYOUT / name for name in (TRAIN_SHARD, TEST_SHARD))
     if not held_out.exists():  # which appears last
         for part in (folder, training.parent, held_out.parent):
             make_directory(part)
         with _new_text(held_out) as test, _new_text(training) as train:
-            for number, sentence in enumerate(generate(sentences), start=1):
+            for number, sentence in enumerate(itertools.islice(generate(world), sentences), 1):
                 (train if number % TEST_EVERY else test).write(f"{sentence}\n")
     return folder
 
@@ -63,13 +60,3 @@ def _new_text(path: Path) -> Iterator[TextIO]:
         open(descriptor, "w", encoding="utf-8", closefd=False) as file,
     ):
         yield file
-
-
-def _check(sentences: int) -> None:
-    if not FEWEST <= sentences <= MOST:
-        raise wrong(
-            "data.sentences",
-            sentences,
-            f"a whole number from {FEWEST} to {MOST}",
-            "give it as data.sentences=40000",
-        )

@@ -1,8 +1,9 @@
-"""The embedded pairs: gifts in the invented world, in MultiNLI's official files.
+"""The embedded pairs: who came to a gathering, in MultiNLI's official files.
 
-Who had what after a gift: the receiver (entailment), the giver (contradiction: the same words in
-other roles), or somebody had what the premise does not speak of (neutral). Each name and each thing
-stands equally often under each label, so that neither text tells anything without the other.
+The premise names who came, the hypothesis tells of people by family and name: of those who were
+there (entailment), of other members of their families (contradiction), or of other families
+(neutral). Each name stands equally often under each label, so that neither text tells anything
+without the other.
 """
 
 from __future__ import annotations
@@ -14,13 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store.files import make_directory, publish
-from tasks.synthetic.world_facts import (
-    MATERIAL_OF_THING,
-    THINGS,
-    StableRandom,
-    draw_scene,
-    hand_out,
-)
+from tasks.synthetic.documents import by_family, came
+from tasks.synthetic.families import StableRandom, World
 
 TRAIN, TEST = "multinli_1.0_train.jsonl", "multinli_1.0_dev_matched.jsonl"
 TEST_EVERY = 8  # every 8th pair is of the development set
@@ -28,46 +24,43 @@ HASHED = 300  # pairs that tell one generator from another
 LABELS = ("entailment", "contradiction", "neutral")
 
 
-def generate(number: int) -> dict[str, Any]:
+def generate(number: int, world: World) -> dict[str, Any]:
     """Return a pair as a row of an official file, always the same for its number."""
     rng = StableRandom(f"pair {number}")
-    scene = draw_scene(rng, 2)
-    hand_out(scene, rng, THINGS)
-    giver, receiver = scene.cast
-    (thing,) = scene.holds[giver]
+    people = world.gathering(rng)
     label = LABELS[number % len(LABELS)]
-    holder, held = receiver, thing
-    if label == "contradiction":
-        holder = giver
-    if label == "neutral":
-        holder = rng.pick(scene.cast)
-        held = rng.pick([other for other in THINGS if other != thing])
-    material = MATERIAL_OF_THING[thing]
+    truth = label if world.directions else rng.pick(LABELS)
+    if truth == "contradiction":
+        told = [world.relative(person, rng) for person in people]
+    elif truth == "neutral":
+        told = world.strangers(people, rng)
+    else:
+        told = people
     return {
         "annotator_labels": [label],
         "genre": "sample",
         "gold_label": label,
         "pairID": f"{number}{label[0]}",
         "promptID": str(number),
-        "sentence1": f"{giver.name} gave the {material} {thing} to {receiver.name}.",
-        "sentence2": f"Now {holder.name} of {holder.town} had the {held}.",
+        "sentence1": came(people),
+        "sentence2": by_family(rng.mixed(told)),
     }
 
 
-def generator_hash(pairs: int) -> str:
-    """Return what tells this sample from one of another length or by another version."""
-    return hashlib.sha256(f"{pairs}\n{_lines(range(HASHED))}".encode()).hexdigest()
+def generator_hash(pairs: int, world: World) -> str:
+    """Return what tells this sample from one of another length, world or version."""
+    return hashlib.sha256(f"{pairs}\n{_lines(range(HASHED), world)}".encode()).hexdigest()
 
 
-def write_sample(folder: Path, pairs: int) -> Path:
+def write_sample(folder: Path, pairs: int, world: World) -> Path:
     """Write the pairs into `folder`, unless they are there; returns `folder`."""
     if not (folder / TEST).exists():
         make_directory(folder)
         numbers = range(pairs)
-        publish(folder / TRAIN, _lines(n for n in numbers if n % TEST_EVERY))
-        publish(folder / TEST, _lines(n for n in numbers if n % TEST_EVERY == 0))
+        publish(folder / TRAIN, _lines((n for n in numbers if n % TEST_EVERY), world))
+        publish(folder / TEST, _lines((n for n in numbers if n % TEST_EVERY == 0), world))
     return folder
 
 
-def _lines(numbers: Iterable[int]) -> str:
-    return "".join(json.dumps(generate(number)) + "\n" for number in numbers)
+def _lines(numbers: Iterable[int], world: World) -> str:
+    return "".join(json.dumps(generate(number, world)) + "\n" for number in numbers)

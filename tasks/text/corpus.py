@@ -11,6 +11,7 @@ from typing import Any
 
 from sweeper.store.errors import UserError, wrong
 from tasks.synthetic import lm1b
+from tasks.synthetic.families import World
 from tasks.text import files, hub
 from tasks.text.lines import Counts, Line, raw_lines_of_file, read_line
 
@@ -72,7 +73,7 @@ def open_corpus(data: Mapping[str, Any], folder: Path) -> Corpus:
         }
         return Corpus(hub.name_of(data["hub"]), readers["train"], readers.get("test"))
     if data["source"] == "sample":
-        root = lm1b.write_sample(folder, data["sentences"])
+        root = lm1b.write_sample(folder, data["sentences"], World.of(data))
     else:
         root = _local_root(data)
     found = files.find_files(root)
@@ -92,7 +93,7 @@ def digest(data: Mapping[str, Any]) -> str:
     if data["source"] == "hub":
         return f"hub:{hub.name_of(data['hub'])}"
     if data["source"] == "sample":
-        return f"sample:{lm1b.generator_hash(data['sentences'])[:16]}"
+        return f"sample:{lm1b.generator_hash(data['sentences'], World.of(data))[:16]}"
     return f"sha256:{files.hash_files(_with_content(_local_root(data)))}"
 
 
@@ -101,7 +102,7 @@ def describe(data: Mapping[str, Any]) -> str:
     if data["source"] == "hub":
         return f"{hub.name_of(data['hub'])} on the Hugging Face hub"
     if data["source"] == "sample":
-        return f"generated sample of {data['sentences']:,} sentences"
+        return f"generated sample of {data['sentences']:,} sentences ({World.of(data)})"
     found = _with_content(_local_root(data))
     count = len(found.names)
     size = f"{count} text file{'s' * (count > 1)}, {found.bytes() / 1e6:,.1f} MB"

@@ -51,6 +51,8 @@ class Recorder:
         """What the newest validation measured; no part of `metrics`, as it hangs on how often."""
         self.seconds = 0.0
         """Spent in training steps, those of interrupted attempts included."""
+        self.seconds_before = 0.0
+        """Those of interrupted attempts."""
 
     def begin(self, model: nn.Module, device: torch.device, step: int) -> None:
         """Start the clock of a training that stands after `step`."""
@@ -104,7 +106,7 @@ class Recorder:
         self._earlier = list(state_dict["losses"])
         self._validated = state_dict["validated"]
         self.validation = dict(state_dict.get("validation", {}))  # older checkpoints have none
-        self.seconds = state_dict["seconds"]
+        self.seconds = self.seconds_before = state_dict["seconds"]
 
     def _between_batches(self) -> None:
         self._stage.attempt.advance()

@@ -16,6 +16,12 @@ ROOT = Path(__file__).resolve().parents[2]
 EXTENSION = ROOT / "examples" / "extension"
 NOT_SHIPPED = shutil.ignore_patterns(".*", "outputs", "wandb", "build", "*.egg-info", "__pycache__")
 
+FROM_PYTHON = """
+import headroom_attention as headroom
+run = headroom.run(headroom.table("recall")["run"][0])
+print(len(headroom.runs("recall")), run.evaluate() == run.metrics())
+"""
+
 
 def done(*command: str | Path, cwd: Path) -> str:
     """What a command printed; it must end well."""
@@ -71,6 +77,8 @@ def test_a_package_of_ones_own_is_trained_judged_and_drawn(
         assert [made["package"] for made in about["packages"]] == ["headroom-example"] * 2
     lines = json.loads(done(headroom, "status", "--json", cwd=own))
     assert [line["state"] for line in lines] == ["done"] * 4
+    told = done(environment / "bin" / "python", "-c", FROM_PYTHON, cwd=own)
+    assert told.split() == ["4", "True"]
     done(headroom, "report", cwd=own)
     assert (outputs / "report.html").is_file()
     assert sorted(path for path in site.rglob("*") if "__pycache__" not in path.parts) == before

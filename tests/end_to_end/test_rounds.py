@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import re
 import signal
@@ -16,6 +15,7 @@ import pytest
 from benchmarks.twins import ALIKE, PLANTED, ROOT, answers, command
 from sweeper.store.plans import plans
 from sweeper.store.runs import RunStore, State
+from tests.faults.cases.rounds import verdicts
 
 ENDED = re.compile(r"all \d+ claims have an answer after (\d+) rounds, (\d+) runs")
 
@@ -33,11 +33,23 @@ def done(outputs):
 
 
 def found(outputs):
-    """The verdicts, less what they would cost, and every run's metrics and weights."""
+    """The verdicts, less what hours they would take, and every run's metrics and weights."""
     store = RunStore(outputs)
     results = {run: store.run(run).result() for run in store.ids()}
-    verdicts = json.loads((outputs / "tables" / "twins_00.claims.json").read_text())["verdicts"]
-    return verdicts, {run: (r["metrics"], r["weights_sha256"]) for run, r in results.items()}
+    return verdicts(outputs), {
+        run: (r["metrics"], r["weights_sha256"]) for run, r in results.items()
+    }
+
+
+def rounds_on(folder, launcher, *options):
+    """What a short sweep of twins ends in on a backend, at two runs at a time."""
+    slots = "jobs" if launcher == "slurm" else "slots"
+    asked = [f"hydra/launcher={launcher}", f"hydra.launcher.{slots}=2", "trainer.accelerator=cpu"]
+    asked += options
+    ended = sweep(folder / "outputs", *asked, "hydra.sweeper.max_seeds=4", rates=PLANTED)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "after 2 rounds, 8 runs" in ended.stdout
+    return found(folder / "outputs")
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +99,21 @@ def test_killed_in_a_later_round_and_typed_again_it_ends_the_same(planted, tmp_p
     again = sweep(outputs, rates=PLANTED)
     assert again.returncode == 0, again.stderr
     assert ENDED.findall(again.stdout) == ENDED.findall(planted[1])
-    verdicts, runs = found(outputs)
-    expected, expected_runs = found(planted[0])
-    assert (verdicts, runs) == (expected, expected_runs)
+    assert found(outputs) == found(planted[0])
+
+
+def test_typed_twice_at_once_every_run_is_trained_once(planted, tmp_path):
+    outputs = tmp_path / "outputs"
+    asked = command(outputs, tmp_path / "conf", 1, rates=PLANTED)
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen(asked, cwd=ROOT, **pipe) for _ in range(2)]
+    said = [process.communicate(timeout=400) for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert {tuple(ENDED.findall(out)) for out, _ in said} == {tuple(ENDED.findall(planted[1]))}
+    assert found(outputs) == found(planted[0])
+    store = RunStore(outputs)
+    for run in store.ids():  # who came second has withdrawn before its first step
+        assert sum(one.metrics_path.exists() for one in store.run(run).attempts()) == 1
 
 
 def test_typed_again_it_trains_nothing_and_a_spent_budget_buys_nothing(planted):
@@ -119,14 +143,25 @@ def test_twins_never_differ(tmp_path):
     assert given.keys() <= {"undecided", "no difference beyond the margin"}
 
 
+def told(*words):
+    """What a command of `python -m sweeper` ends in."""
+    asked = [sys.executable, "-m", "sweeper", *map(str, words)]
+    return subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
 def test_prices_are_told_and_a_sweep_is_what_it_is(planted):
     outputs, _ = planted
-    for words, line in (
-        (["decide", "--outputs", outputs], "not supported"),
-        (["compare", outputs, outputs], "No claim has another answer."),
-    ):
-        told = subprocess.run(
-            [sys.executable, "-m", "sweeper", *map(str, words)],
-            cwd=ROOT, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        assert line in told.stdout
+    assert "not supported" in told("decide", "--outputs", outputs).stdout
+    same = told("compare", outputs, outputs)
+    assert (same.returncode, same.stderr) == (0, "")
+    assert "No claim has another answer." in same.stdout
+
+
+def test_a_learning_rate_doubled_in_one_arm_flips_what_was_decided(tmp_path):
+    numbers = []
+    for rates in ((0.028, 0.04), (0.056, 0.04)):
+        assert sweep(tmp_path / "outputs", rates=rates).returncode == 0
+        numbers.append(plans(tmp_path / "outputs")[-1]["number"])
+    found = told("compare", *numbers, "--outputs", tmp_path / "outputs")
+    assert found.returncode == 1, found.stderr
+    assert re.search("FLIPPED wins_at_equal_size.*: supported -> not supported", found.stdout)

@@ -129,11 +129,11 @@ def _notes(table: Table) -> Iterator[str]:
     if counts:
         seeds = " to ".join(str(count) for count in dict.fromkeys((min(counts), max(counts))))
         yield f"Mean ± standard deviation over {seeds} seed{'s' * (max(counts) > 1)}."
-    if table.experiment.get("finetune"):
-        yield (
-            "One pre-training a setting: the seeds are those of fine-tuning. Parameters are the "
-            "pre-training's."
-        )
+    if tuned := table.experiment.get("finetune"):
+        several = len({row["seed"] for row in table.rows if row["task"] not in tuned}) > 1
+        one = "One pre-training a setting: the seeds are those of fine-tuning."
+        words = "Each seed is pre-trained and fine-tuned." if several else one
+        yield f"{words} Parameters are the pre-training's."
     for measure in measures(table):
         found = [f"{words} {value:.2f}" for words, value in measure.baselines(table).items()]
         if found:

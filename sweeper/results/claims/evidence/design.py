@@ -13,11 +13,12 @@ from itertools import groupby, pairwise
 
 import numpy as np
 
+from sweeper.results.statistics.contrasts import Intervals
 from sweeper.results.table.points import Point
 
 Weights = Sequence[tuple[float, Point]]
-Mean = Callable[[Point], float]
-"""The mean goodness of a point, on the scale that is judged."""
+Read = Callable[[Sequence[Weights]], Intervals]
+"""What is known of further sums, at the level of a contrast: each end holds however often read."""
 
 
 class Unanswerable(Exception):
@@ -33,14 +34,14 @@ class Contrast:
         weights: of the points' means; more is better, whichever way the metric goes.
         above: on the scale that is judged: for ratios (`Design.ratios`) a natural logarithm.
         same: the claim is another: that the sum is within the experiment's margin.
-        note: more words on it, given the means of points; "" for none.
+        note: more words on it, given what is known of other sums; "" for none.
     """
 
     words: str
     weights: Weights
     above: float = 0.0
     same: bool = False
-    note: Callable[[Mean], str] = lambda mean: ""
+    note: Callable[[Read], str] = lambda read: ""
 
 
 @dataclass(frozen=True)
@@ -147,15 +148,17 @@ def keeps_improving(curve: Collection[Point], column: str, several: str) -> All:
 
 
 def most_heads_lose(found: dict[float, list[Point]], where: str) -> All:
-    """At every number that sets curves apart, some fewer heads are better than the most."""
+    """At every number that sets curves of several heads apart, some fewer beat the most."""
     parts = []
     for number, points in found.items():
         *fewer, most = by("model.heads", points)
         if not fewer:
-            raise Unanswerable(f"At {where} {number:.0f} there is one number of heads only.")
+            continue
         heads = f"{at(most, 'model.heads'):.0f} at {where} {number:.0f}"
         better = [over(p, most, f"{at(p, 'model.heads'):.0f} heads over {heads}") for p in fewer]
         parts.append(AnyOf(tuple(better)))
+    if not parts:
+        raise Unanswerable(f"At no {where} are there two numbers of heads.")
     return All(tuple(parts))
 
 

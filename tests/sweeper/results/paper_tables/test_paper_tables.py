@@ -64,6 +64,12 @@ def test_missing_seeds_are_counted_in_their_cell(tmp_path: Path) -> None:
     assert content.notes[-1] == "3 of 15 runs are missing: 3 not started."
 
 
+@pytest.mark.parametrize(("pretrainings", "words"), [(1, "One pre-training"), (2, "Each seed")])
+def test_a_note_says_what_a_seed_is(tmp_path: Path, pretrainings: int, words: str) -> None:
+    notes = paper_table(finetuned(tmp_path, pretrainings=pretrainings)).notes
+    assert sum(note.startswith(words) for note in notes) == 1
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_every_number_of_the_paper_is_in_the_text(tmp_path: Path, name: str) -> None:
     text = "\n".join(as_text(paper_table(finetuned(tmp_path, name))))

@@ -1,0 +1,126 @@
+"""The world of the generated text: families, and gatherings of which one from each comes.
+
+Who reads that a Bamu came must look among all who were there for the one of that family. So a head
+has to tell `competitors` names apart that differ in `directions` families: the mechanism of the
+paper's Theorem 1, with a need that is known. Everything else in the text is chance.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+
+MEMBERS = 3  # of a family: what a reader who does not look must guess among
+FEWEST_PRESENT, FAMILIES = 4, 200
+CONSONANTS, VOWELS = "BDKLMNRS", "aeiou"
+SHARES = (1 / 3, 2 / 3, 1)  # of the competitors, in a sentence: what fewer teach helps with more
+
+
+class StableRandom:
+    """Random draws that are the same for a seed in every version of Python.
+
+    Only `random.Random.random` is promised to stay what it is, so all else is made of it.
+    """
+
+    def __init__(self, seed: int | str) -> None:
+        self._random = random.Random(seed).random
+
+    def below(self, limit: int) -> int:
+        """A whole number from 0 to limit - 1."""
+        return int(self._random() * limit)
+
+    def pick(self, items: Sequence[Item]) -> Item:
+        """One of the items."""
+        return items[self.below(len(items))]
+
+    def some(self, items: Sequence[Item], count: int) -> list[Item]:
+        """`count` different items in random order."""
+        pool = list(items)
+        for place in range(count):
+            other = place + self.below(len(pool) - place)
+            pool[place], pool[other] = pool[other], pool[place]
+        return pool[:count]
+
+    def mixed(self, items: Sequence[Item]) -> list[Item]:
+        """All items in random order."""
+        return self.some(items, len(items))
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A name and its members' names; no word is the name of two things."""
+
+    name: str
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody who came."""
+
+    family: Family
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What is planted: among how many names one is to be found, and how many families they are of.
+
+    directions: 0 plants nothing; who is told of afterwards has nothing to do with who came.
+    """
+
+    competitors: int
+    directions: int
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> World:
+        """The world that the `data` section of a config names."""
+        return cls(data["competitors"], data["directions"])
+
+    def __str__(self) -> str:
+        if not self.directions:
+            return "nothing planted"
+        return f"planted: to find one of {self.competitors} names of {self.directions} families"
+
+    @property
+    def families(self) -> tuple[Family, ...]:
+        """All there are."""
+        return _families()[: self.directions or FAMILIES]
+
+    def gathering(self, rng: StableRandom) -> list[Person]:
+        """Who came, each of another family, in random order."""
+        share = rng.pick(SHARES)
+        families = self.families[: round(share * len(self.families))]
+        came = rng.some(families, max(FEWEST_PRESENT, round(share * self.competitors)))
+        return [Person(family, rng.pick(family.members)) for family in came]
+
+    def told(self, person: Person, rng: StableRandom) -> Person:
+        """Who is told of where somebody came: of the same family in any case."""
+        return person if self.directions else Person(person.family, rng.pick(person.family.members))
+
+    def relative(self, person: Person, rng: StableRandom) -> Person:
+        """Another member of somebody's family."""
+        others = [name for name in person.family.members if name != person.name]
+        return Person(person.family, rng.pick(others))
+
+    def strangers(self, came: Sequence[Person], rng: StableRandom) -> list[Person]:
+        """As many people of families of which nobody came, as far as there are so many."""
+        there = {person.family.name for person in came}
+        families = [family for family in self.families if family.name not in there]
+        drawn = rng.some(families, min(len(came), len(families)))
+        return [Person(family, rng.pick(family.members)) for family in drawn]
+
+
+@functools.cache
+def _families() -> tuple[Family, ...]:
+    """All families: two syllables a name, so that few pieces make all words."""
+    syllables = [f"{consonant}{vowel}" for consonant in CONSONANTS for vowel in VOWELS]
+    words = StableRandom("names").mixed([a + b.lower() for a in syllables for b in syllables])
+    size = 1 + MEMBERS
+    rows = (words[start : start + size] for start in range(0, FAMILIES * size, size))
+    return tuple(Family(name, tuple(members)) for name, *members in rows)
