@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.console import Console
@@ -15,7 +15,7 @@ from sweeper.model_process import ModelProcess
 from sweeper.options import SweepOptions
 from sweeper.outcome import relative_path
 from sweeper.plan.gpu_memory import predicted
-from sweeper.plan.plan import Plan, Point, Run
+from sweeper.plan.plan import Plan, Run
 from sweeper.plan.throughput import Throughput
 from sweeper.preparation import prepare
 from sweeper.run.backend import Backend
@@ -209,14 +209,10 @@ def as_data(plan: Plan, rounds: Rounds = ()) -> dict[str, Any]:
             | ({"tuning": list(plan.tuning[name])} if name in plan.tuning else {})
             for name, e in plan.experiments.items()
         },
-        "points": [_described(point) for point in plan.points],
+        "points": [point.described() for point in plan.points],
         "runs": {run.id: {"size": run.size, "parent": run.parent} for run in plan.runs.values()},
         **({"rounds": list(rounds)} if rounds else {}),
     }
-
-
-def _described(point: Point) -> dict[str, Any]:
-    return {key: value for key, value in asdict(point).items() if key != "chosen" or value}
 
 
 def _data(config: Mapping[str, Any]) -> str:

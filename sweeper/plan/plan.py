@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,10 @@ class Point:
     run: str
     matched: Matched | None
     chosen: Chosen | None = None
+
+    def described(self) -> dict[str, Any]:
+        """The point as plain data."""
+        return {key: value for key, value in asdict(self).items() if key != "chosen" or value}
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ RATE, NAME = "optimizer.learning_rate", "fig1_tuned"
 @pytest.fixture
 def tuning(plan, process, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    found = plan("experiment=fig1_tuned", "experiment.tune.per=arm", "seed=0")
+    found = plan("experiment=fig1_tuned", "scale=cpu", "experiment.tune.per=arm", "seed=0")
     return Tuning.of(found, process, RunStore(tmp_path))
 
 

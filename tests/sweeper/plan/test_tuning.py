@@ -16,6 +16,7 @@ from sweeper.store.errors import UserError
 
 RATE = "optimizer.learning_rate"
 TUNE = "experiment.tune"
+CPU = "scale=cpu"
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def tried(plan, process, tmp_path):
     """The plan of the tuned Figure 1, and that of its trials."""
 
     def run(*arguments):
-        found = plan("experiment=fig1_tuned", *arguments)
+        found = plan("experiment=fig1_tuned", CPU, *arguments)
         tunes = {"fig1_tuned": found.experiments["fig1_tuned"].tune}
         return found, trials(found, tunes, Sizes(process, tmp_path / "sizes.json"))
 
@@ -59,7 +60,7 @@ def test_a_trial_is_shorter_validated_and_otherwise_what_is_judged(tried):
             assert own[section] == config[section]
 
 
-@pytest.mark.parametrize(("name", "scale"), [("fig1_tuned", "demo"), ("fig1", "cpu")])
+@pytest.mark.parametrize(("name", "scale"), [("fig1_tuned", "gpu"), ("fig1", "cpu")])
 def test_tuning_figure_1_costs_at_most_half_of_it_however_far_ranges_grow(
     plan, process, tmp_path, name, scale
 ):
@@ -82,20 +83,23 @@ def test_points_share_a_choice_as_they_are_told_to(tried, per, choices):
 
 
 def test_further_seeds_leave_out_those_of_the_trials(plan):
-    found = plan("experiment=fig1_tuned", f"{TUNE}.seeds=[3,5]")
+    found = plan("experiment=fig1_tuned", CPU, f"{TUNE}.seeds=[3,5]")
     first = found.points[0].run
     more = seeded(found, {first: 5})
     assert [p.seed for p in more.points if p.values == found.points[0].values] == [0, 1, 2, 4, 6]
 
 
 def test_a_key_that_is_typed_is_not_tuned(plan):
-    found = plan("experiment=fig1_tuned", f"{RATE}=0.03")
+    found = plan("experiment=fig1_tuned", CPU, f"{RATE}=0.03")
     assert found.experiments["fig1_tuned"].tune is None
-    assert plan("experiment=fig1_tuned", f"{TUNE}=null").experiments["fig1_tuned"].tune is None
+    off = plan("experiment=fig1", CPU, "experiment.scales.cpu.tune=null")
+    assert off.experiments["fig1"].tune is None
 
 
 def test_what_tuning_is_asked_for_changes_no_run_that_is_not_tuned(plan):
-    assert plan("experiment=fig1").runs.keys() == plan("experiment=fig1_tuned").runs.keys()
+    assert (
+        plan("experiment=fig1", CPU).runs.keys() == plan("experiment=fig1_tuned", CPU).runs.keys()
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,13 +109,16 @@ def test_what_tuning_is_asked_for_changes_no_run_that_is_not_tuned(plan):
         ("+{}.arms=[fixed,no]", ["arms of the experiment", "standard, fixed"]),
         ("{}.seeds=[7,2]", ["seeds that are not judged, as 0, 1, 2 are"]),
         ("{}.by=test/loss", ["by=test/loss", "validation split"]),
-        ("{}.steps=0", ["steps=0.0", "share of the full length"]),
-        ("{}.grid={{optimizer.learning_rate:[0.1]}}", ["two different values"]),
+        ("experiment.scales.cpu.tune.steps=0", ["steps=0.0", "share of the full length"]),
+        (
+            "experiment.scales.cpu.tune.grid={{optimizer.learning_rate:[0.1]}}",
+            ["two different values"],
+        ),
     ],
 )
 def test_an_unfair_choice_is_refused(plan, typed, told):
     with pytest.raises(UserError) as refused:
-        plan("experiment=fig1_tuned", typed.format(TUNE))
+        plan("experiment=fig1_tuned", CPU, typed.format(TUNE))
     for words in told:
         assert words in str(refused.value)
 
@@ -125,14 +132,16 @@ def test_what_an_arm_sweeps_is_not_tuned():
 
 
 def test_a_key_that_changes_the_size_of_a_model_is_not_tuned(plan, process, tmp_path):
-    found = plan("experiment=fig1_tuned")
+    found = plan("experiment=fig1_tuned", CPU)
     tune = replace(found.experiments["fig1_tuned"].tune, grid={"model.feedforward_size": [8, 16]})
     with pytest.raises(UserError, match="leave the size of a model as it is"):
         trials(found, {"fig1_tuned": tune}, Sizes(process, tmp_path / "sizes.json"))
 
 
 def test_unequal_budgets_are_allowed_where_they_are_said(plan):
-    found = plan("experiment=fig1_tuned", f"+{TUNE}.arms=[fixed]", f"+{TUNE}.unequal=as published")
+    found = plan(
+        "experiment=fig1_tuned", CPU, f"+{TUNE}.arms=[fixed]", f"+{TUNE}.unequal=as published"
+    )
     assert found.experiments["fig1_tuned"].described()["tune"]["unequal"] == "as published"
 
 
