@@ -9,8 +9,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.headroom-installed
 CODE := sweep.py setup.py sweeper models tasks hydra_plugins headroom_attention tests benchmarks examples
 
-DEMO := theorem1,fig1,fig2,table1,table2a,table2b,table3
-BEYOND := fig3,fig4,heads_vs_rank,equal_width,value_size,sequence_length,attention_rank,head_sizes,collaborative
+DEMO := theorem1,fig1,fig2,fig3
+BEYOND := table1,table2a,table2b,table3,fig4,heads_vs_rank,equal_width,value_size,sequence_length,attention_rank,head_sizes,collaborative
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo paper figures test faults bench docs lint style types imports format check lock clean
@@ -21,12 +21,11 @@ help: ## Show this list
 
 install: $(READY) ## Make the environment (VENV) and install the locked versions into it
 
-demo: $(READY) ## Measure Theorem 1, train Figures 1 and 2 and Tables 1 to 3 at demo scale (minutes, CPU only)
+demo: $(READY) ## Measure Theorem 1 and train Figures 1 to 3 at demo scale (five minutes, CPU only)
 	$(BIN)/python sweep.py -m experiment=$(DEMO)
 
-paper: $(READY) ## Train and draw every figure and table and what goes beyond the paper, then the report (SCALE=demo)
+paper: $(READY) ## Train and draw every figure and table and what goes beyond the paper (SCALE=demo)
 	$(BIN)/python sweep.py -m experiment=$(DEMO),$(BEYOND) scale=$(SCALE)
-	$(BIN)/python -m sweeper report
 
 figures: $(READY) ## Collect and draw every planned experiment again from what its runs left
 	$(BIN)/python -m sweeper collect

@@ -5,21 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
 from sweeper.model_process import ModelProcess
 from sweeper.options import SweepOptions
-from sweeper.outcome import relative_path
+from sweeper.outcome import FiguresAsTheyCome, print_unfinished
 from sweeper.plan.gpu_memory import predicted
 from sweeper.plan.plan import Plan, Run
 from sweeper.plan.throughput import Throughput
 from sweeper.preparation import prepare
 from sweeper.run.backend import Backend
-from sweeper.run.job_states import Job, Phase
+from sweeper.run.job_states import Job, JobState, Phase
 from sweeper.run.live import LiveTable, Shown
 from sweeper.run.placing import Share, most_together
 from sweeper.run.schedule import Schedule
@@ -28,7 +27,7 @@ from sweeper.run.time_left import TimeLeft, makespan, remaining, share_done, tak
 from sweeper.store.errors import UserError, shown
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
 from sweeper.store.plans import write_plan
-from sweeper.store.runs import RunStore, State, Status
+from sweeper.store.runs import RunStore, State
 
 BESIDE = 50  # runs of other plans that are asked what runs take, at most
 
@@ -126,21 +125,24 @@ class Executor:
     def _run(self, plan: Plan, left: Sequence[str], about: Callable[[float], str]) -> bool:
         metric = {point.run: plan.experiments[point.experiment].metric for point in plan.points}
         shown = {run: Shown(_label(plan, run), metric[run]) for run in left}
-        throughput = self._throughput or self.throughput(plan)
-        time_left = TimeLeft(
-            self.store,
-            {run: plan.runs[run].steps for run in left},
-            lambda run: throughput.expected(plan.runs[run]),
-            lambda run, *seconds: throughput.learn(plan.runs[run], *seconds),
-        )
+        time_left = self._time_left(plan, left)
         of = " of this round" if self.options.decide else ""
-        with LiveTable(self.console, self.store, shown, time_left, about, of) as live:
+        early = {} if self.options.decide else plan.by_experiment(left)
+        with (
+            LiveTable(self.console, self.store, shown, time_left, about, of) as live,
+            FiguresAsTheyCome(self.console, plan.outputs, early) as figures,
+        ):
+
+            def changed(schedule: Schedule, state: JobState | None) -> None:
+                live.changed(schedule, state)
+                figures.changed(state)
+
             schedule = Schedule(
                 self.store,
                 self.backend,
                 self._jobs(plan, left),
                 self.options,
-                live.changed,
+                changed,
                 self.options.watchdog(),
                 self.signals.check,
             )
@@ -152,29 +154,26 @@ class Executor:
                 raise SystemExit(stopped.code) from None
         self.tripped = schedule.breaker.tripped
         self._failed |= {run for run, s in schedule.states.items() if s.phase is not Phase.DONE}
-        self._say_unfinished(schedule, {run: shown[run].label for run in left})
+        print_unfinished(self.console, schedule, {run: shown[run].label for run in left})
         return done
+
+    def _time_left(self, plan: Plan, left: Sequence[str]) -> TimeLeft:
+        throughput = self._throughput or self.throughput(plan)
+        return TimeLeft(
+            self.store,
+            {run: plan.runs[run].steps for run in left},
+            lambda run: throughput.expected(plan.runs[run]),
+            lambda run, *seconds: throughput.learn(plan.runs[run], *seconds),
+        )
 
     def _jobs(self, plan: Plan, left: Sequence[str]) -> list[Job]:
         asked = self.backend.places and len(left) > 1
-        return jobs(
-            [plan.runs[run] for run in left], predicted(self.process, plan, None) if asked else {}
-        )
-
-    def _say_unfinished(self, schedule: Schedule, labels: Mapping[str, str]) -> None:
-        unfinished = [s for s in schedule.states.values() if s.phase is not Phase.DONE]
-        if unfinished:
-            words = f"{len(unfinished)} of {len(labels)} runs are not done:"
-            self.console.print(Text(words, style="bold red"))
-        if self.tripped:
-            waiting = sum(state.phase is Phase.WAITING for state in unfinished)
-            self.console.print(Text(f"  {waiting} were not started: {self.tripped}"))
-        for state in (state for state in unfinished if state.phase is not Phase.WAITING):
-            run = self.store.run(state.job.run)
-            status: Status = run.status()
-            log = run.path / "attempts" / f"{status.attempt:04d}" / "log.txt"
-            told = f", log: {relative_path(log)}" if status.attempt else ""
-            self.console.print(Text(f"  {labels[run.id]}: {state.reason}{told}"))
+        needs = predicted(self.process, plan, None) if asked else {}
+        ranks: dict[str, int] = {}
+        for rank, runs in enumerate(plan.by_experiment(left).values()):
+            ranks = dict.fromkeys(runs, rank) | ranks
+        found = jobs([plan.runs[run] for run in left], needs)
+        return [replace(job, rank=ranks[job.run]) for job in found]
 
 
 def jobs(runs: Iterable[Run], needs: Mapping[str, float]) -> list[Job]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,43 @@ from sweeper.results.ending import brief
 from sweeper.results.judge import Verdicts, judge, lines, refused
 from sweeper.results.paper_tables.terminal import summarise
 from sweeper.results.table.table import Table, exported, stem
+from sweeper.run.job_states import JobState, Phase
+from sweeper.run.schedule import Schedule
 from sweeper.store.errors import UserError, shown
+
+
+class FiguresAsTheyCome(ExitStack):
+    """Draws each experiment of a sweep when its last run is done, while the others train.
+
+    `left`: by experiment, the runs that are to be trained. The last one to be done is left to
+    `print_everything`, which draws none again whose table is the same.
+    """
+
+    def __init__(self, console: Console, outputs: Path, left: Mapping[str, Collection[str]]):
+        super().__init__()
+        self._console, self._outputs = console, outputs
+        self._left = {name: set(runs) for name, runs in left.items() if runs}
+        self._painter = self.enter_context(ThreadPoolExecutor(max_workers=1))
+
+    def changed(self, state: JobState | None) -> None:
+        """Take note of a run that is done."""
+        if state is None or state.phase is not Phase.DONE:
+            return
+        for runs in self._left.values():
+            runs.discard(state.job.run)
+        for name in [name for name, runs in self._left.items() if not runs]:
+            del self._left[name]
+            if self._left:
+                self._painter.submit(self._draw, name)
+
+    def _draw(self, name: str) -> None:
+        from sweeper.results.draw import write_figures
+
+        with suppress(UserError):  # what cannot be drawn is told of at the end
+            tables = write_tables(self._outputs, [name])
+            figures = write_figures(self._outputs, tables)
+            drawn = next(path for path in figures if path.suffix == ".png")
+            self._console.print(Text(f"{name} is drawn: {relative_path(drawn)}"), soft_wrap=True)
 
 
 def collect_and_judge(
@@ -92,6 +130,23 @@ def _changed(table: Table, outputs: Path, before: Mapping[Path, bytes], figure: 
     """Whether a table is another than when its figure was drawn."""
     path = exported(outputs, table)
     return before.get(path) != path.read_bytes() or not figure.exists()
+
+
+def print_unfinished(console: Console, schedule: Schedule, labels: Mapping[str, str]) -> None:
+    """Say which runs are not done and why; `labels`: what runs are called, by id."""
+    unfinished = [s for s in schedule.states.values() if s.phase is not Phase.DONE]
+    if unfinished:
+        words = f"{len(unfinished)} of {len(labels)} runs are not done:"
+        console.print(Text(words, style="bold red"))
+    if schedule.breaker.tripped:
+        waiting = sum(state.phase is Phase.WAITING for state in unfinished)
+        console.print(Text(f"  {waiting} were not started: {schedule.breaker.tripped}"))
+    for state in (state for state in unfinished if state.phase is not Phase.WAITING):
+        run = schedule.store.run(state.job.run)
+        status = run.status()
+        log = run.path / "attempts" / f"{status.attempt:04d}" / "log.txt"
+        told = f", log: {relative_path(log)}" if status.attempt else ""
+        console.print(Text(f"  {labels[run.id]}: {state.reason}{told}"))
 
 
 def relative_path(path: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -117,3 +117,10 @@ class Plan:
     points: list[Point] = field(default_factory=list)
     runs: Mapping[str, Run] = field(default_factory=dict)
     tuning: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+
+    def by_experiment(self, runs: Collection[str]) -> dict[str, set[str]]:
+        """Return those of the runs that each experiment needs, in the order they were typed in."""
+        found: dict[str, set[str]] = {name: set() for name in self.experiments}
+        for point in self.points:
+            found[point.experiment] |= {point.run} & {*runs}
+        return found

@@ -17,6 +17,7 @@ class Job:
     cost: float  # training FLOPs
     parent: str | None = None
     share: Share | None = None  # of a GPU; without one it has a slot's GPU to itself
+    rank: int = 0  # what has a lower one starts first
 
 
 class Phase(StrEnum):

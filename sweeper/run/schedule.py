@@ -1,4 +1,4 @@
-"""Stop 4 of the road: which run starts when, and where. Parents first, longest first.
+"""Stop 4 of the road: which run starts when, and where. Parents first, longest first, by rank.
 
 A run that has to wait for room on a GPU is overtaken by none.
 
@@ -44,7 +44,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         self.breaker = Breaker(self.policy)
-        ordered = sorted(self.jobs, key=lambda job: -job.cost)
+        ordered = sorted(self.jobs, key=lambda job: (job.rank, -job.cost))
         self.states = {job.run: JobState(job) for job in ordered}
 
     def execute(self) -> bool:
