@@ -43,7 +43,8 @@ class DataSection(Section):
     root: Annotated[str | None, given("a folder, or null", "~/lm1b")]
     hub: HubSection
     sentences: Annotated[
-        int | None, given("a whole number from 1 to 100000000, or null", 40_000, ge=1, le=10**8)
+        int | None,
+        given("a whole number from 500 to 10000000, or null", 40_000, ge=500, le=10**7),
     ]
     competitors: Annotated[
         int | None, given("a whole number from 4 to 64, or null", 12, ge=4, le=64)

@@ -34,7 +34,7 @@ def generate(number: int, world: World) -> list[str]:
     """Return the sentences of a document, always the same for its number."""
     rng, sentences = StableRandom(f"document {number}"), []
     for _ in range(GATHERINGS):
-        people = world.gathering(rng)
+        people, _ = world.gathering(rng)
         told = [world.told(person, rng) for person in rng.mixed(people)]
         sentences += [came(people), by_family(told)]
     return sentences

@@ -92,12 +92,13 @@ class World:
         """All there are."""
         return _families()[: self.directions or FAMILIES]
 
-    def gathering(self, rng: StableRandom) -> list[Person]:
-        """Who came, each of another family, in random order."""
+    def gathering(self, rng: StableRandom) -> tuple[list[Person], list[Family]]:
+        """Who came, each of another family, in random order; the families that might have come."""
         share = rng.pick(SHARES)
-        families = self.families[: round(share * len(self.families))]
-        came = rng.some(families, max(FEWEST_PRESENT, round(share * self.competitors)))
-        return [Person(family, rng.pick(family.members)) for family in came]
+        count = max(FEWEST_PRESENT, round(share * self.competitors))
+        families = self.families[: max(count + 1, round(share * len(self.families)))]
+        came = rng.some(families, count)
+        return one_of_each(came, rng), [family for family in families if family not in came]
 
     def told(self, person: Person, rng: StableRandom) -> Person:
         """Who is told of where somebody came: of the same family in any case."""
@@ -108,12 +109,10 @@ class World:
         others = [name for name in person.family.members if name != person.name]
         return Person(person.family, rng.pick(others))
 
-    def strangers(self, came: Sequence[Person], rng: StableRandom) -> list[Person]:
-        """As many people of families of which nobody came, as far as there are so many."""
-        there = {person.family.name for person in came}
-        families = [family for family in self.families if family.name not in there]
-        drawn = rng.some(families, min(len(came), len(families)))
-        return [Person(family, rng.pick(family.members)) for family in drawn]
+
+def one_of_each(families: Sequence[Family], rng: StableRandom) -> list[Person]:
+    """A member of each family."""
+    return [Person(family, rng.pick(family.members)) for family in families]
 
 
 @functools.cache

@@ -26,7 +26,7 @@ def generate(world: World) -> Iterator[str]:
     """Sentences without end, always the same ones."""
     rng = StableRandom("sample")
     while True:
-        came = world.gathering(rng)
+        came, _ = world.gathering(rng)
         told = [world.told(person, rng) for person in (*rng.mixed(came), *rng.mixed(came))]
         again = " ".join(f"{person.family.name} {person.name}" for person in told)
         yield f"Came {' '.join(person.name for person in came)} : {again} ."

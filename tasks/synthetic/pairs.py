@@ -16,7 +16,7 @@ from typing import Any
 
 from sweeper.store.files import make_directory, publish
 from tasks.synthetic.documents import by_family, came
-from tasks.synthetic.families import StableRandom, World
+from tasks.synthetic.families import StableRandom, World, one_of_each
 
 TRAIN, TEST = "multinli_1.0_train.jsonl", "multinli_1.0_dev_matched.jsonl"
 TEST_EVERY = 8  # every 8th pair is of the development set
@@ -27,15 +27,14 @@ LABELS = ("entailment", "contradiction", "neutral")
 def generate(number: int, world: World) -> dict[str, Any]:
     """Return a pair as a row of an official file, always the same for its number."""
     rng = StableRandom(f"pair {number}")
-    people = world.gathering(rng)
+    people, absent = world.gathering(rng)
     label = LABELS[number % len(LABELS)]
     truth = label if world.directions else rng.pick(LABELS)
+    told = people[: len(absent)]  # as many under each label
     if truth == "contradiction":
-        told = [world.relative(person, rng) for person in people]
+        told = [world.relative(person, rng) for person in told]
     elif truth == "neutral":
-        told = world.strangers(people, rng)
-    else:
-        told = people
+        told = one_of_each(rng.some(absent, len(told)), rng)
     return {
         "annotator_labels": [label],
         "genre": "sample",

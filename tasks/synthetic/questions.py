@@ -21,7 +21,7 @@ QUESTIONS = 3  # about a paragraph
 def generate(number: int, world: World) -> dict[str, Any]:
     """Return a paragraph as an official file has it, always the same for its number."""
     rng = StableRandom(f"paragraph {number}")
-    people = world.gathering(rng)
+    people, _ = world.gathering(rng)
     context, questions = came(people), []
     for place, person in enumerate(rng.some(people, QUESTIONS)):
         found = person if world.directions else rng.pick(people)

@@ -28,6 +28,8 @@ SMALL: dict[str, Any] = {
         "root": None,
         "hub": {"path": None, "name": None, "revision": None},
         "sentences": 1009,
+        "competitors": 7,
+        "directions": 23,
         "digest": None,
     },
     "model": {

@@ -36,7 +36,7 @@ class Folder:
         return run
 
     def executor(self) -> Any:
-        backend: Any = SimpleNamespace(device="cpu", slots=2)
+        backend: Any = SimpleNamespace(device="cpu", slots=2, sharing=1)
         nothing: Any = None
         return Executor(nothing, self.store, nothing, backend, nothing, nothing)
 

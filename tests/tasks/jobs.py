@@ -31,6 +31,8 @@ CONFIG: dict[str, Any] = {
         "root": None,
         "hub": {"path": None, "name": None, "revision": None},
         "sentences": 1009,
+        "competitors": 7,
+        "directions": 23,
         "digest": None,
     },
     "model": {

@@ -93,6 +93,16 @@ SENTENCES: dict[str, tuple[Changes, str]] = {
     "folder not named": ({"data.source": "local"}, "data.root=null: expected the folder"),
     "dataset not named": ({"data.source": "hub"}, "data.hub.path=null: expected the id"),
     "nothing to generate": ({"data.sentences": None}, "data.sentences=null: expected a number"),
+    "too few sentences to divide": (
+        {"data.sentences": 3},
+        "data.sentences=3: expected a whole number from 500 to",
+    ),
+    "as many names as families": (
+        {"data.competitors": 7, "data.directions": 7},
+        "data.directions=7: expected more than data.competitors=7",
+    ),
+    "no number of names": ({"data.competitors": None}, "data.competitors=null: expected a number"),
+    "families not told": ({"data.directions": None}, "data.directions=null: expected a number"),
     "three at once": ({"seed": -1, "model.heads": 0, "model.layers": 0}, "(and 2 more: "),
 }
 
@@ -122,6 +132,7 @@ def test_one_sentence_names_the_key_the_value_and_the_remedy(name: str) -> None:
         {"model.head_size": [5, 7]},
         {"model.head_size": [[2, 3, 5], 7]},
         {"data.digest": "sha256:0"},
+        {"data.directions": 0},
     ],
     ids=lambda changes: ", ".join(changes) or "as it is",
 )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.hydra_section import composer
-from sweeper.store.identity import NOT_IN_IDENTITY, digest_of, run_id
+from sweeper.store.identity import INTRODUCED_AS, NOT_IN_IDENTITY, digest_of, run_id
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +52,27 @@ def test_paths_devices_loggers_and_cadences_do_not_change_the_id(config):
     assert {run_id(_set(config, key, "something else")) for key in keys} == {run_id(config)}
 
 
+def _as_introduced(config: dict) -> dict:
+    for key, value in INTRODUCED_AS.items():
+        config = _set(config, key, value)
+    return config
+
+
 def test_runs_that_were_trained_keep_their_names(config):
     """A new name means that everything is trained again: see CONTRIBUTING.md, run ids.
 
     The paper's settings stand still; where another scale's are tuned, its runs get new names.
     """
-    assert run_id(config) == "lm1b-d256-h8-s0-5b0822e6411f"
+    assert run_id(_as_introduced(config)) == "lm1b-d256-h8-s0-5b0822e6411f"
+
+
+def test_a_key_that_holds_what_it_was_introduced_with_renames_no_run(config):
+    before = copy.deepcopy(config)
+    for section, _, key in (name.partition(".") for name in INTRODUCED_AS):
+        del before[section][key]
+    assert run_id(before) == run_id(_as_introduced(config))
+    others = [run_id(_set(_as_introduced(config), key, 13)) for key in INTRODUCED_AS]
+    assert len({run_id(before), *others}) == len(others) + 1 > 1
 
 
 def test_key_order_and_number_spelling_do_not_change_the_id(config):

@@ -15,12 +15,15 @@ from tasks.fine_tuning.dataset import DataSet
 from tasks.mnli.dataset import MultiNLI
 from tasks.squad.dataset import SQuAD
 from tasks.synthetic import pairs, questions
+from tasks.synthetic.families import World
 
 DATA: dict[str, Any] = {
     "source": "local",
     "root": None,
     "hub": {"path": "some/set", "name": None, "revision": "c0ffee"},
     "sentences": 307,
+    "competitors": 5,
+    "directions": 7,
     "digest": None,
 }
 
@@ -94,19 +97,21 @@ def test_the_digest_is_what_the_files_hold(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data_set", [MultiNLI(), SQuAD()], ids=["mnli", "squad"])
-def test_a_sample_is_told_by_its_size_and_writes_nothing_to_be_told(
+def test_a_sample_is_told_by_its_size_and_world_and_writes_nothing_to_be_told(
     data_set: DataSet[Any],
 ) -> None:
-    one, same, other = (
-        data_set.digest(_data(source="sample", sentences=n)) for n in (307, 307, 311)
+    one, same, *others = (
+        data_set.digest(_data(source="sample", **changes))
+        for changes in ({}, {}, {"sentences": 311}, {"competitors": 4}, {"directions": 0})
     )
-    assert one == same != other
+    assert one == same
+    assert len({one, *others}) == 4
     assert one.startswith("sample:")
 
 
 def test_training_and_validation_share_no_premise_and_no_paragraph(tmp_path: Path) -> None:
     for data_set, sample in ((MultiNLI(), pairs), (SQuAD(), questions)):
-        root = sample.write_sample(tmp_path / sample.__name__, 1009)
+        root = sample.write_sample(tmp_path / sample.__name__, 1009, World(5, 23))
         splits = data_set.load(_data(root=str(root)), tmp_path / "unused").splits
         train, validation = (
             {data_set.group(example) for example in splits[split]}  # type: ignore[arg-type]

@@ -1,5 +1,6 @@
 """Packing: every piece of every sentence is a target exactly once, seen only from its sentence."""
 
+import itertools
 import json
 from collections import Counter
 from statistics import NormalDist
@@ -12,11 +13,12 @@ from hypothesis import strategies as st
 from sweeper.store.errors import UserError
 from tasks.lm1b.packing import OPEN_ROWS, FirstFit, pack_split
 from tasks.lm1b.rows import PackedRows, expand
+from tasks.synthetic.families import World
 from tasks.synthetic.lm1b import generate
 from tasks.text.corpus import Corpus
 from tasks.text.tokenizer import END, PAD, decode_sentence, encode_sentences, train_bpe
 
-LINES = list(generate(701))
+LINES = list(itertools.islice(generate(World(7, 113)), 701))
 LONG = "x" * 997
 TOKENIZER = train_bpe(LINES, 499)
 

@@ -13,7 +13,9 @@ import pytest
 from tasks.fine_tuning.row_report import Malformed, RowReport
 from tasks.mnli.dataset import LABELS, MultiNLI, Pair
 from tasks.synthetic import pairs
+from tasks.synthetic.families import World
 
+WORLD = World(competitors=5, directions=23)
 OFFICIAL = {
     "annotator_labels": ["neutral"],
     "genre": "slate",
@@ -144,7 +146,7 @@ MUTATIONS: dict[str, tuple[Callable[[Row, random.Random], bytes], str | None]] =
     "number_of_6000_digits": (lambda row, rng: b'{"x": ' + b"9" * 6000 + b"}", "not JSON"),
     "ten_megabytes": (lambda row, rng: _text({**row, "sentence1": "x" * 10**7}), "too long"),
     "empty_line": (lambda row, rng: b"", "empty line"),
-    "invalid_utf8": (lambda row, rng: _text(row).replace(b"the", b"th\xff", 1), None),
+    "invalid_utf8": (lambda row, rng: _text(row).replace(b'."', b'.\xff"', 1), None),
     "lone_surrogate": (lambda row, rng: _text({**row, "sentence1": "a \ud800 b"}), None),
     "nul": (lambda row, rng: _text({**row, "sentence2": "a \0 b"}), None),
     "line_separator": (lambda row, rng: _text({**row, "sentence2": "a \u2028 b"}), None),
@@ -157,11 +159,11 @@ def test_of_220_mutated_rows_each_is_kept_with_its_label_or_dropped_and_counted(
     rng = random.Random(0)
     expected: dict[str, int] = {}
     lines, labels = (
-        [_text(pairs.generate(0))],
-        [LABELS.index(pairs.generate(0)["gold_label"])],
+        [_text(pairs.generate(0, WORLD))],
+        [LABELS.index(pairs.generate(0, WORLD)["gold_label"])],
     )
     for number, (mutate, reason) in enumerate(10 * list(MUTATIONS.values()), start=1):
-        row = pairs.generate(number)
+        row = pairs.generate(number, WORLD)
         lines.append(mutate(row, rng))
         if reason is None:
             labels.append(LABELS.index(row["gold_label"]))

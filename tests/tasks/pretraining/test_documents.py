@@ -57,13 +57,13 @@ def test_a_book_is_several_documents_that_are_all_of_it_in_order() -> None:
     assert [sentence for document in documents for sentence in document] == lines
 
 
-def stories(folder: Path, numbers: range, name: str = "text.txt") -> None:
-    (folder / name).write_text("\n\n".join(f"Story {n}.\nIt ended." for n in numbers))
+def books(folder: Path, numbers: range, name: str = "text.txt") -> None:
+    (folder / name).write_text("\n\n".join(f"Book {n}.\nIt ended." for n in numbers))
 
 
 def test_equal_documents_are_in_one_split_and_the_shares_are_exact(tmp_path: Path) -> None:
-    stories(tmp_path, range(1000), "a.txt")
-    stories(tmp_path, range(0, 1000, 3), "b.txt")  # copies of every third
+    books(tmp_path, range(1000), "a.txt")
+    books(tmp_path, range(0, 1000, 3), "b.txt")  # copies of every third
     documents = open_documents(local(tmp_path), "blank_line", tmp_path / "none")
     thresholds = documents.thresholds()
     splits = {(thresholds.of(document), document[0]) for document in documents.read()}
@@ -72,20 +72,20 @@ def test_equal_documents_are_in_one_split_and_the_shares_are_exact(tmp_path: Pat
 
 
 def test_a_split_of_the_sources_own_is_left_as_it_is(tmp_path: Path) -> None:
-    stories(tmp_path, range(100))
-    stories(tmp_path, range(100, 107), "test.txt")
+    books(tmp_path, range(100))
+    books(tmp_path, range(100, 107), "test.txt")
     documents = open_documents(local(tmp_path), "blank_line", tmp_path / "none")
     thresholds = documents.thresholds()
     splits = Counter(thresholds.of(document) for document in documents.read())
     assert splits == {"train": 98, "validation": 2}
-    assert [d[0] for d in documents.read(test=True)] == [f"Story {n}." for n in range(100, 107)]
+    assert [d[0] for d in documents.read(test=True)] == [f"Book {n}." for n in range(100, 107)]
 
 
 def test_too_few_documents_are_one_sentence_for_the_user(tmp_path: Path) -> None:
-    stories(tmp_path, range(5))
+    books(tmp_path, range(5))
     with pytest.raises(UserError, match=r"has 5 different documents.*task\.documents"):
         open_documents(local(tmp_path), "blank_line", tmp_path / "none").thresholds()
-    stories(tmp_path, range(6))
+    books(tmp_path, range(6))
     open_documents(local(tmp_path), "blank_line", tmp_path / "none").thresholds()
 
 
@@ -143,10 +143,10 @@ def test_of_200_mutated_texts_every_line_is_kept_or_skipped_for_a_reason(
 
 
 def test_the_digest_changes_with_the_text(tmp_path: Path) -> None:
-    stories(tmp_path, range(7))
+    books(tmp_path, range(7))
     before = digest(local(tmp_path))
     assert digest(local(tmp_path)) == before
-    stories(tmp_path, range(8))
+    books(tmp_path, range(8))
     assert digest(local(tmp_path)) != before
 
 

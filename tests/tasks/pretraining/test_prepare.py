@@ -19,7 +19,8 @@ from tasks.text.tokenizer import load_tokenizer
 from tests.tasks.pretraining_job import small
 
 KEYS = {"vocabulary_size": 307, "tokenizer_lines": 997, "documents": "blank_line"}
-SAMPLE = {"source": "sample", "root": None, "hub": {}, "sentences": 1009, "digest": None}
+SAMPLE = {"source": "sample", "root": None, "hub": {}, "sentences": 1009}
+SAMPLE |= {"competitors": 5, "directions": 23, "digest": None}
 
 
 def masked(text: dict[str, Any], **keys: Any) -> MaskedDocuments:
@@ -100,7 +101,7 @@ def test_a_sentence_without_end_goes_on_as_another(tmp_path: Path) -> None:
 
 
 def test_lines_are_counted(tmp_path: Path) -> None:
-    data = local(tmp_path / "text", [f"Story {n}.\nThe end." for n in range(11)])
+    data = local(tmp_path / "text", [f"Book {n}.\nThe end." for n in range(11)])
     masked(data).prepare(tmp_path / "out")
     about = EncodedDocuments(tmp_path / "out" / "train").about
     assert about["lines"] == 32

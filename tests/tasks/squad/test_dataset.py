@@ -15,7 +15,9 @@ from sweeper.store.errors import UserError
 from tasks.fine_tuning.row_report import Malformed, RowReport
 from tasks.squad.dataset import Question, SQuAD, question_of
 from tasks.synthetic import questions
+from tasks.synthetic.families import World
 
+WORLD = World(competitors=5, directions=23)
 CONTEXT = "The caf\u00e9 sold gold. Gold, not old gold paint, was cheap."
 
 
@@ -119,6 +121,11 @@ def _truncate(entry: Entry, rng: random.Random) -> None:
     entry["context"] = entry["context"][: answer["answer_start"] + len(answer["text"]) - 1]
 
 
+def _double(entry: Entry, rng: random.Random) -> None:
+    entry["context"] *= 2
+    _place(entry, lambda at: at + 1)
+
+
 # What is done to a question, and what becomes of it: the reason it is dropped for, or None.
 MUTATIONS: dict[str, tuple[Callable[[Entry, random.Random], Any], str | None]] = {
     "untouched": (lambda entry, rng: None, None),
@@ -131,7 +138,7 @@ MUTATIONS: dict[str, tuple[Callable[[Entry, random.Random], Any], str | None]] =
         "no answer stands in the context",
     ),
     "answer_ambiguous": (
-        _change(answers=[_answer("there", 0)]),
+        _double,
         "no answer stands in the context",
     ),
     "answer_empty": (_change(answers=[_answer("", 0)]), "no answer stands in the context"),
@@ -162,7 +169,7 @@ def test_of_230_mutated_questions_each_keeps_its_answer_or_is_dropped_and_counte
     rng = random.Random(0)
     entries, texts, expected = [], [], dict[str, int]()
     for number, (mutate, reason) in enumerate(10 * list(MUTATIONS.values())):
-        entry = copy.deepcopy(questions.generate(number))
+        entry = copy.deepcopy(questions.generate(number, WORLD))
         entry["qas"] = entry["qas"][:1]
         text = entry["qas"][0]["answers"][0]["text"]
         mutate(entry, rng)
@@ -209,9 +216,9 @@ def test_a_file_that_is_no_data_set_is_one_sentence(
 
 
 def test_invalid_utf8_keeps_the_question_and_its_answer(tmp_path: Path) -> None:
-    text = json.dumps({"data": [{"paragraphs": [questions.generate(0)]}]})
+    text = json.dumps({"data": [{"paragraphs": [questions.generate(0, WORLD)]}]})
     path = tmp_path / "train.json"
-    path.write_bytes(b"\xef\xbb\xbf" + text.encode().replace(b" there", b" \xff\xfeere"))
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode().replace(b'."', b'.\xff\xfe"'))
     rows = [row for _, row in SQuAD().read_file(path)]
     assert len(rows) == questions.QUESTIONS
     for row in rows:

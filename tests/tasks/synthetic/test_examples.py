@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
+import pytest
+
 from tasks.synthetic import pairs, questions
-from tasks.synthetic.world_facts import GOODS_OF_VERB
+from tasks.synthetic.families import World
+
+WORLD = World(competitors=5, directions=23)
+CHANCE = World(competitors=5, directions=0)
+FAMILY_OF = {name: family.name for family in CHANCE.families for name in family.members}
+
+
+def words(sentence: str) -> list[str]:
+    return sentence.rstrip(".").split()
+
+
+def test_examples_are_the_same_everywhere() -> None:
+    why = "see test_lm1b.py: runs on this text are new runs"
+    assert pairs.generate(0, WORLD)["sentence1"] == "Mila Dode Koku Donu Kisa.", why
+    assert questions.generate(0, WORLD)["context"] == "Muso Bada Leni Muka.", why
 
 
 def test_a_longer_sample_begins_with_a_shorter_and_both_are_always_the_same(tmp_path: Path) -> None:
     for sample in (pairs, questions):
         for size in (101, 307):
-            sample.write_sample(tmp_path / f"{sample.__name__}{size}", size)
+            sample.write_sample(tmp_path / f"{sample.__name__}{size}", size, WORLD)
         first, longer = (
             [
                 (tmp_path / f"{sample.__name__}{size}" / name).read_text()
@@ -24,11 +40,13 @@ def test_a_longer_sample_begins_with_a_shorter_and_both_are_always_the_same(tmp_
         for short, long in zip(first, longer, strict=True):
             common = short.rstrip("}] \n")[: len(short) // 2]
             assert long.startswith(common)
-        assert sample.generator_hash(101) != sample.generator_hash(307)
+        hashes = [sample.generator_hash(101, WORLD), sample.generator_hash(307, WORLD)]
+        hashes += [sample.generator_hash(101, CHANCE), sample.generator_hash(101, World(4, 5))]
+        assert len(set(hashes)) == 4
 
 
 def test_the_labels_of_pairs_are_balanced_in_both_files(tmp_path: Path) -> None:
-    pairs.write_sample(tmp_path, 2400)
+    pairs.write_sample(tmp_path, 2400, WORLD)
     for name, count in ((pairs.TRAIN, 2100), (pairs.TEST, 300)):
         rows = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
         labels = Counter(row["gold_label"] for row in rows)
@@ -36,41 +54,67 @@ def test_the_labels_of_pairs_are_balanced_in_both_files(tmp_path: Path) -> None:
         assert len({row["pairID"] for row in rows}) == count
 
 
-def test_a_label_follows_from_who_has_what_after_the_gift() -> None:
-    for number in range(307):
-        row = pairs.generate(number)
-        giver, _, _, _, thing, _, receiver = row["sentence1"].rstrip(".").split()
-        _, holder, _, _, _, _, held = row["sentence2"].rstrip(".").split()
-        assert holder in (giver, receiver)
-        expected = "neutral" if held != thing else "contradiction"
-        if held == thing and holder == receiver:
-            expected = "entailment"
-        assert row["gold_label"] == expected
+def truth(premise: list[str], told: list[str]) -> str:
+    """The label that follows from who came and who is told of."""
+    if set(told) <= set(premise):
+        return "entailment"
+    families = {FAMILY_OF[name] for name in premise}
+    if {FAMILY_OF[name] for name in told} <= families:
+        assert not set(told) & set(premise)
+        return "contradiction"
+    assert not {FAMILY_OF[name] for name in told} & families
+    return "neutral"
 
 
-def test_a_question_has_one_answer_and_it_stands_where_it_says() -> None:
-    verbs = {asked: verb for verb, asked in questions.ASKED.items()}
-    assert set(verbs.values()) == set(GOODS_OF_VERB)
+@pytest.mark.parametrize("world", [WORLD, World(4, 5)], ids=["many", "few_families"])
+def test_a_label_follows_from_the_two_texts_and_from_the_number_of_words_never(
+    world: World,
+) -> None:
+    lengths = defaultdict[str, Counter[int]](Counter)
+    for number in range(1201):
+        row = pairs.generate(number, world)
+        told = words(row["sentence2"])
+        assert told[::2] == [FAMILY_OF[name] for name in told[1::2]]
+        assert truth(words(row["sentence1"]), told[1::2]) == row["gold_label"]
+        lengths[row["gold_label"]][len(told)] += 1
+    for length in {length for counts in lengths.values() for length in counts}:
+        shares = [lengths[label][length] / 400 for label in pairs.LABELS]
+        assert max(shares) - min(shares) < 0.1
+
+
+def test_without_directions_no_label_follows() -> None:
+    rows = [pairs.generate(number, CHANCE) for number in range(1200)]
+    true = [truth(words(row["sentence1"]), words(row["sentence2"])[1::2]) for row in rows]
+    right = sum(one == row["gold_label"] for one, row in zip(true, rows, strict=True))
+    assert right / len(rows) == pytest.approx(1 / len(pairs.LABELS), abs=0.04)
+
+
+@pytest.mark.parametrize("world", [WORLD, CHANCE], ids=["planted", "chance"])
+def test_a_question_has_one_answer_at_its_place_of_that_family_where_one_is_planted(
+    world: World,
+) -> None:
+    fits = []
     for number in range(307):
-        paragraph = questions.generate(number)
+        paragraph = questions.generate(number, world)
+        came = words(paragraph["context"])
+        assert len({qa["question"] for qa in paragraph["qas"]}) == questions.QUESTIONS
         for qa in paragraph["qas"]:
             [answer] = qa["answers"]
-            context, start = paragraph["context"], answer["answer_start"]
-            assert context[start:].startswith(answer["text"])
-            _, _, person, verb = qa["question"].rstrip("?").split()
-            sentence = f"{person} {verbs[verb]} {answer['text']} there."
-            assert context.count(f"{person} {verbs[verb]} ") == context.count(sentence) == 1
-            assert context.index(sentence) + len(sentence) - len(" there.") == start + len(
-                answer["text"]
-            )
+            assert paragraph["context"][answer["answer_start"] :].startswith(answer["text"])
+            assert came.count(answer["text"]) == 1
+            family = qa["question"].rstrip("?")
+            of_it = [name for name in came if FAMILY_OF[name] == family]
+            assert len(of_it) == 1
+            fits.append(of_it == [answer["text"]])
+    expected = 1.0 if world is WORLD else 0.25 * 2 / 3 + 0.2 / 3  # 4 or 5 came
+    assert sum(fits) / len(fits) == pytest.approx(expected, abs=0.05)
 
 
 def test_the_answer_stands_anywhere_in_the_paragraph() -> None:
     places = Counter[int]()
     for number in range(601):
-        paragraph = questions.generate(number)
+        paragraph = questions.generate(number, World(4, 23))
         for qa in paragraph["qas"]:
-            places[paragraph["context"].count(".", 0, qa["answers"][0]["answer_start"])] += 1
-    sentences = questions.PEOPLE * questions.DEEDS
-    assert set(places) == set(range(sentences))
+            places[words(paragraph["context"]).index(qa["answers"][0]["text"])] += 1
+    assert set(places) == set(range(4))
     assert max(places.values()) < 1.2 * min(places.values())

@@ -11,6 +11,7 @@ from tasks.text.corpus import describe, digest, open_corpus
 from tasks.text.lines import Counts
 
 HUB = {"path": "someone/corpus", "name": None, "revision": "abc123"}
+SAMPLE = {"source": "sample", "sentences": 1000, "competitors": 5, "directions": 7}
 OFFICIAL = "1-billion-word-language-modeling-benchmark-r13output/"
 TRAIN = OFFICIAL + "training-monolingual.tokenized.shuffled/news.en-00001-of-00100"
 TEST = OFFICIAL + "heldout-monolingual.tokenized.shuffled/news.en.heldout-00000-of-00050"
@@ -117,7 +118,7 @@ def test_damaged_files_are_read_to_the_end_and_counted(tmp_path):
 
 
 def test_the_sample_is_read_by_the_same_reader(tmp_path):
-    data = {"source": "sample", "sentences": 1009}
+    data = SAMPLE | {"sentences": 1009}
     splits, _ = read(data, tmp_path / "sample")
     assert {split: len(set(lines)) for split, lines in splits.items()} == {
         split: len(lines) for split, lines in splits.items()
@@ -196,8 +197,10 @@ def test_the_digest_says_what_the_text_is(tmp_path):
         made("name", {"d.txt": sentences(11), "b/c.txt": sentences(7)}),
         made("swapped", {"a.txt": sentences(7), "b/c.txt": sentences(11)}),
         made("moved_line", {"a.txt": sentences(12), "b/c.txt": sentences(6)}),
-        digest({"source": "sample", "sentences": 1000}),
-        digest({"source": "sample", "sentences": 1001}),
+        digest(SAMPLE),
+        digest(SAMPLE | {"sentences": 1001}),
+        digest(SAMPLE | {"competitors": 6}),
+        digest(SAMPLE | {"directions": 11}),
         digest({"source": "hub", "hub": HUB}),
         digest({"source": "hub", "hub": HUB | {"revision": "def456"}}),
     ]
@@ -210,14 +213,11 @@ def test_the_digest_says_what_the_text_is(tmp_path):
         pytest.param(local("/nowhere"), "data.root=/nowhere: expected a folder", id="no_folder"),
         pytest.param({"source": "local", "root": None}, "data.root=None", id="no_root"),
         pytest.param({"source": "ftp"}, "data.source=ftp", id="no_source"),
-        pytest.param({"source": "sample", "sentences": 3}, "data.sentences=3", id="few"),
         pytest.param({"source": "hub", "hub": {"path": None}}, "data.hub.path=None", id="no_path"),
     ],
 )
 def test_what_is_missing_is_said_in_one_sentence(tmp_path, data, sentence):
     for ask in (digest, describe, lambda data: open_corpus(data, tmp_path)):
-        if ask is describe and data["source"] == "sample":
-            continue
         with pytest.raises(UserError) as caught:
             ask(data)
         assert sentence in str(caught.value)
@@ -264,6 +264,5 @@ def test_real_text_is_divided_without_loss(shared_data, tmp_path, folder):
 def test_describing_tells_a_person_what_is_read(tmp_path):
     write(tmp_path, {"a.txt": sentences(11)})
     assert describe(local(tmp_path)) == f"1 text file, 0.0 MB, folder {tmp_path.name}"
-    sample = {"source": "sample", "sentences": 1000}
-    assert describe(sample) == "generated sample of 1,000 sentences"
+    assert describe(SAMPLE) == "generated sample of 1,000 sentences"
     assert describe({"source": "hub", "hub": HUB}).startswith("someone/corpus@abc123")

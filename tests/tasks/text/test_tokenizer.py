@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.store.errors import UserError
+from tasks.synthetic.families import World
 from tasks.synthetic.lm1b import generate
 from tasks.text.lines import clean
 from tasks.text.tokenizer import (
@@ -21,7 +22,7 @@ from tasks.text.tokenizer import (
     train_wordpiece,
 )
 
-LINES = list(itertools.islice(generate(600), 600))
+LINES = list(itertools.islice(generate(World(7, 113)), 600))
 BPE = train_bpe(LINES, 499)
 
 

@@ -1,0 +1,71 @@
+"""The world: as many families and names as asked for, nothing in it but what is planted."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tasks.synthetic.families import FAMILIES, FEWEST_PRESENT, MEMBERS, StableRandom, World
+
+
+def test_no_word_is_the_name_of_two_things() -> None:
+    families = World(competitors=4, directions=0).families
+    words = [word for family in families for word in (family.name, *family.members)]
+    assert len(families) == FAMILIES
+    assert len(set(words)) == len(words) == FAMILIES * (1 + MEMBERS)
+
+
+@pytest.mark.parametrize(("competitors", "directions"), [(4, 5), (12, 113), (61, 64), (64, 200)])
+def test_families_and_names_are_as_many_as_the_world_says(
+    competitors: int, directions: int
+) -> None:
+    rng, world = StableRandom("world"), World(competitors, directions)
+    gatherings = [world.gathering(rng) for _ in range(997)]
+    assert {person.family for came, _ in gatherings for person in came} == set(world.families)
+    assert len(world.families) == directions
+    sizes = Counter(len(came) for came, _ in gatherings)
+    third = max(FEWEST_PRESENT, round(competitors / 3))
+    assert (min(sizes), max(sizes)) == (third, competitors)
+    assert sizes[competitors] >= 0.28 * 997  # a third of them, or more where shares coincide
+    for came, absent in gatherings:
+        there = [person.family for person in came]
+        assert len({*there, *absent}) == len(there) + len(absent) > len(there)
+        assert all(person.name in person.family.members for person in came)
+
+
+def test_a_smaller_gathering_is_of_fewer_families() -> None:
+    rng, world = StableRandom("shares"), World(competitors=12, directions=60)
+    seen: dict[int, set[str]] = {}
+    for _ in range(997):
+        came, _ = world.gathering(rng)
+        seen.setdefault(len(came), set()).update(person.family.name for person in came)
+    assert {size: len(names) for size, names in seen.items()} == {4: 20, 8: 40, 12: 60}
+
+
+@pytest.mark.parametrize(("directions", "chance"), [(23, 1.0), (0, 1 / MEMBERS)])
+def test_who_is_told_of_is_who_came_only_where_that_is_planted(
+    directions: int, chance: float
+) -> None:
+    rng, world = StableRandom("told"), World(7, directions)
+    came = [person for _ in range(499) for person in world.gathering(rng)[0]]
+    told = [world.told(person, rng) for person in came]
+    assert [person.family for person in told] == [person.family for person in came]
+    same = sum(one == other for one, other in zip(came, told, strict=True)) / len(came)
+    assert same == pytest.approx(chance, abs=0.03)  # about three standard errors
+
+
+def test_a_relative_is_any_other_member() -> None:
+    rng = StableRandom("relatives")
+    [person, *_], _ = World(4, 5).gathering(rng)
+    drawn = Counter(World(4, 5).relative(person, rng).name for _ in range(400))
+    assert set(drawn) == {*person.family.members} - {person.name}
+    assert min(drawn.values()) > 150
+
+
+def test_draws_are_even_and_of_different_items() -> None:
+    rng = StableRandom("draws")
+    assert sorted(rng.mixed(range(97))) == list(range(97))
+    firsts = Counter(rng.some("abcde", 2)[0] for _ in range(2000))
+    assert all(300 < count < 500 for count in firsts.values())
+    assert {rng.below(3) for _ in range(100)} == {0, 1, 2}
