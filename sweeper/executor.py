@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,21 +14,22 @@ from sweeper.options import SweepOptions
 from sweeper.outcome import FiguresAsTheyCome, print_unfinished
 from sweeper.plan.gpu_memory import predicted
 from sweeper.plan.plan import Plan, Run
-from sweeper.plan.throughput import Throughput
+from sweeper.plan.throughput import Throughput, measured
 from sweeper.preparation import prepare
+from sweeper.results.collect import before_training
+from sweeper.results.judge import check_decidable
+from sweeper.results.table.table import set_aside
 from sweeper.run.backend import Backend
 from sweeper.run.job_states import Job, JobState, Phase
 from sweeper.run.live import LiveTable, Shown
 from sweeper.run.placing import Share, most_together
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
-from sweeper.run.time_left import TimeLeft, makespan, remaining, share_done, taken
-from sweeper.store.errors import UserError, shown
+from sweeper.run.time_left import TimeLeft, makespan, remaining, share_done
+from sweeper.store.errors import shown
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
-from sweeper.store.plans import write_plan
+from sweeper.store.plans import older, replaced, write_plan
 from sweeper.store.runs import RunStore, State
-
-BESIDE = 50  # runs of other plans that are asked what runs take, at most
 
 Rounds = Sequence[Mapping[str, Any]]
 """What the rounds before a plan have bought and found, as plain data; none if it is the first."""
@@ -66,12 +66,8 @@ class Executor:
     def throughput(self, plan: Plan, device: str | None = None) -> Throughput:
         """What finished runs say about the time that those of a plan take here, or on a device."""
         device = device or self.backend.device
-        found = Throughput(device, self.backend.sharing if device == self.backend.device else 1)
-        own = list(_trained(plan.runs.values(), self.store, device))
-        measured = {_task(run.id) for run, _ in own}
-        beside = _others(plan, self.store, {_task(run) for run in plan.runs} - measured)
-        for run, took in (*_trained(beside, self.store, device), *own):
-            found.learn(run, *took)
+        sharing = self.backend.sharing if device == self.backend.device else 1
+        found = measured(plan, self.store, device, sharing)
         if device == self.backend.device:
             self._throughput = found
         return found
@@ -189,13 +185,23 @@ def jobs(runs: Iterable[Run], needs: Mapping[str, float]) -> list[Job]:
     ]
 
 
+def check_claims(plan: Plan) -> None:
+    """UserError for claims that the points of the plan cannot decide, whatever is measured."""
+    configs = {run.id: run.config for run in plan.runs.values()}
+    for table in before_training(as_data(plan), configs):
+        check_decidable(table)
+
+
 def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: Rounds = ()) -> None:
     """Write every record and the plan, before anything starts."""
     store.check_writable()
     for run in plan.runs.values():
         record = {"id": run.id, "config": run.config, "size": run.size, "names": run.names}
         store.freeze(record, apart_from=NOT_IN_IDENTITY)
-    write_plan(plan.outputs, {**as_data(plan, rounds), "estimate": estimate})
+    data = as_data(plan, rounds)
+    for name, number in replaced(plan.outputs, data).items():
+        set_aside(plan.outputs, name, older(name, number))
+    write_plan(plan.outputs, {**data, "estimate": estimate})
 
 
 def as_data(plan: Plan, rounds: Rounds = ()) -> dict[str, Any]:
@@ -216,31 +222,6 @@ def as_data(plan: Plan, rounds: Rounds = ()) -> dict[str, Any]:
 
 def _data(config: Mapping[str, Any]) -> str:
     return digest_of([config["data"], config["task"]])
-
-
-def _trained(
-    runs: Iterable[Run], store: RunStore, device: str
-) -> Iterator[tuple[Run, tuple[float, float | None]]]:
-    """Those that were trained on a device, and what each took: steps, and what was beside them."""
-    for run in runs:
-        result = store.run(run.id).result() or {}
-        training, beside = taken(result)
-        if training and ("max_memory_allocated" in result) == (device == "gpu"):
-            yield run, (training, beside)
-
-
-def _others(plan: Plan, store: RunStore, tasks: Collection[str]) -> Iterator[Run]:
-    """Runs of some tasks that stand beside a plan's, oldest first: the newest, if many do."""
-    ids = [run for run in store.ids() if _task(run) in tasks and run not in plan.runs]
-    for run in sorted(ids, key=lambda run: store.run(run).path.stat().st_mtime)[-BESIDE:]:
-        with suppress(UserError, OSError):  # what is damaged there says nothing
-            record = store.run(run).record()
-            store.run(run).result()
-            yield Run(run, record["config"], record["size"], record["names"])
-
-
-def _task(run: str) -> str:
-    return run.partition("-")[0]
 
 
 def _label(plan: Plan, run: str) -> str:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from sweeper.carry.archive import MEGABYTE
 from sweeper.carry.pack import unfinished, write_pack
-from sweeper.executor import freeze
+from sweeper.executor import check_claims, freeze
 from sweeper.hydra_section import composer
 from sweeper.model_process import ModelProcess, model_process
 from sweeper.outcome import relative_path
@@ -122,8 +122,9 @@ def _planned(
     experiments = [f"experiment={','.join(names)}"] if names else []
     arguments = [*experiments, *overrides, f"paths.outputs={outputs}"]
     planner = Planner(composer, process, max_runs=int(hydra["sweeper"]["max_runs"]))
-    store = RunStore(outputs)
-    tuning = Tuning.of(planner.plan(arguments), process, store)
+    store, plan = RunStore(outputs), planner.plan(arguments)
+    check_claims(plan)
+    tuning = Tuning.of(plan, process, store)
     plan = tuning.judged or tuning.trials
     freeze(plan, store, {})
     return list(plan.experiments)

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.executor import Executor, as_data
+from sweeper.arguments import Terminal
+from sweeper.executor import Executor, as_data, check_claims
 from sweeper.model_process import ModelProcess, model_process
 from sweeper.options import SweepOptions
-from sweeper.outcome import print_everything, print_refused
+from sweeper.outcome import print_everything
 from sweeper.plan.compose import Composer
 from sweeper.plan.gpu_memory import is_for_gpus, predicted
 from sweeper.plan.plan import Plan
@@ -25,6 +26,8 @@ from sweeper.run.context import BackendContext, Resources
 from sweeper.run.placing import most_together
 from sweeper.run.stop import StopSignals
 from sweeper.store import registry
+from sweeper.store.errors import shown
+from sweeper.store.plans import older, replaced
 from sweeper.store.runs import RunStore, State, Status
 from sweeper.tuning import Tuning, budgets, spent, tune
 
@@ -54,11 +57,12 @@ def sweep(
     Raises:
         UserError: nothing was started.
     """
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    console = Terminal(highlight=False, width=None if sys.stdout.isatty() else 160)
     with StopSignals() as signals, model_process() as process:
         if not options.dry_run:
             import_figures()  # the model process imports PyTorch, which takes longer
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
+        check_claims(plan)
         store = RunStore(plan.outputs)
         tuning = Tuning.of(plan, process, store)
         whole = tuning.whole
@@ -123,8 +127,10 @@ def _show(
     left = [run for run in plan.runs if statuses[run].state is not State.DONE]
     estimate = _print_cost(executor, plan, left)
     _say(console, budgets(tuning))
-    configs = {run.id: run.config for run in plan.runs.values()}
-    print_refused(console, as_data(plan), configs)
+    for name, number in replaced(plan.outputs, as_data(plan)).items():
+        words = f"{name}: plan {number} has other points under this name; what was made of it stays"
+        remedy = f"as {older(name, number)}. name=... gives this one a name of its own."
+        console.print(Text(shown(f"{words}, {remedy}", 400)), soft_wrap=True)
     return estimate
 
 

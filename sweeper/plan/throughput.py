@@ -8,14 +8,18 @@ What measured runs correct is by how much the whole of a training is off; the li
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from statistics import median
 from typing import Any
 
-from sweeper.plan.plan import Run
+from sweeper.plan.plan import Plan, Run
+from sweeper.store.errors import UserError
 from sweeper.store.files import canonical
+from sweeper.store.runs import RunStore
 from sweeper.store.states import Taken
 
+BESIDE = 50  # runs of other plans that are asked what runs take, at most
 NEWEST = 9  # measurements that count, of those of one likeness: what else a machine does changes
 FAR = 0.05  # of a training: a part of it that is long enough to tell how long the rest takes
 
@@ -126,3 +130,39 @@ def _layers(run: Run) -> int:
 
 def _precision(run: Run) -> Any:
     return run.config["trainer"]["precision"]
+
+
+def measured(plan: Plan, store: RunStore, device: str, sharing: int = 1) -> Throughput:
+    """What finished runs say of a device: those of a plan, and of others where it has none."""
+    found = Throughput(device, sharing)
+    own = list(_trained(plan.runs.values(), store, device))
+    known = {_task(run.id) for run, _ in own}
+    beside = _others(plan, store, {_task(run) for run in plan.runs} - known)
+    for run, took in (*_trained(beside, store, device), *own):
+        found.learn(run, *took)
+    return found
+
+
+def _trained(
+    runs: Iterable[Run], store: RunStore, device: str
+) -> Iterator[tuple[Run, tuple[float, float | None]]]:
+    """Those that were trained on a device, and what each took: steps, and what was beside them."""
+    for run in runs:
+        result = store.run(run.id).result() or {}
+        training = result.get("seconds")
+        if training and ("max_memory_allocated" in result) == (device == "gpu"):
+            yield run, (training, result.get("overhead_seconds"))
+
+
+def _others(plan: Plan, store: RunStore, tasks: Collection[str]) -> Iterator[Run]:
+    """Runs of some tasks that stand beside a plan's, oldest first: the newest, if many do."""
+    ids = [run for run in store.ids() if _task(run) in tasks and run not in plan.runs]
+    for run in sorted(ids, key=lambda run: store.run(run).path.stat().st_mtime)[-BESIDE:]:
+        with suppress(UserError, OSError):  # what is damaged there says nothing
+            record = store.run(run).record()
+            store.run(run).result()
+            yield Run(run, record["config"], record["size"], record["names"])
+
+
+def _task(run: str) -> str:
+    return run.partition("-")[0]

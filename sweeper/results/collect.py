@@ -55,12 +55,12 @@ from typing import Any
 
 from sweeper.results.paper_tables.content import has_paper_table
 from sweeper.results.paper_tables.export import write_paper_table
+from sweeper.results.table.cells import planned_cells, run_cells
 from sweeper.results.table.table import Table, write_table
-from sweeper.store.errors import UserError, shown
+from sweeper.store.errors import Faults, kept
 from sweeper.store.files import canonical
-from sweeper.store.identity import leaves
 from sweeper.store.plans import planned
-from sweeper.store.runs import Run, RunStore, State
+from sweeper.store.runs import RunStore, State
 
 _SIZES = (
     "params_total",
@@ -71,7 +71,6 @@ _SIZES = (
     "flops_per_token",
     "width",
 )
-_RESULT = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
 _COLUMNS_BEFORE = ("experiment", "arm", "point", "task", "seed")
 _COLUMNS_MATCH = ("matched_to", "match_count", "match_error", "steps", "tokens_seen")
 _IN_MEMORY = ("parent", "estimate")
@@ -79,31 +78,42 @@ _COLUMNS_AFTER = ("seconds", "tokens_per_second", "device", "code", "state", "re
 
 
 def write_tables(
-    outputs: Path, experiments: Sequence[str] | None = None, into: Path | None = None
+    outputs: Path,
+    experiments: Sequence[str] | None = None,
+    into: Path | None = None,
+    faults: Faults | None = None,
 ) -> list[Table]:
     """`collect`, and every table as files for other programs and for people.
 
-    These lie in `outputs`, or `into` another folder.
+    These lie in `outputs`, or `into` another folder. Tables that cannot be made are left out.
     """
-    tables = collect(outputs, experiments)
-    for table in tables:
-        write_table(into or outputs, table)
-        if has_paper_table(table):
-            write_paper_table(into or outputs, table)
-    return tables
+    written = []
+    for table in collect(outputs, experiments, faults):
+        with kept(faults, table.name):
+            write_table(into or outputs, table)
+            if has_paper_table(table):
+                write_paper_table(into or outputs, table)
+            written.append(table)
+    return written
 
 
-def collect(outputs: Path, experiments: Sequence[str] | None = None) -> list[Table]:
+def collect(
+    outputs: Path, experiments: Sequence[str] | None = None, faults: Faults | None = None
+) -> list[Table]:
     """The tables of the experiments (all that were ever planned if none is named).
 
-    They are made of the newest plan of each and of the records on disk.
+    They are made of the newest plan of each and of the records on disk; why one cannot be made is
+    added to `faults` where these are given.
 
     Raises:
         UserError: an experiment was never planned, or a plan cannot be read.
     """
-    store = RunStore(outputs)
-    cells = cache(lambda id: _cells(store.run(id)))
-    return [_table(name, plan, cells) for name, plan in planned(outputs, experiments).items()]
+    store, tables = RunStore(outputs), []
+    cells = cache(lambda id: run_cells(store.run(id)))
+    for name, plan in planned(outputs, experiments).items():
+        with kept(faults, name):
+            tables.append(_table(name, plan, cells))
+    return tables
 
 
 class Records:
@@ -125,7 +135,7 @@ class Records:
 
         def cells(id: str) -> dict[str, Any]:
             if id not in known:
-                known[id] = _cells(self._store.run(id), self._configs.get(id))
+                known[id] = run_cells(self._store.run(id), self._configs.get(id))
             return known[id]
 
         tables = [_table(name, plan, cells) for name in plan["experiments"]]
@@ -139,34 +149,9 @@ def before_training(
     """The tables of a plan when nothing is trained; `configs` are those of its runs, by id."""
 
     def cells(id: str) -> dict[str, Any]:
-        return {"run": id, "state": str(State.NEW), **_planned(configs[id])}
+        return {"run": id, "state": str(State.NEW), **planned_cells(configs[id])}
 
     return [_table(name, plan, cells) for name in plan["experiments"]]
-
-
-def _planned(config: Mapping[str, Any]) -> dict[str, Any]:
-    task = {"task": config["task"]["name"]} if "task" in config else {}
-    return task | {f"model.{key}": value for key, value in leaves(config["model"])}
-
-
-def _cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    status = run.status()
-    cells: dict[str, Any] = {"run": run.id, "state": str(status.state), "reason": status.reason}
-    if status.state is State.NEW and not (run.path / "run.json").exists():
-        return cells | (_planned(config) if config else {})
-    try:
-        record, result = run.record(), run.result()
-        cells |= _planned(record["config"])
-        if result is not None:
-            cells |= {field: result.get(field) for field in _RESULT}
-            cells["code"] = run.attempt(result["attempt"]).info().get("code")
-            cells |= {**result.get("validation", {}), **result["metrics"]}
-    except UserError as problem:
-        cells |= {"state": str(State.FAILED), "reason": str(problem)}
-    except (KeyError, TypeError, AttributeError) as problem:
-        reason = f"a file of the run lacks {shown(problem, 80)}"
-        cells |= {"state": str(State.FAILED), "reason": reason}
-    return cells
 
 
 def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, Any]]) -> Table:

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING
 
 from sweeper.results.table.table import Table, publish_made, stem
 from sweeper.store import registry
-from sweeper.store.errors import UserError
+from sweeper.store.errors import Faults, UserError, kept
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def write_figures(into: Path, tables: Sequence[Table]) -> list[Path]:
+def write_figures(into: Path, tables: Sequence[Table], faults: Faults | None = None) -> list[Path]:
     """Draws the tables; returns the files, which are the same bytes when drawn again.
+
+    Tables that cannot be drawn are left out where there are `faults` to say so.
 
     Raises:
         UserError: an unknown figure.
@@ -28,10 +30,11 @@ def write_figures(into: Path, tables: Sequence[Table]) -> list[Path]:
     folder = into / "figures"
     written = []
     for table in tables:
-        for kind, data in files_of(table).items():
-            path = folder / f"{stem(table.name)}.{kind}"
-            publish_made(path, data)
-            written.append(path)
+        with kept(faults, table.name):
+            for kind, data in files_of(table).items():
+                path = folder / f"{stem(table.name)}.{kind}"
+                publish_made(path, data)
+                written.append(path)
     return written
 
 

@@ -74,7 +74,8 @@ class TimeLeft:
         elif state.phase is Phase.WAITING:
             self._shares[run] = share_done(self._store.run(run), self._steps[run])
         elif state.phase is Phase.DONE:
-            training, beside = taken(self._store.run(run).result() or {})
+            result = self._store.run(run).result() or {}
+            training, beside = result.get("seconds"), result.get("overhead_seconds")
             if training is not None:
                 if watched and not watched.adopted:  # the process's start and end counted in
                     beside = max(0.0, now - watched.begun - training * (1 - watched.resumed))
@@ -164,8 +165,3 @@ def share_done(run: Run, steps: int) -> float:
         return step / steps
     saved = (int(path.stem.removeprefix("step-")) for path in run.checkpoints())
     return max(saved, default=0) / steps
-
-
-def taken(result: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    """The seconds of training that a result tells, and those of its last attempt beside it."""
-    return result.get("seconds"), result.get("overhead_seconds")

@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from sweeper.store.runs import RunStore
 from tests.end_to_end.test_sweep import ROOT, TINY, _kill_jobs, numbers, sweep
 
-GRID = [*TINY, "model.heads=2,3", "model.head_size=4", "trainer.steps=60"]
+GRID = [*TINY, "name=grid-heads", "model.heads=2,3", "model.head_size=4", "trainer.steps=60"]
 # Never twice the same; and `reason` says in which attempt.
 MEASURED = ("seconds", "tokens_per_second", "reason")
 

@@ -61,8 +61,9 @@ def test_a_package_of_ones_own_is_trained_judged_and_drawn(
     for folder in ("tasks", "models", "conf"):  # which other programs have too
         (own / folder).mkdir(parents=True)
         (own / folder / "__init__.py").write_text("raise AssertionError('not Headroom')")
-    swept = "sweep", "-m", "experiment=recall", "model/attention=cosine", "trainer.steps=30"
-    told = done(headroom, *swept, "model.head_size=1,5", "seed=0,1", "logger=none", cwd=own)
+    swept = "sweep", "-m", "experiment=recall", "name=recall", "model/attention=cosine"
+    short = "trainer.steps=30", "model.head_size=1,5", "seed=0,1", "logger=none"
+    told = done(headroom, *swept, *short, cwd=own)
 
     outputs = own / "outputs"
     assert "larger_heads_recall_more" in told

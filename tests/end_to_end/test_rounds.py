@@ -22,8 +22,14 @@ ENDED = re.compile(r"all \d+ claims have an answer after (\d+) rounds, (\d+) run
 
 def sweep(outputs, *options, rates, repetitions=1):
     asked = command(outputs, outputs.parent / "conf", repetitions, rates=rates)
+    asked += ["name=twins"] if repetitions == 1 else []
     return subprocess.run(
-        [*asked, *options], cwd=ROOT, capture_output=True, text=True, timeout=400, check=False
+        [*asked, *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
     )
 
 
@@ -77,14 +83,14 @@ def test_every_round_is_a_plan_that_holds_those_before_it(planted):
     for before, after in itertools.pairwise(written):
         assert after["rounds"][:-1] == before.get("rounds", [])
         assert after["rounds"][-1]["runs"] == len(before["runs"]) < len(after["runs"])
-        [kept] = after["rounds"][-1]["verdicts"]["twins_00"]
+        [kept] = after["rounds"][-1]["verdicts"]["twins"]
         assert kept["answer"] == "undecided"
     assert len(written[-1]["runs"]) == int(runs)
 
 
 def test_killed_in_a_later_round_and_typed_again_it_ends_the_same(planted, tmp_path):
     outputs = tmp_path / "outputs"
-    asked = command(outputs, tmp_path / "conf", 1, rates=PLANTED)
+    asked = [*command(outputs, tmp_path / "conf", 1, rates=PLANTED), "name=twins"]
     process = subprocess.Popen(
         asked, cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
     )
@@ -160,7 +166,8 @@ def test_prices_are_told_and_a_sweep_is_what_it_is(planted):
 def test_a_learning_rate_doubled_in_one_arm_flips_what_was_decided(tmp_path):
     numbers = []
     for rates in ((0.028, 0.04), (0.056, 0.04)):
-        assert sweep(tmp_path / "outputs", rates=rates).returncode == 0
+        in_a_round = "hydra.launcher.slots=8"
+        assert sweep(tmp_path / "outputs", in_a_round, rates=rates).returncode == 0
         numbers.append(plans(tmp_path / "outputs")[-1]["number"])
     found = told("compare", *numbers, "--outputs", tmp_path / "outputs")
     assert found.returncode == 1, found.stderr
