@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rich.console import Console
@@ -211,9 +211,10 @@ def as_data(plan: Plan, rounds: Rounds = ()) -> dict[str, Any]:
         "scale": plan.scale,
         "experiments": {
             name: {**e.described(), "scale": plan.scale, "text": plan.texts[name]}
+            | ({"tuning": list(plan.tuning[name])} if name in plan.tuning else {})
             for name, e in plan.experiments.items()
         },
-        "points": [asdict(point) for point in plan.points],
+        "points": [point.described() for point in plan.points],
         "runs": {run.id: {"size": run.size, "parent": run.parent} for run in plan.runs.values()},
         **({"rounds": list(rounds)} if rounds else {}),
     }

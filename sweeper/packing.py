@@ -18,11 +18,13 @@ from sweeper.outcome import relative_path
 from sweeper.plan.compose import Composer
 from sweeper.plan.gpu_memory import GpuMemory
 from sweeper.plan.planner import Planner
+from sweeper.plan.tuning.trials import SUFFIX
 from sweeper.preparation import prepare
 from sweeper.run.placing import Share, most_together
 from sweeper.store.errors import wrong
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
+from sweeper.tuning import Tuning
 
 
 def pack(
@@ -60,18 +62,23 @@ def pack(
         runs = _with_shares(store, process, configs, runs)
         about = {"experiments": names, "options": _options(hydra)}
         written = write_pack(path, store, runs, about, process, wheels=wheels, max_mb=max_mb)
-    _say(console, path, written, len(runs))
+    _say(console, path, written, f"{len(runs)} {_what(names)}")
 
 
-def _say(console: Console, path: Path, written: Sequence[Path], runs: int) -> None:
+def _say(console: Console, path: Path, written: Sequence[Path], runs: str) -> None:
     """What was written, and what to do with it."""
     for part in written:
         size = part.stat().st_size / MEGABYTE
         console.print(Text(f"{relative_path(part)}: {size:.1f} MB"), soft_wrap=True)
     source = str(path) if len(written) == 1 else f"<(cat {path}.*)"
     folder = path.name.partition(".")[0]
-    told = f"{runs} runs to train; there: tar xf {source} && cd {folder} && python run.py"
+    told = f"{runs} to train; there: tar xf {source} && cd {folder} && python run.py"
     console.print(Text(told), soft_wrap=True)
+
+
+def _what(names: Sequence[str]) -> str:
+    trials = any(name.endswith(SUFFIX) for name in names)
+    return "trials (then pack again: what they choose)" if trials else "runs"
 
 
 def _with_shares(
@@ -111,11 +118,13 @@ def _planned(
     overrides: Sequence[str],
     hydra: Mapping[str, Any],
 ) -> list[str]:
-    """Plan and freeze; the names of the experiments."""
+    """Plan and freeze; the names of the experiments, of trials where these have to choose first."""
     experiments = [f"experiment={','.join(names)}"] if names else []
     arguments = [*experiments, *overrides, f"paths.outputs={outputs}"]
     planner = Planner(composer, process, max_runs=int(hydra["sweeper"]["max_runs"]))
-    plan = planner.plan(arguments)
+    store, plan = RunStore(outputs), planner.plan(arguments)
     check_claims(plan)
-    freeze(plan, RunStore(outputs), {})
+    tuning = Tuning.of(plan, process, store)
+    plan = tuning.judged or tuning.trials
+    freeze(plan, store, {})
     return list(plan.experiments)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rich.console import Console
 from rich.text import Text
 
 from sweeper.arguments import Terminal
@@ -28,6 +29,7 @@ from sweeper.store import registry
 from sweeper.store.errors import shown
 from sweeper.store.plans import older, replaced
 from sweeper.store.runs import RunStore, State, Status
+from sweeper.tuning import Tuning, budgets, spent, tune
 
 
 class Launcher(NamedTuple):
@@ -62,29 +64,43 @@ def sweep(
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
         check_claims(plan)
         store = RunStore(plan.outputs)
-        backend = _backend(plan, launcher, process)
+        tuning = Tuning.of(plan, process, store)
+        whole = tuning.whole
+        backend = _backend(whole, launcher, process)
         executor = Executor(console, store, process, backend, options, signals)
-        statuses = {run: store.run(run).status() for run in plan.runs}
-        needs = _needs(executor, plan, launcher)
-        estimate = _show(executor, plan, statuses, needs)
+        statuses = {run: store.run(run).status() for run in whole.runs}
+        needs = _needs(executor, whole, launcher)
+        estimate = _show(executor, tuning, statuses, needs)
         if options.dry_run:
-            show_prices(executor, plan, estimate)
+            show_prices(executor, tuning.judged or plan, estimate)
             return 0
-        done = _train(executor, plan, statuses, estimate)
-    print_everything(console, plan.outputs, list(plan.experiments))
+        judged = tune(executor, tuning)
+        done = judged is not None and _train(executor, judged, estimate)
+    shown = tuning.whole if judged else tuning.trials
+    print_everything(console, plan.outputs, list(shown.experiments))
+    _say(console, spent(tuning, store))
     return 0 if done else 1
 
 
-def _train(
-    executor: Executor, plan: Plan, statuses: Mapping[str, Status], estimate: Mapping[str, float]
-) -> bool:
-    """Train what is judged, by rounds if it is to decide; whether all of it is done."""
+def _train(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> bool:
+    """Train what is judged, by rounds if it is to decide; whether all of it is done.
+
+    `estimate`: seconds that runs are thought to train; of what was just chosen it knows nothing.
+    """
     if executor.options.pilot:
         return pilot(executor, plan)
+    left = executor.left(plan)
+    if not estimate.keys() >= {*left}:
+        estimate = _print_cost(executor, plan, left)
+    estimate = {run: estimate[run] for run in left}
     if executor.options.decide:
         return decide(executor, plan, estimate)
-    left = [run for run in plan.runs if statuses[run].state is not State.DONE]
     return executor.train(plan, left, estimate=estimate)
+
+
+def _say(console: Console, lines: Iterable[str]) -> None:
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)
 
 
 def _needs(executor: Executor, plan: Plan, launcher: Launcher) -> dict[str, Need]:
@@ -102,22 +118,30 @@ def _needs(executor: Executor, plan: Plan, launcher: Launcher) -> dict[str, Need
 
 
 def _show(
-    executor: Executor, plan: Plan, statuses: Mapping[str, Status], needs: Mapping[str, Need]
+    executor: Executor, tuning: Tuning, statuses: Mapping[str, Status], needs: Mapping[str, Need]
 ) -> dict[str, float]:
     """Print the plan and what it will cost there; the seconds each run is thought to train."""
-    console, every_point = executor.console, executor.options.dry_run or len(plan.points) <= 60
+    console, plan = executor.console, tuning.whole
+    every_point = executor.options.dry_run or len(plan.points) <= 60
     print_plan(console, plan, statuses, needs, every_point=every_point)
-    left = [run for run in plan.runs.values() if statuses[run.id].state is not State.DONE]
-    throughput = executor.throughput(plan)
-    if left:
-        seconds = executor.seconds(plan, [run.id for run in left], throughput)
-        slots, measured = executor.backend.slots, throughput.measured
-        print_cost(console, left, seconds, slots=slots, measured=measured)
+    left = [run for run in plan.runs if statuses[run].state is not State.DONE]
+    estimate = _print_cost(executor, plan, left)
+    _say(console, budgets(tuning))
     for name, number in replaced(plan.outputs, as_data(plan)).items():
         words = f"{name}: plan {number} has other points under this name; what was made of it stays"
         remedy = f"as {older(name, number)}. name=... gives this one a name of its own."
         console.print(Text(shown(f"{words}, {remedy}", 400)), soft_wrap=True)
-    return {run.id: throughput.expected(run).training for run in left}
+    return estimate
+
+
+def _print_cost(executor: Executor, plan: Plan, left: Sequence[str]) -> dict[str, float]:
+    """Print what the runs that are left of a plan will cost; the seconds each will train."""
+    throughput, runs = executor.throughput(plan), [plan.runs[run] for run in left]
+    if left:
+        seconds = executor.seconds(plan, left, throughput)
+        slots, measured = executor.backend.slots, throughput.measured
+        print_cost(executor.console, runs, seconds, slots=slots, measured=measured)
+    return {run.id: throughput.expected(run).training for run in runs}
 
 
 def _backend(plan: Plan, launcher: Launcher, process: ModelProcess) -> Backend:

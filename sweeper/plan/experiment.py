@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from sweeper.plan.tuning.tune import Tune
 from sweeper.store.errors import UserError
 
 
@@ -97,6 +98,7 @@ class Experiment:
         pretrainings: each seed pre-trains and fine-tunes; or all seeds fine-tune one pre-training,
             as papers do, and verdicts are about these weights only.
         paper: a value of `x` -> what the paper prints there, to stand beside what was measured.
+        tune: what is chosen for the arms before they are judged.
     """
 
     name: str
@@ -112,6 +114,7 @@ class Experiment:
     finetune: dict[str, list[str]] = field(default_factory=dict)
     pretrainings: Pretrainings = Pretrainings.each
     paper: dict[Any, Any] = field(default_factory=dict)
+    tune: Tune | None = None
 
     def described(self) -> dict[str, Any]:
         """What the stages after the plan need to know, as plain data."""
@@ -129,6 +132,7 @@ class Experiment:
                 | ({"parent": arm.parent} if arm.parent else {})
                 for arm in self.arms.values()
             },
+            **({"tune": asdict(self.tune)} if self.tune else {}),
         }
 
 
@@ -167,4 +171,8 @@ def with_typed(
         left = {key: [fixed[key]] if key in fixed else values for key, values in arm.grid.items()}
         return replace(arm, set=kept, grid={**left, **axes})
 
-    return replace(experiment, arms={name: overlaid(arm) for name, arm in experiment.arms.items()})
+    arms, tune = {name: overlaid(arm) for name, arm in experiment.arms.items()}, experiment.tune
+    if tune:
+        free = {key: values for key, values in tune.grid.items() if key not in {*axes, *fixed}}
+        tune = replace(tune, grid=free) if free else None
+    return replace(experiment, arms=arms, tune=tune)

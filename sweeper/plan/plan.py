@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,14 @@ class Matched:
 
 
 @dataclass(frozen=True)
+class Chosen:
+    """Values that were chosen for a point, and the runs that they were chosen by."""
+
+    values: Mapping[str, Any]
+    trials: Sequence[str]
+
+
+@dataclass(frozen=True)
 class UnseededPoint:
     """A point before its seed: its values, its config, its model's size, what it starts from."""
 
@@ -34,6 +42,7 @@ class UnseededPoint:
     parent: UnseededPoint | None = None
     once: bool = False
     """Whether it has no seed but that of its config."""
+    chosen: Chosen | None = None
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,11 @@ class Point:
     values: Mapping[str, Any]
     run: str
     matched: Matched | None
+    chosen: Chosen | None = None
+
+    def described(self) -> dict[str, Any]:
+        """The point as plain data."""
+        return {key: value for key, value in asdict(self).items() if key != "chosen" or value}
 
 
 @dataclass(frozen=True)
@@ -91,7 +105,8 @@ class Run:
 class Plan:
     """The runs of a sweep and the points that use them.
 
-    `texts` say what the text of each experiment is; `unseeded` are its points before their seeds.
+    `texts` say what the text of each experiment is; `unseeded` are its points before their seeds;
+    `tuning` is what was chosen for each experiment that is tuned, as plain data.
     """
 
     scale: str
@@ -101,6 +116,7 @@ class Plan:
     unseeded: Mapping[str, list[UnseededPoint]]
     points: list[Point] = field(default_factory=list)
     runs: Mapping[str, Run] = field(default_factory=dict)
+    tuning: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
     def by_experiment(self, runs: Collection[str]) -> dict[str, set[str]]:
         """Return those of the runs that each experiment needs, in the order they were typed in."""

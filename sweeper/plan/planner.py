@@ -32,6 +32,7 @@ from sweeper.plan.experiments.names import check_name, name_of
 from sweeper.plan.experiments.reading import read_experiment
 from sweeper.plan.plan import Plan, Point, Run, UnseededPoint
 from sweeper.plan.sizes import Sizes
+from sweeper.plan.tuning.tune import check
 from sweeper.plan.typed import Typed, read, typed_path
 from sweeper.plan.unseeded_points import Texts, UnseededPoints
 from sweeper.store.errors import wrong
@@ -99,6 +100,8 @@ class Planner:
             found[name] = replace(by_hand, name=name)
         if seeds is not None:
             found = {n: replace(e, seeds=_seeds(seeds)) for n, e in found.items()}
+        for experiment in found.values():
+            check(experiment)
         points = sum(len(e.seeds) * sum(map(grid.count, e.arms.values())) for e in found.values())
         grid.check_size(points, self._max_runs, "the sweep")
         return found
@@ -175,7 +178,9 @@ def _configs(point: UnseededPoint, experiment: Experiment, count: int) -> Iterat
         yield dict(point.config)
         return
     own = _own(point, experiment)
-    for seed in itertools.islice(itertools.chain(own, itertools.count(max(own) + 1)), count):
+    apart = experiment.tune.seeds if experiment.tune else []
+    further = (seed for seed in itertools.count(max(own) + 1) if seed not in apart)
+    for seed in itertools.islice(itertools.chain(own, further), count):
         yield _seeded(point, seed)
 
 
@@ -194,4 +199,5 @@ def _point(
     label = f"{label} seed={seed}".strip()
     names = {"experiment": experiment.name, "arm": arm, "label": label}
     run = Run(run_id(config), config, unseeded.size, names)
-    return Point(experiment.name, arm, task, seed, unseeded.values, run.id, unseeded.matched), run
+    about = unseeded.values, run.id, unseeded.matched, unseeded.chosen
+    return Point(experiment.name, arm, task, seed, *about), run

@@ -13,7 +13,10 @@ or not; a run that several arms use has a row in each. Columns, in this order:
     model.*                      the model as it was built, under its config keys; model.head_size
                                  is the size even where the config leaves it to the other keys, and
                                  the list of sizes where heads differ
-    other config keys            that the plan varies, for example task.sequence_length
+    other config keys            that the plan varies, for example task.sequence_length, and those
+                                 that were chosen for the point
+    trials                       the runs that chose them, by the validation split alone; they are
+                                 rows of <experiment>_trials, and of no other table
     params_total, params_embedding, params_non_embedding, params_attention
                                  numbers of trainable parameters; of a fine-tuned model those of
                                  its pre-training, heads included, which are what papers print
@@ -27,8 +30,9 @@ or not; a run that several arms use has a row in each. Columns, in this order:
     match_count                  the column in which it was matched
     match_error                  achieved / target - 1 in that column
     steps, tokens_seen           optimizer steps, and positions trained on
-    <split>/<metric>             what was measured; losses are in nats per subword, attention_rank
-                                 and attention_entropy (nats) are means over heads
+    <split>/<metric>             what was measured of the test split, and of validation where a run
+                                 looks at that; losses are in nats per subword, attention_rank and
+                                 attention_entropy (nats) are means over heads
     seconds, tokens_per_second   wall time of training
     device                       the machine in words
     code                         the version of the program that trained the run, where it says so
@@ -157,11 +161,13 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
     words = partial(_in_words, keys=swept)
     rows = []
     for point in points:
-        matched = point.get("matched") or {}
+        matched, chosen = point.get("matched") or {}, point.get("chosen") or {}
         row = {
             "task": point.get("task"),
             **{key: value for key, value in point["values"].items() if key != "seed"},
             **cells(point["run"]),
+            **chosen.get("values", {}),
+            "trials": " ".join(chosen.get("trials", ())),
             **_size(point["run"], plan["runs"], tasks),
             "matched_to": str(matched.get("to", "")),
             "match_count": matched.get("count"),
@@ -201,7 +207,8 @@ def _size(id: str, runs: Mapping[str, Any], tasks: Mapping[str, Any]) -> dict[st
 def _columns(rows: Sequence[Mapping[str, Any]], swept: Collection[str]) -> list[str]:
     found = dict.fromkeys(key for row in rows for key in row)
     named = {*_COLUMNS_BEFORE, *_SIZES, *_COLUMNS_MATCH, *_COLUMNS_AFTER}
-    free = sorted(key for key in found if key not in {*named, *_IN_MEMORY})
+    kept = () if any(row["trials"] for row in rows) else ("trials",)
+    free = sorted(key for key in found if key not in {*named, *_IN_MEMORY, *kept})
     model = [key for key in free if key.startswith("model.")]
     metrics = [key for key in free if "/" in key and key not in swept]
     other = [key for key in free if key not in model and key not in metrics]

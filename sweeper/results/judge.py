@@ -20,6 +20,7 @@ from sweeper.results.claims.evidence.verdict import Answer, Verdict
 from sweeper.results.statistics.allocation import allocated
 from sweeper.results.table.measures import measures
 from sweeper.results.table.table import Table, exported, publish_made
+from sweeper.results.table.tuned import tuned_in_words
 from sweeper.store import registry
 from sweeper.store.errors import Faults, UserError, kept, shown
 from sweeper.store.files import as_json
@@ -50,7 +51,10 @@ def judge(outputs: Path, tables: Sequence[Table], faults: Faults | None = None) 
 
 def verdicts_on(table: Table) -> list[Verdict]:
     """The verdict on each claim that the experiment names, by each measure that it shows."""
-    return [_verdict(one) if isinstance(one, Question) else one for one in questions(table)]
+    asked = questions(table)
+    found = [_verdict(one) if isinstance(one, Question) else one for one in asked]
+    chosen = tuned_in_words(table.experiment)
+    return [replace(one, sentence=" ".join([one.sentence, *chosen])) for one in found]
 
 
 def _verdict(asked: Question) -> Verdict:

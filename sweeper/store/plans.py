@@ -36,13 +36,18 @@ _PASSING = ("format", "number", "estimate")
 
 
 def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
-    """Writes a plan under the next number; the newest plan's path where that says the same.
+    """Writes a plan under the next number; the path of the newest of its experiments where that
+    says the same.
 
     `estimate`, seconds of training by run, is what was thought when it was first made.
     """
     paths = _paths(outputs)
-    if paths and _content(_read(paths[-1], [])) == _content(plan):
-        return paths[-1]
+    for path in reversed(paths):
+        known = _read(path, [])
+        if known and _content(known) == _content(plan):
+            return path
+        if known.get("experiments", {}).keys() & plan["experiments"].keys():
+            break
     folder = outputs / "plans"
     make_directory(folder)
     for number in itertools.count(int(paths[-1].stem) + 1 if paths else 1):

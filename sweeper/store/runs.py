@@ -39,6 +39,7 @@ _RESULT = {
     **{key: _SOME for key in ("steps", "tokens_seen", "seconds", "tokens_per_second")},
     **{key: int for key in ("attempt", "max_memory_allocated", "micro_batches")},
     "metrics": {str: _SOME},
+    "validation": {str: _SOME},
 }
 
 

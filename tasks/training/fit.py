@@ -66,8 +66,7 @@ class Fitting:
         facts = self._data(task)
         with self._log(config) as log:
             stage = Stage(task, self._run, self._attempt, log, self._interruption)
-            recorder = Recorder(stage)
-            model = self._model(task)
+            recorder, model = Recorder(stage), self._model(task)
             parts = _micro_batches(stage)
             device = self._fit(stage, recorder, TrainingModule(task, model, parts), kind)
             if ranks.rank():
@@ -78,14 +77,15 @@ class Fitting:
         weights = model.state_dict()
         checkpoint.save(weights, self._attempt.checkpoint_dir / WEIGHTS, self._run.id)
         steps, seconds = config.trainer.steps, recorder.seconds
-        trained = seconds - recorder.seconds_before
+        tokens, trained = task.data.tokens_seen(steps), seconds - recorder.seconds_before
         return {
             "metrics": metrics,
+            "validation": recorder.validation,
             "steps": steps,
-            "tokens_seen": task.data.tokens_seen(steps),
+            "tokens_seen": tokens,
             "seconds": seconds,
             "overhead_seconds": time.perf_counter() - self._begun - trained,
-            "tokens_per_second": task.data.tokens_seen(steps) / seconds if steps else None,
+            "tokens_per_second": tokens / seconds if steps else None,
             "device": machine.device_name(kind, ranks.world()),
             "micro_batches": parts,
             **machine.peak_memory(kind),

@@ -47,6 +47,8 @@ class Recorder:
         self._timed = 0  # steps since `_since`
         self._validated = 0
         self._since = 0.0
+        self.validation: dict[str, float] = {}
+        """What the newest validation measured; no part of `metrics`, as it hangs on how often."""
         self.seconds = 0.0
         """Spent in training steps, those of interrupted attempts included."""
         self.seconds_before = 0.0
@@ -88,15 +90,22 @@ class Recorder:
             return  # the state is that of a finished step: the Keeper saves it and stops
         self._stage.log.row(step, metrics)
         self._validated = step
+        self.validation = {name: value for name, value in metrics.items() if math.isfinite(value)}
         self._since += time.perf_counter() - begun
 
     def state_dict(self) -> dict[str, Any]:
         seconds = self.seconds + (time.perf_counter() - self._since if self._since else 0.0)
-        return {"losses": self._read(), "validated": self._validated, "seconds": seconds}
+        return {
+            "losses": self._read(),
+            "validated": self._validated,
+            "validation": self.validation,
+            "seconds": seconds,
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._earlier = list(state_dict["losses"])
         self._validated = state_dict["validated"]
+        self.validation = dict(state_dict.get("validation", {}))  # older checkpoints have none
         self.seconds = self.seconds_before = state_dict["seconds"]
 
     def _between_batches(self) -> None:

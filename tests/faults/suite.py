@@ -72,7 +72,8 @@ def cases(
     yield "readonly", partial(commands.read_only, seed=seed)
     yield "twice", partial(commands.two_at_once, seed=seed, count=2)
     yield "stops", partial(commands.stops, seed=seed)
-    for name, line in (("a grid", commands.GRID), ("two stages", commands.TWO_STAGES)):
+    lines = {"a grid": commands.GRID, "two stages": commands.TWO_STAGES, "tuning": commands.TUNING}
+    for name, line in lines.items():
         killed = partial(commands.kills, seed=seed, count=20, arguments=line, name=name)
         yield f"commands {name}", killed
     yield "rounds", partial(rounds.kills, seed=seed, count=10, typed=typed)

@@ -16,6 +16,7 @@ from sweeper.results.table.columns import DIRECTIONS, cell, label, number
 from sweeper.results.table.measures import BASELINES, Measure, measures, not_learned
 from sweeper.results.table.points import Point, bent, marks_in_words, missing, seed_spread
 from sweeper.results.table.table import Table
+from sweeper.results.table.tuned import tuned_in_words
 from sweeper.store import registry
 from sweeper.store.files import canonical
 
@@ -94,7 +95,7 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
             {"words": words, "value": value, "hollow": words == _KNOWS_NOTHING}
             for words, value in measure.baselines(table).items()
         ],
-        "marks": " ".join(marks_in_words(drawn, spread)),
+        "marks": " ".join([*marks_in_words(drawn, spread), *tuned_in_words(table.experiment)]),
         "missing": f"{without} of {of} runs are missing: {reason}." if without else "",
     }
 

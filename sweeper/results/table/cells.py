@@ -30,7 +30,7 @@ def run_cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, An
         if result is not None:
             cells |= {field: result.get(field) for field in _RESULT}
             cells["code"] = run.attempt(result["attempt"]).info().get("code")
-            cells |= result["metrics"]
+            cells |= {**result.get("validation", {}), **result["metrics"]}
     except UserError as problem:
         cells |= {"state": str(State.FAILED), "reason": str(problem)}
     except (KeyError, TypeError, AttributeError) as problem:

@@ -31,6 +31,8 @@ LABELS = {
     "test/relative_error": "relative squared error",
     "test/attention_rank": "rank of a head's logits",
     "test/attention_entropy": "entropy of attention (nats)",
+    "validation/loss": "validation loss (nats per subword)",
+    "optimizer.learning_rate": "learning rate",
     "task.sequence_length": "sequence length",
     "model.attention.value_size": "value size",
 }

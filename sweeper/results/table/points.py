@@ -11,6 +11,7 @@ from typing import Any
 from sweeper.results.statistics.estimates import Estimate, Spread, estimate, pooled
 from sweeper.results.table.columns import LOGARITHMIC_FROM, factor, number
 from sweeper.results.table.table import Row, Table
+from sweeper.results.table.tuned import tuned_in_words
 
 
 @dataclass
@@ -128,6 +129,7 @@ def caveats(table: Table) -> list[str]:
     reason, without, of = unfinished(table)
     lacking = f"{without} of {of} runs are missing: {reason}."
     return [
+        *tuned_in_words(table.experiment),
         *_mixed(table, "code", "Runs of {} versions of the program"),
         *_mixed(table, "device", "Runs on {} kinds of device"),
         *[lacking] * bool(without),

@@ -42,6 +42,9 @@ GRID = ["-m", "model.heads=1,2,3,4", "model.head_size=4", "task.sequence_length=
 GRID += ["trainer.steps=40", *TINY]
 # A pre-training, with steps for both of its phases, and two fine-tunings of it, twice.
 TWO_STAGES = ["-m", "experiment=table2a", "seed=0", "model.heads=2,4", "trainer.steps=160", *TINY]
+# Trials of the arms, ranges that grow, and what is judged with what they choose.
+TUNING = ["-m", "experiment=fig1_tuned", "seed=0", "experiment.tune.per=arm"]
+TUNING += ["task.sequence_length=32", "trainer.steps=40", *TINY]
 KILLS_PER_SWEEP = 5
 LOCKED = ("it is read-only", "a folder that you may write to")
 CHANGES_WITH_TIME = ("seconds", "tokens_per_second", "reason")

@@ -41,7 +41,7 @@ def test_a_model_that_two_arms_share_is_one_run(plan):
     assert found.runs[by_point["fixed", 8]].config["model"]["head_size"] == 32
 
 
-@pytest.mark.parametrize("scale", ["demo", "gpu", "paper"])
+@pytest.mark.parametrize("scale", ["demo", "cpu", "gpu", "paper"])
 def test_every_matched_point_of_figure_1_is_within_tolerance(plan, scale):
     found = plan("experiment=fig1", f"scale={scale}")
     [figure] = found.experiments.values()

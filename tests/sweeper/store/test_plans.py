@@ -43,6 +43,14 @@ def test_the_same_plan_again_is_the_same_file(tmp_path: Path) -> None:
     assert write_plan(tmp_path, plan("fig1", scale="gpu")) != first
 
 
+def test_a_plan_of_other_experiments_in_between_makes_no_new_one(tmp_path: Path) -> None:
+    first = write_plan(tmp_path, plan("fig1"))
+    both = write_plan(tmp_path, plan("fig3", "fig4"))
+    assert write_plan(tmp_path, plan("fig1")) == first
+    assert write_plan(tmp_path, plan("fig3")) != both
+    assert write_plan(tmp_path, plan("fig3", "fig4")) != both  # it would not be fig3's newest
+
+
 def test_the_latest_plan_of_an_experiment_is_found(tmp_path: Path) -> None:
     assert newest(tmp_path) == {}
     write_plan(tmp_path, plan("fig1", scale="demo"))

@@ -102,6 +102,7 @@ def drawn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def test_the_figures_are_found() -> None:
     assert names(FIGURES) == [
         "attention",
+        "choices",
         "collaborative",
         "curves",
         "fig1",

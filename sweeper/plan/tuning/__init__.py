@@ -1,0 +1,1 @@
+"""Tuning before judging: how values are chosen for an experiment, and the trials it takes."""

@@ -1,0 +1,160 @@
+"""What is tried before an experiment is judged: equal budgets, seeds apart, all else the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from sweeper.plan.experiment import read_experiment
+from sweeper.plan.planner import seeded
+from sweeper.plan.sizes import Sizes
+from sweeper.plan.tuning.trials import trials
+from sweeper.plan.tuning.tune import beyond, check
+from sweeper.store.errors import UserError
+
+RATE = "optimizer.learning_rate"
+TUNE = "experiment.tune"
+CPU = "scale=cpu"
+
+
+@pytest.fixture
+def tried(plan, process, tmp_path):
+    """The plan of the tuned Figure 1, and that of its trials."""
+
+    def run(*arguments):
+        found = plan("experiment=fig1_tuned", CPU, *arguments)
+        tunes = {"fig1_tuned": found.experiments["fig1_tuned"].tune}
+        return found, trials(found, tunes, Sizes(process, tmp_path / "sizes.json"))
+
+    return run
+
+
+def test_every_choice_is_made_among_equally_many_trials_and_none_is_judged(tried):
+    judged, found = tried()
+    [experiment] = found.experiments.values()
+    assert experiment.name == "fig1_tuned_trials"
+    assert set(experiment.arms) == set(judged.experiments["fig1_tuned"].arms)
+    settings = Counter(
+        (p.arm, *(item for item in p.values.items() if item[0] != RATE)) for p in found.points
+    )
+    assert {*settings.values()} == {3}
+    assert {arm for arm, *_ in settings} == set(experiment.arms)
+    assert not {p.seed for p in found.points} & {p.seed for p in judged.points}
+    assert not found.runs.keys() & judged.runs.keys()
+
+
+def test_a_trial_is_shorter_validated_and_otherwise_what_is_judged(tried):
+    judged, found = tried()
+    configs = {(p.arm, str(p.values)): judged.runs[p.run].config for p in judged.points}
+    for point in found.points:
+        values = {key: value for key, value in point.values.items() if key != RATE}
+        config, own = configs[point.arm, str(values)], found.runs[point.run].config
+        steps = round(0.4 * config["trainer"]["steps"])
+        assert own["trainer"] == {**config["trainer"], "steps": steps, "validate_every": steps}
+        warmup = round(0.4 * config["optimizer"]["warmup_steps"])
+        changed = {"learning_rate": point.values[RATE], "warmup_steps": warmup}
+        assert own["optimizer"] == {**config["optimizer"], **changed}
+        for section in ("model", "task", "data"):
+            assert own[section] == config[section]
+
+
+@pytest.mark.parametrize(("name", "scale"), [("fig1_tuned", "gpu"), ("fig1", "cpu")])
+def test_tuning_figure_1_costs_at_most_half_of_it_however_far_ranges_grow(
+    plan, process, tmp_path, name, scale
+):
+    judged = plan(f"experiment={name}", f"scale={scale}")
+    tune = judged.experiments[name].tune
+    [(key, values)] = tune.grid.items()
+    most = replace(tune, grid={key: [*values, *(2**n for n in range(tune.grow))]})
+    tried = trials(judged, {name: most}, Sizes(process, tmp_path / "sizes.json"))
+    costs = [
+        sum(run.config["trainer"]["steps"] * run.size["flops_per_token"] for run in runs.values())
+        for runs in (tried.runs, judged.runs)
+    ]
+    assert 0 < costs[0] <= costs[1] / 2
+
+
+@pytest.mark.parametrize(("per", "choices"), [("arm", 4), ("size", 10), ("point", 16)])
+def test_points_share_a_choice_as_they_are_told_to(tried, per, choices):
+    _, found = tried(f"{TUNE}.per={per}")
+    assert len(found.points) == 3 * choices
+
+
+def test_further_seeds_leave_out_those_of_the_trials(plan):
+    found = plan("experiment=fig1_tuned", CPU, f"{TUNE}.seeds=[3,5]")
+    first = found.points[0].run
+    more = seeded(found, {first: 5})
+    assert [p.seed for p in more.points if p.values == found.points[0].values] == [0, 1, 2, 4, 6]
+
+
+def test_a_key_that_is_typed_is_not_tuned(plan):
+    found = plan("experiment=fig1_tuned", CPU, f"{RATE}=0.03")
+    assert found.experiments["fig1_tuned"].tune is None
+    off = plan("experiment=fig1", CPU, "experiment.scales.cpu.tune=null")
+    assert off.experiments["fig1"].tune is None
+
+
+def test_what_tuning_is_asked_for_changes_no_run_that_is_not_tuned(plan):
+    assert (
+        plan("experiment=fig1", CPU).runs.keys() == plan("experiment=fig1_tuned", CPU).runs.keys()
+    )
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("+{}.arms=[fixed]", ["all arms", "standard, matched, collaborative", "tune.unequal"]),
+        ("+{}.arms=[fixed,no]", ["arms of the experiment", "standard, fixed"]),
+        ("{}.seeds=[7,2]", ["seeds that are not judged, as 0, 1, 2 are"]),
+        ("{}.by=test/loss", ["by=test/loss", "validation split"]),
+        ("experiment.scales.cpu.tune.steps=0", ["steps=0.0", "share of the full length"]),
+        (
+            "experiment.scales.cpu.tune.grid={{optimizer.learning_rate:[0.1]}}",
+            ["two different values"],
+        ),
+    ],
+)
+def test_an_unfair_choice_is_refused(plan, typed, told):
+    with pytest.raises(UserError) as refused:
+        plan("experiment=fig1_tuned", CPU, typed.format(TUNE))
+    for words in told:
+        assert words in str(refused.value)
+
+
+def test_what_an_arm_sweeps_is_not_tuned():
+    arms = {"a": {"grid": {"model.heads": [2, 4]}}}
+    tune = {"grid": {"model.heads": [2, 4]}}
+    asked = {"title": "", "metric": "test/loss", "arms": arms, "tune": tune}
+    with pytest.raises(UserError, match="a key that no arm sweeps, as a does"):
+        check(read_experiment("x", asked, scale="demo"))
+
+
+def test_a_key_that_changes_the_size_of_a_model_is_not_tuned(plan, process, tmp_path):
+    found = plan("experiment=fig1_tuned", CPU)
+    tune = replace(found.experiments["fig1_tuned"].tune, grid={"model.feedforward_size": [8, 16]})
+    with pytest.raises(UserError, match="leave the size of a model as it is"):
+        trials(found, {"fig1_tuned": tune}, Sizes(process, tmp_path / "sizes.json"))
+
+
+def test_unequal_budgets_are_allowed_where_they_are_said(plan):
+    found = plan(
+        "experiment=fig1_tuned", CPU, f"+{TUNE}.arms=[fixed]", f"+{TUNE}.unequal=as published"
+    )
+    assert found.experiments["fig1_tuned"].described()["tune"]["unequal"] == "as published"
+
+
+@pytest.mark.parametrize(
+    ("values", "best", "following"),
+    [
+        ([0.0025, 0.005, 0.01], 0.01, 0.02),
+        ([0.0025, 0.005, 0.01], 0.0025, 0.00125),
+        ([0.0025, 0.005, 0.01], 0.005, None),
+        ([100, 200], 200, 400),
+        (["linear", "constant"], "constant", None),
+        ([0.0, 0.1], 0.1, None),
+    ],
+)
+def test_a_range_grows_by_its_own_step_where_the_best_lies_at_its_end(values, best, following):
+    assert beyond(values, best) == following
