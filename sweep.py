@@ -16,32 +16,35 @@ import gc
 import os
 import sys
 
-import hydra
-
-from sweeper.hydra_section import declare
 from sweeper.model_process import model_process
-from sweeper.plan.hydra_errors import explained, typed_wrongly
 from sweeper.plan.refused import SWEEPS, refuse_arguments
 from sweeper.store.errors import shown
-
-
-@hydra.main(config_path="conf", config_name="config", version_base="1.3")
-def main(_: object) -> None:
-    """Hydra parses the command line; the sweeper it finds in hydra_plugins/ does the rest."""
-    raise AssertionError("hydra.mode is MULTIRUN: the sweeper never calls the task function")
 
 
 def run(arguments: list[str]) -> None:
     """Sweep, or tell what was asked about; a single run is a sweep of one."""
     os.umask(0o077)  # as SECURITY.md says: for the owner alone
     refuse_arguments(arguments)
-    declare()
     flags = {argument.partition("=")[0] for argument in arguments if argument.startswith("-")}
     if flags <= SWEEPS:  # Hydra's other flags (--cfg, --help, ...) are its own affair
-        model_process().start()  # it imports PyTorch while Hydra finds out what is wanted
+        model_process().start()  # it imports PyTorch while Hydra is imported and composes
+        if sys.stdout.isatty():
+            print("planning ...", flush=True)
         arguments = arguments if flags & {"-m", "--multirun"} else ["--multirun", *arguments]
     sys.argv[1:] = arguments
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands its exceptions on; else it prints them
+
+    import hydra
+
+    from sweeper.hydra_section import declare
+
+    declare()
+
+    @hydra.main(config_path="conf", config_name="config", version_base="1.3")
+    def main(_: object) -> None:
+        """Hydra parses the command line; the sweeper it finds in hydra_plugins/ does the rest."""
+        raise AssertionError("hydra.mode is MULTIRUN: the sweeper never calls the task function")
+
     main()
 
 
@@ -49,6 +52,8 @@ if __name__ == "__main__":
     try:
         run(sys.argv[1:])
     except Exception as problem:  # the edge of the process: what a person can mend is a sentence
+        from sweeper.plan.hydra_errors import explained, typed_wrongly
+
         model_process().close()
         if not typed_wrongly(problem):
             raise

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from benchmarks.measure import ROOT, arguments
 
-# The cheap ones first. Rounds are so many that all should take less than twenty minutes on two
+# The cheap ones first. Rounds are so many that all should take less than half an hour on two
 # quiet cores.
 BENCHMARKS = (
-    *("heads", "data", "status", "packing", "planning", "memory"),
-    *("records", "loop", "stacked", "overhead", "step", "makespan"),
+    *("heads", "data", "status", "packing", "planning", "memory", "placing"),
+    *("records", "loop", "stacked", "overhead", "step", "makespan", "time_left"),
 )
 
 

@@ -102,7 +102,7 @@ def _job(run: Run) -> float:
         seconds.append(time.process_time() - begun)
 
     with patch("tasks.training.fit.train", timed), _same_output():
-        code = attempt.Job(run).work()
+        code = attempt.Job(run, lambda config: 1).work()
     assert code == 0, run.status()
     for left in ("result.json", "attempts"):  # so that the next round trains again
         path = run.path / left

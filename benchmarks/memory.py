@@ -4,7 +4,7 @@ Each shape trains two steps on a CPU in a process of its own, and what that take
 peak of resident memory, less what was resident before the model was built. A step of the same shape
 has gone before: what libraries load, and keep as room to work in, is not counted. glibc maps every
 block of a page or more, so that what is freed is given back. Beside it stands the peak that
-tasks/server/memory.py predicts of a CPU. Rows are of zeros, one text each, as in the prediction.
+tasks/memory.py predicts of a CPU. Rows are of zeros, one text each, as in the prediction.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main() -> None:
 
 def measure(config: Mapping[str, Any]) -> tuple[int, int]:
     """The bytes that training takes of this process at most, and those that are predicted."""
-    from tasks.server.memory import memory
+    from tasks.memory import memory
 
     _train(config)
     gc.collect()

@@ -31,16 +31,29 @@ experiment:
   claims: [wins_at_equal_size]
   margin: {{test/perplexity: {{size: 15 %, reason: "seeds of it differ by 8 %."}}}}
   arms:
-    standard: {{seeds: {first}, grid: {{model.heads: [2]}}}}
+    standard:
+      seeds: {first}
+      set: {{optimizer.learning_rate: {rates[0]}}}
+      grid: {{model.heads: [2]}}
     twin:
       seeds: {second}
-      set: {settings}
+      set: {{optimizer.learning_rate: {rates[1]}}}
       match: {{to: standard, solve: model.heads, tolerance: 0.0}}
 """
+ALIKE, PLANTED = (0.01, 0.01), (0.01, 0.001)
+"""Learning rates of the two arms."""
 
 
-def command(outputs: Path, conf: Path, repetitions: int, *, planted: bool) -> list[str]:
+def command(
+    outputs: Path, conf: Path, repetitions: int, *, rates: tuple[float, float] = ALIKE
+) -> list[str]:
     """The command that trains rounds of so many experiments; they are written to `conf`."""
+    asked = arguments(conf, repetitions, rates=rates)
+    return [sys.executable, "sweep.py", *asked, f"paths.outputs={outputs}"]
+
+
+def arguments(conf: Path, repetitions: int, *, rates: tuple[float, float] = ALIKE) -> list[str]:
+    """What is typed for that, less where it goes."""
     folder = conf / "experiment"
     folder.mkdir(parents=True, exist_ok=True)
     names = [f"twins_{place:02d}" for place in range(repetitions)]
@@ -48,12 +61,10 @@ def command(outputs: Path, conf: Path, repetitions: int, *, planted: bool) -> li
         first, second = (
             [APART * (2 * place + arm) + seed for seed in range(3)] for arm in range(2)
         )
-        settings = "{optimizer.learning_rate: 0.001}" if planted else "{}"
-        text = EXPERIMENT.format(first=first, second=second, settings=settings)
+        text = EXPERIMENT.format(first=first, second=second, rates=rates)
         (folder / f"{name}.yaml").write_text(text)
-    sweep = [sys.executable, "sweep.py", "--config-dir", str(conf), "-m", *TINY]
-    options = ["hydra.sweeper.decide=true", f"paths.outputs={outputs}"]
-    return [*sweep, f"experiment={','.join(names)}", *options]
+    experiments = f"experiment={','.join(names)}"
+    return ["--config-dir", str(conf), "-m", *TINY, experiments, "hydra.sweeper.decide=true"]
 
 
 def answers(outputs: Path) -> Counter[str]:
@@ -71,7 +82,8 @@ def main() -> int:
     repetitions = 2 if given.smoke else 20
     with TemporaryDirectory() as folder:
         root = Path(folder)
-        asked = command(root / "outputs", root / "conf", repetitions, planted=given.planted)
+        rates = PLANTED if given.planted else ALIKE
+        asked = command(root / "outputs", root / "conf", repetitions, rates=rates)
         subprocess.run(asked, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         found = answers(root / "outputs")
     print(", ".join(f"{count} {answer}" for answer, count in sorted(found.items())))

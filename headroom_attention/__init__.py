@@ -1,7 +1,21 @@
-"""Headroom as an installed package: what a checkout holds side by side lies in this one folder.
+"""Headroom from Python: what a sweep planned, trained and found, for a notebook or a script.
 
-`import headroom_attention` makes `models`, `tasks` and `sweeper` importable, as they are in a
-checkout: for a notebook, or for the tests of a package of one's own.
+    import headroom_attention as headroom
+
+    headroom.table("fig1")                                     rows as a pandas DataFrame
+    headroom.verdicts("fig1"), headroom.figure("fig1")         what it says, and its picture
+    run = headroom.runs("fig1", {"model.heads": 8})[0]         a run; or headroom.run(id)
+    run.model(), run.tokenizer(), run.batch()                  the trained model and what it reads
+    run.attention()                                            what its heads attend to
+    headroom.plan(["model.heads=4,8"])                         what a sweep would train
+    headroom.sweep(["model.heads=4,8"])                        and to train it
+
+`outputs` is everywhere the folder that a sweep wrote (default: outputs). What is wrong with a name
+is one sentence, a `UserError`.
+
+Of an installed package what a checkout holds side by side lies in this one folder. Either way this
+import makes `models`, `tasks` and `sweeper` importable, as they are in a checkout: also for the
+tests of a package of one's own.
 """
 
 import sys
@@ -12,3 +26,10 @@ if not (HOUSE / "sweep.py").is_file():  # a checkout: the same folders, one abov
     HOUSE = HOUSE.parent
 if str(HOUSE) not in sys.path:
     sys.path.insert(0, str(HOUSE))
+
+from headroom_attention.results import figure, table, verdicts  # noqa: E402
+from headroom_attention.sweeps import plan, sweep  # noqa: E402
+from headroom_attention.trained import Run, run, runs  # noqa: E402
+from sweeper.store.errors import UserError  # noqa: E402
+
+__all__ = ["Run", "UserError", "figure", "plan", "run", "runs", "sweep", "table", "verdicts"]

@@ -1,4 +1,4 @@
-"""What trained heads do: the rank of the logits they form, and how widely they spread attention.
+"""What trained heads do: their weights, the rank of their logits, how widely they spread attention.
 
 Shapes: B batch, H heads, T positions, P size of queries and keys.
 """
@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 # The arguments of scaled_dot_product_attention that may be given without their names.
 _TAKEN = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+_Taken = TypeVar("_Taken")
 TOLERANCE = 0.01  # a singular value below this share of the largest adds nothing to the rank
 
 
@@ -35,27 +36,50 @@ class HeadMeasures:
     entropy_H: Tensor
 
 
+class _Attended(NamedTuple):
+    """Logits as the product of two sides, and where a query (third axis) sees a key (last axis)."""
+
+    left_BHTP: Tensor
+    right_BHTP: Tensor
+    logits_BHTT: Tensor
+    seen_BHTT: Tensor
+
+
 def head_measures(call: Callable[[], object]) -> list[HeadMeasures]:
     """Return the measures of every attention that `call()` computes, in order.
 
     It sees whatever goes through scaled_dot_product_attention: nothing of a variant that weighs
     positions in another way.
     """
-    seen = _Watch()
+    return _watched(call, _measures)
+
+
+def attention_weights(call: Callable[[], object]) -> list[Tensor]:
+    """Return weights_BHTT of every attention that `call()` computes, in order.
+
+    The last axis is a query's attention to each key, 1 in total. A layer whose heads are of several
+    sizes computes one for each size. What is seen is as in `head_measures`.
+    """
+    return _watched(call, _weights)
+
+
+def _watched(call: Callable[[], object], take: Callable[[_Attended], _Taken]) -> list[_Taken]:
+    watch = _Watch(take)
     with ExitStack() as stack:
         # A compiled graph would hide the call.
         stack.enter_context(torch.compiler.set_stance("force_eager"))
-        stack.enter_context(seen)
+        stack.enter_context(watch)
         call()
-    return seen.measured
+    return watch.taken
 
 
 class _Watch(TorchFunctionMode):
-    """Measures the queries and keys of each attention on their way."""
+    """Takes something of the queries and keys of each attention on their way."""
 
-    def __init__(self) -> None:
+    def __init__(self, take: Callable[[_Attended], Any]) -> None:
         super().__init__()
-        self.measured: list[HeadMeasures] = []
+        self._take = take
+        self.taken: list[Any] = []
 
     def __torch_function__(
         self,
@@ -74,12 +98,12 @@ class _Watch(TorchFunctionMode):
             ].device.type  # the meta device, which has none, is asked for shapes
             half = torch.amp.is_autocast_available(kind)
             with torch.autocast(kind, enabled=False) if half else nullcontext():
-                self.measured.append(_measures(given))
+                self.taken.append(self._take(_attended(given)))
         return function(*args, **options)
 
 
-def _measures(given: Mapping[str, Any]) -> HeadMeasures:
-    """Return the measures of a call of scaled_dot_product_attention, by the names of its arguments.
+def _attended(given: Mapping[str, Any]) -> _Attended:
+    """Return what a call of scaled_dot_product_attention attends to, by the names of its arguments.
 
     Raises:
         ValueError: queries and keys are not of the shape (B, H, T, P).
@@ -101,9 +125,17 @@ def _measures(given: Mapping[str, Any]) -> HeadMeasures:
         logits_BHTT = logits_BHTT + mask.float().nan_to_num(neginf=0.0)
         left_BHTP, right_BHTP = logits_BHTT, torch.eye(logits_BHTT.shape[-1], device=mask.device)
         mask = mask > -math.inf
-    seen_BHTT = mask.expand_as(logits_BHTT)
-    rank_BH = numerical_rank(left_BHTP, right_BHTP)
-    return HeadMeasures(rank_BH.mean(0), _entropy(logits_BHTT, seen_BHTT))
+    return _Attended(left_BHTP, right_BHTP, logits_BHTT, mask.expand_as(logits_BHTT))
+
+
+def _measures(of: _Attended) -> HeadMeasures:
+    rank_BH = numerical_rank(of.left_BHTP, of.right_BHTP)
+    return HeadMeasures(rank_BH.mean(0), _entropy(of))
+
+
+def _weights(of: _Attended) -> Tensor:
+    """Return weights_BHTT."""
+    return of.logits_BHTT.masked_fill(~of.seen_BHTT, -math.inf).softmax(-1)
 
 
 def numerical_rank(left_BHTP: Tensor, right_BHTP: Tensor) -> Tensor:
@@ -120,11 +152,10 @@ def numerical_rank(left_BHTP: Tensor, right_BHTP: Tensor) -> Tensor:
     return rank_BH
 
 
-def _entropy(logits_BHTT: Tensor, seen_BHTT: Tensor) -> Tensor:
+def _entropy(of: _Attended) -> Tensor:
     """Return entropy_H in nats."""
-    weights_BHTT = logits_BHTT.masked_fill(~seen_BHTT, -math.inf).softmax(-1)
-    entropy_BHT = torch.special.entr(weights_BHTT).sum(-1)
-    choice_BHT = seen_BHTT.sum(-1) > 1
+    entropy_BHT = torch.special.entr(_weights(of)).sum(-1)
+    choice_BHT = of.seen_BHTT.sum(-1) > 1
     kept = torch.where(choice_BHT, entropy_BHT, 0.0).sum((0, 2))
     entropy_H: Tensor = kept / choice_BHT.sum((0, 2)).clamp_min(1)
     return entropy_H

@@ -106,7 +106,7 @@ def _softmax_dtype(logits: Tensor) -> torch.dtype:
 
 
 def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
-    if left.dtype == total.dtype:
+    if left.dtype == right.dtype == total.dtype:
         total.addmm_(left, right)
     else:  # autocast multiplies in less precision; the products still add up in full
         total += left @ right
@@ -120,7 +120,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
         ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, bias_V: Tensor | None
     ) -> Tensor:
         total = torch.zeros((), device=hidden_ND.device)
-        hidden_gradient = torch.zeros_like(hidden_ND)
+        # Also of what an encoder hands on in bfloat16; autograd gives back the type of the input.
+        single = torch.promote_types(hidden_ND.dtype, torch.float32)
+        hidden_gradient = torch.zeros_like(hidden_ND, dtype=single)
         weight_gradient = torch.zeros_like(weight_VD)
         bias_gradient = None if bias_V is None else torch.zeros_like(bias_V)
         weights, weight_gradients = _blocks(weight_VD), _blocks(weight_gradient)

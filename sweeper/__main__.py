@@ -13,8 +13,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.arguments import OPTIONS, POSITIONAL
-from sweeper.store.errors import UserError, shown
+from sweeper.arguments import OPTIONS, POSITIONAL, Parser, Terminal, Version
+from sweeper.store.errors import Faults, UserError, shown
 from sweeper.store.files import make_directory
 from sweeper.store.plans import damaged
 
@@ -25,20 +25,29 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m sweep
     os.umask(0o077)  # as SECURITY.md says: for the owner alone
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may know ASCII alone
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     try:
+        options.faults = Faults()
         if into := getattr(options, "into", None):
             make_directory(into, 0o755)  # for others to enter
         code: int = options.command(console, options)
-        faults = damaged(options.outputs)
+        faults = [*options.faults, *damaged(options.outputs)]
         for fault in faults:
             print(f"error: {shown(fault, 2000)}", file=sys.stderr)
         return code or int(bool(faults))
     except (UserError, OSError) as error:  # of the disk, or of what reads the output
-        print(f"error: {shown(error, 2000)}", file=sys.stderr)
+        print(f"error: {shown(_said(error, hasattr(options, 'into')), 2000)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _said(error: Exception, elsewhere: bool) -> str:
+    """The sentence; of a file that cannot be written with the option that writes elsewhere."""
+    if elsewhere and isinstance(error, OSError) and error.filename:
+        reason = f"{error.filename} cannot be written ({error.strerror})"
+        return f"{reason}; free the place, or name another folder with -o."
+    return str(error)
 
 
 def _status(console: Console, options: argparse.Namespace) -> int:
@@ -59,8 +68,8 @@ def _collect(console: Console, options: argparse.Namespace) -> int:
     from sweeper.outcome import collect_and_judge, print_tables, relative_path
 
     into = options.into or options.outputs
-    tables, verdicts = collect_and_judge(options.outputs, options.experiments, into)
-    for path in print_tables(console, into, tables, verdicts):
+    found = collect_and_judge(options.outputs, options.experiments, into, options.faults)
+    for path in print_tables(console, into, *found):
         console.print(Text(f"\n{relative_path(path)}"), soft_wrap=True)
     return 0
 
@@ -69,8 +78,9 @@ def _draw(console: Console, options: argparse.Namespace) -> int:
     from sweeper.results.collect import write_tables
     from sweeper.results.draw import write_figures
 
-    into = options.into or options.outputs
-    for path in write_figures(into, write_tables(options.outputs, options.experiments, into)):
+    into, faults = options.into or options.outputs, options.faults
+    tables = write_tables(options.outputs, options.experiments, into, faults)
+    for path in write_figures(into, tables, faults):
         console.print(Text(str(path)), soft_wrap=True)
     return 0
 
@@ -79,23 +89,23 @@ def _report(console: Console, options: argparse.Namespace) -> int:
     from sweeper.outcome import collect_and_judge
     from sweeper.results.report.page import write_report
 
-    found = collect_and_judge(options.outputs, options.experiments, options.into)
-    page = write_report(options.outputs, *found, options.into)
-    console.print(Text(str(page)), soft_wrap=True)
+    into = options.into or options.outputs
+    found = collect_and_judge(options.outputs, options.experiments, into, options.faults)
+    console.print(Text(str(write_report(options.outputs, *found, into))), soft_wrap=True)
     return 0
+
+
+def _forget(console: Console, options: argparse.Namespace) -> int:
+    from sweeper.forget import forget
+
+    return 0 if forget(console, options.outputs, options.name, yes=options.yes) else 1
 
 
 def _pack(console: Console, options: argparse.Namespace) -> int:
     from sweeper.packing import pack
 
-    pack(
-        console,
-        options.outputs.absolute(),
-        options.experiments,
-        options.output,
-        wheels=options.wheels,
-        max_mb=options.max_mb,
-    )
+    how = {"wheels": options.wheels, "max_mb": options.max_mb}
+    pack(console, options.outputs.absolute(), options.experiments, options.output, **how)
     return 0
 
 
@@ -111,8 +121,12 @@ def _merge(console: Console, options: argparse.Namespace) -> int:
 def _decide(console: Console, options: argparse.Namespace) -> int:
     from sweeper.results.collect import collect
     from sweeper.results.prices import print_prices
+    from sweeper.store.runs import RunStore
 
-    print_prices(console, collect(options.outputs, options.experiments), options.effect)
+    store = RunStore(options.outputs)
+    for table in collect(options.outputs, options.experiments, options.faults):
+        with options.faults.of(table.name):
+            print_prices(console, store, [table], options.effect)
     return 0
 
 
@@ -160,6 +174,12 @@ _COMMANDS = (
         "tables to sort and filter, provenance. It needs no other file and no network.",
     ),
     (
+        "forget",
+        _forget,
+        "remove what an experiment has left, or a run, once it was listed and agreed to",
+        "Runs that another plan has stay, unless they are named; nothing goes while it is trained.",
+    ),
+    (
         "decide",
         _decide,
         "say what each claim's answer would cost in seeds, runs and device hours; train nothing",
@@ -201,7 +221,8 @@ _SWEEP = "What trains is a command of its own: python sweep.py, or installed hea
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=program, description=__doc__, epilog=_SWEEP)
+    parser = Parser(prog=program, description=__doc__, epilog=_SWEEP)
+    parser.add_argument("--version", action=Version, nargs=0, help="print the version and stop")
     commands = parser.add_subparsers(required=True, metavar="command")
     for name, command, told, more in _COMMANDS:
         sub = commands.add_parser(

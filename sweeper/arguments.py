@@ -1,10 +1,49 @@
-"""What the commands of `python -m sweeper` take, as argparse is told; "" stands for most."""
+"""What the commands of `python -m sweeper` take, as argparse is told, and where they print."""
 
 from __future__ import annotations
 
+import argparse
+import os
+import tomllib
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from rich.console import Console
+
+from sweeper.store.errors import UserError
+from sweeper.store.registry import ROOT
+
+
+class Terminal(Console):
+    """Where a command prints; once nobody reads it, it ends in a sentence."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Called by rich. What stdout still holds goes nowhere, or Python complains at its end."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        raise UserError("Nobody reads any more what this prints; what was written stays.")
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong with a command line in one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"error: {message}; {self.prog} --help says more.\n")
+
+
+class Version(argparse.Action):
+    """Prints the version: that of the checkout, or of what is installed."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        about = ROOT / "pyproject.toml"
+        try:
+            told = tomllib.loads(about.read_text())["project"]["version"]
+        except OSError:
+            told = version("headroom-attention")
+        parser.exit(0, f"headroom-attention {told}\n")
+
+
+# "" stands for most commands.
 POSITIONAL: dict[str, dict[str, Any]] = {
     "": {
         "dest": "experiments",
@@ -19,6 +58,7 @@ POSITIONAL: dict[str, dict[str, Any]] = {
         "help": "which experiments; with overrides they are planned anew, as by sweep.py",
     },
     "compare": {"dest": "sides", "nargs": 2, "metavar": "SWEEP", "help": "what to compare"},
+    "forget": {"dest": "name", "metavar": "NAME | RUN", "help": "an experiment, or a run's id"},
     "merge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "results.tar"},
 }
 
@@ -27,8 +67,8 @@ _INTO: dict[str, dict[str, Any]] = {
     "-o": {
         "dest": "into",
         "type": Path,
-        "metavar": "DIR",
-        "help": "write into another folder, which others may read",
+        "metavar": "FOLDER",
+        "help": "write here instead of in DIR, for others to read",
     },
 }
 
@@ -36,6 +76,7 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
     "collect": _INTO,
     "draw": _INTO,
     "report": _INTO,
+    "forget": {"--yes": {"action": "store_true", "help": "do not ask"}},
     "status": {
         "--all": {"action": "store_true", "help": "also list runs new and done"},
         "--json": {"action": "store_true", "help": "print plain data for programs"},

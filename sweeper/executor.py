@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
 from sweeper.model_process import ModelProcess
 from sweeper.options import SweepOptions
-from sweeper.outcome import relative_path
+from sweeper.outcome import FiguresAsTheyCome, print_unfinished
+from sweeper.plan.gpu_memory import predicted
 from sweeper.plan.plan import Plan, Run
-from sweeper.plan.show import ASSUMED_RATE
-from sweeper.plan.throughput import Throughput
+from sweeper.plan.throughput import Throughput, measured
 from sweeper.preparation import prepare
+from sweeper.results.collect import before_training
+from sweeper.results.judge import check_decidable
+from sweeper.results.table.table import set_aside
 from sweeper.run.backend import Backend
-from sweeper.run.job_states import Job, Phase
+from sweeper.run.job_states import Job, JobState, Phase
 from sweeper.run.live import LiveTable, Shown
+from sweeper.run.placing import Share, most_together
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
+from sweeper.run.time_left import TimeLeft, makespan, remaining, share_done
 from sweeper.store.errors import shown
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
-from sweeper.store.plans import write_plan
-from sweeper.store.runs import RunStore, State, Status
+from sweeper.store.plans import older, replaced, write_plan
+from sweeper.store.runs import RunStore, State
 
 Rounds = Sequence[Mapping[str, Any]]
 """What the rounds before a plan have bought and found, as plain data; none if it is the first."""
@@ -46,6 +50,7 @@ class Executor:
     options: SweepOptions
     signals: StopSignals
     tripped: str = ""
+    _throughput: Throughput | None = None
     _failed: set[str] = field(default_factory=set)
     _prepared: set[str] = field(default_factory=set)
 
@@ -58,9 +63,25 @@ class Executor:
         """Whether every run of a plan is done."""
         return all(self.store.run(run).status().state is State.DONE for run in plan.runs)
 
-    def throughput(self, plan: Plan) -> Throughput:
-        """What the finished runs of a plan say about the time that others take here."""
-        return Throughput(_trained(plan, self.store), ASSUMED_RATE[self.backend.device])
+    def throughput(self, plan: Plan, device: str | None = None) -> Throughput:
+        """What finished runs say about the time that those of a plan take here, or on a device."""
+        device = device or self.backend.device
+        sharing = self.backend.sharing if device == self.backend.device else 1
+        found = measured(plan, self.store, device, sharing)
+        if device == self.backend.device:
+            self._throughput = found
+        return found
+
+    def seconds(self, plan: Plan, left: Sequence[str], throughput: Throughput) -> float:
+        """How long the runs that are left of a plan are thought to take, as many at a time as are.
+
+        Of one that was interrupted, or that another sweep trains, what is left of it.
+        """
+        waiting = {}
+        for run in sorted((plan.runs[run] for run in left), key=lambda run: -run.flops):
+            share = share_done(self.store.run(run.id), run.steps)
+            waiting[run.id] = remaining(throughput.expected(run), share), run.parent
+        return makespan({}, waiting, self.backend.slots)
 
     def train(
         self,
@@ -99,14 +120,25 @@ class Executor:
 
     def _run(self, plan: Plan, left: Sequence[str], about: Callable[[float], str]) -> bool:
         metric = {point.run: plan.experiments[point.experiment].metric for point in plan.points}
-        shown = {run: Shown(_label(plan, run), plan.runs[run].flops, metric[run]) for run in left}
-        with LiveTable(self.console, self.store, shown, about) as live:
+        shown = {run: Shown(_label(plan, run), metric[run]) for run in left}
+        time_left = self._time_left(plan, left)
+        of = " of this round" if self.options.decide else ""
+        early = {} if self.options.decide else plan.by_experiment(left)
+        with (
+            LiveTable(self.console, self.store, shown, time_left, about, of) as live,
+            FiguresAsTheyCome(self.console, plan.outputs, early) as figures,
+        ):
+
+            def changed(schedule: Schedule, state: JobState | None) -> None:
+                live.changed(schedule, state)
+                figures.changed(state)
+
             schedule = Schedule(
                 self.store,
                 self.backend,
-                [Job(run, plan.runs[run].flops, plan.runs[run].parent) for run in left],
+                self._jobs(plan, left),
                 self.options,
-                live.changed,
+                changed,
                 self.options.watchdog(),
                 self.signals.check,
             )
@@ -118,23 +150,46 @@ class Executor:
                 raise SystemExit(stopped.code) from None
         self.tripped = schedule.breaker.tripped
         self._failed |= {run for run, s in schedule.states.items() if s.phase is not Phase.DONE}
-        self._say_unfinished(schedule, {run: shown[run].label for run in left})
+        print_unfinished(self.console, schedule, {run: shown[run].label for run in left})
         return done
 
-    def _say_unfinished(self, schedule: Schedule, labels: Mapping[str, str]) -> None:
-        unfinished = [s for s in schedule.states.values() if s.phase is not Phase.DONE]
-        if unfinished:
-            words = f"{len(unfinished)} of {len(labels)} runs are not done:"
-            self.console.print(Text(words, style="bold red"))
-        if self.tripped:
-            waiting = sum(state.phase is Phase.WAITING for state in unfinished)
-            self.console.print(Text(f"  {waiting} were not started: {self.tripped}"))
-        for state in (state for state in unfinished if state.phase is not Phase.WAITING):
-            run = self.store.run(state.job.run)
-            status: Status = run.status()
-            log = run.path / "attempts" / f"{status.attempt:04d}" / "log.txt"
-            told = f", log: {relative_path(log)}" if status.attempt else ""
-            self.console.print(Text(f"  {labels[run.id]}: {state.reason}{told}"))
+    def _time_left(self, plan: Plan, left: Sequence[str]) -> TimeLeft:
+        throughput = self._throughput or self.throughput(plan)
+        return TimeLeft(
+            self.store,
+            {run: plan.runs[run].steps for run in left},
+            lambda run: throughput.expected(plan.runs[run]),
+            lambda run, *seconds: throughput.learn(plan.runs[run], *seconds),
+        )
+
+    def _jobs(self, plan: Plan, left: Sequence[str]) -> list[Job]:
+        asked = self.backend.places and len(left) > 1
+        needs = predicted(self.process, plan, None) if asked else {}
+        ranks: dict[str, int] = {}
+        for rank, runs in enumerate(plan.by_experiment(left).values()):
+            ranks = dict.fromkeys(runs, rank) | ranks
+        found = jobs([plan.runs[run] for run in left], needs)
+        return [replace(job, rank=ranks[job.run]) for job in found]
+
+
+def jobs(runs: Iterable[Run], needs: Mapping[str, float]) -> list[Job]:
+    """Runs as a schedule takes them; those with GB of GPU memory in `needs` may share a GPU."""
+    return [
+        Job(
+            run.id,
+            run.flops,
+            run.parent,
+            Share(needs[run.id], most_together(run.step_flops)) if run.id in needs else None,
+        )
+        for run in runs
+    ]
+
+
+def check_claims(plan: Plan) -> None:
+    """UserError for claims that the points of the plan cannot decide, whatever is measured."""
+    configs = {run.id: run.config for run in plan.runs.values()}
+    for table in before_training(as_data(plan), configs):
+        check_decidable(table)
 
 
 def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: Rounds = ()) -> None:
@@ -143,7 +198,10 @@ def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: R
     for run in plan.runs.values():
         record = {"id": run.id, "config": run.config, "size": run.size, "names": run.names}
         store.freeze(record, apart_from=NOT_IN_IDENTITY)
-    write_plan(plan.outputs, {**as_data(plan, rounds), "estimate": estimate})
+    data = as_data(plan, rounds)
+    for name, number in replaced(plan.outputs, data).items():
+        set_aside(plan.outputs, name, older(name, number))
+    write_plan(plan.outputs, {**data, "estimate": estimate})
 
 
 def as_data(plan: Plan, rounds: Rounds = ()) -> dict[str, Any]:
@@ -163,14 +221,6 @@ def as_data(plan: Plan, rounds: Rounds = ()) -> dict[str, Any]:
 
 def _data(config: Mapping[str, Any]) -> str:
     return digest_of([config["data"], config["task"]])
-
-
-def _trained(plan: Plan, store: RunStore) -> Iterator[tuple[Run, float]]:
-    """The finished runs of this plan, and the seconds each of them trained."""
-    for run in plan.runs.values():
-        result = store.run(run.id).result()
-        if result and result.get("seconds"):
-            yield run, result["seconds"]
 
 
 def _label(plan: Plan, run: str) -> str:

@@ -16,8 +16,10 @@ class SweepOptions(Policy):
 
     dry_run: bool
     decide: bool
+    pilot: Annotated[int | None, at_least(2)]
     max_seeds: Annotated[int, at_least(3)]
     budget_device_hours: Annotated[float | None, at_least(0)]
+    until: list[str]
     max_runs: Annotated[int, at_least(1)]
     hang_after_s: Annotated[float | None, at_least(LEAST_S)]
     hang_grace_s: Annotated[float, at_least(1)]

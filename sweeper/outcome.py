@@ -3,29 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.results.collect import before_training, collect, write_tables
+from sweeper.results.collect import collect, write_tables
 from sweeper.results.ending import brief
-from sweeper.results.judge import Verdicts, judge, lines, refused
+from sweeper.results.judge import Verdicts, judge, lines
 from sweeper.results.paper_tables.terminal import summarise
 from sweeper.results.table.table import Table, exported, stem
-from sweeper.store.errors import UserError, shown
+from sweeper.run.job_states import JobState, Phase
+from sweeper.run.schedule import Schedule
+from sweeper.store.errors import Faults, UserError, shown
+from sweeper.store.plans import newest
+
+
+class FiguresAsTheyCome(ExitStack):
+    """Draws each experiment of a sweep when its last run is done, while the others train.
+
+    `left`: by experiment, the runs that are to be trained. The last one to be done is left to
+    `print_everything`, which draws none again whose table is the same.
+    """
+
+    def __init__(self, console: Console, outputs: Path, left: Mapping[str, Collection[str]]):
+        super().__init__()
+        self._console, self._outputs = console, outputs
+        self._left = {name: set(runs) for name, runs in left.items() if runs}
+        self._painter = self.enter_context(ThreadPoolExecutor(max_workers=1))
+
+    def changed(self, state: JobState | None) -> None:
+        """Take note of a run that is done."""
+        if state is None or state.phase is not Phase.DONE:
+            return
+        for runs in self._left.values():
+            runs.discard(state.job.run)
+        for name in [name for name, runs in self._left.items() if not runs]:
+            del self._left[name]
+            if self._left:
+                self._painter.submit(self._draw, name)
+
+    def _draw(self, name: str) -> None:
+        from sweeper.results.draw import write_figures
+
+        with suppress(UserError):  # what cannot be drawn is told of at the end
+            tables = write_tables(self._outputs, [name])
+            figures = write_figures(self._outputs, tables)
+            drawn = next(path for path in figures if path.suffix == ".png")
+            self._console.print(Text(f"{name} is drawn: {relative_path(drawn)}"), soft_wrap=True)
 
 
 def collect_and_judge(
-    outputs: Path, experiments: Sequence[str] | None, into: Path | None = None
+    outputs: Path,
+    experiments: Sequence[str] | None,
+    into: Path | None = None,
+    faults: Faults | None = None,
 ) -> tuple[list[Table], Verdicts]:
     """The tables of the experiments (all if none is named) and the verdicts on each, by its name.
 
-    Both are also written to outputs/tables, or to that of another folder.
+    Both are also written to outputs/tables, or to that of another folder. Those that cannot be
+    judged are left out where there are `faults` to say so.
     """
-    tables = write_tables(outputs, experiments, into)
-    return tables, judge(into or outputs, tables)
+    tables = write_tables(outputs, experiments, into, faults)
+    verdicts = judge(into or outputs, tables, faults)
+    return [table for table in tables if table.name in verdicts], verdicts
 
 
 def print_tables(
@@ -39,16 +82,6 @@ def print_tables(
     return [exported(outputs, table) for table in tables]
 
 
-def print_refused(
-    console: Console, plan: Mapping[str, Any], configs: Mapping[str, Mapping[str, Any]]
-) -> None:
-    """Say which claims of a plan its points cannot decide, whatever is measured, and why."""
-    for table in before_training(plan, configs):
-        for verdict in refused(table):
-            words = f"{table.name}: {verdict.claim} cannot be decided here. {verdict.sentence}"
-            console.print(Text(words, style="yellow"), soft_wrap=True)
-
-
 def print_everything(console: Console, outputs: Path, experiments: Sequence[str]) -> None:
     """What a sweep came to: a line for each verdict, its figures and the page by path.
 
@@ -59,39 +92,52 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     from sweeper.results.report.page import write_report
 
     before = {path: path.read_bytes() for path in (outputs / "tables").glob("*.csv")}
-    tables, verdicts = collect_and_judge(outputs, experiments)
+    faults = Faults()
+    tables, verdicts = collect_and_judge(outputs, experiments, faults=faults)
     console.print()
     only = tables if len(tables) == 1 and not any(verdicts.values()) else []
     rows = [Text(line) for table in only for line in summarise(table)]
     for line in (*rows, *brief(tables, verdicts, console.width)):
         console.print(line, soft_wrap=True)
     figures = {table.name: outputs / "figures" / f"{stem(table.name)}.png" for table in tables}
-    write_figures(outputs, [t for t in tables if _changed(t, outputs, before, figures[t.name])])
-    others, judged = _others(console, outputs, verdicts)
-    page = write_report(outputs, [*tables, *others], {**judged, **verdicts})
+    changed = [t for t in tables if _changed(t, outputs, before, figures[t.name])]
+    write_figures(outputs, changed, faults)
+    rest = [name for name in newest(outputs) if name not in experiments]
+    others = collect(outputs, rest, faults) if rest else []
+    verdicts = {**judge(outputs, others, faults), **verdicts}
+    every = [table for table in (*tables, *others) if table.name in verdicts]
+    page = write_report(outputs, every, verdicts)
+    for fault in faults:
+        console.print(Text(shown(fault, 2000)), soft_wrap=True)
     console.print("\nfigures, each also as .pdf and .svg; tables; the page; every number in words:")
     where = relative_path(outputs)
     more = "python -m sweeper collect" + ("" if where == "outputs" else f" --outputs {where}")
-    for told in (*map(relative_path, (*figures.values(), outputs / "tables", page)), more):
+    drawn = [path for path in figures.values() if path.exists()]
+    for told in (*map(relative_path, (*drawn, outputs / "tables", page)), more):
         console.print(Text(f"  {told}"), soft_wrap=True)
-
-
-def _others(
-    console: Console, outputs: Path, known: Collection[str]
-) -> tuple[list[Table], Verdicts]:
-    """All other experiments that were planned; none where one of them cannot be judged."""
-    try:
-        tables = [table for table in collect(outputs) if table.name not in known]
-        return tables, judge(outputs, tables)
-    except UserError as fault:
-        console.print(Text(f"the page has no other experiment: {shown(fault, 2000)}"))
-        return [], {}
 
 
 def _changed(table: Table, outputs: Path, before: Mapping[Path, bytes], figure: Path) -> bool:
     """Whether a table is another than when its figure was drawn."""
     path = exported(outputs, table)
     return before.get(path) != path.read_bytes() or not figure.exists()
+
+
+def print_unfinished(console: Console, schedule: Schedule, labels: Mapping[str, str]) -> None:
+    """Say which runs are not done and why; `labels`: what runs are called, by id."""
+    unfinished = [s for s in schedule.states.values() if s.phase is not Phase.DONE]
+    if unfinished:
+        words = f"{len(unfinished)} of {len(labels)} runs are not done:"
+        console.print(Text(words, style="bold red"))
+    if schedule.breaker.tripped:
+        waiting = sum(state.phase is Phase.WAITING for state in unfinished)
+        console.print(Text(f"  {waiting} were not started: {schedule.breaker.tripped}"))
+    for state in (state for state in unfinished if state.phase is not Phase.WAITING):
+        run = schedule.store.run(state.job.run)
+        status = run.status()
+        log = run.path / "attempts" / f"{status.attempt:04d}" / "log.txt"
+        told = f", log: {relative_path(log)}" if status.attempt else ""
+        console.print(Text(f"  {labels[run.id]}: {state.reason}{told}"))
 
 
 def relative_path(path: Path) -> str:

@@ -11,13 +11,15 @@ from rich.text import Text
 
 from sweeper.carry.archive import MEGABYTE
 from sweeper.carry.pack import unfinished, write_pack
-from sweeper.executor import freeze
+from sweeper.executor import check_claims, freeze
 from sweeper.hydra_section import composer
 from sweeper.model_process import ModelProcess, model_process
 from sweeper.outcome import relative_path
 from sweeper.plan.compose import Composer
+from sweeper.plan.gpu_memory import GpuMemory
 from sweeper.plan.planner import Planner
 from sweeper.preparation import prepare
+from sweeper.run.placing import Share, most_together
 from sweeper.store.errors import wrong
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
@@ -53,16 +55,41 @@ def pack(
             names = _planned(loaded, process, outputs, names, overrides, hydra)
         plans = {name: newest(outputs)[name] for name in names}
         store, runs = RunStore(outputs), unfinished(outputs, plans)
-        prepare(console, store, process, {run: store.run(run).record()["config"] for run in runs})
+        configs = {run: store.run(run).record()["config"] for run in runs}
+        prepare(console, store, process, configs)
+        runs = _with_shares(store, process, configs, runs)
         about = {"experiments": names, "options": _options(hydra)}
         written = write_pack(path, store, runs, about, process, wheels=wheels, max_mb=max_mb)
+    _say(console, path, written, len(runs))
+
+
+def _say(console: Console, path: Path, written: Sequence[Path], runs: int) -> None:
+    """What was written, and what to do with it."""
     for part in written:
         size = part.stat().st_size / MEGABYTE
         console.print(Text(f"{relative_path(part)}: {size:.1f} MB"), soft_wrap=True)
     source = str(path) if len(written) == 1 else f"<(cat {path}.*)"
     folder = path.name.partition(".")[0]
-    told = f"{len(runs)} runs to train; there: tar xf {source} && cd {folder} && python run.py"
+    told = f"{runs} runs to train; there: tar xf {source} && cd {folder} && python run.py"
     console.print(Text(told), soft_wrap=True)
+
+
+def _with_shares(
+    store: RunStore,
+    process: ModelProcess,
+    configs: Mapping[str, Mapping[str, Any]],
+    runs: Mapping[str, Mapping[str, Any]],
+) -> dict[str, dict[str, Any]]:
+    """Runs with what each takes of a GPU, if there is one where they are trained."""
+    memory = GpuMemory(process, store.outputs)
+    needs = memory.of_runs(store, configs)
+    memory.save()
+    found = {}
+    for run, about in runs.items():
+        step = about["cost"] / max(1, configs[run]["trainer"]["steps"])
+        share = Share(needs[run], most_together(step)) if run in needs else None
+        found[run] = {**about, "share": share}
+    return found
 
 
 def _options(hydra: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,5 +116,6 @@ def _planned(
     arguments = [*experiments, *overrides, f"paths.outputs={outputs}"]
     planner = Planner(composer, process, max_runs=int(hydra["sweeper"]["max_runs"]))
     plan = planner.plan(arguments)
+    check_claims(plan)
     freeze(plan, RunStore(outputs), {})
     return list(plan.experiments)

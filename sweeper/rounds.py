@@ -13,10 +13,11 @@ from typing import Any
 
 from rich.text import Text
 
-from sweeper.executor import Executor, freeze
+from sweeper.executor import Executor, as_data, freeze
 from sweeper.plan.plan import Plan
 from sweeper.plan.planner import seeded
 from sweeper.results.collect import Records
+from sweeper.results.prices import print_prices
 from sweeper.standing import Standing, device_hours
 from sweeper.store.errors import shown, wrong
 from sweeper.store.files import canonical
@@ -53,13 +54,15 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
         Whether every run is done.
 
     Raises:
-        UserError: the first round alone is thought to take more than the budget.
+        UserError: the first round alone is thought to take more than the budget, or there is no
+            such claim as is to be decided.
     """
+    _check_claims(executor.options.until, first)
     now, records = _first(executor, first, estimate), Records(executor.store)
     while True:
         if left := executor.left(now.plan):
             _train(executor, now, left)
-        standing = Standing.of(now.plan, records)
+        standing = Standing.of(now.plan, records, executor.options.until)
         following = None if executor.tripped else _next(executor, now, standing)
         if following is None:
             break
@@ -67,6 +70,50 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
     freeze(now.plan, executor.store, {}, now.before)
     executor.console.print(Text("\n".join(_ending(executor, now, standing))), soft_wrap=True)
     return executor.done(now.plan)
+
+
+def pilot(executor: Executor, plan: Plan) -> bool:
+    """Train `hydra.sweeper.pilot` seeds of the points that claims rest on; say what answers cost.
+
+    Returns:
+        Whether they are done.
+
+    Raises:
+        UserError: there is no such claim as is to be decided.
+    """
+    seeds, until = executor.options.pilot or 0, executor.options.until
+    _check_claims(until, plan)
+    points = Standing.of(plan, _records(executor, plan), until).points()
+    whole = seeded(plan, dict.fromkeys(points, seeds))
+    needed = {run for ids in _by_point(whole) if ids[0] in points for run in ids[:seeds]}
+    parents = {whole.runs[run].parent for run in needed}
+    left = [run for run in executor.left(whole) if run in needed | parents]
+    throughput = executor.throughput(whole)
+    estimate = {run: sum(throughput.expected(whole.runs[run])) for run in left}
+    words = f"pilot, {len(left)} runs: {seeds} seeds of the points that claims rest on"
+    executor.console.print(Text(words), soft_wrap=True)
+    done = executor.train(whole, left, estimate=estimate)
+    show_prices(executor, whole, {})
+    return done
+
+
+def show_prices(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> None:
+    """Print what answers would cost; `estimate` as in `decide`."""
+    tables = _records(executor, plan).tables({**as_data(plan), "estimate": estimate})
+    print_prices(executor.console, executor.store, tables)
+
+
+def _records(executor: Executor, plan: Plan) -> Records:
+    """What there is of the runs of a plan of which nothing may be frozen yet."""
+    return Records(executor.store, {run.id: run.config for run in plan.runs.values()})
+
+
+def _check_claims(until: Sequence[str], plan: Plan) -> None:
+    known = dict.fromkeys(claim for one in plan.experiments.values() for claim in one.claims)
+    for claim in until:
+        if claim not in known:
+            expected = f"claims of what is swept ({', '.join(known) or 'it makes none'})"
+            raise wrong("hydra.sweeper.until", claim, expected, "correct it or leave it out")
 
 
 def _first(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> Round:
@@ -89,12 +136,13 @@ def _next(executor: Executor, last: Round, standing: Standing) -> Round | None:
     options = executor.options
     needed = standing.seeds(options.max_seeds)
     throughput = executor.throughput(last.plan)
-    for runs in range(max(executor.backend.slots, len(needed)) if needed else 0, 0, -1):
+    points = len({last.plan.runs[run].parent or run for run in needed})  # whatever it is tuned on
+    for runs in range(max(executor.backend.slots, points) if needed else 0, 0, -1):
         bought = standing.seeds(options.max_seeds, runs)
         seeds = {**last.seeds, **bought}
         plan = seeded(last.plan, seeds)
         new = [plan.runs[run] for run in plan.runs if run not in last.plan.runs]
-        hours = {run.id: device_hours(run, throughput.seconds(run)) for run in new}
+        hours = {run.id: device_hours(run, throughput.expected(run).training) for run in new}
         if new and _within(options.budget_device_hours, standing.spent_h + sum(hours.values())):
             before = [*last.before, _kept(last, standing)]
             return Round(plan, seeds, hours, before, standing.spent_h, _in_words(standing))
@@ -116,8 +164,9 @@ def _kept(last: Round, standing: Standing) -> dict[str, Any]:
 
 
 def _in_words(standing: Standing) -> str:
-    undecided = ", ".join(standing.undecided)
-    return shown(f"{len(standing.undecided)} of {len(standing.verdicts)} undecided: {undecided}")
+    undecided = standing.undecided
+    claims = ", ".join(f"{one} by {n} measures" if n > 1 else one for one, n in undecided.items())
+    return shown(f"{undecided.total()} of {len(standing.verdicts)} undecided: {claims}")
 
 
 def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
@@ -145,19 +194,26 @@ def _ending(executor: Executor, last: Round, standing: Standing) -> list[str]:
     if standing.undecided:
         lines = [f"{_in_words(standing)}, {took}: {_why(executor, standing)}."]
     else:
-        lines = [f"all {len(standing.verdicts)} claims have an answer {took}."]
-    of_point: dict[str, list[str]] = {}
-    for point in last.plan.points:
-        where = canonical([point.experiment, point.arm, point.task, point.values])
-        of_point.setdefault(where, []).append(point.run)
-    most = max(map(len, of_point.values()))
-    even = len(seeded(last.plan, {ids[0]: most for ids in of_point.values()}).runs)
+        of = " asked about" if executor.options.until else ""
+        lines = [f"all {len(standing.verdicts)} claims{of} have an answer {took}."]
+    of_point = _by_point(last.plan)
+    most = max(map(len, of_point))
+    even = len(seeded(last.plan, {ids[0]: most for ids in of_point}).runs)
     if even > runs:
         lines.append(
             f"with {most} seeds at every point, as many as the neediest has, it would have been "
             f"{even} runs: {even - runs} were not needed."
         )
     return lines
+
+
+def _by_point(plan: Plan) -> list[list[str]]:
+    """The runs of each point, seed by seed."""
+    found: dict[str, list[str]] = {}
+    for point in plan.points:
+        where = canonical([point.experiment, point.arm, point.task, point.values])
+        found.setdefault(where, []).append(point.run)
+    return list(found.values())
 
 
 def _why(executor: Executor, standing: Standing) -> str:

@@ -13,7 +13,7 @@ from sweeper.executor import as_data
 from sweeper.plan.plan import Plan, Run
 from sweeper.results.claims.evidence.verdict import Answer, Verdict
 from sweeper.results.collect import Records
-from sweeper.results.judge import verdicts_on, wanted
+from sweeper.results.judge import rests_on, verdicts_on, wanted
 from sweeper.results.table.measures import measures
 from sweeper.results.table.table import Table
 from sweeper.run.context import Resources
@@ -28,35 +28,35 @@ class Standing:
     Attributes:
         judged: by experiment, its table and the verdicts on it.
         spent_h: device hours of the runs.
+        until: the claims that are to be decided; all, if none is named.
     """
 
     judged: Mapping[str, tuple[Table, Sequence[Verdict]]]
     spent_h: float
+    until: Sequence[str]
 
     @classmethod
-    def of(cls, plan: Plan, records: Records) -> Standing:
+    def of(cls, plan: Plan, records: Records, until: Sequence[str] = ()) -> Standing:
         """What the runs of a plan say that are finished, and no other run of that folder."""
         tables = records.tables(json.loads(json.dumps(as_data(plan))))  # as from disk
         seconds = {str(row["run"]): row.get("seconds") or 0.0 for t in tables for row in t.rows}
         spent = sum(device_hours(plan.runs[run], took) for run, took in seconds.items())
-        return cls({table.name: (table, verdicts_on(table)) for table in tables}, spent)
+        return cls({table.name: (table, verdicts_on(table)) for table in tables}, spent, until)
 
     @property
-    def verdicts(self) -> list[Verdict]:
-        """Those on all experiments, less those on claims that their points cannot decide."""
-        every = [verdict for _, verdicts in self.judged.values() for verdict in verdicts]
-        return [verdict for verdict in every if verdict.numbers]
+    def verdicts(self) -> list[tuple[str, Verdict]]:
+        """Those to be had, by experiment: not on claims that points cannot decide, or not asked."""
+        every = [(name, one) for name, (_, found) in self.judged.items() for one in found]
+        return [(name, one) for name, one in every if one.numbers and self._asks(one.claim)]
 
     @property
-    def undecided(self) -> list[str]:
-        """The claims without an answer, in words: each once, whatever it is measured by."""
-        found = [
+    def undecided(self) -> Counter[str]:
+        """The claims without an answer, and by how many measures each has none."""
+        return Counter(
             f"{name}/{verdict.claim}" if len(self.judged) > 1 else verdict.claim
-            for name, (_, verdicts) in self.judged.items()
-            for verdict in verdicts
-            if verdict.numbers and verdict.verdict is Answer.UNDECIDED
-        ]
-        return [f"{one} by {n} measures" if n > 1 else one for one, n in Counter(found).items()]
+            for name, verdict in self.verdicts
+            if verdict.verdict is Answer.UNDECIDED
+        )
 
     def seeds(self, most: int, runs: int | None = None) -> dict[str, int]:
         """How many seeds points should have next, by the run of a point's first; empty if none.
@@ -64,17 +64,30 @@ class Standing:
         None beyond `most`. At about `runs` runs at once, each experiment has a share for the points
         that it needs; of None as many as the answers are expected to take in all.
         """
-        every = {name: wanted(table, most, _EVERY) for name, (table, _) in self.judged.items()}
+        tables = {name: table for name, (table, _) in self.judged.items()}
+        every = {name: wanted(table, most, _EVERY, self._asks) for name, table in tables.items()}
         points, before = sum(map(len, every.values())), 0
         found: dict[str, int] = {}
-        for name, (table, verdicts) in self.judged.items():
+        for name, table in tables.items():
             after = before + len(every[name])
             if runs is not None and after > before:
                 share = runs * after // points - runs * before // points
-                every[name] = wanted(table, most, share) if share else {}
+                every[name] = wanted(table, most, share, self._asks) if share else {}
             before = after
+            verdicts = [verdict for of, verdict in self.verdicts if of == name]
             for run, seeds in _by_first_run(table, verdicts, every[name]).items():
                 found[run] = max(found.get(run, 0), seeds)
+        return found
+
+    def _asks(self, claim: str) -> bool:
+        return not self.until or claim in self.until
+
+    def points(self) -> set[str]:
+        """The points that claims rest on, each by the run of its first seed."""
+        found: set[str] = set()
+        for table, verdicts in self.judged.values():
+            points = dict.fromkeys(rests_on(table, self._asks), 0)
+            found |= _by_first_run(table, verdicts, points).keys()
         return found
 
     def described(self) -> dict[str, Any]:

@@ -47,6 +47,8 @@ class Task(ABC):
     """What `data` is one of."""
     architectures: ClassVar[tuple[str, ...]]
     """The names `model.name` may take."""
+    measured: ClassVar[tuple[str, ...]] = ()
+    """The metrics of a finished run, which experiments are held against; empty where unsaid."""
     separable: ClassVar[bool] = True
     """Whether a batch without some of its rows is a batch."""
 

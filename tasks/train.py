@@ -9,7 +9,9 @@ Its output goes to the attempt's log.txt; `python -m sweeper status --watch` sho
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from importlib import import_module
+from typing import Any
 
 from tasks.command import directory
 from tasks.training.gc_freeze import lasting
@@ -19,7 +21,13 @@ def main(argument: str) -> int:
     """Do the job of a run directory; the exit code."""
     from tasks.training.attempt import train  # torch and Lightning take seconds
 
-    return train(argument)
+    return train(argument, _parts_that_fit)
+
+
+def _parts_that_fit(config: Mapping[str, Any]) -> int:
+    from tasks.memory import parts_that_fit  # which few runs ask for
+
+    return parts_that_fit(config)
 
 
 if __name__ == "__main__":

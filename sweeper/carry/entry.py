@@ -36,9 +36,19 @@ def fault() -> str:
         if found != expected:
             return f"{name} is not what was packed; unpack it again, or carry it here again."
     missing = [name for name in needs if find_spec(name.replace("-", "_")) is None]
-    if missing:
-        return f"{', '.join(missing)} cannot be found here; README.md says what is needed."
-    return ""
+    return _install(missing, needs) if missing else ""
+
+
+def _install(missing: list[str], needs: dict[str, str]) -> str:
+    """Return a sentence on libraries that are not here, and how they would be."""
+    pip = f"{sys.executable} -m pip install"
+    if any(HERE.glob("wheels/*.whl")):
+        remedy = f"install what came along: {pip} --no-index --no-deps wheels/*.whl"
+    else:
+        # Which build of it is right here, "+cpu" of another machine does not say.
+        versions = " ".join(f"{name}=={needs[name].partition('+')[0]}" for name in missing)
+        remedy = f"install: {pip} {versions}; without a network, pack again with --wheels DIR"
+    return f"{', '.join(missing)} cannot be found by this Python; {remedy}"
 
 
 if __name__ == "__main__":

@@ -39,6 +39,11 @@ puts the runs where they would lie had they been trained there.
 Needed here: Python 3.11 or newer and, in brackets as they are at home, {needs}.
 The same versions on the same kind of processor give the same bits. No network is needed.
 {wheels}"""
+NO_WHEELS = """
+What is missing is named when run.py starts. Where no package index can be reached, wheels can come
+along: `python -m pip download --dest DIR {pinned}` where one can, on the same
+kind of machine with the same Python, and `python -m sweeper pack ... --wheels DIR`.
+"""
 WHEELS = """
 `wheels/` holds what may be missing: `python -m pip install --no-index --no-deps wheels/*.whl`.
 """
@@ -88,12 +93,13 @@ def write_pack(
         wheels: a folder of wheels to take along.
     """
     needs = {name: version(name) for name in NEEDS}
+    pinned = " ".join(f"{name}=={number.partition('+')[0]}" for name, number in needs.items())
     readme = README.format(
         name=path.name.partition(".")[0],
         runs=len(runs),
         experiments=", ".join(about["experiments"]),
         needs=", ".join(f"{name} ({number})" for name, number in needs.items()),
-        wheels=WHEELS if wheels else "",
+        wheels=WHEELS if wheels else NO_WHEELS.format(pinned=pinned),
     )
     configs = [store.run(id).record()["config"] for id in runs]
     files = {

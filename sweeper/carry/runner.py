@@ -19,6 +19,7 @@ from sweeper.run.backends import local
 from sweeper.run.context import BackendContext, Resources
 from sweeper.run.job_states import Job, JobState, Phase, counts
 from sweeper.run.limits import LimitedOptions
+from sweeper.run.placing import Share
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.store.errors import UserError, wrong
@@ -61,9 +62,13 @@ def train(
     """Train runs on this machine: 0 if all are done, 1 if not, 130 or 143 when asked to stop.
 
     Args:
-        runs: what each costs, its parent and its label, by id.
+        runs: what each costs, its parent, its label and its share of a GPU, by id.
     """
     store.check_writable()
+    jobs = [
+        Job(run, about["cost"], about["parent"], about["share"] and Share(*about["share"]))
+        for run, about in runs.items()
+    ]
     with StopSignals() as signals, model_process() as process:
         context = BackendContext(
             options=launcher,
@@ -71,11 +76,12 @@ def train(
             logger="none",
             outputs=store.outputs,
             process=process,
+            together=max((job.share.together for job in jobs if job.share), default=1),
         )
         schedule = Schedule(
             store,
             local.backend(context),
-            [Job(run, about["cost"], about["parent"]) for run, about in runs.items()],
+            jobs,
             changed=lambda schedule, state: _say(schedule, state, runs),
             policy=options,
             watchdog=options.watchdog(),

@@ -12,6 +12,7 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from sweeper.plan.hydra_errors import explained, unknown_key
 from sweeper.plan.refused import refuse_tree
@@ -20,7 +21,7 @@ from sweeper.store.identity import leaves
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 # What a composed config holds beside the description of one run.
-NOT_PART_OF_A_RUN = ("experiment", "scale", "paths", "metric")
+NOT_PART_OF_A_RUN = ("name", "experiment", "scale", "paths", "metric")
 
 
 Made = TypeVar("Made")
@@ -33,10 +34,14 @@ class Composer:
         self.loader = loader
         self._config_name = config_name
         self._templates: dict[tuple[str, ...], RunTemplate] = {}
+        self._options: dict[str, list[str]] = {}
 
     def options(self, group: str) -> list[str]:
         """The yaml files that `group` chooses from; none if it is no group."""
-        return self.loader.get_group_options(group, config_name=self._config_name)
+        if group not in self._options:
+            options = self.loader.get_group_options(group, config_name=self._config_name)
+            self._options[group] = options
+        return self._options[group]
 
     def is_group(self, key: str) -> bool:
         """Whether `key` chooses a yaml file (`task`, `model/attention`) rather than a value."""
@@ -50,7 +55,7 @@ class Composer:
         """
         try:
             return self.loader.load_configuration(self._config_name, [*overrides], RunMode.RUN)
-        except (HydraException, OmegaConfBaseException) as problem:
+        except (HydraException, OmegaConfBaseException, YAMLError, UnicodeDecodeError) as problem:
             raise explained(problem) from None
         except ValueError as problem:  # a group of yaml files given a number, or null
             raise UserError(" ".join(str(problem).split())) from None
@@ -72,7 +77,7 @@ class Composer:
             plain = _plain(self.compose(key))
             whole = {name: value for name, value in plain.items() if name != "hydra"}
             refuse_tree(whole)
-            self._templates[key] = RunTemplate(whole)
+            self._templates[key] = RunTemplate(whole, plain["hydra"]["runtime"]["choices"])
         return self._templates[key]
 
 
@@ -93,14 +98,24 @@ def as_dataclass(kind: type[Made], data: Mapping[str, Any], where: str) -> Made:
 class RunTemplate:
     """A composed config (plain, interpolations unresolved) that points are written into."""
 
-    def __init__(self, whole: Mapping[str, Any]) -> None:
+    def __init__(
+        self, whole: Mapping[str, Any], choices: Mapping[str, str | None] | None = None
+    ) -> None:
         self._whole = whole
+        self._choices = choices or {}
         self._raw = {k: v for k, v in whole.items() if k not in NOT_PART_OF_A_RUN}
         self._interpolated = "${" in repr(self._raw)
 
     def beside(self, name: str) -> Any:
-        """What the config holds beside the run (see `NOT_PART_OF_A_RUN`), resolved."""
-        return _plain(OmegaConf.create(dict(self._whole)), resolve=True)[name]
+        """What the config holds beside the run (see `NOT_PART_OF_A_RUN`), resolved, if it does."""
+        return _plain(OmegaConf.create(dict(self._whole)), resolve=True).get(name)
+
+    def says(self, key: str, value: Any) -> bool:
+        """Whether a key has this value, or a group of yaml files this choice."""
+        if key in self._choices:
+            return bool(self._choices[key] == value)
+        found = dict(leaves(self._whole)).get(key)
+        return type(found) is type(value) and bool(found == value)
 
     def run(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The config of one run: the template with `values` (dotted key -> value), resolved.

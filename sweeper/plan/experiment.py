@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from sweeper.plan.compose import as_dataclass
-from sweeper.store.errors import UserError, wrong
+from sweeper.store.errors import UserError
 
 
 class Count(StrEnum):
@@ -91,6 +89,8 @@ class Experiment:
     """Arms, the metric they are compared on, and how the result is drawn and judged.
 
     Attributes:
+        name: of what it leaves: plan, table, figure.
+        yaml: the file in conf/experiment that describes it; empty for a grid typed by hand.
         margin: metric -> the difference below which arms count as alike.
         finetune: task -> the metrics shown of it. Each point is then a pre-training that is
             fine-tuned on every one of these tasks.
@@ -103,6 +103,7 @@ class Experiment:
     title: str
     metric: str
     arms: dict[str, Arm]
+    yaml: str = ""
     x: str = "params_total"
     figure: str = "curves"
     claims: list[str] = field(default_factory=list)
@@ -131,49 +132,11 @@ class Experiment:
         }
 
 
-def read_experiment(name: str, data: Mapping[str, Any], *, scale: str) -> Experiment:
-    """The experiment `data` describes at one scale; `scales.<scale>` is laid over the rest."""
-    data = dict(data)
-    scales = data.pop("scales", None) or {}
-    if not isinstance(scales, Mapping):
-        raise wrong("experiment.scales", scales, "a section", "leave it as it is in the yaml")
-    if scales and scale not in scales:
-        raise wrong(
-            "scale",
-            scale,
-            f"one that experiment={name} defines ({', '.join(scales)})",
-            f"choose one of them or add it to conf/experiment/{name}.yaml",
-        )
-    data = _overlay(data, scales.get(scale) or {})
-    named = {"name": name, "arms": _named(data.pop("arms", None) or {})}
-    experiment = as_dataclass(Experiment, {**data, **named}, f"experiment={name}")
-    if not experiment.arms:
-        raise UserError(f"experiment={name} has no arms; name at least one under `arms`.")
-    _check_targets(experiment)
-    for metric, margin in experiment.margin.items():
-        _check_margin(f"experiment.margin of {name}, {metric}", margin)
-    return experiment
-
-
-def _check_margin(where: str, given: Margin) -> None:
-    """UserError if the margin under the key `where` is no size above 0, or has no reason."""
-    remedy = "write for example {size: 1 %, reason: why this is small}"
-    try:
-        size = float(str(given.size).strip().removesuffix("%"))
-    except ValueError:
-        size = 0.0
-    if not 0 < size < math.inf:
-        expected = "a number above 0 in the metric's unit, or per cent"
-        raise wrong(f"{where}, size", given.size, expected, remedy)
-    if not given.reason.strip():
-        raise wrong(f"{where}, reason", given.reason, "a sentence", remedy)
-
-
-def grid_by_hand(name: str, title: str, axes: Mapping[str, list[Any]], metric: str) -> Experiment:
+def grid_by_hand(title: str, axes: Mapping[str, list[Any]], metric: str) -> Experiment:
     """The experiment behind a grid that was typed rather than named: one arm, the swept keys."""
     arm = Arm(name="grid", label=" x ".join(axes) or "run", grid=dict(axes))
     return Experiment(
-        name=name,
+        name="grid",
         title=title,
         metric=metric,
         arms={"grid": arm},
@@ -197,7 +160,7 @@ def with_typed(
     def overlaid(arm: Arm) -> Arm:
         if arm.match and arm.match.solve in {*axes, *fixed}:
             raise UserError(
-                f"{arm.match.solve} is what arm {arm.name} of experiment={experiment.name} solves"
+                f"{arm.match.solve} is what arm {arm.name} of experiment={experiment.yaml} solves"
                 " for, so it cannot be given; leave it out, or write a grid without an experiment."
             )
         kept = {key: value for key, value in arm.set.items() if key not in {*axes, *fixed}}
@@ -205,33 +168,3 @@ def with_typed(
         return replace(arm, set=kept, grid={**left, **axes})
 
     return replace(experiment, arms={name: overlaid(arm) for name, arm in experiment.arms.items()})
-
-
-def _named(arms: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: {"label": name, **(arm or {}), "name": name} for name, arm in arms.items()}
-
-
-def _check_targets(experiment: Experiment) -> None:
-    arms, before = experiment.arms, list[str]()
-    for arm in arms.values():
-        where = f"{experiment.name}.arms.{arm.name}"
-        target = arm.match.to if arm.match else None
-        if isinstance(target, str) and (target not in arms or arms[target].match):
-            expected = "an arm of the same experiment that is not matched itself, or a number"
-            others = ", ".join(name for name in arms if name != arm.name)
-            raise wrong(f"{where}.match.to", target, expected, f"choose among {others}")
-        if arm.parent and (arm.parent not in before or arm.match):
-            expected = "an arm that stands before it" if not arm.match else "none, it is matched"
-            remedy = f"choose among {', '.join(before) or 'none'}"
-            raise wrong(f"{where}.parent", arm.parent, expected, remedy)
-        before.append(arm.name)
-
-
-def _overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`over` on `base`, mapping by mapping; anything else, lists included, is replaced."""
-    merged = dict(base)
-    for key, value in over.items():
-        old = merged.get(key)
-        both = isinstance(old, Mapping) and isinstance(value, Mapping)
-        merged[key] = _overlay(old, value) if both else value  # type: ignore[arg-type]
-    return merged

@@ -4,35 +4,72 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, ClassVar, TypeGuard
 
 from sweeper.model_process import ModelProcess
 from sweeper.plan.plan import Plan, Run
-from sweeper.plan.sizes import Invalid, Sizes
+from sweeper.plan.sizes import Invalid, Size, Sizes
 from sweeper.store.errors import UserError, shown
+from sweeper.store.runs import Run as Record
+from sweeper.store.runs import RunStore
 
 GB = 1e9
-# Beside live tensors; inferred, not measured: CUDA's context with cuBLAS, and what lies fallow
-# between blocks of the allocator.
-CONTEXT_GB, FRAGMENTED = 1.0, 1.08
 TRIED = (2, 4, 8, 16, 32)
 """Devices, and parts of a batch, that are looked at where one is too small."""
 MOST_SHAPES = 200
 """Runs of more shapes than this are not looked at: each takes a second."""
 
+Config = Mapping[str, Any]
+
 
 class GpuMemory(Sizes):
-    """Bytes of live tensors: `resident`, and at most in `training` and in `evaluation`."""
+    """Bytes on a GPU: of a `process`, and of live tensors in `training` and in `evaluation`.
+
+    What finished runs took corrects it: those of the same shape, or of the same task.
+    """
 
     operation: ClassVar[str] = "memory"
     trainer: ClassVar[tuple[str, ...]] = ("devices", "num_nodes", "micro_batches")
 
-    def gigabytes(self, configs: Sequence[Mapping[str, Any]]) -> list[float | None]:
-        """What a process of each run takes; None where it is next to nothing, or unknown."""
-        return [_gigabytes(answer) for answer in self.of(configs)]
+    def __init__(self, process: ModelProcess, outputs: Path) -> None:
+        super().__init__(process, outputs / "cache" / "gpu_memory.json")
+        self._measured: dict[Hashable, list[float]] = {}
 
-    def _ask(self, configs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def of_runs(self, store: RunStore, configs: Mapping[str, Config]) -> dict[str, float]:
+        """GB that a process of each run takes, by id; none of them if they are of many shapes."""
+        if len({self.name(config) for config in configs.values()}) > MOST_SHAPES:
+            return {}
+        self._learn(_finished(store.run(id) for id in configs))
+        needs = zip(configs, self.gigabytes(list(configs.values())), strict=True)
+        return {id: need for id, need in needs if need is not None}
+
+    def gigabytes(self, configs: Sequence[Config]) -> list[float | None]:
+        """What a process of each run takes; None where it is next to nothing, or unknown."""
+        answers = zip(configs, self.of(configs), strict=True)
+        return [
+            answer["process"] / GB * self._correction(config) if _said(answer) else None
+            for config, answer in answers
+        ]
+
+    def _learn(self, finished: Sequence[tuple[Config, int]]) -> None:
+        answers = self.of([config for config, _ in finished])
+        for (config, taken), answer in zip(finished, answers, strict=True):
+            if _said(answer):
+                ratio = taken / max(answer["training"], answer["evaluation"])
+                for name in self._likeness(config):
+                    self._measured.setdefault(name, []).append(ratio)
+
+    def _correction(self, config: Config) -> float:
+        found = (self._measured.get(name) for name in self._likeness(config))
+        return next((median(ratios) for ratios in found if ratios), 1.0)
+
+    def _likeness(self, config: Config) -> tuple[Hashable, ...]:
+        return self.name(config), ("task", config["task"]["name"])
+
+    def _ask(self, configs: Sequence[Config]) -> list[dict[str, Any]]:
         shares = min(len(os.sched_getaffinity(0)), len(configs))
         told = self._process.ask(
             {"op": self.operation, "configs": configs[first::shares]} for first in range(shares)
@@ -43,6 +80,21 @@ class GpuMemory(Sizes):
                 raise UserError(str(answer["error"]))
             answers[first::shares] = answer["answers"]
         return answers
+
+
+def _said(answer: Size | Invalid) -> TypeGuard[Size]:
+    return isinstance(answer, dict) and bool(answer)
+
+
+def _finished(runs: Iterable[Record]) -> list[tuple[Config, int]]:
+    """Configs of runs that are done, as they were trained, and the bytes they took of a GPU."""
+    found: list[tuple[Config, int]] = []
+    for run in runs:
+        result = run.result() or {}
+        if taken := result.get("max_memory_allocated"):
+            config = run.record()["config"]
+            found.append((_with(config, "micro_batches", result.get("micro_batches", 1)), taken))
+    return found
 
 
 def is_for_gpus(plan: Plan) -> bool:
@@ -56,34 +108,37 @@ def predicted(process: ModelProcess, plan: Plan, limit: float | None) -> dict[st
     Raises:
         UserError: a run takes more than `limit`.
     """
-    memory = GpuMemory(process, plan.outputs / "cache" / "gpu_memory.json")
-    runs = list(plan.runs.values())
-    if len({memory.name(run.config) for run in runs}) > MOST_SHAPES:
-        return {}
+    memory = GpuMemory(process, plan.outputs)
     try:
-        needs = zip(runs, memory.gigabytes([run.config for run in runs]), strict=True)
-        known = {run.id: need for run, need in needs if need is not None}
+        configs = {run.id: run.config for run in plan.runs.values()}
+        known = memory.of_runs(RunStore(plan.outputs), configs)
         if limit is not None:
-            _check_fits(memory, runs, known, limit)
+            _check_fits(memory, plan, known, limit)
     finally:
         memory.save()
     return known
 
 
-def _check_fits(
-    memory: GpuMemory, runs: Iterable[Run], needs: Mapping[str, float], limit: float
-) -> None:
+def _check_fits(memory: GpuMemory, plan: Plan, needs: dict[str, float], limit: float) -> None:
     """Refuse runs of which one does not fit; what would make it fit is offered.
+
+    A run that is worked off in as many parts as it needs is taken to be in so many.
 
     Raises:
         UserError: the run that needs most, what it needs, and what it would need otherwise.
     """
-    large = [run for run in runs if needs.get(run.id, 0) > limit]
+    large = []
+    for run in plan.runs.values():
+        if needs.get(run.id, 0) > limit:
+            auto = run.config["trainer"].get("micro_batches") == "auto"
+            fewest = _fewest(memory, run, "micro_batches", limit) if auto else None
+            needs[run.id] = fewest[1] if fewest else needs[run.id]
+            large += [] if fewest else [run]
     if not large:
         return
     run = max(large, key=lambda run: needs[run.id])
-    found = [_offer(memory, run, key, limit) for key in ("devices", "micro_batches")]
-    offers = [offer for offer in found if offer]
+    found = {key: _fewest(memory, run, key, limit) for key in ("devices", "micro_batches")}
+    offers = [f"trainer.{key}={one[0]} ({one[1]:.0f} GB)" for key, one in found.items() if one]
     label = shown(f"{run.names['experiment']}/{run.names['arm']} {run.names['label']}")
     more = f" (as do {len(large) - 1} more runs)" if len(large) > 1 else ""
     raise UserError(
@@ -93,22 +148,19 @@ def _check_fits(
     )
 
 
-def _offer(memory: GpuMemory, run: Run, key: str, limit: float) -> str:
-    """The least of a key of `trainer` with which a run fits; empty if none does."""
+def _fewest(memory: GpuMemory, run: Run, key: str, limit: float) -> tuple[int, float] | None:
+    """The least of a key of `trainer` with which a run fits, and the GB it takes then."""
     now = run.config["trainer"][key]
-    counts = [count for count in TRIED if count > now]
-    configs = []
-    for count in counts:
-        config = copy.deepcopy(dict(run.config))
-        config["trainer"][key] = count
-        configs.append(config)
-    for count, need in zip(counts, memory.gigabytes(configs), strict=True):
+    counts = [count for count in TRIED if now == "auto" or count > now]
+    needs = memory.gigabytes([_with(run.config, key, count) for count in counts])
+    for count, need in zip(counts, needs, strict=True):
         if need is not None and need <= limit:
-            return f"trainer.{key}={count} ({need:.0f} GB)"
-    return ""
+            return count, need
+    return None
 
 
-def _gigabytes(answer: Mapping[str, int] | Invalid) -> float | None:
-    if isinstance(answer, Invalid) or not answer:
-        return None
-    return CONTEXT_GB + FRAGMENTED * max(answer["training"], answer["evaluation"]) / GB
+def _with(config: Config, key: str, value: Any) -> dict[str, Any]:
+    """The config with another value of a key of `trainer`."""
+    changed = copy.deepcopy(dict(config))
+    changed["trainer"][key] = value
+    return changed

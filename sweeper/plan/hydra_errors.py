@@ -6,11 +6,13 @@ import difflib
 import traceback
 from collections.abc import Iterable
 
+import yaml
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import (
     ConfigAttributeError,
     ConfigKeyError,
+    MissingMandatoryValue,
     OmegaConfBaseException,
     ReadonlyConfigError,
 )
@@ -27,15 +29,16 @@ def typed_wrongly(problem: Exception) -> bool:
     """
     *_, (frame, _) = traceback.walk_tb(problem.__traceback__)
     by_hydra = str(frame.f_globals.get("__name__")).startswith("hydra.")
-    return by_hydra or isinstance(
-        problem, UserError | HydraException | OmegaConfBaseException | OSError
-    )
+    ours = UserError | HydraException | OmegaConfBaseException | OSError
+    return by_hydra or isinstance(problem, ours | yaml.YAMLError | UnicodeDecodeError)
 
 
 def explained(problem: Exception) -> UserError:
     """The sentence for what came of composing a config, from the fields of the exception."""
     if isinstance(problem, UserError):
         return problem
+    if isinstance(problem, yaml.YAMLError | UnicodeDecodeError):
+        return _no_yaml(problem)
     if isinstance(problem, OverrideParseException):
         return unreadable(problem.override)
     if isinstance(problem, MissingConfigException) and problem.missing_cfg_file:
@@ -44,10 +47,16 @@ def explained(problem: Exception) -> UserError:
     cause = next((one for one in causes if isinstance(one, OmegaConfBaseException)), None)
     if cause is None or not cause.full_key:
         return UserError(" ".join(str(problem).split()))
+    return _no_such_value(cause)
+
+
+def _no_such_value(cause: OmegaConfBaseException) -> UserError:
     if isinstance(cause, ConfigKeyError | ConfigAttributeError):
         return _no_such_key(cause)
     if isinstance(cause, ReadonlyConfigError):
         return UserError(f"{shown(cause.full_key)} cannot be set: a config names no code to call.")
+    if isinstance(cause, MissingMandatoryValue):
+        return UserError(f"{shown(cause.full_key)} is missing; give it a value.")
     said = str(cause.msg or cause).splitlines()[0].rstrip(".")
     return UserError(f"{shown(cause.full_key)}: {shown(said)}; correct the value.")
 
@@ -62,9 +71,25 @@ def unreadable(override: str) -> UserError:
 
 def unknown_key(key: str, known: Iterable[str]) -> UserError:
     """The sentence for a key that does not exist, with the nearest ones that do."""
-    near = difflib.get_close_matches(key, list(known), n=3, cutoff=0.6)
+    near = _near(key, list(known))
     hint = f"did you mean {' or '.join(near)}?" if near else "`--cfg all` prints every key."
     return UserError(f"{shown(key)} is not a key of the config; {hint}")
+
+
+def _near(key: str, known: list[str]) -> list[str]:
+    """Keys that end alike, or in what a short word stands for (lr: learning_rate), or similar."""
+    last = key.rpartition(".")[2]
+    ends = {one: one.rpartition(".")[2] for one in known}
+    alike = [one for one, end in ends.items() if end == last]
+    short = [one for one, end in ends.items() if "".join(w[:1] for w in end.split("_")) == last]
+    return (alike or short)[:3] or difflib.get_close_matches(key, known, n=3, cutoff=0.6)
+
+
+def _no_yaml(problem: Exception) -> UserError:
+    mark = getattr(problem, "problem_mark", None)
+    said = getattr(problem, "problem", None) or str(problem)
+    place = f"{mark.name}, line {mark.line + 1}" if mark else "a yaml file"
+    return UserError(f"{shown(place)} cannot be read as yaml: {shown(said)}; correct it there.")
 
 
 def _no_such_key(error: OmegaConfBaseException) -> UserError:
@@ -73,8 +98,9 @@ def _no_such_key(error: OmegaConfBaseException) -> UserError:
     above = key.rpartition(".")[0]
     plain = OmegaConf.to_container(around) if isinstance(around, DictConfig) else {}
     assert isinstance(plain, dict)
-    # Hydra's own keys are never what was meant by one at the top.
-    tree = {str(name): value for name, value in plain.items() if above or name != "hydra"}
+    if not above and "hydra" in plain:  # of its keys those of the sweep alone may be meant
+        plain["hydra"] = {"sweeper": plain["hydra"]["sweeper"]}
+    tree = {str(name): value for name, value in plain.items()}
     return unknown_key(key, (known for known, _ in leaves(tree, f"{above}." if above else "")))
 
 

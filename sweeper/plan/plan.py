@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,12 @@ class Run:
         return parent
 
     @property
+    def steps(self) -> int:
+        """Steps the run trains."""
+        steps: int = self.config["trainer"]["steps"]
+        return steps
+
+    @property
     def tokens(self) -> int:
         """Positions the run trains on."""
         return self.size["tokens"]
@@ -73,6 +79,12 @@ class Run:
     def flops(self) -> int:
         """Training FLOPs of the whole run."""
         return self.tokens * self.size["flops_per_token"]
+
+    @property
+    def step_flops(self) -> float:
+        """FLOPs of one training step; 0 of a run of none."""
+        steps: int = self.config["trainer"]["steps"]
+        return self.flops / max(1, steps)
 
 
 @dataclass(frozen=True)
@@ -89,3 +101,10 @@ class Plan:
     unseeded: Mapping[str, list[UnseededPoint]]
     points: list[Point] = field(default_factory=list)
     runs: Mapping[str, Run] = field(default_factory=dict)
+
+    def by_experiment(self, runs: Collection[str]) -> dict[str, set[str]]:
+        """Return those of the runs that each experiment needs, in the order they were typed in."""
+        found: dict[str, set[str]] = {name: set() for name in self.experiments}
+        for point in self.points:
+            found[point.experiment] |= {point.run} & {*runs}
+        return found

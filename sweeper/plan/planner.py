@@ -25,9 +25,11 @@ from sweeper.plan.experiment import (
     Experiment,
     Pretrainings,
     grid_by_hand,
-    read_experiment,
     with_typed,
 )
+from sweeper.plan.experiments.checks import check_results
+from sweeper.plan.experiments.names import check_name, name_of
+from sweeper.plan.experiments.reading import read_experiment
 from sweeper.plan.plan import Plan, Point, Run, UnseededPoint
 from sweeper.plan.sizes import Sizes
 from sweeper.plan.typed import Typed, read, typed_path
@@ -58,13 +60,22 @@ class Planner:
         paths = template.beside("paths")
         outputs = typed_path("paths.outputs", paths["outputs"] if paths else None)
         scale = str(template.beside("scale")["name"])
+        if (name := template.beside("name")) is not None:
+            check_name(name, len(typed.experiments))
         experiments = self._experiments(typed, template, scale)
         sizes = Sizes(self._process, outputs / "cache" / "sizes.json")
         made = UnseededPoints(self._composer, typed, self._texts, sizes)
         points = {name: [*self._points(one, made)] for name, one in experiments.items()}
         texts = {name: self._texts.of(of[0].config)["describe"] for name, of in points.items()}
+        for name, experiment in experiments.items():
+            check_results(experiment, points[name], self._measured(points[name]))
         sizes.save()
         return seeded(Plan(scale, outputs, experiments, texts, points), {})
+
+    def _measured(self, points: Iterable[UnseededPoint]) -> dict[str, Sequence[str]]:
+        """By task of the points, the metrics it says that it measures."""
+        by_task = {str(point.config["task"]["name"]): point.config for point in points}
+        return {task: self._texts.of(one).get("metrics", ()) for task, one in by_task.items()}
 
     def _experiments(
         self, typed: Typed, template: RunTemplate, scale: str
@@ -74,20 +85,18 @@ class Planner:
             [template.run({})["seed"]] if "seed" in typed.fixed or not typed.experiments else None
         )
         found = {}
-        for name in typed.experiments:
-            chosen = [f"experiment={name}", *typed.fixed.values()]
+        for yaml in typed.experiments:
+            chosen = [f"experiment={yaml}", *typed.fixed.values()]
             whole = self._composer.base(chosen).beside("experiment")
-            found[name] = with_typed(read_experiment(name, whole, scale=scale), axes, typed.values)
+            scales = self._composer.options("scale")
+            shipped = read_experiment(yaml, whole, scale=scale, scales=scales, typed=typed.values)
+            name = template.beside("name") or name_of(typed, shipped, self._composer)
+            found[name] = replace(with_typed(shipped, axes, typed.values), name=name)
         if not found:
-            words = "-".join(key.rpartition(".")[2].replace("/", "-") for key in axes) or "run"
-            task = template.run({})["task"]
-            by_hand = grid_by_hand(
-                f"grid-{words}",
-                f"{task['name']}: {', '.join(axes) or 'one run'}",
-                axes,
-                template.beside("metric"),
-            )
-            found[by_hand.name] = by_hand
+            name = template.beside("name") or name_of(typed, None, self._composer)
+            title = f"{template.run({})['task']['name']}: {', '.join(axes) or 'one run'}"
+            by_hand = grid_by_hand(title, axes, template.beside("metric"))
+            found[name] = replace(by_hand, name=name)
         if seeds is not None:
             found = {n: replace(e, seeds=_seeds(seeds)) for n, e in found.items()}
         points = sum(len(e.seeds) * sum(map(grid.count, e.arms.values())) for e in found.values())

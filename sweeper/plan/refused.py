@@ -27,6 +27,11 @@ SWEEPS = FOLDERS | {"-m", "--multirun"}
 WITH_VALUE = FOLDERS | frozenset("-c --cfg -p --package".split())
 # By these Hydra tells about itself and the config; none of them reads a pickle.
 TELLS = frozenset("--resolve -h --help --hydra-help -i --info -sc --shell-completion".split())
+# What people type elsewhere for what is asked in another way here.
+MEANT = {
+    "--dry-run": "the plan alone is hydra.sweeper.dry_run=true",
+    "--version": "python -m sweeper --version says it",
+}
 
 
 def refuse_arguments(arguments: list[str]) -> None:
@@ -35,9 +40,8 @@ def refuse_arguments(arguments: list[str]) -> None:
         flag = argument.partition("=")[0]
         if argument.startswith("-"):
             if flag not in SWEEPS | WITH_VALUE | TELLS:
-                raise UserError(
-                    f"{shown(flag)} is not a flag of this program; --help lists its flags."
-                )
+                meant = MEANT.get(flag, "--help lists its flags")
+                raise UserError(f"{shown(flag)} is not a flag of this program; {meant}.")
         elif before not in WITH_VALUE:
             refuse_key(flag)
 

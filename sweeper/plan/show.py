@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -12,29 +13,38 @@ from rich.text import Text
 
 from sweeper.plan.grid import shown
 from sweeper.plan.plan import Plan, Point, Run
-from sweeper.plan.throughput import Throughput
 from sweeper.store import errors
 from sweeper.store.numbers import clock, short
 from sweeper.store.runs import State, Status
 
-# FLOP/s of one slot where no finished run says otherwise; only ever used for a rough time.
-ASSUMED_RATE = {"cpu": 2e10, "gpu": 1e14}
 ON_GPU = ("GPU GB", "GPU time")
 _BESIDE = {"non-emb.": "params_non_embedding", "FLOPs/token": "flops_per_token"}
 _UNLIMITED = 10_000  # columns of a terminal
+
+
+class Need(NamedTuple):
+    """What a run takes of a GPU: its memory, None where that is next to nothing, and its time."""
+
+    gigabytes: float | None
+    seconds: float
+
+    def words(self) -> tuple[str, str]:
+        """As the columns `ON_GPU` show it."""
+        memory = "" if self.gigabytes is None else f"{self.gigabytes:.1f}"
+        return memory, clock(self.seconds)
 
 
 def print_plan(
     console: Console,
     plan: Plan,
     statuses: Mapping[str, Status],
-    needs: Mapping[str, float],
+    needs: Mapping[str, Need],
     *,
     every_point: bool = True,
 ) -> None:
     """Print the points of a plan, a row each with all its seeds, and the sum of it.
 
-    `needs`: GB of GPU memory by run, where that was asked.
+    `needs`: what each run takes of a GPU, where that was asked.
     """
     for name, points in groupby(plan.points, key=lambda p: p.experiment):
         experiment = plan.experiments[name]
@@ -53,60 +63,37 @@ def print_plan(
     told = ", ".join(f"{n} {state}" for state, n in sorted(states.items()))
     console.print(f"{len(plan.points)} points, {len(plan.runs)} runs{shared}: {told}.")
     if needs:
-        seconds = sum(_gpu_seconds(plan.runs[run]) for run in plan.runs)
+        most = max(need.gigabytes or 0.0 for need in needs.values())
+        seconds = sum(need.seconds for need in needs.values())
         console.print(
-            f"On a GPU: a run takes up to {max(needs.values()):.1f} GB (predicted); all, one at a "
-            f"time, about {clock(seconds)} (assumed: {ASSUMED_RATE['gpu']:.0e} FLOP/s)."
+            f"On a GPU: a run takes up to {most:.1f} GB; all, one at a time, about "
+            f"{clock(seconds)} (predicted)."
         )
 
 
 def print_cost(
-    console: Console,
-    plan: Plan,
-    statuses: Mapping[str, Status],
-    *,
-    slots: int,
-    throughput: Throughput,
-) -> dict[str, float]:
+    console: Console, left: Collection[Run], seconds: float, *, slots: int, measured: bool
+) -> None:
     """Print what is left to train: FLOPs and an estimate of the time.
 
     Args:
+        seconds: that all of it is thought to take.
         slots: runs executed at a time.
-        throughput: what finished runs say about the time others take.
-
-    Returns:
-        Seconds of training that each run which is left is thought to take.
+        measured: whether finished runs say so.
     """
-    left = [run for run in plan.runs.values() if statuses[run.id].state is not State.DONE]
-    if not left:
-        return {}
-    flops = sum(run.flops for run in left)
-    each = {run.id: throughput.seconds(run) for run in left}
-    total = sum(each.values())
-    speed = flops / total if total else 0.0
-    seconds = max(total / slots, *each.values())
-    basis = (
-        "measured on finished runs"
-        if throughput.measured
-        else "assumed: no finished run to measure it on"
-    )
-    tokens = sum(run.tokens for run in left)
+    basis = "measured on finished runs" if measured else "assumed: no finished run to measure it on"
+    tokens, flops = sum(run.tokens for run in left), sum(run.flops for run in left)
     console.print(
         f"To train: {len(left)} runs, {tokens:.3g} tokens, {flops:.3g} FLOPs; about "
-        f"{clock(seconds)} with {slots} at a time at {speed:.2g} FLOP/s each ({basis})."
+        f"{clock(seconds)} with {slots} at a time ({basis})."
     )
-    return each
-
-
-def _gpu_seconds(run: Run) -> float:
-    return run.flops / ASSUMED_RATE["gpu"]
 
 
 def _table(
     points: list[Point],
     plan: Plan,
     statuses: Mapping[str, Status],
-    needs: Mapping[str, float],
+    needs: Mapping[str, Need],
     *,
     narrow: bool = False,
 ) -> Table:
@@ -129,14 +116,13 @@ def _table(
         size, matched = run.size, first.matched
         setting = _words(shown(first.values) or "as configured")
         match = f"{matched.error:+.2%} of {matched.count} of {matched.to}" if matched else ""
-        need = f"{needs[run.id]:.1f}" if run.id in needs else ""
         table.add_row(
             _words(first.arm),
             first.task,
             Text(f"{setting}\n  {_words(match)}") if match and narrow else setting,
             short(size["params_total"]),
             *(() if narrow else (short(size[key]) for key in _BESIDE.values())),
-            *((need, clock(_gpu_seconds(run))) if needs else ()),
+            *(needs[run.id].words() if needs else ()),
             *(() if narrow else (_words(match),)),
             _words(_state(same, statuses, owner)),
         )

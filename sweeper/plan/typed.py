@@ -54,10 +54,11 @@ def read(arguments: Iterable[str], composer: Composer, *, max_points: int) -> Ty
         by_key[key] = override
     several = {k: o for k, o in by_key.items() if o.is_sweep_override()}
     check_size(math.prod(_count(o, composer) for o in several.values()), max_points, "the grid")
-    axes = {key: _values(override) for key, override in several.items()}
-    if "scale" in axes:
-        asked = ",".join(map(str, axes["scale"]))
-        raise wrong("scale", asked, "one scale", "sweep one scale at a time")
+    axes = {key: _values(override, composer) for key, override in several.items()}
+    for key in ("scale", "name"):
+        if key in axes:
+            asked = ",".join(map(str, axes[key]))
+            raise wrong(key, asked, f"one {key}", f"sweep one {key} at a time")
     refuse_tree(axes)
     values = {key: _plain(o.value()) for key, o in by_key.items() if key not in several}
     names = axes.pop("experiment", None) or [values.pop("experiment", None)]
@@ -105,12 +106,16 @@ def _count(override: Override, composer: Composer) -> int:
     return len(composer.options(override.key_or_group)) if isinstance(value, Glob) else 1
 
 
-def _values(override: Override) -> list[Any]:
+def _values(override: Override, composer: Composer) -> list[Any]:
     key, typed = override.key_or_group, str(override.input_line).partition("=")[2]
     if isinstance(override.value(), IntervalSweep):
         remedy = "use a,b,c or range(start,stop,step)"
         raise wrong(key, typed, "values that can be listed", remedy)
-    values = [_plain(v) for v in override.sweep_iterator(transformer=Transformer.identity)]
+    asked = override.value()
+    if isinstance(asked, Glob):
+        values = [*asked.filter(composer.options(key))]
+    else:
+        values = [_plain(v) for v in override.sweep_iterator(transformer=Transformer.identity)]
     if not values:
         raise wrong(key, typed, "at least one value", "nothing matches it; list the values")
     return values

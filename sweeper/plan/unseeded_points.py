@@ -28,10 +28,11 @@ class Texts:
 
     def __init__(self, process: ModelProcess) -> None:
         self._process = process
-        self._known: dict[str, dict[str, str]] = {}
+        self._known: dict[str, dict[str, Any]] = {}
 
-    def of(self, config: Mapping[str, Any]) -> dict[str, str]:
-        """`digest`: what the text is; `describe`: in words; `prepared`: the name of its arrays.
+    def of(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """`digest`: what the text is; `describe`: in words; `prepared`: the name of its arrays;
+        `metrics`: what is measured on it.
 
         Raises:
             UserError: the text is not there.
@@ -69,15 +70,13 @@ class UnseededPoints:
             done[arm.name] = make(experiment, arm, done)
         for arm in arms:
             if not done[arm.name]:
-                raise UserError(
-                    f"arm {arm.name} of {experiment.name} has no points: {_why_none(arm)}."
-                )
+                name = experiment.yaml or experiment.name
+                raise UserError(f"arm {arm.name} of {name} has no points: {_why_none(arm)}.")
             yield from done[arm.name]
 
     def template(self, experiment: Experiment, groups: Mapping[str, Any]) -> RunTemplate:
         """The config that runs of one experiment and choice of yaml files have in common."""
-        named = experiment.name in self._typed.experiments
-        chosen = [f"experiment={experiment.name}"] if named else []
+        chosen = [f"experiment={experiment.yaml}"] if experiment.yaml else []
         own = [text for key, text in self._typed.fixed.items() if key not in groups]
         return self._composer.base([*chosen, *(f"{k}={v}" for k, v in groups.items()), *own])
 
@@ -122,6 +121,9 @@ class UnseededPoints:
         A folder of local data may hold one folder per task; then each task reads its own.
         """
         data, task = config["data"], config["task"]["name"]
+        if data.get("root") and data["source"] != "local":
+            expected = f"no folder, since data.source={data['source']}"
+            raise wrong("data.root", data["root"], expected, "add data=local, or leave it out")
         if data.get("root"):
             root = typed_path("data.root", data["root"])
             data["root"] = str(root / task if (root / task).is_dir() else root)
@@ -196,7 +198,7 @@ class UnseededPoints:
         step = match.multiple_of
         if isinstance(step, str):
             step = int(lookup(step, start.config))
-        where = f"{experiment.name}, arm {start.arm.name}"
+        where = f"{experiment.yaml}, arm {start.arm.name}"
         try:
             solution = solve(count, target, step=step)
         except UserError as problem:

@@ -35,7 +35,8 @@ or not; a run that several arms use has a row in each. Columns, in this order:
     state, reason                new, running, interrupted, failed or done, and why
     run                          the id of the run: outputs/runs/<run>
 
-Besides, a row in memory has `parent`, the run whose weights it starts from; it is no column.
+Besides, a row in memory has `parent`, the run whose weights it starts from, and `estimate`, the
+seconds that it was thought to train when it was planned; they are no columns.
 
 Sizes are those of the plan, so rows of unfinished runs have them too; what only a finished run can
 tell is empty there. Collecting reads only, and equal records give equal bytes.
@@ -50,12 +51,12 @@ from typing import Any
 
 from sweeper.results.paper_tables.content import has_paper_table
 from sweeper.results.paper_tables.export import write_paper_table
+from sweeper.results.table.cells import planned_cells, run_cells
 from sweeper.results.table.table import Table, write_table
-from sweeper.store.errors import UserError, shown
+from sweeper.store.errors import Faults, kept
 from sweeper.store.files import canonical
-from sweeper.store.identity import leaves
 from sweeper.store.plans import planned
-from sweeper.store.runs import Run, RunStore, State
+from sweeper.store.runs import RunStore, State
 
 _SIZES = (
     "params_total",
@@ -66,45 +67,62 @@ _SIZES = (
     "flops_per_token",
     "width",
 )
-_RESULT = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
 _COLUMNS_BEFORE = ("experiment", "arm", "point", "task", "seed")
 _COLUMNS_MATCH = ("matched_to", "match_count", "match_error", "steps", "tokens_seen")
+_IN_MEMORY = ("parent", "estimate")
 _COLUMNS_AFTER = ("seconds", "tokens_per_second", "device", "code", "state", "reason", "run")
 
 
 def write_tables(
-    outputs: Path, experiments: Sequence[str] | None = None, into: Path | None = None
+    outputs: Path,
+    experiments: Sequence[str] | None = None,
+    into: Path | None = None,
+    faults: Faults | None = None,
 ) -> list[Table]:
     """`collect`, and every table as files for other programs and for people.
 
-    These lie in `outputs`, or `into` another folder.
+    These lie in `outputs`, or `into` another folder. Tables that cannot be made are left out.
     """
-    tables = collect(outputs, experiments)
-    for table in tables:
-        write_table(into or outputs, table)
-        if has_paper_table(table):
-            write_paper_table(into or outputs, table)
-    return tables
+    written = []
+    for table in collect(outputs, experiments, faults):
+        with kept(faults, table.name):
+            write_table(into or outputs, table)
+            if has_paper_table(table):
+                write_paper_table(into or outputs, table)
+            written.append(table)
+    return written
 
 
-def collect(outputs: Path, experiments: Sequence[str] | None = None) -> list[Table]:
+def collect(
+    outputs: Path, experiments: Sequence[str] | None = None, faults: Faults | None = None
+) -> list[Table]:
     """The tables of the experiments (all that were ever planned if none is named).
 
-    They are made of the newest plan of each and of the records on disk.
+    They are made of the newest plan of each and of the records on disk; why one cannot be made is
+    added to `faults` where these are given.
 
     Raises:
         UserError: an experiment was never planned, or a plan cannot be read.
     """
-    store = RunStore(outputs)
-    cells = cache(lambda id: _cells(store.run(id)))
-    return [_table(name, plan, cells) for name, plan in planned(outputs, experiments).items()]
+    store, tables = RunStore(outputs), []
+    cells = cache(lambda id: run_cells(store.run(id)))
+    for name, plan in planned(outputs, experiments).items():
+        with kept(faults, name):
+            tables.append(_table(name, plan, cells))
+    return tables
 
 
 class Records:
-    """The records of a store, for several tables: those of a run that is done are read once."""
+    """The records of a store, for several tables: those of a run that is done are read once.
 
-    def __init__(self, store: RunStore) -> None:
+    Of a run that has no record yet its config, if it is given, says what is planned.
+    """
+
+    def __init__(
+        self, store: RunStore, configs: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> None:
         self._store = store
+        self._configs = configs or {}
         self._done: dict[str, dict[str, Any]] = {}
 
     def tables(self, plan: Mapping[str, Any]) -> list[Table]:
@@ -113,7 +131,7 @@ class Records:
 
         def cells(id: str) -> dict[str, Any]:
             if id not in known:
-                known[id] = _cells(self._store.run(id))
+                known[id] = run_cells(self._store.run(id), self._configs.get(id))
             return known[id]
 
         tables = [_table(name, plan, cells) for name in plan["experiments"]]
@@ -127,33 +145,9 @@ def before_training(
     """The tables of a plan when nothing is trained; `configs` are those of its runs, by id."""
 
     def cells(id: str) -> dict[str, Any]:
-        config = configs[id]
-        model = {f"model.{key}": _plain(value) for key, value in leaves(config["model"])}
-        return {"run": id, "state": str(State.NEW), "task": config["task"]["name"], **model}
+        return {"run": id, "state": str(State.NEW), **planned_cells(configs[id])}
 
     return [_table(name, plan, cells) for name in plan["experiments"]]
-
-
-def _cells(run: Run) -> dict[str, Any]:
-    status = run.status()
-    cells: dict[str, Any] = {"run": run.id, "state": str(status.state), "reason": status.reason}
-    if status.state is State.NEW and not (run.path / "run.json").exists():
-        return cells
-    try:
-        record, result = run.record(), run.result()
-        if "task" in record["config"]:
-            cells["task"] = record["config"]["task"]["name"]
-        cells |= {f"model.{key}": value for key, value in leaves(record["config"]["model"])}
-        if result is not None:
-            cells |= {field: result.get(field) for field in _RESULT}
-            cells["code"] = run.attempt(result["attempt"]).info().get("code")
-            cells |= result["metrics"]
-    except UserError as problem:
-        cells |= {"state": str(State.FAILED), "reason": str(problem)}
-    except (KeyError, TypeError, AttributeError) as problem:
-        reason = f"a file of the run lacks {shown(problem, 80)}"
-        cells |= {"state": str(State.FAILED), "reason": reason}
-    return cells
 
 
 def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, Any]]) -> Table:
@@ -173,13 +167,14 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
             "match_count": matched.get("count"),
             "match_error": matched.get("error"),
             "parent": plan["runs"].get(point["run"], {}).get("parent"),
+            "estimate": plan.get("estimate", {}).get(point["run"]),
             "experiment": name,
             "arm": point["arm"],
             "point": words(point["values"]),
             "seed": point["seed"],
         }
         # A cell is None, a truth value, a number, or words that are not empty.
-        rows.append({key: None if cell == "" else _plain(cell) for key, cell in row.items()})
+        rows.append({key: None if cell == "" else plain(cell) for key, cell in row.items()})
     provenance = {key: plan.get(key) for key in ("number", "command", "scale")}
     if "rounds" in plan:
         provenance["rounds"] = [{**r, "verdicts": r["verdicts"][name]} for r in plan["rounds"]]
@@ -206,7 +201,7 @@ def _size(id: str, runs: Mapping[str, Any], tasks: Mapping[str, Any]) -> dict[st
 def _columns(rows: Sequence[Mapping[str, Any]], swept: Collection[str]) -> list[str]:
     found = dict.fromkeys(key for row in rows for key in row)
     named = {*_COLUMNS_BEFORE, *_SIZES, *_COLUMNS_MATCH, *_COLUMNS_AFTER}
-    free = sorted(key for key in found if key not in {*named, "parent"})
+    free = sorted(key for key in found if key not in {*named, *_IN_MEMORY})
     model = [key for key in free if key.startswith("model.")]
     metrics = [key for key in free if "/" in key and key not in swept]
     other = [key for key in free if key not in model and key not in metrics]
@@ -221,9 +216,10 @@ def _in_words(values: Mapping[str, Any], keys: Collection[str]) -> str:
     return " ".join(f"{named[key]}={_word(value)}" for key, value in values.items())
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as a cell: None, a truth value, a number, or words."""
     return value if value is None or isinstance(value, str | int | float) else canonical(value)
 
 
 def _word(value: Any) -> str:
-    return "null" if value is None else str(_plain(value))
+    return "null" if value is None else str(plain(value))

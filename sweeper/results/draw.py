@@ -9,14 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sweeper.results.table.table import Table, publish_made, stem
 from sweeper.store import registry
-from sweeper.store.errors import UserError
+from sweeper.store.errors import Faults, UserError, kept
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
-def write_figures(into: Path, tables: Sequence[Table]) -> list[Path]:
+def write_figures(into: Path, tables: Sequence[Table], faults: Faults | None = None) -> list[Path]:
     """Draws the tables; returns the files, which are the same bytes when drawn again.
+
+    Tables that cannot be drawn are left out where there are `faults` to say so.
 
     Raises:
         UserError: an unknown figure.
@@ -24,10 +30,11 @@ def write_figures(into: Path, tables: Sequence[Table]) -> list[Path]:
     folder = into / "figures"
     written = []
     for table in tables:
-        for kind, data in files_of(table).items():
-            path = folder / f"{stem(table.name)}.{kind}"
-            publish_made(path, data)
-            written.append(path)
+        with kept(faults, table.name):
+            for kind, data in files_of(table).items():
+                path = folder / f"{stem(table.name)}.{kind}"
+                publish_made(path, data)
+                written.append(path)
     return written
 
 
@@ -50,6 +57,12 @@ def files_of(table: Table) -> dict[str, bytes]:
     # Importing matplotlib takes most of a second, and not every command draws.
     from sweeper.results.figures.layout.style import rendered
 
+    return rendered(figure_of(table))
+
+
+def figure_of(table: Table) -> Figure:
+    """The figure of a table, as the file of results/figures that it names draws it."""
     name = str(table.experiment.get("figure") or "curves")
     draw = registry.function(registry.FIGURES, name, f"experiment.figure of {table.name}", "draw")
-    return rendered(draw(table))
+    drawn: Figure = draw(table)
+    return drawn

@@ -7,7 +7,7 @@ words and as outputs/tables/<experiment>.claims.json. Next: nothing; sweeper/out
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -21,27 +21,30 @@ from sweeper.results.statistics.allocation import allocated
 from sweeper.results.table.measures import measures
 from sweeper.results.table.table import Table, exported, publish_made
 from sweeper.store import registry
-from sweeper.store.errors import shown
+from sweeper.store.errors import Faults, UserError, kept, shown
 from sweeper.store.files import as_json
 
 Verdicts = Mapping[str, Sequence[Verdict]]
 """The verdicts on tables, by their name."""
 
 
-def judge(outputs: Path, tables: Sequence[Table]) -> Verdicts:
+def judge(outputs: Path, tables: Sequence[Table], faults: Faults | None = None) -> Verdicts:
     """The verdicts on each table, by its name; they are also written beside its .csv.
+
+    Tables that cannot be judged are left out where there are `faults` to say so.
 
     Raises:
         UserError: an unknown claim or metric.
     """
     found = {}
     for table in tables:
-        verdicts = verdicts_on(table)
-        data = [asdict(verdict) for verdict in verdicts]
-        about = {"format": 2, "experiment": table.name, "metric": table.metric}
-        told = as_json(about | {"verdicts": data})
-        publish_made(exported(outputs, table, ".claims.json"), told)
-        found[table.name] = verdicts
+        with kept(faults, table.name):
+            verdicts = verdicts_on(table)
+            data = [asdict(verdict) for verdict in verdicts]
+            about = {"format": 2, "experiment": table.name, "metric": table.metric}
+            told = as_json(about | {"verdicts": data})
+            publish_made(exported(outputs, table, ".claims.json"), told)
+            found[table.name] = verdicts
     return found
 
 
@@ -79,19 +82,39 @@ def questions(table: Table) -> list[Question | Verdict]:
     return [replace(one, claims=asked) if isinstance(one, Question) else one for one in found]
 
 
-def refused(table: Table) -> list[Verdict]:
-    """On the claims that the points of this experiment cannot decide, whatever is measured."""
-    by_claim = {one.claim: one for one in questions(table) if isinstance(one, Verdict)}
-    return list(by_claim.values())
+def check_decidable(table: Table) -> None:
+    """UserError for claims that the points of an experiment cannot decide, whatever is measured."""
+    reasons = {one.claim: one.sentence for one in questions(table) if isinstance(one, Verdict)}
+    if reasons:
+        rest = [claim for claim in table.experiment["claims"] if claim not in reasons]
+        told = " ".join(f"{claim}: {reason}" for claim, reason in reasons.items())
+        raise UserError(
+            f"{shown(table.name)} has claims that its points cannot decide. {told} Plan the points "
+            f"they need, or leave them out: experiment.claims=[{','.join(rest)}]."
+        )
 
 
-def wanted(table: Table, most: int, runs: int) -> Mapping[tuple[str, str], int]:
+def rests_on(table: Table, asks: Callable[[str], bool]) -> set[tuple[str, str]]:
+    """The points that claims rest on, as (arm, point); `asks` says of a claim whether it counts."""
+    return {
+        (point.arm, point.name)
+        for one in questions(table)
+        if isinstance(one, Question) and asks(one.name)
+        for point in one.measured.points
+        if one.weights[:, one.measured.place(point)].any()
+    }
+
+
+def wanted(
+    table: Table, most: int, runs: int, asks: Callable[[str], bool] = lambda claim: True
+) -> Mapping[tuple[str, str], int]:
     """How many more seeds the points need next for undecided claims, by (arm, point).
 
     The best `runs` by each measure, none beyond `most` seeds; at least what a first look takes.
-    Points that are the same runs are named each. Empty once nothing more is needed.
+    Points that are the same runs are named each. Empty once nothing more is needed. `asks` says of
+    a claim whether it counts.
     """
-    asked = [one for one in questions(table) if isinstance(one, Question)]
+    asked = [one for one in questions(table) if isinstance(one, Question) and asks(one.name)]
     found: dict[tuple[str, str], int] = {}
     for measured in {id(one.measured): one.measured for one in asked}.values():
         own = [one for one in asked if one.measured is measured]

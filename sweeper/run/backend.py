@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
+
+from sweeper.run.job_states import Job
 
 
 class Backend(Protocol):
@@ -20,6 +23,16 @@ class Backend(Protocol):
     def device(self) -> str:
         """What a run is trained on: "cpu" or "gpu"."""
 
+    @property
+    def sharing(self) -> int:
+        """How many of its slots are the same GPU."""
+        return 1
+
+    @property
+    def places(self) -> bool:
+        """Whether it lets runs share a GPU by what each takes of it: their jobs have to say it."""
+        return False
+
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
         """Start the frozen run in a directory; a handle. `after`: its parent's, while that runs."""
 
@@ -27,9 +40,10 @@ class Backend(Protocol):
         """Begin with what makes the first start a quick one, if there is anything; do not wait."""
         return
 
-    def takes(self, slot: int) -> bool:
-        """Whether a free slot takes a run now; if not, it is asked again a moment later."""
-        return True
+    def grant(self, job: Job, free: Sequence[int]) -> int | None:
+        """The one of the free slots that a run is started in next; None if it has to wait: then it
+        is asked about again a moment later, and about no other before."""
+        return free[0]
 
     def ended(self, timeout: float) -> list[int]:
         """Handles of jobs that have ended; waits up to `timeout` seconds for the first."""

@@ -45,8 +45,9 @@ class Resources:
 class BackendContext:
     """Where and for whom a backend works.
 
-    `options` are its module's `Options`, `resources` are those of the plan's runs, and `process` is
-    the warm process on this machine.
+    `options` are its module's `Options`, `resources` are those of the plan's runs, `process` is the
+    warm process on this machine, and `together` is how many runs of the plan may share a GPU, where
+    its memory is enough for them.
     """
 
     options: Any
@@ -54,3 +55,4 @@ class BackendContext:
     logger: str
     outputs: Path
     process: ModelProcess
+    together: int = 1

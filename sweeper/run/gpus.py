@@ -9,9 +9,12 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from typing import NamedTuple
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
+FRACTION = "HEADROOM_GPU_FRACTION"
+"""What part of its GPU's memory a job may take; `tasks.training.machine` heeds it."""
 _GPU = re.compile(r"GPU \d+: .*\(UUID: (GPU-[^)]+)\)")
 _PART = re.compile(r"\s+MIG \S*?(\d+)gb.*\(UUID: (MIG-[^)]+)\)")
 
@@ -23,10 +26,12 @@ class Gpu(NamedTuple):
         id: what CUDA_VISIBLE_DEVICES takes. Numbers mean others to CUDA than to nvidia-smi, which
             counts in the order of slots; so it is a UUID unless someone has given a number.
         memory_gb: None where it is not told.
+        free_gb: what of it nobody else had taken when it was asked.
     """
 
     id: str
     memory_gb: float | None
+    free_gb: float | None
 
     @property
     def is_part(self) -> bool:
@@ -48,23 +53,30 @@ def _named(id: str, present: list[Gpu]) -> Gpu:
     for gpu in present:
         if gpu.id.startswith(id):
             return gpu
-    sizes = [gpu.memory_gb for gpu in present if gpu.memory_gb is not None]
-    return Gpu(id, min(sizes) if sizes and len(sizes) == len(present) else None)
+    return Gpu(id, _least(gpu.memory_gb for gpu in present), _least(gpu.free_gb for gpu in present))
+
+
+def _least(sizes: Iterable[float | None]) -> float | None:
+    """The smallest, if all are known."""
+    known = list(sizes)
+    found = [size for size in known if size is not None]
+    return min(found) if found and len(found) == len(known) else None
 
 
 def _present() -> list[Gpu]:
-    query = _nvidia_smi("--query-gpu=uuid,memory.total", "--format=csv,noheader,nounits")
-    mebibytes = dict(line.split(", ", 1) for line in query if ", " in line)
+    fields = "--query-gpu=uuid,memory.total,memory.free"
+    rows = [row.split(", ") for row in _nvidia_smi(fields, "--format=csv,noheader,nounits")]
+    sizes = {row[0]: [_gigabytes(size) for size in row[1:]] for row in rows if len(row) == 3}
     found: list[Gpu] = []
     whole = ""
     for line in _nvidia_smi("-L"):
         if match := _GPU.match(line):
             whole = match[1]
-            found.append(Gpu(whole, _gigabytes(mebibytes.get(whole, ""))))
+            found.append(Gpu(whole, *sizes.get(whole, (None, None))))
         elif match := _PART.match(line):
             # Named with one of its parts, a GPU is that part; the others would lie idle.
             found = [gpu for gpu in found if gpu.id != whole]
-            found.append(Gpu(match[2], float(match[1])))
+            found.append(Gpu(match[2], float(match[1]), float(match[1])))
     return found
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from sweeper.run.placing import Share
+
 
 @dataclass(frozen=True)
 class Job:
@@ -14,6 +16,8 @@ class Job:
     run: str
     cost: float  # training FLOPs
     parent: str | None = None
+    share: Share | None = None  # of a GPU; without one it has a slot's GPU to itself
+    rank: int = 0  # what has a lower one starts first
 
 
 class Phase(StrEnum):

@@ -14,23 +14,24 @@ from rich.text import Text
 
 from sweeper.run.job_states import JobState, Phase, counts
 from sweeper.run.schedule import Schedule
+from sweeper.run.time_left import TimeLeft
 from sweeper.store.numbers import clock
 from sweeper.store.runs import RunStore
 
 
 @dataclass(frozen=True)
 class Shown:
-    """How a run is named to a person, and what it costs."""
+    """How a run is named to a person, and by what its result is."""
 
     label: str
-    flops: float
     metric: str
 
 
 class LiveTable(ExitStack):
     """Follows a schedule; give its `changed` to the schedule.
 
-    `about` says above the table what all of it is for, given the seconds of training so far.
+    `about` says above the table what all of it is for, given the seconds of training so far; `of`
+    is what the time that is left is left of, where that is not the whole sweep.
     """
 
     def __init__(
@@ -38,10 +39,14 @@ class LiveTable(ExitStack):
         console: Console,
         store: RunStore,
         shown: Mapping[str, Shown],
+        time_left: TimeLeft,
         about: Callable[[float], str] = lambda seconds: "",
+        of: str = "",
     ) -> None:
         super().__init__()
         self._about = about
+        self._of = of
+        self._time_left = time_left
         self._console = console
         self._store = store
         self._shown = shown
@@ -55,13 +60,16 @@ class LiveTable(ExitStack):
 
     def changed(self, schedule: Schedule, state: JobState | None) -> None:
         """A run changed its phase, or (None) time has passed."""
-        if state is not None:
+        if state is None:
+            self._time_left.follow()
+        else:
             self._note(state)
             self._say(schedule, state)
         if self._live:
             self._live.update(self._table(schedule), refresh=True)
 
     def _note(self, state: JobState) -> None:
+        self._time_left.note(state)
         now = time.monotonic()
         if state.phase is Phase.RUNNING:
             self._begun[state.job.run] = now
@@ -116,36 +124,16 @@ class LiveTable(ExitStack):
         return sum(self._spent.values()) + sum(now - self._begun[run] for run in running)
 
     def _progress(self, run: str) -> tuple[str, str, str, str]:
-        heartbeat = self._store.run(run).status().heartbeat or {}
+        heartbeat = self._time_left.heartbeat(run)
         step, steps = heartbeat.get("step", 0), heartbeat.get("steps", 0)
         speed, loss = heartbeat.get("tokens_per_second"), heartbeat.get("loss")
-        elapsed = time.monotonic() - self._begun.get(run, time.monotonic())
-        left = clock(elapsed * (steps - step) / step) if step else "-"
         phase = heartbeat.get("phase") or "starting"
         return (
             f"{step:,} / {steps:,}" if step else phase,
             f"{loss:.3f}" if isinstance(loss, float) else "-",
             f"{speed:,.0f}" if isinstance(speed, int | float) else "-",
-            left,
+            clock(self._time_left.of_run(run)),
         )
 
     def _left(self, schedule: Schedule) -> str:
-        left = self._seconds_left(schedule)
-        return "" if left is None else f", about {clock(left)} left"
-
-    def _seconds_left(self, schedule: Schedule) -> float | None:
-        """Work left over the speed of the runs that are done, shared by the slots."""
-        spent = sum(self._spent.values())
-        if not spent:
-            return None
-        rate = sum(self._shown[run].flops for run in self._spent) / spent
-        if not rate:  # what is done was only evaluated
-            return None
-        left = 0.0
-        for run, state in schedule.states.items():
-            if state.phase is Phase.WAITING:
-                left += self._shown[run].flops / rate
-            elif state.phase is Phase.RUNNING:
-                elapsed = time.monotonic() - self._begun[run]
-                left += max(0.0, self._shown[run].flops / rate - elapsed)
-        return left / max(1, schedule.backend.slots)
+        return f", about {clock(self._time_left.seconds(schedule))} left{self._of}"

@@ -1,4 +1,6 @@
-"""Stop 4 of the road: which run starts when, and where. Parents first, longest first.
+"""Stop 4 of the road: which run starts when, and where. Parents first, longest first, by rank.
+
+A run that has to wait for room on a GPU is overtaken by none.
 
 In: frozen records and a backend. Out: finished runs, or the reason why not: a failure stops no
 other run. What happened to a run is read from its record alone: neither an exit code of 0 nor an
@@ -42,7 +44,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         self.breaker = Breaker(self.policy)
-        ordered = sorted(self.jobs, key=lambda job: -job.cost)
+        ordered = sorted(self.jobs, key=lambda job: (job.rank, -job.cost))
         self.states = {job.run: JobState(job) for job in ordered}
 
     def execute(self) -> bool:
@@ -67,6 +69,7 @@ class Schedule:
         """Start what can be started; whether anything is left to start later."""
         if self.breaker.tripped:
             return False
+        room = True
         for state in self._in(Phase.WAITING):
             parent = self._parent_phase(state.job.parent)
             if parent in (Phase.FAILED, Phase.BLOCKED):
@@ -74,14 +77,22 @@ class Schedule:
             elif self.clock() >= state.not_before and (
                 parent is Phase.DONE or self._held_back(state)
             ):
-                status = self.store.run(state.job.run).status()
-                if status.state is State.DONE:
-                    self._now(state, Phase.DONE, "")
-                elif status.state is State.RUNNING:
-                    self._adopt(state)
-                elif (slot := self._free_slot()) is not None:
-                    self._start(state, slot)
+                room = self._begin(state, room)
         return bool(self._in(Phase.WAITING))
+
+    def _begin(self, state: JobState, room: bool) -> bool:
+        """Start a run if there is room; whether there may be room for the next."""
+        status = self.store.run(state.job.run).status()
+        if status.state is State.DONE:
+            self._now(state, Phase.DONE, "")
+        elif status.state is State.RUNNING:
+            self._adopt(state)
+        elif room:
+            slot = self._granted(state.job)
+            if slot is None:
+                return False
+            self._start(state, slot)
+        return room
 
     def _start(self, state: JobState, slot: int) -> None:
         state.tries += 1
@@ -145,8 +156,8 @@ class Schedule:
         elif self._parent_phase(state.job.parent) is not Phase.DONE and not self.stopping:
             state.tries = 0  # held back in vain: its parent has failed, or is tried again
             self._now(state, Phase.WAITING, "its parent has to be done first")
-        elif not self.stopping and self.policy.halves(status):
-            self._halve(state, status)
+        elif not self.stopping and self._given_more(state, status):
+            state.tries = 0
         elif not self.stopping and (adopted or self.policy.again(status, state.tries)):
             self._postpone(state, status)
             self._now(state, Phase.WAITING, status.reason)
@@ -154,12 +165,19 @@ class Schedule:
             self.breaker.failed(state.job.run, status)
             self._now(state, Phase.FAILED, status.reason)
 
-    def _halve(self, state: JobState, status: Status) -> None:
-        """Start a run that ran out of GPU memory again, with half the rows at a time."""
-        run = self.store.run(state.job.run)
-        parts = run.halve_micro_batches(run.attempt(status.attempt))
-        state.tries = 0
-        self._now(state, Phase.WAITING, f"{status.reason}; now each batch in {parts} parts")
+    def _given_more(self, state: JobState, status: Status) -> bool:
+        """Whether a run that ran out of GPU memory is started again: with a GPU to itself, and then
+        with half the rows at a time."""
+        if status.cause is Cause.OUT_OF_GPU_MEMORY and state.job.share:
+            state.job = replace(state.job, share=None)
+            how = "with a GPU to itself"
+        elif self.policy.halves(status):
+            run = self.store.run(state.job.run)
+            how = f"each batch in {run.halve_micro_batches(run.attempt(status.attempt))} parts"
+        else:
+            return False
+        self._now(state, Phase.WAITING, f"{status.reason}; now {how}")
+        return True
 
     def _measure(self, state: JobState, status: Status) -> None:
         step = (status.heartbeat or {}).get("step", 0)
@@ -213,13 +231,13 @@ class Schedule:
         done = self.store.run(parent).status().state is State.DONE
         return Phase.DONE if done else Phase.FAILED
 
-    def _free_slot(self) -> int | None:
+    def _granted(self, job: Job) -> int | None:
         running = self._in(Phase.RUNNING)
         if len(running) >= self.backend.slots:  # adopted runs count too
             return None
         taken = {state.slot for state in running}
-        free = (slot for slot in range(self.backend.slots) if slot not in taken)
-        return next((slot for slot in free if self.backend.takes(slot)), None)
+        free = [slot for slot in range(self.backend.slots) if slot not in taken]
+        return self.backend.grant(job, free)
 
     def _in(self, phase: Phase) -> list[JobState]:
         return [state for state in self.states.values() if state.phase is phase]

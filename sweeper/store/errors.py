@@ -2,9 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
 
 class UserError(Exception):
     """Something a person typed or gave is wrong; `str(error)` is one sentence."""
+
+
+class Faults(list[UserError]):
+    """Why things could not be made of some, each a sentence, while the others go on."""
+
+    @contextmanager
+    def of(self, what: str) -> Iterator[None]:
+        """Keep what goes wrong with one of them, made of files that anybody may have written."""
+        try:
+            yield
+        except UserError as fault:
+            self.append(UserError(f"{shown(what)}: {fault}"))
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as fault:
+            said = shown(f"{type(fault).__name__}: {fault}", 120)
+            remedy = f"plan it again, or python -m sweeper forget {shown(what)}"
+            self.append(
+                UserError(f"{shown(what)} is not what this version plans ({said}); {remedy}.")
+            )
+
+
+def kept(faults: Faults | None, what: str) -> AbstractContextManager[None]:
+    """`Faults.of`; where there is nowhere to keep them, what goes wrong is raised."""
+    return nullcontext() if faults is None else faults.of(what)
 
 
 def wrong(key: str, value: object, expected: str, remedy: str) -> UserError:

@@ -36,6 +36,12 @@ def identity(config: Mapping[str, Any]) -> dict[str, Any]:
     return _without(config, prefix="")
 
 
+def can_change_results(key: str) -> bool:
+    """Whether what is typed for a key, a section or a group can change what a run computes."""
+    cannot = (*NOT_IN_IDENTITY - {"data.root"}, "hydra", "paths", "name")
+    return not any(key == one or key.startswith((f"{one}.", f"{one}/")) for one in cannot)
+
+
 def leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Every dotted key of a config with its value; an empty section is a value."""
     for key, value in config.items():

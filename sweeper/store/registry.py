@@ -63,6 +63,15 @@ def names(kind: Kind) -> list[str]:
     return sorted(_registered(kind))
 
 
+def check(kind: Kind, name: Any, key: str) -> None:
+    """UserError if a name stands for nothing; `key` is where it was given. Nothing is imported."""
+    known = names(kind)
+    if name not in known:
+        typed = name if isinstance(name, str) else json.dumps(name, default=str)
+        remedy = f"choose one of them or add {kind.place}"
+        raise wrong(key, typed, f"one of {', '.join(known)}", remedy)
+
+
 def function(kind: Kind, name: Any, key: str, called: str) -> Callable[..., Any]:
     """The function `called` of the module that a name stands for; `key` is where it was given.
 
@@ -182,11 +191,7 @@ def _outside(kind: Kind) -> Iterator[tuple[str, _Found]]:
 
 
 def _module(kind: Kind, name: Any, key: str) -> ModuleType:
-    known = names(kind)
-    if name not in known:
-        typed = name if isinstance(name, str) else json.dumps(name, default=str)
-        remedy = f"choose one of them or add {kind.place}"
-        raise wrong(key, typed, f"one of {', '.join(known)}", remedy)
+    check(kind, name, key)
     found = _registered(kind)[name]
     try:
         return importlib.import_module(found.module)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from sweeper.store.attempts import Cause
 from sweeper.store.errors import shown
@@ -35,6 +35,13 @@ class Status:
     heartbeat: dict[str, Any] | None = None
     cause: Cause | None = None
     seconds: float | None = None
+
+
+class Taken(NamedTuple):
+    """Seconds of a run: in training steps, and of a process that trains it beside them."""
+
+    training: float
+    beside: float
 
 
 def running(number: int, heartbeat: dict[str, Any] | None) -> Status:

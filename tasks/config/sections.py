@@ -108,7 +108,10 @@ class TrainerSection(Section):
     devices: Annotated[int, whole(1, 1024, 1)]
     num_nodes: Annotated[int, whole(1, 1024, 1)]
     threads: Annotated[int, whole(1, 1024, 1)]
-    micro_batches: Annotated[int, whole(1, 2**20, 4)] = 1  # records from before it was a key
+    micro_batches: Annotated[
+        Annotated[int, Field(ge=1, le=2**20)] | Literal["auto"],
+        given("auto, or a whole number from 1 to 1048576", 4),
+    ] = 1  # records from before it was a key
     log_every: Annotated[int, whole(1, 10**9, 50)]
     validate_every: Annotated[int, whole(0, 10**9, 1000)]
     checkpoint_every: Annotated[int, whole(0, 10**9, 1000)]

@@ -83,7 +83,8 @@ class DataSet(ABC, Generic[Kind]):
         if data["source"] == "hub":
             return f"{self.title}: {hub.name_of(data['hub'])} on the Hugging Face hub"
         if data["source"] == "sample":
-            return f"{self.title}: generated sample of {data['sentences']:,} examples"
+            sample = f"generated sample of {data['sentences']:,} examples ({World.of(data)})"
+            return f"{self.title}: {sample}"
         found = self._files(data["root"])
         size = f"{len(found.names)} files, {found.bytes() / 1e6:,.1f} MB"
         return f"{self.title}: {size}, {data['root']}"

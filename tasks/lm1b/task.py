@@ -45,6 +45,13 @@ class LanguageModel(Task):
     section: LanguageModelSection
     Examples = PackedText
     architectures = ("decoder",)
+    measured = (
+        "test/loss",
+        "test/perplexity",
+        "test/perplexity_per_word",
+        "test/attention_rank",
+        "test/attention_entropy",
+    )
     data: PackedText
 
     def __init__(self, config: RunConfig) -> None:

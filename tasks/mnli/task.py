@@ -25,6 +25,10 @@ class NaturalLanguageInference(Task):
     Examples = LabelledPairs
     data: LabelledPairs
     architectures = ("encoder",)
+    measured = (
+        "test/loss",
+        "test/accuracy",
+    )
 
     def build(self) -> Classifier:
         assert isinstance(self.config.model, EncoderSection)

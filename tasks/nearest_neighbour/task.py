@@ -66,6 +66,7 @@ class NearestNeighbour(Task):
     section: NearestNeighbourSection
     Examples = Points
     architectures = ("layer",)
+    measured = ("test/relative_error",)
 
     def build(self) -> Layer:
         assert isinstance(self.config.model, LayerSection)

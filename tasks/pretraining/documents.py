@@ -152,7 +152,7 @@ def digest(data: Mapping[str, Any]) -> str:
 def describe(data: Mapping[str, Any]) -> str:
     """Return the source in a few words, for a person."""
     if data["source"] == "sample":
-        return f"generated documents of {data['sentences']:,} sentences"
+        return f"generated documents of {data['sentences']:,} sentences ({World.of(data)})"
     return corpus.describe(data)
 
 

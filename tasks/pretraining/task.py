@@ -28,6 +28,13 @@ class Pretraining(Task):
     section: PretrainingSection
     Examples = MaskedDocuments
     architectures = ("encoder",)
+    measured = (
+        "test/loss",
+        "test/mlm_loss",
+        "test/mlm_accuracy",
+        "test/nsp_loss",
+        "test/nsp_accuracy",
+    )
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)

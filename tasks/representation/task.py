@@ -75,6 +75,7 @@ class Representation(Task):
     section: RepresentationSection
     Examples = Contexts
     architectures = ("layer",)
+    measured = ("test/context_error",)
     separable = False  # each row is a problem that has a head of its own
 
     def build(self) -> ContextHeads:

@@ -5,7 +5,8 @@ One JSON object a line on stdin and stdout; every request has an "id" and an "op
     {"op": "size", "config"}   -> {"id", "size"} or {"id", "error"}
     {"op": "memory", "configs"}
                                -> {"id", "answers"}, each {"memory"} in bytes of a GPU or {"error"}
-    {"op": "data", "config"}   -> {"id", "digest", "describe", "prepared"} or {"id", "error"}
+    {"op": "data", "config"}   -> {"id", "digest", "describe", "prepared", "metrics"}
+                                  or {"id", "error"}
     {"op": "preload", "logger"}   -> {"id", "code"}; what jobs import is imported, W&B only where
                                   "logger" is not "none"; the state of the code, as recorded
     {"op": "fork", "target": "train" | "prepare", "argument", "environment", "log"}
@@ -134,7 +135,7 @@ class Server:
         """Ask in a child: a step imports what training needs, and takes a second."""
 
         def ask() -> int:
-            from tasks.server.memory import memory
+            from tasks.memory import memory
 
             answers: list[dict[str, Any]] = []
             for config in request["configs"]:
@@ -158,6 +159,7 @@ class Server:
                 named = {**config, "data": {**config["data"], "digest": digest}}
                 prepared = task_of(parse(named)).data.folder_name()
                 answer = {"digest": digest, "describe": describe, "prepared": prepared}
+                answer["metrics"] = list(task.measured)
             except UserError as error:
                 answer = {"error": str(error)}
             self._answer({"id": request["id"], **answer})

@@ -31,6 +31,11 @@ class QuestionAnswering(Task):
     Examples = Windows
     data: Windows
     architectures = ("encoder",)
+    measured = (
+        "test/loss",
+        "test/exact_match",
+        "test/f1",
+    )
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)

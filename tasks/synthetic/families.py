@@ -82,6 +82,11 @@ class World:
         """The world that the `data` section of a config names."""
         return cls(data["competitors"], data["directions"])
 
+    def __str__(self) -> str:
+        if not self.directions:
+            return "nothing planted"
+        return f"planted: to find one of {self.competitors} names of {self.directions} families"
+
     @property
     def families(self) -> tuple[Family, ...]:
         """All there are."""

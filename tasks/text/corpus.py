@@ -102,7 +102,7 @@ def describe(data: Mapping[str, Any]) -> str:
     if data["source"] == "hub":
         return f"{hub.name_of(data['hub'])} on the Hugging Face hub"
     if data["source"] == "sample":
-        return f"generated sample of {data['sentences']:,} sentences"
+        return f"generated sample of {data['sentences']:,} sentences ({World.of(data)})"
     found = _with_content(_local_root(data))
     count = len(found.names)
     size = f"{count} text file{'s' * (count > 1)}, {found.bytes() / 1e6:,.1f} MB"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sweeper.store.errors import UserError, wrong
+from tasks.text.lines import SAMPLE, check_text
 
 TRAIN_SHARD = re.compile(r"news\.en-\d{5}-of-\d{5}")
 TEST_SHARD = re.compile(r"news\.en\.heldout-\d{5}-of-\d{5}")
@@ -63,11 +64,13 @@ def find_files(root: Path) -> TextFiles:
 
 
 def hash_files(files: TextFiles) -> str:
-    """sha256 over sorted relative names and contents; UserError for a file gone or unreadable."""
+    """sha256 over sorted relative names and contents; UserError for a file gone or no text."""
     total = hashlib.sha256()
     for name in files.names:
         try:
             with (files.root / name).open("rb") as file:
+                check_text(files.root / name, file.read(SAMPLE))
+                file.seek(0)
                 content = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             raise UserError(

@@ -19,6 +19,8 @@ _WORD = re.compile(r"\w+|\s+|[^\w\s]+")
 REPLACEMENT = "\ufffd"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_CONTROL = {chr(code) for code in range(32)} - set("\t\n\f\r")
+SAMPLE = 8192  # bytes of a file that tell whether it is text
 
 
 @dataclass
@@ -87,6 +89,19 @@ def raw_lines_of_text(text: str) -> Iterator[bytes]:
     yield from text.encode("utf-8", "surrogatepass").split(b"\n")
 
 
+def check_text(path: Path, start: bytes) -> None:
+    """UserError unless a file that starts so is text: a tenth of its letters may be none."""
+    if start.startswith(UTF16_MARKS):
+        raise UserError(f"{path} is UTF-16: expected UTF-8; save it as UTF-8.")
+    text = start.decode(errors="replace")
+    odd = sum(letter == REPLACEMENT or letter in _CONTROL for letter in text)
+    if odd > len(text) / 10:
+        raise UserError(
+            f"{path} is no text in UTF-8: {odd} of its first {len(text)} letters are none; "
+            "save it as UTF-8, or take it out of the folder."
+        )
+
+
 def raw_lines_of_file(path: Path) -> Iterator[bytes | None]:
     """The lines of a file without their ends, None for one over LINE_LIMIT; holds one at a time.
 
@@ -94,9 +109,9 @@ def raw_lines_of_file(path: Path) -> Iterator[bytes | None]:
     """
     try:
         with path.open("rb") as file:
+            check_text(path, file.read(SAMPLE))
+            file.seek(0)
             start = file.read(len(BYTE_ORDER_MARK))
-            if start.startswith(UTF16_MARKS):
-                raise UserError(f"{path} is UTF-16: expected UTF-8; save it as UTF-8.")
             file.seek(len(start) if start == BYTE_ORDER_MARK else 0)
             while raw := file.readline(LINE_LIMIT + 2):  # room for \r\n
                 if raw.endswith(b"\n") or len(raw) <= LINE_LIMIT:

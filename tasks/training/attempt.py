@@ -8,8 +8,9 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from sweeper.store.attempts import Attempt, Cause
 from sweeper.store.errors import UserError
@@ -25,19 +26,22 @@ from tasks.training.signals import Interrupted, Interruption
 INTERRUPTED = 75  # EX_TEMPFAIL of sysexits.h: try again
 
 
-def train(argument: str) -> int:
-    """Do the job of a run directory; its output goes to the attempt's log.txt."""
+def train(argument: str, parts_that_fit: Callable[[Mapping[str, Any]], int]) -> int:
+    """Do the job of a run directory; its output goes to the attempt's log.txt.
+
+    `parts_that_fit` says what `trainer.micro_batches: auto` is for a config on this machine.
+    """
     try:
         run = Run.open(Path(argument))
         if run.result() is not None:
             return 0
         trainer = run.record()["config"]["trainer"]
         if trainer["devices"] * trainer["num_nodes"] == 1:
-            return Job(run).work()
+            return Job(run, parts_that_fit).work()
         if not distributed.is_rank():
             return distributed.supervise(run, trainer["devices"], trainer["num_nodes"])
         distributed.join(trainer)
-        return Job(run).work()
+        return Job(run, parts_that_fit).work()
     except Elsewhere as elsewhere:
         print(elsewhere, file=sys.stderr)
         return INTERRUPTED
@@ -53,8 +57,9 @@ class Elsewhere(Exception):
 class Job:
     """One attempt at a run, from the claim to the exit code; of several ranks, one of them."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, parts_that_fit: Callable[[Mapping[str, Any]], int]) -> None:
         self._run = run
+        self._parts_that_fit = parts_that_fit
         self._notices: list[str] = []
         resumed = self._claim() if ranks.rank() == 0 else None
         if ranks.world() > 1:
@@ -70,7 +75,9 @@ class Job:
         _keep_out(self._run.attempts())
         step = int(resumed.stem.removeprefix("step-")) if resumed else 0
         config = self._run.record()["config"]
-        parts = max(self._run.micro_batches(), config["trainer"].get("micro_batches", 1))
+        asked = config["trainer"].get("micro_batches", 1)
+        asked = self._parts_that_fit(config) if asked == "auto" else asked
+        parts = max(self._run.micro_batches(), asked)
         about = machine.facts(machine.kind_of(config["trainer"]["accelerator"]))
         packages = machine.packages(config)
         facts = {"resumed_from": step, "micro_batches": parts, **about, **packages}

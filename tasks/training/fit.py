@@ -7,6 +7,7 @@ result.json says. On the road: `tasks.training.loop` trains, step by step.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,6 +49,7 @@ class Fitting:
         self._interruption = interruption
         self._resumed = resumed
         self._mirror: Mirror | None = None
+        self._begun = time.perf_counter()
         self.reading_data = False
 
     def result(self) -> dict[str, Any] | None:
@@ -58,6 +60,7 @@ class Fitting:
         config = parse(self._run.record()["config"])
         kind = machine.accelerator(config.trainer)
         machine.keep_memory()
+        machine.limit_memory(kind)
         machine.compute_repeatably(kind)
         task = task_of(config)
         facts = self._data(task)
@@ -65,7 +68,8 @@ class Fitting:
             stage = Stage(task, self._run, self._attempt, log, self._interruption)
             recorder = Recorder(stage)
             model = self._model(task)
-            device = self._fit(stage, recorder, model, kind)
+            parts = _micro_batches(stage)
+            device = self._fit(stage, recorder, TrainingModule(task, model, parts), kind)
             if ranks.rank():
                 return None
             metrics = self._test(stage, model, device)
@@ -74,13 +78,16 @@ class Fitting:
         weights = model.state_dict()
         checkpoint.save(weights, self._attempt.checkpoint_dir / WEIGHTS, self._run.id)
         steps, seconds = config.trainer.steps, recorder.seconds
+        trained = seconds - recorder.seconds_before
         return {
             "metrics": metrics,
             "steps": steps,
             "tokens_seen": task.data.tokens_seen(steps),
             "seconds": seconds,
+            "overhead_seconds": time.perf_counter() - self._begun - trained,
             "tokens_per_second": task.data.tokens_seen(steps) / seconds if steps else None,
             "device": machine.device_name(kind, ranks.world()),
+            "micro_batches": parts,
             **machine.peak_memory(kind),
             "weights_sha256": checkpoint.weights_digest(weights),
             "data": facts,
@@ -120,10 +127,11 @@ class Fitting:
             compile_blocks(model, self._run.outputs, self._attempt.path / "compiled")
         return model
 
-    def _fit(self, stage: Stage, recorder: Recorder, model: nn.Module, kind: str) -> torch.device:
+    def _fit(
+        self, stage: Stage, recorder: Recorder, module: TrainingModule, kind: str
+    ) -> torch.device:
         """Train; returns the device. A training that was already finished is not begun again."""
         fabric = fabric_for(stage.task.config.trainer, kind)
-        module = TrainingModule(stage.task, model, _micro_batches(stage))
         with self._interruption.deferred():
             train(stage, recorder, module, fabric, self._resumed)
         self._interruption.check()

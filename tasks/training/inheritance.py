@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -18,24 +19,34 @@ WEIGHTS = "weights.ckpt"
 
 
 def inherited(parent: Run) -> dict[str, Tensor]:
-    """Return the final weights of a finished run, verified.
+    """Return the final weights of the run that `parent` names, as `final_weights` does."""
+    return final_weights(parent, "parent")
+
+
+def final_weights(run: Run, key: str) -> dict[str, Tensor]:
+    """Return the final weights of a finished run, verified; `key` is where it was named.
 
     Raises:
         UserError: that run is not finished, or its weights are not what it published.
     """
-    result = parent.result()
-    if result is None:
-        raise wrong("parent", parent.id, "a finished run of this outputs folder", "train it first")
-    path = parent.path / "attempts" / f"{result['attempt']:04d}" / "checkpoints" / WEIGHTS
+    path, digest = final_checkpoint(run, key)
     try:
-        checkpoint.verify(path, parent.id)
+        checkpoint.verify(path, run.id)
     except checkpoint.Damaged as error:
         expected = f"a run whose final weights are whole, but {error}"
-        raise wrong("parent", parent.id, expected, "train it again") from error
+        raise wrong(key, run.id, expected, "train it again") from error
     weights = checkpoint.load(path)
-    if checkpoint.weights_digest(weights) != result["weights_sha256"]:
-        raise wrong("parent", parent.id, "the weights that it published", "train it again")
+    if checkpoint.weights_digest(weights) != digest:
+        raise wrong(key, run.id, "the weights that it published", "train it again")
     return weights
+
+
+def final_checkpoint(run: Run, key: str) -> tuple[Path, str]:
+    """Return where the final weights of a finished run lie, and their digest; UserError if not."""
+    result = run.result()
+    if result is None:
+        raise wrong(key, run.id, "a finished run of this outputs folder", "train it first")
+    return run.attempt(result["attempt"]).checkpoint_dir / WEIGHTS, result["weights_sha256"]
 
 
 def adapted(model: nn.Module, weights: Mapping[str, Tensor], heads: int) -> dict[str, Tensor]:

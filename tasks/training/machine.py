@@ -23,6 +23,7 @@ from tasks.config.sections import TrainerSection
 
 DISTRIBUTION = "headroom-attention"
 LIBRARIES = ("torch", "pytorch-lightning", "numpy", "tokenizers")
+FRACTION = "HEADROOM_GPU_FRACTION"  # as sweeper/run/gpus.py spells it
 DRIVER = Path("/sys/module/nvidia/version")
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
 
@@ -52,6 +53,19 @@ def keep_memory() -> None:
         libc = ctypes.CDLL(None)
         libc.mallopt(_M_MMAP_MAX, 0)
         libc.mallopt(_M_TRIM_THRESHOLD, -1)
+
+
+def gpu_memory() -> int:
+    """Return the bytes of memory of the GPU in use."""
+    device = torch.cuda.current_device()
+    return int(torch.cuda.get_device_properties(device).total_memory)
+
+
+def limit_memory(kind: str) -> None:
+    """Have a job that shares its GPU take no more of its memory than it was granted."""
+    granted = os.environ.get(FRACTION)
+    if kind == "cuda" and granted:
+        torch.cuda.set_per_process_memory_fraction(float(granted))
 
 
 def compute_repeatably(kind: str) -> None:

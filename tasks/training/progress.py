@@ -49,6 +49,8 @@ class Recorder:
         self._since = 0.0
         self.seconds = 0.0
         """Spent in training steps, those of interrupted attempts included."""
+        self.seconds_before = 0.0
+        """Those of interrupted attempts."""
 
     def begin(self, model: nn.Module, device: torch.device, step: int) -> None:
         """Start the clock of a training that stands after `step`."""
@@ -95,7 +97,7 @@ class Recorder:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._earlier = list(state_dict["losses"])
         self._validated = state_dict["validated"]
-        self.seconds = state_dict["seconds"]
+        self.seconds = self.seconds_before = state_dict["seconds"]
 
     def _between_batches(self) -> None:
         self._stage.attempt.advance()

@@ -13,14 +13,17 @@ from sweeper.store.runs import Run, RunStore
 from tasks import train
 from tasks.evaluation import Evaluator
 from tasks.lm1b.task import LanguageModel
+from tasks.memory import CONTEXT, FRAGMENTED
 from tasks.server.fork import become_job
 from tests.card.card import Card
+from tests.card.runtime import Properties
 from tests.tasks.jobs import at_call, config, kill_self, last_word
 from tests.tasks.training.test_waiting import TASKS
 
 TRAINER = {"accelerator": "gpu", "validate_every": 0, "checkpoint_every": 0}
-FEW = {"steps": 9, "log_every": 100}
-MANY = {"steps": 12, "log_every": 5}
+FEW = {"steps": 6, "log_every": 100}
+MANY = {"steps": 7, "log_every": 3}
+BATCH = 5  # times as large as elsewhere: fewer of them are evaluated, and none costs more here
 EXACT = {"representation": ("64-true", "64-true")}  # what it may be trained in
 MANY_ROWS = {"task.batch_tokens": 61 * 31, "model.dropout": 0.0}
 
@@ -37,9 +40,13 @@ def everything(outputs: Path) -> dict[str, Any]:
 def _ended(outputs: Path, name: str) -> dict[str, Any]:
     """A job of few steps in single precision, and one of more steps and rows in bfloat16."""
     found = {}
+    tree = copy.deepcopy(TASKS[name])
+    tree["optimizer"]["warmup_steps"] = 0  # there are few steps
+    if "batch_tokens" in tree["task"]:
+        tree["task"]["batch_tokens"] *= BATCH
     single, half = EXACT.get(name, ("32-true", "bf16-mixed"))
     for precision, trainer, key in ((single, FEW, "few"), (half, MANY, "many")):
-        run = _freeze(outputs, f"{name} {key}", TASKS[name], precision, **trainer)
+        run = _freeze(outputs, f"{name} {key}", tree, precision, **trainer)
         found[key] = on_card(run)
         found[key]["rows"] = sum("train/loss" in row for row in run.history())
     return found
@@ -60,10 +67,22 @@ def _halved(outputs: Path) -> dict[str, Any]:
     capacity = whole["peak"] - 1
     full = on_card(run, capacity=capacity)
     run.halve_micro_batches(run.attempts()[-1])
-    return {"whole": whole, "full": full, "halved": on_card(run, capacity=capacity)}
+    halved = on_card(run, capacity=capacity)
+    fitted = _freeze(outputs, "fitted", tree, "bf16-mixed", steps=3, micro_batches="auto")
+    room = CONTEXT + int(FRAGMENTED * 0.9 * capacity)
+    beforehand = on_card(fitted, before=lambda: _give(room), capacity=capacity)
+    beforehand["parts"] = (fitted.result() or {}).get("micro_batches")
+    return {"whole": whole, "full": full, "halved": halved, "beforehand": beforehand}
 
 
-def _freeze(outputs: Path, name: str, tree: dict[str, Any], precision: str, **trainer: int) -> Run:
+def _give(room: int) -> None:
+    """Have the card say that it has so many bytes."""
+    Properties.total_memory = room
+
+
+def _freeze(
+    outputs: Path, name: str, tree: dict[str, Any], precision: str, **trainer: int | str
+) -> Run:
     tree = copy.deepcopy(tree)
     tree["trainer"] |= {**TRAINER, "precision": precision, **trainer}
     names = {"experiment": "none", "arm": "none", "label": name}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sweeper.plan.compose import CONF
-from tasks.server.memory import memory
+from tasks.memory import memory
 from tests.card.conftest import Report
 
 LARGEST = 256e6  # bytes of a tensor in single precision, where training is in bfloat16

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import re
 import shutil
@@ -18,7 +19,7 @@ from packaging.requirements import Requirement
 from sweeper.store.runs import RunStore
 from tests.end_to_end.test_sweep import ROOT, TINY, _kill_jobs, numbers, sweep
 
-GRID = [*TINY, "model.heads=2,3", "model.head_size=4", "trainer.steps=60"]
+GRID = [*TINY, "name=grid-heads", "model.heads=2,3", "model.head_size=4", "trainer.steps=60"]
 # Never twice the same; and `reason` says in which attempt.
 MEASURED = ("seconds", "tokens_per_second", "reason")
 
@@ -105,6 +106,8 @@ def test_a_sweep_trained_there_and_killed_twice_comes_home_with_the_bits_of_one_
     home, fresh, tmp_path
 ):
     there = home.parent / "sweep"
+    planned = json.loads((there / "manifest.json").read_text())["runs"].values()
+    assert all(1 < run["share"][0] < 2 for run in planned)  # GB, most of it CUDA's context
     assert foreign(fresh) == "[]"
     killed(fresh, there, 0)
     killed(fresh, there, 1)

@@ -16,6 +16,12 @@ ROOT = Path(__file__).resolve().parents[2]
 EXTENSION = ROOT / "examples" / "extension"
 NOT_SHIPPED = shutil.ignore_patterns(".*", "outputs", "wandb", "build", "*.egg-info", "__pycache__")
 
+FROM_PYTHON = """
+import headroom_attention as headroom
+run = headroom.run(headroom.table("recall")["run"][0])
+print(len(headroom.runs("recall")), run.evaluate() == run.metrics())
+"""
+
 
 def done(*command: str | Path, cwd: Path) -> str:
     """What a command printed; it must end well."""
@@ -55,8 +61,9 @@ def test_a_package_of_ones_own_is_trained_judged_and_drawn(
     for folder in ("tasks", "models", "conf"):  # which other programs have too
         (own / folder).mkdir(parents=True)
         (own / folder / "__init__.py").write_text("raise AssertionError('not Headroom')")
-    swept = "sweep", "-m", "experiment=recall", "model/attention=cosine", "trainer.steps=30"
-    told = done(headroom, *swept, "model.head_size=1,5", "seed=0,1", "logger=none", cwd=own)
+    swept = "sweep", "-m", "experiment=recall", "name=recall", "model/attention=cosine"
+    short = "trainer.steps=30", "model.head_size=1,5", "seed=0,1", "logger=none"
+    told = done(headroom, *swept, *short, cwd=own)
 
     outputs = own / "outputs"
     assert "larger_heads_recall_more" in told
@@ -71,6 +78,8 @@ def test_a_package_of_ones_own_is_trained_judged_and_drawn(
         assert [made["package"] for made in about["packages"]] == ["headroom-example"] * 2
     lines = json.loads(done(headroom, "status", "--json", cwd=own))
     assert [line["state"] for line in lines] == ["done"] * 4
+    told = done(environment / "bin" / "python", "-c", FROM_PYTHON, cwd=own)
+    assert told.split() == ["4", "True"]
     done(headroom, "report", cwd=own)
     assert (outputs / "report.html").is_file()
     assert sorted(path for path in site.rglob("*") if "__pycache__" not in path.parts) == before

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.end_to_end.test_rounds import rounds_on
 from tests.end_to_end.test_sweep import ROOT, numbers, sweep
 from tests.tasks.jobs import freeze
 
@@ -50,6 +51,11 @@ def test_the_same_grid_gives_the_same_numbers_as_on_this_machine(tmp_path):
         assert done.returncode == 0, done.stdout + done.stderr
     assert len(numbers(here)) == 2
     assert numbers(there) == numbers(here)
+
+
+def test_rounds_are_the_same_as_on_this_machine(tmp_path):
+    here, there = (rounds_on(tmp_path / name, name) for name in ("local", "ray"))
+    assert there == here
 
 
 def test_a_run_that_is_signalled_saves_and_the_token_stays_with_ray(tmp_path):

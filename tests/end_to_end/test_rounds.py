@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import re
 import signal
@@ -13,17 +12,24 @@ import time
 
 import pytest
 
-from benchmarks.twins import ROOT, answers, command
+from benchmarks.twins import ALIKE, PLANTED, ROOT, answers, command
 from sweeper.store.plans import plans
 from sweeper.store.runs import RunStore, State
+from tests.faults.cases.rounds import verdicts
 
 ENDED = re.compile(r"all \d+ claims have an answer after (\d+) rounds, (\d+) runs")
 
 
-def sweep(outputs, *options, planted, repetitions=1):
-    asked = command(outputs, outputs.parent / "conf", repetitions, planted=planted)
+def sweep(outputs, *options, rates, repetitions=1):
+    asked = command(outputs, outputs.parent / "conf", repetitions, rates=rates)
+    asked += ["name=twins"] if repetitions == 1 else []
     return subprocess.run(
-        [*asked, *options], cwd=ROOT, capture_output=True, text=True, timeout=400, check=False
+        [*asked, *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
     )
 
 
@@ -33,17 +39,29 @@ def done(outputs):
 
 
 def found(outputs):
-    """The verdicts, less what they would cost, and every run's metrics and weights."""
+    """The verdicts, less what hours they would take, and every run's metrics and weights."""
     store = RunStore(outputs)
     results = {run: store.run(run).result() for run in store.ids()}
-    verdicts = json.loads((outputs / "tables" / "twins_00.claims.json").read_text())["verdicts"]
-    return verdicts, {run: (r["metrics"], r["weights_sha256"]) for run, r in results.items()}
+    return verdicts(outputs), {
+        run: (r["metrics"], r["weights_sha256"]) for run, r in results.items()
+    }
+
+
+def rounds_on(folder, launcher, *options):
+    """What a short sweep of twins ends in on a backend, at two runs at a time."""
+    slots = "jobs" if launcher == "slurm" else "slots"
+    asked = [f"hydra/launcher={launcher}", f"hydra.launcher.{slots}=2", "trainer.accelerator=cpu"]
+    asked += options
+    ended = sweep(folder / "outputs", *asked, "hydra.sweeper.max_seeds=4", rates=PLANTED)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "after 2 rounds, 8 runs" in ended.stdout
+    return found(folder / "outputs")
 
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory):
     outputs = tmp_path_factory.mktemp("planted") / "outputs"
-    ended = sweep(outputs, planted=True)
+    ended = sweep(outputs, rates=PLANTED)
     assert ended.returncode == 0, ended.stderr
     return outputs, ended.stdout
 
@@ -65,14 +83,14 @@ def test_every_round_is_a_plan_that_holds_those_before_it(planted):
     for before, after in itertools.pairwise(written):
         assert after["rounds"][:-1] == before.get("rounds", [])
         assert after["rounds"][-1]["runs"] == len(before["runs"]) < len(after["runs"])
-        [kept] = after["rounds"][-1]["verdicts"]["twins_00"]
+        [kept] = after["rounds"][-1]["verdicts"]["twins"]
         assert kept["answer"] == "undecided"
     assert len(written[-1]["runs"]) == int(runs)
 
 
 def test_killed_in_a_later_round_and_typed_again_it_ends_the_same(planted, tmp_path):
     outputs = tmp_path / "outputs"
-    asked = command(outputs, tmp_path / "conf", 1, planted=True)
+    asked = [*command(outputs, tmp_path / "conf", 1, rates=PLANTED), "name=twins"]
     process = subprocess.Popen(
         asked, cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
     )
@@ -84,49 +102,73 @@ def test_killed_in_a_later_round_and_typed_again_it_ends_the_same(planted, tmp_p
     store = RunStore(outputs)
     while any(store.run(run).status().state is State.RUNNING for run in store.ids()):
         time.sleep(0.02)
-    again = sweep(outputs, planted=True)
+    again = sweep(outputs, rates=PLANTED)
     assert again.returncode == 0, again.stderr
     assert ENDED.findall(again.stdout) == ENDED.findall(planted[1])
-    verdicts, runs = found(outputs)
-    expected, expected_runs = found(planted[0])
-    assert (verdicts, runs) == (expected, expected_runs)
+    assert found(outputs) == found(planted[0])
+
+
+def test_typed_twice_at_once_every_run_is_trained_once(planted, tmp_path):
+    outputs = tmp_path / "outputs"
+    asked = command(outputs, tmp_path / "conf", 1, rates=PLANTED)
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen(asked, cwd=ROOT, **pipe) for _ in range(2)]
+    said = [process.communicate(timeout=400) for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert {tuple(ENDED.findall(out)) for out, _ in said} == {tuple(ENDED.findall(planted[1]))}
+    assert found(outputs) == found(planted[0])
+    store = RunStore(outputs)
+    for run in store.ids():  # who came second has withdrawn before its first step
+        assert sum(one.metrics_path.exists() for one in store.run(run).attempts()) == 1
 
 
 def test_typed_again_it_trains_nothing_and_a_spent_budget_buys_nothing(planted):
     outputs, _ = planted
     before = done(outputs)
-    again = sweep(outputs, "hydra.sweeper.budget_device_hours=1e-9", planted=True)
+    again = sweep(outputs, "hydra.sweeper.budget_device_hours=1e-9", rates=PLANTED)
     assert again.returncode == 0
     assert "1 of 1 undecided: wins_at_equal_size, after 1 rounds" in again.stdout
     assert "budget_device_hours=1e-09 pays for no more" in again.stdout
-    again = sweep(outputs, planted=True)
+    again = sweep(outputs, rates=PLANTED)
     assert ENDED.search(again.stdout)
     assert (done(outputs), len(RunStore(outputs).ids())) == (before, len(before))
 
 
 def test_a_first_round_beyond_the_budget_is_not_begun(tmp_path):
-    refused = sweep(tmp_path / "outputs", "hydra.sweeper.budget_device_hours=1e-9", planted=True)
+    refused = sweep(tmp_path / "outputs", "hydra.sweeper.budget_device_hours=1e-9", rates=PLANTED)
     assert refused.returncode == 2
     assert re.search(r"budget_device_hours=1e-09: expected at least \S+, what the", refused.stderr)
     assert not (tmp_path / "outputs" / "runs").exists()
 
 
 def test_twins_never_differ(tmp_path):
-    ended = sweep(tmp_path / "outputs", "hydra.sweeper.max_seeds=5", planted=False, repetitions=2)
+    ended = sweep(tmp_path / "outputs", "hydra.sweeper.max_seeds=5", rates=ALIKE, repetitions=2)
     assert ended.returncode == 0, ended.stderr
     given = answers(tmp_path / "outputs")
     assert given.total() == 2
     assert given.keys() <= {"undecided", "no difference beyond the margin"}
 
 
+def told(*words):
+    """What a command of `python -m sweeper` ends in."""
+    asked = [sys.executable, "-m", "sweeper", *map(str, words)]
+    return subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
 def test_prices_are_told_and_a_sweep_is_what_it_is(planted):
     outputs, _ = planted
-    for words, line in (
-        (["decide", "--outputs", outputs], "not supported"),
-        (["compare", outputs, outputs], "No claim has another answer."),
-    ):
-        told = subprocess.run(
-            [sys.executable, "-m", "sweeper", *map(str, words)],
-            cwd=ROOT, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        assert line in told.stdout
+    assert "not supported" in told("decide", "--outputs", outputs).stdout
+    same = told("compare", outputs, outputs)
+    assert (same.returncode, same.stderr) == (0, "")
+    assert "No claim has another answer." in same.stdout
+
+
+def test_a_learning_rate_doubled_in_one_arm_flips_what_was_decided(tmp_path):
+    numbers = []
+    for rates in ((0.028, 0.04), (0.056, 0.04)):
+        in_a_round = "hydra.launcher.slots=8"
+        assert sweep(tmp_path / "outputs", in_a_round, rates=rates).returncode == 0
+        numbers.append(plans(tmp_path / "outputs")[-1]["number"])
+    found = told("compare", *numbers, "--outputs", tmp_path / "outputs")
+    assert found.returncode == 1, found.stderr
+    assert re.search("FLIPPED wins_at_equal_size.*: supported -> not supported", found.stdout)

@@ -17,6 +17,7 @@ from sweeper.run.schedule import Schedule
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
 from tests.end_to_end.slurm_cluster import cluster, keeps_accounts
+from tests.end_to_end.test_rounds import rounds_on
 from tests.end_to_end.test_sweep import numbers, sweep
 from tests.policies import launcher, policy
 from tests.tasks.jobs import config, freeze, science
@@ -138,6 +139,11 @@ def test_the_same_grid_gives_the_same_numbers_as_on_this_machine(tmp_path):
         assert done.returncode == 0, done.stdout + done.stderr
     assert len(numbers(here)) == 2
     assert numbers(there) == numbers(here)
+
+
+def test_rounds_are_the_same_as_on_this_machine(tmp_path):
+    here = rounds_on(tmp_path / "local", "local")
+    assert rounds_on(tmp_path / "slurm", "slurm", "hydra.launcher.poll_s=0.5") == here
 
 
 def test_another_sweep_takes_over_what_is_in_the_queue(tmp_path):

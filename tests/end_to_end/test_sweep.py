@@ -31,7 +31,7 @@ TINY = [
     "trainer.log_every=5",
     "trainer.checkpoint_every=5",
 ]
-GRID = ["-m", "model.heads=1,2,3,4", "model.head_size=4"]
+GRID = ["-m", "name=grid-heads", "model.heads=1,2,3,4", "model.head_size=4"]
 
 
 def command(outputs, *arguments):

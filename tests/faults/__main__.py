@@ -18,7 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     warnings.simplefilter("ignore")
     lost = 0
-    for count in counts(options.seed, quick=options.quick, only=options.only):
+    for count in counts(options.seed, quick=options.quick, only=options.only, typed=options.sweep):
         lost += count.lost
         print(json.dumps(count.described()), flush=True)
     return 1 if lost else 0
@@ -29,6 +29,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1, help="of everything random")
     parser.add_argument("--quick", action="store_true", help="a minute, not half an hour")
     parser.add_argument("--only", default="", metavar="WORD", help="cases whose name has it")
+    told = "what case rounds sweeps: experiment=fig1 hydra.sweeper.max_seeds=6 (default: twins)"
+    parser.add_argument("--sweep", nargs="+", default=[], metavar="KEY=VALUE", help=told)
     return parser
 
 

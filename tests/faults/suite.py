@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.faults import orchestrator as sweep
 from tests.faults import small
-from tests.faults.cases import commands, files, jobs, processes
+from tests.faults.cases import commands, files, jobs, processes, rounds
 from tests.faults.count import Count
 
 RUNS = 4
@@ -19,12 +19,15 @@ KILLED_SEEDS, KILLS_PER_SEED = 10, 24
 Case = Callable[[], Count]
 
 
-def counts(seed: int, *, quick: bool, only: str = "") -> Iterator[Count]:
-    """Run the cases whose name has `only`, one after another, and yield what each counted."""
+def counts(seed: int, *, quick: bool, only: str = "", typed: Sequence[str] = ()) -> Iterator[Count]:
+    """Run the cases whose name has `only`, one after another, and yield what each counted.
+
+    `typed` is what the case "rounds" sweeps.
+    """
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         source = small.prepared(Path(folder) / "source")
         reference = quiet(source, Path(folder) / "quiet")
-        for name, case in cases(source, reference, seed, quick=quick):
+        for name, case in cases(source, reference, seed, quick=quick, typed=typed):
             if only in name:
                 begun = time.monotonic()
                 count = case()
@@ -40,7 +43,12 @@ def quiet(source: Path, outputs: Path) -> dict[str, str | None]:
 
 
 def cases(
-    source: Path, reference: dict[str, str | None], seed: int, *, quick: bool
+    source: Path,
+    reference: dict[str, str | None],
+    seed: int,
+    *,
+    quick: bool,
+    typed: Sequence[str],
 ) -> Iterator[tuple[str, Case]]:
     """The cases by the name that `--only` looks in; `quick` is what the tests run."""
     some = partial(partial, source=source, reference=reference, seed=seed)
@@ -67,5 +75,6 @@ def cases(
     for name, line in (("a grid", commands.GRID), ("two stages", commands.TWO_STAGES)):
         killed = partial(commands.kills, seed=seed, count=20, arguments=line, name=name)
         yield f"commands {name}", killed
+    yield "rounds", partial(rounds.kills, seed=seed, count=10, typed=typed)
     if not files.can_mount():
         print("disk full: left out, since nothing can be mounted", file=sys.stderr)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from models.attention.multi_head import MultiHeadAttention
-from models.attention_map import TOLERANCE, head_measures, numerical_rank
+from models.attention_map import TOLERANCE, attention_weights, head_measures, numerical_rank
 from sweeper.store.registry import ATTENTION, names
 from tasks.config.attention import variant
 
@@ -30,6 +30,9 @@ def test_every_variant_is_seen_and_none_is_changed(name: str, bias: bool) -> Non
     assert found.rank_H.shape == found.entropy_H.shape == (H,)
     assert ((found.rank_H >= 1) & (found.rank_H < T)).all()
     assert ((found.entropy_H > 0) & (found.entropy_H < math.log(T))).all()
+    [weights_BHTT] = attention_weights(lambda: attention(x_BTD, mask_B1TT))
+    assert torch.allclose(weights_BHTT.sum(-1), torch.ones(B, H, T))
+    assert torch.equal(weights_BHTT > 0, mask_B1TT.expand(B, H, T, T))
 
 
 @pytest.mark.parametrize("head_size", [1, 2, 5, 7])

@@ -76,9 +76,10 @@ def test_nothing_to_predict_costs_nothing() -> None:
         assert all((gradient == 0).all() for gradient in gradients)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["single", "half"])
 @pytest.mark.parametrize("as_on", ["cpu", "cuda"])
 def test_under_autocast_the_score_and_the_sum_over_chunks_stay_in_single_precision(
-    as_on: str, monkeypatch: pytest.MonkeyPatch
+    as_on: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if as_on == "cuda":  # no copy of the logits in more than their own precision
         monkeypatch.setattr(cross_entropy, "_softmax_dtype", lambda logits: logits.dtype)
@@ -87,7 +88,7 @@ def test_under_autocast_the_score_and_the_sum_over_chunks_stay_in_single_precisi
     exact = linear_cross_entropy(hidden_ND, weight_VD, targets_N, bias_V)
     expected = torch.autograd.grad(exact, inputs)
     with torch.autocast("cpu", torch.bfloat16):
-        nats = linear_cross_entropy(hidden_ND, weight_VD, targets_N, bias_V)
+        nats = linear_cross_entropy(hidden_ND.to(dtype), weight_VD, targets_N, bias_V)
     actual = torch.autograd.grad(nats, inputs)
     assert nats.dtype == torch.float32
     assert nats.item() == pytest.approx(exact.item(), rel=1e-3)

@@ -110,6 +110,35 @@ def test_a_plan_that_is_none_is_named(
     assert "second" in told.out
 
 
+UNJUDGED: dict[str, dict[str, Any]] = {
+    "claimed": ARMS | {"claims": ["fixed_improves"]},
+    "measured": ARMS | {"claims": ["fixed_keeps_improving"], "metric": "test/beauty"},
+    "drawn": ARMS | {"figure": "fig5"},
+    "without_a_metric": {"arms": {"one": {}}},
+    "without_arms": {"metric": "test/loss", "finetune": {"mnli": "test/accuracy"}},
+}
+
+
+@pytest.mark.parametrize("command", ["collect", "draw", "report"])
+def test_plans_that_cannot_be_judged_or_drawn_are_named_and_the_others_go_on(
+    command: str, outputs: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name, about in UNJUDGED.items():
+        write_plan(outputs, {**plan(name, "a"), "experiments": {name: about}})
+    assert main([command, "--outputs", str(outputs)]) == 1
+    told = capfd.readouterr()
+    assert "Traceback" not in told.err
+    named = {line.split()[1].rstrip(":") for line in told.err.splitlines()}
+    concerned = {"collect": UNJUDGED.keys() - {"drawn"}, "draw": {"drawn"}, "report": set()}
+    assert concerned[command] <= named <= UNJUDGED.keys()
+    made = {
+        "collect": "tables/second.claims.json",
+        "draw": "figures/second.pdf",
+        "report": "report.html",
+    }[command]
+    assert (outputs / made).stat().st_size > 0
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("key", ["seconds", "steps", "attempt", "metrics", "tokens_per_second"])
 @pytest.mark.parametrize("value", ["long", [7], 10**400, {"a": "b"}], ids=type)

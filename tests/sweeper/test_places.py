@@ -19,6 +19,12 @@ HERE = f"cd {ROOT}; "
 PLACES = {
     "full": (HERE, ">/dev/full", 2, "error: [Errno 28] No space left on device"),
     "closed": (HERE, ">&-", 0, ""),
+    "unread": (
+        f"{HERE} set -o pipefail; ",
+        "| true",
+        2,
+        "error: Nobody reads any more what this prints; what was written stays.",
+    ),
     "ascii": (f"{HERE} LC_ALL=POSIX PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 ", "", 0, ""),
     "deleted": ("mkdir gone; cd gone; rmdir ../gone; ", "", 0, ""),
 }

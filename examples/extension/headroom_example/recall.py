@@ -67,6 +67,7 @@ class Recall(Task):
     Section = RecallSection
     section: RecallSection
     Examples = Pairs
+    measured = ("test/accuracy",)
     architectures = ("layer",)
 
     def build(self) -> Reader:

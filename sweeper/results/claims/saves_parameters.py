@@ -4,17 +4,25 @@ The paper's Figures 1 and 4 read sideways: an arm that has the lower loss at the
 both have, has the other's loss with fewer. Between points a curve is straight in the logarithm of
 parameters. The standard arm is asked at every number of heads that it holds as it grows, the best
 of them included.
+
+The share saved is the lead over what the fixed arm gains with a factor of parameters, along the
+line through its points: a ratio of two sums of means. Its interval is Fieller's (Biometrika 27,
+1940): every share but those at which the lead, less what that share is worth, is not 0. It holds
+as often as the claim's other intervals, each by itself.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+
+import numpy as np
 
 from sweeper.results.claims.evidence.design import (
     All,
     Contrast,
     Design,
-    Mean,
+    Read,
     Statement,
     Unanswerable,
     at,
@@ -22,8 +30,11 @@ from sweeper.results.claims.evidence.design import (
     read_at,
     slopes,
 )
+from sweeper.results.statistics.contrasts import Intervals
 from sweeper.results.table.points import Point
 from sweeper.store.numbers import short
+
+_SHARES = [per_cent / 100 for per_cent in range(-99, 100)]
 
 
 def claim(design: Design, *, standard: str = "standard", fixed: str = "fixed") -> Statement:
@@ -40,17 +51,28 @@ def _lower(fixed: Sequence[Point], rival: Sequence[Point], words: str) -> Contra
     weights = [*read_at(fixed, largest), *((-weight, p) for weight, p in read_at(rival, largest))]
     heads = f"heads of a fixed size over {words}, at {short(largest, 3)} parameters,"
 
-    def saved(mean: Mean) -> str:
+    def saved(read: Read) -> str:
         ordered = sorted(fixed, key=lambda point: at(point, "params_total"))
         sizes = [at(point, "params_total") for point in ordered]
-        gained = sum(w * mean(point) for w, point in zip(slopes(sizes), ordered, strict=True))
+        gain, span = list(zip(slopes(sizes), ordered, strict=True)), math.log(sizes[-1] / sizes[0])
+        worth = [-math.log1p(-share) / span for share in _SHARES]
+        less = [[*weights, *((-part * weight, p) for weight, p in gain)] for part in worth]
+        ahead, gained = read([weights, gain]).values
         if gained <= 0:
             return ""
-        ahead = sum(weight * mean(point) for weight, point in weights)
-        share = 1 - (sizes[-1] / sizes[0]) ** (-ahead / gained)
-        return f"{share:.0%} of the parameters saved, as the slope of its curve goes"
+        share = -math.expm1(-ahead / gained * span)
+        interval = _interval(read(less))
+        return f"{share:.0%} of the parameters saved {interval}, as the slope of its curve goes"
 
     return Contrast(heads, weights, note=saved)
+
+
+def _interval(left: Intervals) -> str:
+    """The shares next to those that leave nothing, in per cent."""
+    (could,) = np.nonzero((left.lows <= 0) & (left.highs >= 0))
+    if not len(could) or could[0] == 0 or could[-1] == len(_SHARES) - 1:
+        return "[no interval]"
+    return f"[{_SHARES[could[0] - 1] * 100:.0f}, {_SHARES[could[-1] + 1] * 100:.0f}]"
 
 
 def _held(standard: Sequence[Point]) -> list[tuple[str, list[Point]]]:

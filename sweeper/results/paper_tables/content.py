@@ -130,13 +130,21 @@ def _notes(table: Table) -> Iterator[str]:
         seeds = " to ".join(str(count) for count in dict.fromkeys((min(counts), max(counts))))
         yield f"Mean ± standard deviation over {seeds} seed{'s' * (max(counts) > 1)}."
     if table.experiment.get("finetune"):
-        yield (
-            "One pre-training a setting: the seeds are those of fine-tuning. Parameters are the "
-            "pre-training's."
-        )
+        yield f"{_pretrainings(table)} Parameters are the pre-training's."
     for measure in measures(table):
         found = [f"{words} {value:.2f}" for words, value in measure.baselines(table).items()]
         if found:
             yield f"{measure.words} of baselines: {', '.join(found)}."
     yield from not_learned(table)
     yield from caveats(table)
+
+
+def _pretrainings(table: Table) -> str:
+    """What a seed is one of, by the runs that each setting was fine-tuned from."""
+    parents: dict[tuple[str, str], set[str]] = {}
+    for row in table.rows:
+        if row.get("parent"):
+            parents.setdefault((row["arm"], row["point"]), set()).add(row["parent"])
+    if any(len(own) > 1 for own in parents.values()):
+        return "Each seed has a pre-training of its own."
+    return "One pre-training a setting: the seeds are those of fine-tuning."

@@ -17,14 +17,13 @@ from typing import Any
 
 from sweeper.results.table.columns import label
 from sweeper.store.files import FORMAT, as_json, make_directory, new_file, write_all
+from sweeper.store.identity import can_change_results
 
 Row = Mapping[str, Any]
 
 _ABOUT = ("name", "experiment", "provenance", "settings")
-# What names an experiment, or says where and how it runs, is told elsewhere.
-_TYPED = re.compile(
-    r"(?!(experiment|name|scale|seed|logger|paths|hydra)[=./]|data=|data\.root=)[\w+./@]+="
-)
+# What names an experiment, its scale, seeds and text, is told elsewhere.
+_TYPED = re.compile(r"(?!(?:experiment|scale|seed)[=./]|data=|data\.root=)([\w+./@]+)=")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _SPECIAL = re.compile(r'[,"\r\n]')
 # What a spreadsheet takes for a formula; the apostrophe marks a cell as text, so it is marked too.
@@ -67,10 +66,14 @@ class Table:
 
     @property
     def fixed(self) -> list[str]:
-        """What was typed for all of its runs alike: a command's `key=value` that sweep nothing."""
+        """What was typed for all of its runs alike, and can change them: each a `key=value`."""
         varied = {key for values in self.settings.values() for key in values}
-        typed = [word for word in self.provenance.get("command") or () if _TYPED.match(str(word))]
-        return [word for word in typed if word.partition("=")[0] not in varied]
+        typed = map(_TYPED.match, map(str, self.provenance.get("command") or ()))
+        return [
+            found.string
+            for found in typed
+            if found and found[1] not in varied and can_change_results(found[1])
+        ]
 
     def label(self, arm: str) -> str:
         """The words for an arm."""
@@ -89,6 +92,18 @@ def stem(name: str) -> str:
 def exported(outputs: Path, table: Table, suffix: str = ".csv") -> Path:
     """Where one of the files of a table lies."""
     return outputs / "tables" / f"{stem(table.name)}{suffix}"
+
+
+def files_made_of(outputs: Path, name: str) -> list[Path]:
+    """The tables and figures that there are of an experiment."""
+    folders = (outputs / "tables", outputs / "figures")
+    return [path for folder in folders for path in sorted(folder.glob(f"{stem(name)}.*"))]
+
+
+def set_aside(outputs: Path, name: str, called: str) -> None:
+    """Rename the files made of an experiment, which is now called otherwise."""
+    for path in files_made_of(outputs, name):
+        path.rename(path.with_name(stem(called) + path.name.removeprefix(stem(name))))
 
 
 def publish_made(path: Path, data: bytes | str) -> None:

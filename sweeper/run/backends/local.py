@@ -7,7 +7,7 @@ import os
 import queue
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -15,8 +15,10 @@ from typing import Annotated
 from sweeper.model_process import ModelProcess
 from sweeper.run.backend import Backend
 from sweeper.run.context import BackendContext, Resources
-from sweeper.run.gpus import VARIABLE, Gpu, visible_gpus
+from sweeper.run.gpus import FRACTION, VARIABLE, Gpu, visible_gpus
+from sweeper.run.job_states import Job
 from sweeper.run.limits import LimitedOptions, at_least
+from sweeper.run.placing import Share, fits
 from sweeper.store.errors import wrong
 
 
@@ -46,14 +48,17 @@ def backend(context: BackendContext) -> LocalBackend:
         nodes=1,
         threads=max(needed.threads for needed in context.resources),
     )
-    slots = _on_gpus(most, options.jobs_per_device, options.gpu_memory_gb) or _on_cores(most)
+    gpus = [] if most.accelerator == "cpu" else visible_gpus()
+    shared = _shared(gpus, most, options, context.together)
+    together = context.together if shared else 1
+    slots = _on_gpus(gpus, most, options, together) or _on_cores(most)
     if wanted and slots[0] and wanted > len(slots):
         expected = f"at most {len(slots)}, as many runs as the GPUs here hold at a time"
         remedy = "have each hold more, as in hydra.launcher.jobs_per_device=2"
         raise wrong("hydra.launcher.slots", wanted, expected, remedy)
     if wanted:
         slots = slots[:wanted] if slots[0] else [""] * wanted
-    return LocalBackend(context.process, slots, context.logger, options.stagger_s)
+    return LocalBackend(context.process, slots, shared, context.logger, options.stagger_s)
 
 
 class LocalBackend(Backend):
@@ -66,11 +71,15 @@ class LocalBackend(Backend):
         self,
         process: ModelProcess,
         gpus: Sequence[str],
+        shared: Mapping[str, Gpu],
         logger: str,
         stagger_s: float,
     ) -> None:
+        """`gpus` are those of each slot, `shared` by name those whose memory decides who shares."""
         self._process = process
         self._gpus = gpus
+        self._shared = shared
+        self._shares: dict[int, Share | None] = {}  # by slot, of the last run that it was granted
         self._logger = logger
         self._stagger_s = stagger_s
         self._started: dict[int, float] = {}  # by slot, when its last run was started
@@ -84,11 +93,38 @@ class LocalBackend(Backend):
     def device(self) -> str:
         return "gpu" if self._gpus[0] else "cpu"
 
-    def takes(self, slot: int) -> bool:
+    @property
+    def places(self) -> bool:
+        return bool(self._shared)
+
+    @property
+    def sharing(self) -> int:
+        return self._gpus.count(self._gpus[0]) if self._gpus[0] else 1
+
+    def grant(self, job: Job, free: Sequence[int]) -> int | None:
+        """The slot on the GPU that has the fewest runs, of those that have room for this one."""
+        beside = {slot: self._beside(slot, free) for slot in free if self._rested(slot)}
+        fitting = [slot for slot in beside if self._fits(job, slot, beside[slot])]
+        slot = min(fitting, key=lambda slot: len(beside[slot]), default=None)
+        if slot is not None:
+            self._shares[slot] = job.share
+        return slot
+
+    def _rested(self, slot: int) -> bool:
         """On a GPU that runs share they start apart: what a start takes for a while is the most."""
         own = self._gpus[slot]
         here = [at for other, at in self._started.items() if self._gpus[other] == own]
         return not own or time.monotonic() - max(here, default=-math.inf) >= self._stagger_s
+
+    def _beside(self, slot: int, free: Sequence[int]) -> list[Share | None]:
+        """What the runs on the GPU of a slot take of it."""
+        others = (other for other in range(self.slots) if other not in free)
+        own = self._gpus[slot]
+        return [self._shares.get(other) for other in others if own and self._gpus[other] == own]
+
+    def _fits(self, job: Job, slot: int, beside: Sequence[Share | None]) -> bool:
+        gpu = self._shared.get(self._gpus[slot])
+        return gpu is None or fits(job.share, beside, gpu.free_gb or 0)
 
     def warm(self) -> None:
         """What jobs import is imported once, by the server, so that each starts in a moment."""
@@ -99,9 +135,16 @@ class LocalBackend(Backend):
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
         self._started[slot] = time.monotonic()
         self.warm()
-        visible = {VARIABLE: self._gpus[slot]}
-        job, _ = self._process.fork("train", run, environment=visible, log=run / "start.log")
+        given = {VARIABLE: self._gpus[slot], **self._limit(slot)}
+        job, _ = self._process.fork("train", run, environment=given, log=run / "start.log")
         return job
+
+    def _limit(self, slot: int) -> dict[str, str]:
+        """A run that takes more than was predicted is to harm itself and none beside it."""
+        gpu, share = self._shared.get(self._gpus[slot]), self._shares.get(slot)
+        if gpu is None or share is None or not gpu.memory_gb:
+            return {}
+        return {FRACTION: f"{min(1.0, share.gigabytes / gpu.memory_gb):.4f}"}
 
     def ended(self, timeout: float) -> list[int]:
         handles = []
@@ -116,11 +159,21 @@ class LocalBackend(Backend):
         self._process.signal(job, number)
 
 
-def _on_gpus(needed: Resources, shared: int | None, memory: float | None) -> list[str]:
-    """A slot for every `devices` GPUs, several where runs share them; none without a GPU."""
-    gpus = [] if needed.accelerator == "cpu" else visible_gpus()
+def _shared(
+    gpus: Sequence[Gpu], needed: Resources, options: Options, together: int
+) -> dict[str, Gpu]:
+    """The GPUs that runs share by predicted memory: where no one has said how, and all is known."""
+    said = options.jobs_per_device or options.gpu_memory_gb
+    if said or needed.devices > 1 or together < 2 or not all(gpu.free_gb for gpu in gpus):
+        return {}
+    return {gpu.id: gpu for gpu in gpus}
+
+
+def _on_gpus(gpus: Sequence[Gpu], needed: Resources, options: Options, together: int) -> list[str]:
+    """A slot for every `devices` GPUs, `together` or as many as asked for; none without a GPU."""
     if not gpus:
         return []
+    shared, memory = options.jobs_per_device, options.gpu_memory_gb
     if needed.devices > 1:  # a process can use one part of a GPU and no more
         gpus = [gpu for gpu in gpus if not gpu.is_part]
     if len(gpus) < needed.devices:
@@ -129,7 +182,7 @@ def _on_gpus(needed: Resources, shared: int | None, memory: float | None) -> lis
         raise wrong(
             "trainer.devices", needed.devices, expected, f"give it as trainer.devices={most}"
         )
-    fitting = _fitting(gpus, memory, shared) if memory else shared or 1
+    fitting = _fitting(gpus, memory, shared) if memory else shared or together
     whole = range(0, len(gpus) - needed.devices + 1, needed.devices)
     groups = [gpus[first : first + needed.devices] for first in whole]
     return [",".join(gpu.id for gpu in group) for _ in range(fitting) for group in groups]

@@ -36,13 +36,12 @@ TINY = [
     "trainer.log_every=5",
     "trainer.checkpoint_every=5",
     "logger=none",
-    "hydra.sweeper.tries=1000",
-    "hydra.sweeper.wait_s=0",
 ]
+PATIENT = ["hydra.sweeper.tries=1000", "hydra.sweeper.wait_s=0"]
 GRID = ["-m", "model.heads=1,2,3,4", "model.head_size=4", "task.sequence_length=32"]
-GRID += ["trainer.steps=40"]
+GRID += ["trainer.steps=40", *TINY]
 # A pre-training, with steps for both of its phases, and two fine-tunings of it, twice.
-TWO_STAGES = ["-m", "experiment=table2a", "seed=0", "model.heads=2,4", "trainer.steps=160"]
+TWO_STAGES = ["-m", "experiment=table2a", "seed=0", "model.heads=2,4", "trainer.steps=160", *TINY]
 KILLS_PER_SWEEP = 5
 LOCKED = ("it is read-only", "a folder that you may write to")
 CHANGES_WITH_TIME = ("seconds", "tokens_per_second", "reason")
@@ -53,7 +52,8 @@ class Command:
 
     def __init__(self, outputs: Path, arguments: Sequence[str]) -> None:
         self.outputs = outputs
-        self._line = [sys.executable, "sweep.py", *arguments, *TINY, f"paths.outputs={outputs}"]
+        self._line = [sys.executable, "sweep.py", *arguments, *PATIENT]
+        self._line += [f"paths.outputs={outputs}"]
         self._mark = secrets.token_hex(8)
 
     def type(self) -> subprocess.Popen[bytes]:
@@ -70,9 +70,9 @@ class Command:
                 start_new_session=True,
             )
 
-    def finish(self) -> int:
+    def finish(self, patience_s: float = PATIENCE_S) -> int:
         """Type the command and wait; the exit code."""
-        return self.type().wait(timeout=PATIENCE_S)
+        return self.type().wait(timeout=patience_s)
 
     def processes(self) -> list[int]:
         """Pids of everything the command has started and that still lives."""
@@ -92,9 +92,11 @@ class Command:
             time.sleep(0.05)
 
 
-def undisturbed(outputs: Path, arguments: Sequence[str]) -> dict[str, bytes]:
+def undisturbed(
+    outputs: Path, arguments: Sequence[str], patience_s: float = PATIENCE_S
+) -> dict[str, bytes]:
     """The tables of a sweep that nobody disturbs."""
-    code = Command(outputs, arguments).finish()
+    code = Command(outputs, arguments).finish(patience_s)
     assert code == 0, (outputs.parent / "command.log").read_text()
     return tables(outputs)
 
@@ -117,7 +119,7 @@ def kills(*, seed: int, count: int, arguments: Sequence[str], name: str) -> Coun
         science = reference(Path(folder) / "quiet" / "outputs")
         while tally.injected < count and not tally.hung:
             outputs = Path(folder) / secrets.token_hex(4) / "outputs"
-            command = _started_over(outputs, Path(folder) / "quiet" / "outputs", arguments)
+            command = started_over(outputs, Path(folder) / "quiet" / "outputs", arguments)
             process = command.type()
             deadline = time.monotonic() + PATIENCE_S
             most = min(count, tally.injected + KILLS_PER_SWEEP)
@@ -146,7 +148,7 @@ def two_at_once(*, seed: int, count: int) -> Count:
         science = reference(quiet)
         for number in range(count):
             outputs = Path(folder) / str(number) / "outputs"
-            command = _started_over(outputs, quiet, GRID)
+            command = started_over(outputs, quiet, GRID)
             both = [command.type(), command.type()]
             tally.injected += 1
             for process in both:
@@ -165,7 +167,7 @@ def stops(*, seed: int) -> Count:
         science = reference(quiet)
         for number, times in itertools.product((signal.SIGINT, signal.SIGTERM), (1, 2)):
             outputs = Path(folder) / f"{number.name}{times}" / "outputs"
-            command = _started_over(outputs, quiet, GRID)
+            command = started_over(outputs, quiet, GRID)
             process = command.type()
             _until_a_checkpoint(outputs)
             for _ in range(times):
@@ -190,7 +192,7 @@ def read_only(*, seed: int) -> Count:
         science = reference(outputs)
         lock()
         more = [*GRID, "seed=1"]
-        line = [sys.executable, "sweep.py", *more, *TINY, f"paths.outputs={outputs}"]
+        line = [sys.executable, "sweep.py", *more, *PATIENT, f"paths.outputs={outputs}"]
         asked = [sys.executable, "-m", "sweeper", "status", "--json", "--outputs", str(outputs)]
         refused = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
         told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -203,7 +205,8 @@ def read_only(*, seed: int) -> Count:
     return tally
 
 
-def _started_over(outputs: Path, quiet: Path, arguments: Sequence[str]) -> Command:
+def started_over(outputs: Path, quiet: Path, arguments: Sequence[str]) -> Command:
+    """The command in a new folder, which has the data of one that nobody disturbed."""
     outputs.mkdir(parents=True)
     shutil.copytree(quiet / "data", outputs / "data")
     return Command(outputs, arguments)

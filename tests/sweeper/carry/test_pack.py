@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tarfile
 
 import pytest
@@ -76,6 +78,29 @@ def test_a_package_of_other_people_goes_along_as_if_installed_there(family, tmp_
         "code/mine-1.2.3.dist-info/METADATA",
         "code/mine-1.2.3.dist-info/entry_points.txt",
     }
+
+
+@pytest.mark.parametrize("along", [False, True], ids=["", "with wheels"])
+def test_where_libraries_are_missing_it_says_which_and_how_they_would_be_there(
+    family, tmp_path, along
+):
+    _, plan = family
+    packed(tmp_path, unfinished(tmp_path, {"fig2": plan}))
+    subprocess.run(["tar", "xf", "sweep.tar"], cwd=tmp_path, check=True)
+    there = tmp_path / "sweep"
+    if along:
+        (there / "wheels").mkdir()
+        (there / "wheels" / "torch-1-py3-none-any.whl").touch()
+    command = [sys.executable, "-S", "run.py"]  # without what is installed
+    told = subprocess.run(command, cwd=there, capture_output=True, text=True, check=False)
+    [sentence] = told.stderr.splitlines()
+    assert told.returncode == 1
+    assert sentence.startswith("error: torch, numpy, pydantic, pytorch-lightning, filelock cannot")
+    expected = "--no-deps wheels/*.whl" if along else " torch=="
+    assert f"{sys.executable} -m pip install" in sentence
+    assert expected in sentence
+    assert "+cpu" not in sentence
+    assert "--wheels DIR" in (there / "README.md").read_text()
 
 
 def test_of_what_is_done_only_what_children_start_from_goes_along(family, tmp_path):

@@ -38,8 +38,9 @@ class FakeProcess:
         width = sum(sum(size) if isinstance(size, list) else h * size for size in by_layer)
         value_size = model["attention"].get("value_size")
         values = h * value_size * layers if value_size else width
+        keys = (model["attention"].get("shared_size") or 0) * layers or width
         total = (
-            vocabulary * d + 2 * d * (width + values) + layers * (2 * d * ff + ff + 5 * d) + 2 * d
+            vocabulary * d + 2 * d * (keys + values) + layers * (2 * d * ff + ff + 5 * d) + 2 * d
         )
         return {
             "size": {

@@ -49,7 +49,7 @@ def planned(tmp_path):
 def test_experiments_scales_and_models_are_found_in_a_folder_of_ones_own(planned):
     done = planned("-m", "experiment=mine")
     assert done.returncode == 0, done.stderr
-    assert "mine (tiny): of one's own" in done.stdout
+    assert "mine-wide-tiny (tiny): of one's own" in done.stdout
     assert "2 points, 2 runs: 2 new." in done.stdout
 
 

@@ -19,6 +19,8 @@ MISTAKES = {
     "hydra.sweeper.fail_fast=maybe": ("hydra.sweeper.fail_fast", "maybe", "bool"),
     "hydra.sweeper.on_oom=shrink": ("hydra.sweeper.on_oom", "shrink", "halve"),
     "hydra.sweeper.tries=0": ("hydra.sweeper.tries=0", "at least 1"),
+    "hydra.sweeper.until=a": ("hydra.sweeper.until", "str", "list"),
+    "hydra.sweeper.pilot=1": ("hydra.sweeper.pilot=1", "at least 2"),
     "hydra.sweeper.hang_after_s=3": ("hydra.sweeper.hang_after_s=3", "at least 15"),
     "hydra.launcher.stagger=3": ("hydra.launcher.stagger is not a key", "hydra.launcher.stagger_s"),
     "hydra.launcher.slots=two": ("hydra.launcher.slots", "two", "Integer"),

@@ -21,7 +21,7 @@ ODD = {
     "paths.outputs=''": "paths.outputs=: expected a folder",
     "paths.outputs='~nosuchuser/x'": "paths.outputs=~nosuchuser/x: expected a folder",
     "paths=null": "paths.outputs=None: expected a folder",
-    "data.root='~nosuchuser/x'": "data.root=~nosuchuser/x: expected a folder",
+    "data=local data.root='~nosuchuser/x'": "data.root=~nosuchuser/x: expected a folder",
     "task=null": "must be a string",
     "experiment=3": "must be a string",
     "model.heads=1e999": "model.heads=inf: expected a number that is finite",

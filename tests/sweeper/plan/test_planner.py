@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from sweeper.plan.compose import CONF
-from sweeper.plan.experiment import read_experiment
+from sweeper.plan.experiments.reading import read_experiment
 from sweeper.store.errors import UserError
 
 
@@ -44,7 +44,8 @@ def test_a_model_that_two_arms_share_is_one_run(plan):
 @pytest.mark.parametrize("scale", ["demo", "gpu", "paper"])
 def test_every_matched_point_of_figure_1_is_within_tolerance(plan, scale):
     found = plan("experiment=fig1", f"scale={scale}")
-    tolerance = found.experiments["fig1"].arms["matched"].match.tolerance
+    [figure] = found.experiments.values()
+    tolerance = figure.arms["matched"].match.tolerance
     matched = [p for p in found.points if p.matched]
     assert matched
     for point in matched:

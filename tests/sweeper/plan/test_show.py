@@ -9,7 +9,7 @@ import shutil
 from rich.console import Console
 
 from sweeper.plan.compose import CONF
-from sweeper.plan.show import print_plan
+from sweeper.plan.show import Need, print_plan
 from sweeper.store.runs import RunStore
 
 EXPERIMENT = """# @package _global_
@@ -59,10 +59,11 @@ def test_memory_and_time_on_a_gpu_are_shown_where_they_were_asked_for(plan, tmp_
     store = RunStore(tmp_path)
     statuses = {run: store.run(run).status() for run in made.runs}
     told = []
-    for needs in ({}, dict(zip(made.runs, (5.25, 31.5), strict=True))):
+    gpu = Need(5.25, 7.0), Need(31.5, 91.0)
+    for needs in ({}, dict(zip(made.runs, gpu, strict=True))):
         console = Console(file=io.StringIO(), width=250)
         print_plan(console, made, statuses, needs)
         told.append(console.file.getvalue())
     assert "GPU" not in told[0]
-    for words in ("GPU GB", "GPU time", " 5.2 ", " 31.5 ", "up to 31.5 GB"):
+    for words in ("GPU GB", "GPU time", " 5.2 ", " 31.5 ", " 1:31 ", "up to 31.5 GB", "about 1:38"):
         assert words in told[1]

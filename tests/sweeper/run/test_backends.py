@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -10,6 +11,9 @@ import pytest
 
 from sweeper.run.backends import local
 from sweeper.run.context import BackendContext, Resources
+from sweeper.run.gpus import FRACTION
+from sweeper.run.job_states import Job
+from sweeper.run.placing import FILLED, Share
 from sweeper.store.errors import UserError
 from sweeper.store.registry import BACKENDS, names
 from tests.policies import launcher
@@ -17,11 +21,15 @@ from tests.policies import launcher
 ROOT = Path(__file__).resolve().parents[3]
 CPU = Resources("cpu", devices=1, nodes=1, threads=1)
 GPU = Resources("auto", devices=1, nodes=1, threads=1)
+JOB = Job("lm1b-s0-a", 1.0)
 
 
-def on(needed, **options):
+def on(needed, together=1, **options):
     given = launcher("local", **options)
-    return local.backend(BackendContext(given, {needed}, "none", Path("outputs"), None))
+    context = BackendContext(given, {needed}, "none", Path("outputs"), None, together)
+    backend = local.backend(context)
+    backend._process = Mock(fork=Mock(return_value=(1, 1)))
+    return backend
 
 
 @pytest.fixture
@@ -34,7 +42,7 @@ def gpus(tmp_path, monkeypatch):
             f"  MIG {size}     Device  {number}: (UUID: MIG-{number}b)"
             for number, size in enumerate(parts)
         ]
-        rows = [f"GPU-{number}a, {size}" for number, size in enumerate(sizes)]
+        rows = [f"GPU-{number}a, {size}, {size}" for number, size in enumerate(sizes)]
         answers = ("\\n".join(lines) + "\\n" for lines in (listed, rows))
         script = '#!/bin/sh\ncase "$1" in -L) printf "{}";; *) printf "{}";; esac\n'
         (tmp_path / "nvidia-smi").write_text(script.format(*answers))
@@ -47,7 +55,6 @@ def gpus(tmp_path, monkeypatch):
 
 def shown(backend):
     """What each slot's job is told of GPUs when it starts."""
-    backend._process = Mock(fork=Mock(return_value=(1, 1)))
     for slot in range(backend.slots):
         backend.start(Path("run"), slot)
     told = [call.kwargs["environment"] for call in backend._process.fork.call_args_list]
@@ -85,18 +92,80 @@ def test_runs_that_share_a_gpu_start_apart(gpus, monkeypatch):
     now = 100.0
     monkeypatch.setattr(local.time, "monotonic", lambda: now)
     shared = on(GPU, jobs_per_device=2, stagger_s=7)
-    monkeypatch.setattr(shared, "_process", Mock(fork=Mock(return_value=(1, 1))))
     shared.start(Path("run"), 0)
-    assert [shared.takes(slot) for slot in range(4)] == [False, True, False, True]
+    assert [shared.grant(JOB, [slot]) for slot in (1, 2, 3)] == [1, None, 3]
     now += 7
-    assert all(shared.takes(slot) for slot in range(4))
+    assert shared.grant(JOB, [2]) == 2
+
+
+def test_a_job_is_granted_the_part_of_a_gpu_that_it_is_predicted_to_take(gpus):
+    gpus(81_920, 81_920)
+    placed = on(GPU, together=3, stagger_s=0)
+    assert (placed.places, placed.slots, placed.sharing) == (True, 6, 3)
+    large, small = (
+        Job(f"lm1b-s0-{gigabytes}", 1.0, share=Share(gigabytes, 3)) for gigabytes in (60, 20)
+    )
+    free = set(range(6))
+    for job, expected in ((large, 0), (JOB, 1), (small, 2), (small, None)):
+        slot = placed.grant(job, sorted(free))
+        assert slot == expected, job
+        if slot is not None:
+            free.remove(slot)
+            placed.start(Path("run"), slot)
+    given = [call.kwargs["environment"] for call in placed._process.fork.call_args_list]
+    assert [one["CUDA_VISIBLE_DEVICES"] for one in given] == ["GPU-0a", "GPU-1a", "GPU-0a"]
+    whole = 81_920 * 2**20 / 1e9
+    assert [one.get(FRACTION) for one in given] == [f"{60 / whole:.4f}", None, f"{20 / whole:.4f}"]
+    assert placed.grant(small, sorted(free | {0, 1})) == 1  # it had been the unknown run's alone
+
+
+@pytest.mark.parametrize(
+    ("needed", "options"),
+    [
+        (GPU, {"jobs_per_device": 1}),
+        (GPU, {"gpu_memory_gb": 80}),
+        (Resources("gpu", devices=2, nodes=1, threads=1), {}),
+    ],
+    ids=["as asked", "as large as said", "several GPUs a run"],
+)
+def test_nothing_is_shared_by_prediction_where_something_else_decides(gpus, needed, options):
+    gpus(81_920, 81_920)
+    backend = on(needed, together=3, **options)
+    assert not backend.places
+    assert backend.slots == 2 // needed.devices
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_comes_no_gpu_is_overfull_and_every_run_has_its_turn(gpus, seed):
+    gpus(40_960, 81_920)
+    rng, sizes = random.Random(seed), {"GPU-0a": 42.9, "GPU-1a": 85.9}
+    backend = on(GPU, together=3, stagger_s=0)
+    shares = [Share(rng.uniform(1, 40), rng.choice((2, 3))) for _ in range(40)]
+    waiting = [
+        Job(f"lm1b-s0-{number}", 1.0, share=rng.choice((share, share, None)))
+        for number, share in enumerate(shares)
+    ]
+    running, together = {}, 0
+    while waiting or running:
+        free = [slot for slot in range(backend.slots) if slot not in running]
+        while waiting and free and (slot := backend.grant(waiting[0], free)) is not None:
+            running[slot] = waiting.pop(0)
+            free.remove(slot)
+        for gpu, size in sizes.items():
+            here = [job.share for slot, job in running.items() if backend._gpus[slot] == gpu]
+            if len(here) > 1:
+                assert None not in here
+                assert sum(share.gigabytes for share in here) <= FILLED * size
+                assert len(here) <= min(share.together for share in here)
+            together = max(together, len(here))
+        del running[rng.choice(list(running))]  # fails if a run waits for an empty machine
+    assert together > 1
 
 
 def test_runs_on_cores_start_at_once(monkeypatch):
     cores = on(CPU, slots=2, stagger_s=7)
-    monkeypatch.setattr(cores, "_process", Mock(fork=Mock(return_value=(1, 1))))
     cores.start(Path("run"), 0)
-    assert cores.takes(1)
+    assert cores.grant(JOB, [1]) == 1
 
 
 def test_a_run_on_several_gpus_has_them_to_itself(gpus):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 from collections import deque
+from dataclasses import replace
 
 import pytest
 
 from sweeper.run.failures import Breaker, OnOom
 from sweeper.run.job_states import Job, Phase, counts
+from sweeper.run.placing import Share
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.watchdog import DUMP, Watchdog
@@ -45,8 +47,9 @@ class FakeBackend:
         act(self.store.run(run.name), what.pop(0) if len(what) > 1 else what[0])
         return [handle]
 
-    def takes(self, slot):
-        return slot not in self.held or not self.held.pop(slot)
+    def grant(self, job, free):
+        fitting = [slot for slot in free if not self.held.pop(slot, False)]
+        return fitting[0] if fitting else None
 
     def signal(self, job, number):
         self.signals.append((job, number))
@@ -103,6 +106,20 @@ def test_a_slot_that_takes_nothing_yet_is_asked_again(tell):
     assert backend.held == {}
 
 
+def test_a_run_that_waits_for_room_is_overtaken_by_none(tell):
+    schedule, backend = tell([job("a", 3), job("b", 2), job("c", 1)], {}, slots=2)
+    grant, asked = backend.grant, []
+
+    def one_at_a_time(job, free):
+        asked.append(job.run[-1])
+        return None if job.run[-1] == "b" and len(free) < 2 else grant(job, free)
+
+    backend.grant = one_at_a_time
+    assert schedule.execute()
+    assert [name[-1] for name in backend.started] == ["a", "b", "c"]
+    assert asked == ["a", "b", "b", "c"]
+
+
 def test_one_failing_run_never_stops_the_others(tell):
     jobs = [job(name) for name in "abcde"]
     schedule, backend = tell(jobs, {jobs[1].run: ["nan"], jobs[3].run: ["crash"]})
@@ -130,6 +147,19 @@ def test_a_run_out_of_gpu_memory_is_started_again_with_half_the_rows_at_a_time(t
     tried = [one.info()["micro_batches"] for one in schedule.store.run(jobs[0].run).attempts()]
     assert tried == [1, 2, 4]
     assert any("each batch in 4 parts" in reason for reason in said)
+
+
+def test_a_run_out_of_its_share_of_a_gpu_has_one_to_itself_before_anything_else(tell):
+    jobs = [replace(job("a"), share=Share(7.0, 2)), replace(job("b"), share=Share(7.0, 2))]
+    full = "out_of_gpu_memory"
+    schedule, backend = tell(jobs, {jobs[0].run: [full, "done"], jobs[1].run: [full, full]})
+    shares = []
+    backend.grant = lambda job, free: shares.append((job.run[-1], job.share)) or free[0]
+    assert not schedule.execute()
+    assert phases(schedule) == {"a": Phase.DONE, "b": Phase.FAILED}
+    for name in "ab":
+        assert [share for run, share in shares if run == name] == [Share(7.0, 2), None]
+    assert schedule.store.run(jobs[0].run).micro_batches() == 1
 
 
 def test_a_run_out_of_gpu_memory_has_failed_where_nothing_else_was_asked_for(tell):

@@ -38,6 +38,7 @@ def test_the_loss_of_a_split_is_the_mean_over_its_pieces_not_over_its_batches(
                 nats -= float(logs_BTV[row, place, batch["targets"][row, place]])
                 pieces += 1
     metrics = task.evaluate(model, "test", CPU)
+    assert set(metrics) == set(task.measured)  # what experiments are held against
     assert metrics["test/loss"] == pytest.approx(nats / pieces, rel=1e-5)
     assert metrics["test/perplexity"] == pytest.approx(math.exp(nats / pieces), rel=1e-4)
     about = task.data.open(prepared / "data" / task.data.folder_name())

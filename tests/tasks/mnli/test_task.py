@@ -119,6 +119,7 @@ def test_a_job_continues_to_the_bit_and_its_child_starts_from_its_weights(output
     assert result is not None
     assert result["data"]["train_rows"] + result["data"]["validation_rows"] == 882
     assert 0 <= result["metrics"]["test/accuracy"] <= 1
+    assert set(task.NaturalLanguageInference.measured) <= result["metrics"].keys()
 
 
 def _weights(**changes: Any) -> dict[str, torch.Tensor]:

@@ -53,6 +53,7 @@ def test_one_head_as_large_as_the_points_is_exact() -> None:
         model.attention.qkv.weight.copy_(torch.cat((SHARPNESS * D**0.5 * eye, eye, eye)))
         model.attention.output.weight.copy_(eye)
     found = task.evaluate(model, "test", Evaluator(torch.device("cpu"), "32-true"))
+    assert set(found) == set(task.measured)
     assert found["test/relative_error"] < 1e-9
     x_TD = task.data.batch(1)["points"][0]
     nearest = (x_TD @ x_TD.T).fill_diagonal_(-1).argmax(1)

@@ -76,6 +76,7 @@ def test_gradient_descent_finds_contexts_at_n_minus_1_and_not_below() -> None:
             summed(task.loss(model, task.data.batch(1))).backward()
             optimizer.step()
         found = task.evaluate(model, "test", Evaluator(torch.device("cpu"), "64-true"))
+        assert set(found) == set(task.measured)
         errors[head_size] = found["test/context_error"]
     assert errors[LENGTH - 1] < 1e-2 * errors[LENGTH - 2]
 

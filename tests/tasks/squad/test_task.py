@@ -113,6 +113,7 @@ def test_answers_are_cut_from_the_text_to_the_letter(tmp_path: Path) -> None:
     [predictions] = task.files().values()
     assert predictions == {f"q{number}": text for number, text in enumerate(GOLD)}
     assert metrics["test/exact_match"] == metrics["test/f1"] == 100.0
+    assert set(task.measured) <= metrics.keys()
 
 
 def test_whoever_knows_every_answer_scores_100_on_the_sample(outputs: Path) -> None:

@@ -61,6 +61,22 @@ def test_the_parts_of_a_batch_have_together_the_gradient_of_the_whole(name, outp
             torch.testing.assert_close(gradient, whole[key], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", TASKS)
+def test_a_step_in_half_precision_has_nearly_the_gradient_of_single(name, outputs):
+    """On a CPU as well, where autocast hands other types on than on a GPU."""
+    task = task_of(parse(TASKS[name]))
+    task.data.open(prepare(task, outputs))
+    torch.manual_seed(0)
+    model = task.build()
+    loss, single = gradients(task, model, 1)
+    with torch.autocast("cpu", torch.bfloat16):
+        found, half = gradients(task, model, 1)
+    assert found == pytest.approx(loss, rel=0.02)
+    assert half.keys() == single.keys()
+    apart = sum((half[key] - single[key]).square().sum() for key in single).sqrt()
+    assert 0 < apart < 0.1 * sum(one.square().sum() for one in single.values()).sqrt()
+
+
 def out_of_memory() -> None:
     instead_of_call(
         TrainingModule, "training_step", 7, torch.OutOfMemoryError("CUDA out of memory")

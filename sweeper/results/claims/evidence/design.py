@@ -13,11 +13,12 @@ from itertools import groupby, pairwise
 
 import numpy as np
 
+from sweeper.results.statistics.contrasts import Intervals
 from sweeper.results.table.points import Point
 
 Weights = Sequence[tuple[float, Point]]
-Mean = Callable[[Point], float]
-"""The mean goodness of a point, on the scale that is judged."""
+Read = Callable[[Sequence[Weights]], Intervals]
+"""What is known of further sums, at the level of a contrast: each end holds however often read."""
 
 
 class Unanswerable(Exception):
@@ -33,14 +34,14 @@ class Contrast:
         weights: of the points' means; more is better, whichever way the metric goes.
         above: on the scale that is judged: for ratios (`Design.ratios`) a natural logarithm.
         same: the claim is another: that the sum is within the experiment's margin.
-        note: more words on it, given the means of points; "" for none.
+        note: more words on it, given what is known of other sums; "" for none.
     """
 
     words: str
     weights: Weights
     above: float = 0.0
     same: bool = False
-    note: Callable[[Mean], str] = lambda mean: ""
+    note: Callable[[Read], str] = lambda read: ""
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,8 @@ class Measurements:
         groups: by the place of a distinct point, its measurements in the order of seeds, larger
             being better.
         lost: how many seeds of it were trained and have no value that can be judged.
-        seconds: what one takes, mean of those that are done; nan where none is.
+        seconds: what one takes, mean of those that are done; where none is, what was estimated
+            when it was planned, or nan.
         flops: the same in training FLOPs, which another machine or another day does not change.
         trainings: the runs that one takes, those that it starts from included.
         alone: whether it has several seeds that all start from one training.
@@ -89,7 +90,7 @@ class Measurements:
         return _filled(self.flops)
 
     def hours(self) -> Floats | None:
-        """Hours that a measurement of each distinct point takes; None where no run is done."""
+        """Hours that a measurement of each distinct point takes; None where none is known."""
         return _filled(self.seconds) / 3600 if any(map(math.isfinite, self.seconds)) else None
 
     def scaled(self, size: str) -> float:
@@ -125,10 +126,13 @@ class Measurements:
         first = {self._first(run) for run in point.runs.values()}
         self.groups.append([mean(values) for values in by_training.values()])
         self.lost.append(lost)
-        self.seconds.append(_mean(self._taken(run, "seconds") for run in point.runs.values()))
-        flops = (self._taken(run, "flops_per_token", "tokens_seen") for run in point.runs.values())
+        runs = list(point.runs.values())
+        took = [self._taken(run, "seconds") for run in runs]
+        planned = [self._taken(run, "estimate") for run in runs]
+        self.seconds.append(_mean(took if any(took) else planned))
+        flops = (self._taken(run, "flops_per_token", "tokens_seen") for run in runs)
         self.flops.append(_mean(flops))
-        self.trainings.append(max(len(self._line(run)) for run in point.runs.values()))
+        self.trainings.append(max(len(self._line(run)) for run in runs))
         self.alone.append(len(point.runs) > len(first) == 1)
 
     def _first(self, run: str) -> str:

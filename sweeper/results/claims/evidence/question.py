@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from sweeper.results.claims.evidence.design import All, Contrast, Statement
+from sweeper.results.claims.evidence.design import All, Contrast, Statement, Weights
 from sweeper.results.claims.evidence.measurements import Measurements
 from sweeper.results.claims.evidence.verdict import Answer, Found, Verdict
 from sweeper.results.statistics.boundary import FIRST, Floats
@@ -25,11 +25,9 @@ from sweeper.results.statistics.combination import (
     levels,
 )
 from sweeper.results.statistics.contrasts import Intervals, closed, intervals, looks
-from sweeper.results.statistics.estimates import mean
 from sweeper.results.statistics.heaps import two_heaps
-from sweeper.results.statistics.price import MOST, Price, known, price
+from sweeper.results.statistics.price import MOST, Known, Price, known, price
 from sweeper.results.statistics.spreads import identical, moderated, sample
-from sweeper.results.table.points import Point
 
 _SHOWN = 6  # contrasts in a sentence
 _HEAPS = "Seeds fall into two heaps far apart, which no mean describes: not all learned."
@@ -46,6 +44,7 @@ class Question:
         statement: what it says.
         measured: the points and their values.
         claims: how many questions share the chance of error.
+        others: measurements of further points, whose spread prices go by; verdicts do not.
     """
 
     name: str
@@ -53,6 +52,7 @@ class Question:
     statement: Statement
     measured: Measurements
     claims: int = 1
+    others: Sequence[Sequence[float]] = ()
 
     @cached_property
     def contrasts(self) -> list[Contrast]:
@@ -62,11 +62,7 @@ class Question:
     @cached_property
     def weights(self) -> Floats:
         """Of the contrasts, (contrasts, distinct points)."""
-        found = np.zeros((len(self.contrasts), len(self.measured.groups)))
-        for row, contrast in zip(found, self.contrasts, strict=True):
-            for weight, point in contrast.weights:
-                row[self.measured.place(point)] += weight
-        return found
+        return self._rows([contrast.weights for contrast in self.contrasts])
 
     @cached_property
     def claim(self) -> Combination:
@@ -98,10 +94,7 @@ class Question:
 
     def price(self, most: int = MOST) -> Price:
         """What an answer is expected to cost, if a point may have `most` seeds."""
-        now = sample(self.measured.groups)
-        found = closed(self.closing)
-        so_far = known(found, now, moderated(now), self.weights, self.levels, self.margins)
-        return price(self.claim, replace(so_far, most=most))
+        return price(self.claim, replace(self._known(closed(self.closing)), most=most))
 
     def price_of(self, effect: float, chance: float = 0.8) -> Price:
         """The same if every contrast were `effect` beyond its threshold, at the spread so far.
@@ -109,12 +102,14 @@ class Question:
         `effect` is on the scale that is judged; 0 asks for the price of "no difference". `chance`
         is that with which so many seeds are enough.
         """
-        now = sample(self.measured.groups)
         unknown = np.full(len(self.contrasts), np.inf)
         asked = Intervals(np.full(len(self.contrasts), effect), -unknown, unknown)
-        spreads = moderated(now)
-        so_far = known(asked, now, spreads, self.weights, self.levels, self.margins)
-        return price(self.claim, replace(so_far, seeds=np.zeros(len(self.contrasts))), chance)
+        return price(self.claim, replace(self._known(asked), seeds=np.zeros(len(unknown))), chance)
+
+    def _known(self, found: Intervals) -> Known:
+        now = sample([*self.measured.groups, *self.others])
+        weights = np.pad(self.weights, ((0, 0), (0, len(self.others))))
+        return known(found, now, moderated(now), weights, self.levels, self.margins)
 
     def needs(self, most: int) -> Floats:
         """The seeds each contrast takes to the cheapest answer, 0 where none is to be had."""
@@ -172,7 +167,8 @@ class Question:
         if margin:
             numbers["margin"] = {"size": margin.words, "reason": margin.reason}
         told = [obstacle] if obstacle else []
-        notes = [contrast.note(self._mean) for contrast in self.contrasts if not self._few()]
+        noted = [] if self._few() else enumerate(self.contrasts)
+        notes = [contrast.note(partial(self._read, place)) for place, contrast in noted]
         told.append(_listed([*map(str, found)], [note for note in notes if note]))
         if answer is Answer.NO_DIFFERENCE and margin:
             told.append(f"All within {margin.words}: {margin.reason}")
@@ -181,8 +177,16 @@ class Question:
             told.append(_priced(cost, bool(margin)))
         return Verdict(self.name, answer, " ".join(told), numbers, self.measure)
 
-    def _mean(self, point: Point) -> float:
-        return mean(self.measured.groups[self.measured.place(point)])
+    def _rows(self, sums: Sequence[Weights]) -> Floats:
+        found = np.zeros((len(sums), len(self.measured.groups)))
+        for row, weights in zip(found, sums, strict=True):
+            for weight, point in weights:
+                row[self.measured.place(point)] += weight
+        return found
+
+    def _read(self, place: int, sums: Sequence[Weights]) -> Intervals:
+        levels = np.repeat(self.levels[[place]], len(sums), axis=0)
+        return closed(intervals(looks(self.measured.groups), self._rows(sums), levels))
 
     def _found(self) -> list[Found]:
         return [self._one(place, closed(self.closing)) for place in range(len(self.contrasts))]

@@ -11,6 +11,7 @@ from typing import Any
 
 from sweeper.store.numbers import clock
 
+_ROUNDING = 1e-9  # of floats: a difference below it is none
 _END = re.compile(r"(?:;|\.) ")  # of what is said first
 
 
@@ -79,6 +80,9 @@ class Found:
     closing: Sequence[tuple[float, float]] = ()
 
     def __str__(self) -> str:
+        known = [end for end in (self.value, self.low, self.high) if math.isfinite(end)]
+        if max(map(abs, known)) < _ROUNDING:
+            return f"{self.words} no different{'' if len(known) == 3 else ' [no interval]'}"
         if self.value < 0:
             turned = Found(self.words, -self.value, -self.high, -self.low, self.ratio)
             return f"{self.words} worse by {turned.size()}"

@@ -12,7 +12,8 @@ import pytest
 from sweeper.results.claims.evidence.question import Question
 from sweeper.results.claims.evidence.verdict import Answer, Verdict
 from sweeper.results.collect import write_tables
-from sweeper.results.judge import judge, questions, refused, verdicts_on, wanted
+from sweeper.results.judge import check_decidable, judge, questions, verdicts_on, wanted
+from sweeper.store.errors import UserError
 from sweeper.store.registry import CLAIMS, names
 from tests.sweeper.results.claims.test_claims_on_size import LONGER, SAVES, SMALL_LOSE, WINS
 from tests.sweeper.results.contexts import Knee, theorem1
@@ -168,11 +169,11 @@ def test_too_few_seeds_decide_nothing(tmp_path: Path, seeds: int) -> None:
 
 def test_a_claim_that_the_points_cannot_decide_is_refused(tmp_path: Path) -> None:
     table = figure(generous, FEW).table(tmp_path)
-    words = {verdict.claim: verdict.sentence for verdict in refused(table)}
-    assert "one number of heads only" in words[WORSENS]
-    assert "three or more heads, and has 1" in words[IMPROVES]
-    assert {verdict.verdict for verdict in verdicts_on(table) if verdict.claim in words} == {OPEN}
-    assert refused(figure(generous).table(tmp_path / "whole")) == []
+    with pytest.raises(UserError, match="three or more heads, and has 1") as told:
+        check_decidable(table)
+    assert f"{WORSENS}: At embedding size" in str(told.value)
+    assert "experiment.claims=[small_beats_large]." in str(told.value)  # what is left
+    check_decidable(figure(generous).table(tmp_path / "whole"))
 
 
 def test_where_higher_is_better_the_same_numbers_say_the_opposite(tmp_path: Path) -> None:

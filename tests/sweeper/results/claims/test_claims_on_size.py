@@ -51,8 +51,16 @@ def test_the_parameters_saved_are_those_of_the_truth(
     grid = Grid(head_size=29)
     found = judged(figure1(law(factor), grid, seeds=5, noise=0.002), SAVES, tmp_path)
     assert found.verdict == expected
-    [share, *_] = re.findall(r"(-?\d+)% of the parameters saved", found.sentence)
-    assert int(share) == pytest.approx(100 * (1 - factor), abs=6)
+    pattern = r"(-?\d+)% of the parameters saved \[(-?\d+), (-?\d+)\]"
+    [[share, low, high], *_] = [map(int, found) for found in re.findall(pattern, found.sentence)]
+    assert share == pytest.approx(100 * (1 - factor), abs=6)
+    assert low <= share <= high < low + 20
+    assert (low >= 0, high <= 0) == (factor < 1, factor > 1)
+
+
+def test_where_a_curve_may_be_flat_no_share_saved_has_an_interval(tmp_path: Path) -> None:
+    found = judged(figure1(law(0.8), Grid(head_size=29), seeds=5, noise=0.2), SAVES, tmp_path)
+    assert "of the parameters saved [no interval]" in found.sentence
 
 
 def test_parameters_are_saved_of_a_loss_only(tmp_path: Path) -> None:

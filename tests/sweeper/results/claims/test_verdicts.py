@@ -53,6 +53,8 @@ def test_unknown_names_are_answered_with_the_known(
         ((1.04, 0.475, 1.61), False, "it better by 1.04 [0.47, 1.61]"),
         ((-203.1, -300.0, -100.0), False, "it worse by 203 [100, 300]"),
         ((0.1734, -inf, inf), False, "it better by 0.173 [no interval]"),
+        ((-1.42e-14, -inf, inf), False, "it no different [no interval]"),
+        ((0.0, -1e-15, 1e-15), False, "it no different"),
         ((2.0, 2.0, 2.0), False, "it better by 2.000 [2.000, 2.000]"),
         ((log(1.013), log(1.009), log(1.017)), True, "it better by 1.30 % [0.90, 1.70]"),
         ((log(1.013), -inf, inf), True, "it better by 1.3 % [no interval]"),

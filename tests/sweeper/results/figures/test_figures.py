@@ -190,8 +190,8 @@ def test_scales_are_logarithmic_from_a_factor_of_ten_and_say_so(tmp_path: Path) 
 
 def test_a_grid_typed_by_hand_has_a_title_and_its_fixed_overrides(tmp_path: Path) -> None:
     table = by_hand({"model.heads": [2, 3]}).table(tmp_path)
-    command = ["sweep.py", "-m", "model.heads=2,3", "trainer.steps=50", "paths.outputs=x", "seed=1"]
-    told = words(curves.draw(replace(table, provenance={"command": command})))
+    typed = "model.heads=2,3 trainer.steps=50 trainer.threads=2 paths.outputs=x name=y seed=1"
+    told = words(curves.draw(replace(table, provenance={"command": ["sweep.py", *typed.split()]})))
     assert "Test perplexity per subword by heads" in told
     assert "With trainer.steps=50." in told
 

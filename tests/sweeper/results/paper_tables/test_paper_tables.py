@@ -64,6 +64,18 @@ def test_missing_seeds_are_counted_in_their_cell(tmp_path: Path) -> None:
     assert content.notes[-1] == "3 of 15 runs are missing: 3 not started."
 
 
+@pytest.mark.parametrize(
+    ("pretrainings", "told"),
+    [
+        (1, "One pre-training a setting: the seeds are those of fine-tuning."),
+        (2, "Each seed has a pre-training of its own."),
+    ],
+)
+def test_what_a_seed_stands_for_is_said(tmp_path: Path, pretrainings: int, told: str) -> None:
+    content = paper_table(finetuned(tmp_path, seeds=2, pretrainings=pretrainings))
+    assert f"{told} Parameters are the pre-training's." in content.notes
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_every_number_of_the_paper_is_in_the_text(tmp_path: Path, name: str) -> None:
     text = "\n".join(as_text(paper_table(finetuned(tmp_path, name))))

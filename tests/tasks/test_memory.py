@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from models.measure import parameter_counts
+from tasks.memory import CONTEXT, FRAGMENTED, Live, memory, parts_that_fit
 from tasks.parse import parse
 from tasks.prepare import task_of
-from tasks.server.memory import Live, memory
+from tasks.training import machine
 from tasks.training.module import TrainingModule
 from tests.tasks.jobs import config
 
@@ -64,6 +65,18 @@ def test_parts_and_devices_take_less_and_half_precision_too():
         assert quartered < halved < whole["training"]
     assert taken(**{"trainer.micro_batches": 4})["evaluation"] == whole["evaluation"]
     assert taken(**{"trainer.precision": "bf16-mixed"})["training"] < whole["training"]
+
+
+def test_a_run_is_worked_off_in_as_few_parts_as_the_gpu_needs(monkeypatch):
+    automatic = config({**LARGE, "trainer.micro_batches": "auto", "trainer.accelerator": "gpu"})
+    found = {n: taken(**{"trainer.micro_batches": n})["training"] for n in (1, 2, 4, ROWS)}
+    assert memory(automatic)["training"] == found[1]
+    assert parts_that_fit(automatic) == 1  # there is no GPU
+    monkeypatch.setattr(machine, "kind_of", lambda accelerator: "cuda")
+    for parts, room in ((1, found[1] + 9), (2, found[1] - 9), (4, found[2] - 9), (ROWS, 0)):
+        size = CONTEXT + FRAGMENTED * room
+        monkeypatch.setattr(machine, "gpu_memory", lambda size=size: size)
+        assert parts_that_fit(automatic) == parts
 
 
 def test_heads_are_filled_up_as_a_gpu_does_and_counts_are_not():

@@ -28,9 +28,13 @@ from tasks.config.sections import RunConfig, TextSection
 from tasks.parse import parse
 from tasks.prepare import task_of
 from tasks.task import Task
+from tasks.training import machine
 from tasks.training.module import TrainingModule
 
 BLOCK = 512  # bytes, which the caching allocator rounds up to
+# Beside live tensors; inferred, not measured: CUDA's context with cuBLAS, and what lies fallow
+# between blocks of the allocator.
+CONTEXT, FRAGMENTED = 10**9, 1.08
 MOMENTS = 2  # AdamW keeps two numbers of each parameter
 
 
@@ -41,8 +45,9 @@ def memory(config: Mapping[str, Any], accelerator: str = "cuda") -> dict[str, in
     depends on the data.
 
     `resident` are parameters and moments; `training` and `evaluation` hold them too, and what they
-    need at most at a time on one of `trainer.devices`, in `trainer.micro_batches` parts. Empty for
-    a task that reads no text: it takes next to nothing.
+    need at most at a time on one of `trainer.devices`, in `trainer.micro_batches` parts (auto: 1).
+    `process` is what the GPU is asked for in all. Empty for a task that reads no text: it takes
+    next to nothing.
 
     Raises:
         UserError: the config is wrong anywhere, one sentence.
@@ -53,6 +58,25 @@ def memory(config: Mapping[str, Any], accelerator: str = "cuda") -> dict[str, in
     half = run.trainer.precision == "bf16-mixed"
     with _of_gpu(half=half) if accelerator == "cuda" else _of_cpu() as device:
         return _counted(task_of(run), run, device)
+
+
+def parts_that_fit(config: Mapping[str, Any]) -> int:
+    """Return in how many parts a run's steps are to be worked off, so that they fit on this GPU.
+
+    Where no number is enough, the one that takes least; without a GPU, 1.
+    """
+    if machine.kind_of(config["trainer"]["accelerator"]) == "cpu":
+        return 1
+    room = (machine.gpu_memory() - CONTEXT) / FRAGMENTED
+    parts, taken = 1, _in_parts(config, 1)
+    while taken > room and (less := _in_parts(config, 2 * parts)) < taken:
+        parts, taken = 2 * parts, less
+    return parts
+
+
+def _in_parts(config: Mapping[str, Any], parts: int) -> int:
+    trainer = {**config["trainer"], "micro_batches": parts}
+    return memory({**config, "trainer": trainer}).get("training", 0)
 
 
 def _counted(task: Task, run: RunConfig, device: str) -> dict[str, int]:
@@ -66,10 +90,13 @@ def _counted(task: Task, run: RunConfig, device: str) -> dict[str, int]:
     copies = 2 if run.trainer.devices * run.trainer.num_nodes > 1 else 1  # of gradients, in buckets
     resident = (1 + MOMENTS) * parameters
     training = max(_training(task, model, run, batch) for batch in batches)
+    training += resident + (copies - 1) * parameters
+    evaluation = resident + _evaluation(task, model, run, evaluated)
     return {
         "resident": resident,
-        "training": resident + training + (copies - 1) * parameters,
-        "evaluation": resident + _evaluation(task, model, run, evaluated),
+        "training": training,
+        "evaluation": evaluation,
+        "process": CONTEXT + int(FRAGMENTED * max(training, evaluation)),
     }
 
 
@@ -77,7 +104,8 @@ def _training(task: Task, model: nn.Module, run: RunConfig, batch: Batch) -> int
     """Return the bytes that a step takes at most beside what is resident."""
     rows = len(next(iter(batch.values())))
     share = -(-rows // (run.trainer.devices * run.trainer.num_nodes))
-    parts = min(run.trainer.micro_batches, share)
+    asked = run.trainer.micro_batches
+    parts = 1 if asked == "auto" else min(asked, share)
     if parts > 1:  # two of them take what all would, one after the other
         share = 2 * -(-share // parts)
     module = TrainingModule(task, model.train(), min(parts, 2))

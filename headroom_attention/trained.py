@@ -1,0 +1,198 @@
+"""A run of an outputs folder: what it was told, what it measured, and the model it trained.
+
+Shapes: B rows, H heads, T positions.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sweeper.store import runs as store
+from sweeper.store.errors import wrong
+from sweeper.store.files import child
+from sweeper.store.identity import leaves
+from sweeper.store.plans import planned
+
+if TYPE_CHECKING:  # imported where they are needed: asking a command for help needs none
+    from pandas import DataFrame
+    from tokenizers import Tokenizer
+    from torch import Tensor, nn
+
+    from tasks.batch import Batch
+    from tasks.task import Task
+
+MAPPED_ROWS = 4  # as many as the rank and entropy of heads are measured on (tasks/lm1b/task.py)
+
+
+def run(id: str, *, outputs: str | Path = "outputs") -> Run:
+    """Return the run of this id, a row's `run` in a table; UserError if there is none."""
+    found = store.RunStore(Path(outputs)).run(id)
+    if not (found.path / "run.json").is_file():
+        expected = f"one that was planned in {outputs}"
+        raise wrong("run", id, expected, "headroom.runs() lists them, and so does a table's `run`")
+    return Run(found)
+
+
+def runs(
+    experiment: str | None = None,
+    where: Mapping[str, Any] | None = None,
+    *,
+    outputs: str | Path = "outputs",
+) -> list[Run]:
+    """Return the runs of an experiment (of all if none is named), by id, that have these values.
+
+    Args:
+        where: config keys and the value of each, or a list of those that it may have:
+            `{"model.heads": [4, 8], "seed": 0}`.
+
+    Raises:
+        UserError: the experiment was never planned in `outputs`, or no run has such a key.
+    """
+    if experiment is None:
+        ids = store.RunStore(Path(outputs)).ids()
+    else:
+        points = planned(Path(outputs), [experiment])[experiment]["points"]
+        ids = sorted({point["run"] for point in points if point["experiment"] == experiment})
+    if not ids:
+        raise wrong("outputs", outputs, "a folder with runs", "start with headroom.sweep([...])")
+    found = [run(id, outputs=outputs) for id in ids]
+    settings = {one.id: dict(leaves(one.config)) for one in found}
+    for key, wanted in (where or {}).items():
+        known = sorted(set().union(*settings.values()))
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1) or known[:1]
+            raise wrong("where", key, "a key of a config", f"did you mean {near[0]}?")
+        values = wanted if isinstance(wanted, list | tuple | range) else [wanted]
+        found = [one for one in found if settings[one.id].get(key) in values]
+    return found
+
+
+class Run:
+    """A run of an outputs folder.
+
+    Attributes:
+        id: what it is called in tables, in `status` and on disk.
+        path: where its files lie: outputs/runs/<id>.
+        config: all it was told, as nested keys; what it trained, whatever conf/ says today.
+    """
+
+    def __init__(self, found: store.Run) -> None:
+        self._run = found
+        self.id, self.path = found.id, found.path
+        self.config: dict[str, Any] = found.record()["config"]
+
+    def __repr__(self) -> str:
+        return f"<run {self.id}: {self.state}>"
+
+    @property
+    def state(self) -> str:
+        """new, running, interrupted, failed or done."""
+        return str(self._run.status().state)
+
+    @property
+    def checkpoint(self) -> Path:
+        """The file of the final weights, which `torch.load(..., weights_only=True)` reads."""
+        from tasks.training.inheritance import final_checkpoint
+
+        return final_checkpoint(self._run, "run")[0]
+
+    @cached_property
+    def task(self) -> Task:
+        """What it learns (tasks/task.py), with its data open: its loss, outputs and batches."""
+        from tasks.parse import parse
+        from tasks.prepare import open_data, task_of
+
+        task = task_of(parse(self.config))
+        open_data(task, self._run.outputs)
+        return task
+
+    def metrics(self) -> dict[str, float]:
+        """Return what was measured at the end, by name; UserError if the run is not done."""
+        result = self._run.result()
+        if result is None:
+            raise wrong("run", self.id, f"a run that is done, not {self.state}", "train it first")
+        return dict(result["metrics"])
+
+    def history(self) -> DataFrame:
+        """Return what was logged on the way, a row for each step that was: its training curve."""
+        import pandas as pd
+
+        return pd.DataFrame(self._run.history())
+
+    def model(self) -> nn.Module:
+        """Return the trained model, on the CPU and in evaluation mode.
+
+        `run.task.outputs(model, batch)` calls it, whatever it takes and gives.
+
+        Raises:
+            UserError: the run is not done, or its weights are not what it published.
+        """
+        from tasks.training.inheritance import final_weights
+
+        weights = final_weights(self._run, "run")
+        model = self.task.build().to(next(iter(weights.values())).dtype)
+        model.load_state_dict(weights)
+        return model.eval()
+
+    def tokenizer(self) -> Tokenizer:
+        """Return the tokenizer of the text it learns from; UserError if it learns from none."""
+        from tasks.text.tokenizer import load_tokenizer
+
+        named = getattr(self.task.section, "tokenizer", None) or self.task.data.folder_name()
+        path = child(self._run.outputs / "data", named) / "tokenizer.json"
+        if not path.is_file():
+            name = self.config["task"]["name"]
+            raise wrong("task", name, "a task on text", "its examples are numbers: run.batch()")
+        return load_tokenizer(path)
+
+    def batch(self, split: str = "test", rows: int | None = None) -> Batch:
+        """Return the first batch of a split, or the first rows of it: tensors by name, (B, ...).
+
+        Raises:
+            UserError: there is no such split.
+        """
+        if split not in ("train", "validation", "test"):
+            raise wrong("split", split, "train, validation or test", "correct the name")
+        data = self.task.data
+        batch = data.batch(1) if split == "train" else next(data.batches(split))
+        return {name: tensor[:rows] for name, tensor in batch.items()}
+
+    def attention(self, batch: Batch | None = None) -> list[Tensor]:
+        """Return weights_BHTT of each layer: how much a query (third axis) attends to a key (last).
+
+        Args:
+            batch: what the model reads; by default the first four rows of the test split.
+
+        Raises:
+            UserError: its heads do not go through scaled_dot_product_attention.
+        """
+        import torch
+
+        from models.attention_map import attention_weights
+
+        model, rows = self.model(), batch or self.batch(rows=MAPPED_ROWS)
+        with torch.inference_mode():
+            layers = attention_weights(lambda: self.task.outputs(model, rows))
+        if not layers:
+            expected = "a model whose heads go through scaled_dot_product_attention"
+            raise wrong("run", self.id, expected, "of others no weights are known")
+        return layers
+
+    def evaluate(self, model: nn.Module | None = None, split: str = "test") -> dict[str, float]:
+        """Return the metrics of a split ("validation", "test"), measured anew as after training.
+
+        Args:
+            model: any that is called as the run's own, such as that less a head; by default the
+                run's own, which gives what `metrics` says, up to rounding on other hardware.
+        """
+        import torch
+
+        from tasks.evaluation import Evaluator
+
+        own = self.model() if model is None else model
+        evaluator = Evaluator(torch.device("cpu"), self.config["trainer"]["precision"])
+        return self.task.evaluate(own, split, evaluator)

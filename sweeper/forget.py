@@ -1,0 +1,132 @@
+"""Takes away what an experiment has left, or one run: it is listed first, and asked for."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from sweeper.outcome import relative_path
+from sweeper.results.table.table import files_made_of
+from sweeper.store.errors import UserError, shown, wrong
+from sweeper.store.plans import older, path_of, plans, rewrite, without
+from sweeper.store.runs import RunStore, State
+
+Plan = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _Going:
+    """What is to be removed.
+
+    Attributes:
+        runs, files: those that go.
+        plans: what is left of the plans that change; those of which nothing is left go.
+        near: runs that must not be in training meanwhile, those that go among them.
+        told: what else is to be known, in sentences.
+    """
+
+    runs: Sequence[str]
+    files: Sequence[Path]
+    plans: Sequence[Plan]
+    near: Sequence[str]
+    told: Sequence[str]
+
+
+def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
+    """Remove what goes by a name, once that is agreed to; whether it was.
+
+    Of an experiment: its plans, tables and figures, and its runs that no other plan has. Of a run:
+    it alone, whatever plan has it.
+
+    Raises:
+        UserError: there is no such thing, or it is being trained; nothing was removed.
+    """
+    store = RunStore(outputs)
+    going = _experiment(outputs, name) or _run(store, outputs, name)
+    for run in going.near:
+        if store.run(run).status().state is State.RUNNING:
+            raise UserError(f"{shown(name)}: run {run} is being trained; stop that sweep first.")
+    for line in _listed(store, going):
+        console.print(Text(line), soft_wrap=True)
+    if not (yes or _agreed(name)):
+        return False
+    # In one folder, so that whatever ends this leaves no half of a run; plans last, so that it can
+    # be typed again.
+    with tempfile.TemporaryDirectory(dir=outputs, prefix=".forget.", suffix=".tmp") as folder:
+        gone = [*(store.run(run).path for run in going.runs), *going.files]
+        for number, path in enumerate(path for path in gone if path.exists()):
+            path.rename(Path(folder) / str(number))
+    for plan in going.plans:
+        rewrite(outputs, plan)
+    return True
+
+
+def _experiment(outputs: Path, name: str) -> _Going | None:
+    """What goes with an experiment, in all plans or, named with the number of a plan, in that."""
+    known = plans(outputs)
+    parts = [(p, one) for p in known for one in p["experiments"] if name in _called(p, one)]
+    if not parts:
+        return None
+    own = parts[0][1]
+    left = [without(plan, own) for plan, _ in parts]
+    numbers = {plan["number"] for plan in left}
+    others = [*(plan for plan in known if plan["number"] not in numbers), *left]
+    used = {run for plan in others for run in plan["runs"]}
+    runs = dict.fromkeys(run for plan, _ in parts for run in _runs(plan, own))
+    names = [name, *(older(own, number) for number in numbers if name == own)]
+    stay = len(used & runs.keys())
+    kept = [f"{stay} runs stay: other plans have them"] if stay else []
+    files = [path for one in names for path in files_made_of(outputs, one)]
+    return _Going([run for run in runs if run not in used], files, left, list(runs), kept)
+
+
+def _run(store: RunStore, outputs: Path, name: str) -> _Going:
+    known = plans(outputs)
+    if not (store.run(name).path / "run.json").exists():
+        names = dict.fromkeys(one for plan in known for one in plan["experiments"])
+        expected = f"the id of a run, or an experiment that was planned ({', '.join(names)})"
+        raise wrong("forget", name, expected, "python -m sweeper status lists both")
+    users = dict.fromkeys(p["experiment"] for plan in known for p in plan["points"]
+                          if p["run"] == name)  # fmt: skip
+    children = [run for plan in known for run, about in plan["runs"].items()
+                if about.get("parent") == name]  # fmt: skip
+    told = [f"planned in {', '.join(users)}: typed again, it is trained again"]
+    return _Going([name], [], [], [name, *children], told if users else [])
+
+
+def _called(plan: Plan, experiment: str) -> tuple[str, str]:
+    return experiment, older(experiment, plan["number"])
+
+
+def _runs(plan: Plan, experiment: str) -> Iterator[str]:
+    """The runs of an experiment's points, and those that they start from."""
+    for point in plan["points"]:
+        run = point["run"] if point["experiment"] == experiment else None
+        while run:
+            yield run
+            run = plan["runs"].get(run, {}).get("parent")
+
+
+def _listed(store: RunStore, going: _Going) -> Iterator[str]:
+    yield "to be removed:"
+    for run in going.runs:
+        yield f"  {relative_path(store.run(run).path)}  ({store.run(run).status().state})"
+    for path in (*going.files, *(path_of(store.outputs, plan) for plan in going.plans)):
+        yield f"  {relative_path(path)}"
+    for plan in going.plans:
+        if plan["experiments"]:
+            yield f"  of plan {plan['number']} {shown(', '.join(plan['experiments']))} stays"
+    yield from (f"  {shown(line)}" for line in going.told)
+
+
+def _agreed(name: str) -> bool:
+    if not sys.stdin.isatty():
+        raise wrong("forget", name, "an answer, and nobody can be asked here", "give --yes")
+    return input("Remove all of it? [y/N] ").strip().lower() in ("y", "yes")

@@ -1,0 +1,1 @@
+"""An experiment as a person writes it: read, checked, named."""

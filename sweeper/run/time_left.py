@@ -1,0 +1,167 @@
+"""How long the runs of a schedule take yet: what each is thought to, less what it has shown it did.
+
+What runs show corrects what is thought of those like them, by `learn`: the pace of one under way
+as soon as it can be told, and what one took once it is done.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sweeper.run.job_states import JobState, Phase
+from sweeper.run.schedule import Schedule
+from sweeper.store.runs import Run, RunStore, State
+from sweeper.store.states import Taken
+
+AFTER = 0.85  # of what a run takes beside its training: what comes after it, evaluation above all
+PACE_S = 3.0  # a run is watched so long before its own pace is believed
+REST = 20  # times as long as the sum takes, it is not done again
+
+Expected = Callable[[str], Taken]
+Learn = Callable[[str, float, float | None, float], None]
+"""Of a run: seconds of a share of its steps, seconds beside them if they are known, the share."""
+
+
+@dataclass
+class _Watched:
+    """A run under way, at the newest moment that says how far it is.
+
+    `share` of its steps were done then, and `beside` of what it takes beside them was to come.
+    """
+
+    begun: float
+    resumed: float  # the share of its steps that were done when it began
+    adopted: bool
+    at: float
+    share: float
+    beside: float = 1.0
+    first: tuple[float, float] | None = None  # moment and share when a step was first seen
+    heartbeat: Mapping[str, Any] = field(default_factory=dict)
+
+
+class TimeLeft:
+    """Follows the runs of a schedule; `note` each change of phase, and `follow` now and then."""
+
+    def __init__(
+        self,
+        store: RunStore,
+        steps: Mapping[str, int],
+        expected: Expected,
+        learn: Learn,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take the runs with how many steps each has, what is thought and who is told better."""
+        self._store = store
+        self._steps = steps
+        self._expected = expected
+        self._learn = learn
+        self._clock = clock
+        self._shares = {run: share_done(store.run(run), steps[run]) for run in steps}
+        self._watched: dict[str, _Watched] = {}
+        self._end, self._due = 0.0, 0.0
+
+    def note(self, state: JobState) -> None:
+        """A run changed its phase."""
+        run, now, self._due = state.job.run, self._clock(), 0.0
+        watched = self._watched.pop(run, None)
+        if state.phase is Phase.RUNNING:
+            share, adopted = self._shares[run], state.handle is None
+            self._watched[run] = _Watched(now, share, adopted, now, share)
+        elif state.phase is Phase.WAITING:
+            self._shares[run] = share_done(self._store.run(run), self._steps[run])
+        elif state.phase is Phase.DONE:
+            result = self._store.run(run).result() or {}
+            training, beside = result.get("seconds"), result.get("overhead_seconds")
+            if training is not None:
+                if watched and not watched.adopted:  # the process's start and end counted in
+                    beside = max(0.0, now - watched.begun - training * (1 - watched.resumed))
+                self._learn(run, training, beside, 1.0)
+
+    def follow(self) -> None:
+        """Look at the heartbeats of the runs under way."""
+        for run, watched in self._watched.items():
+            watched.heartbeat = self._store.run(run).status().heartbeat or {}
+            step, now = watched.heartbeat.get("step"), self._clock()
+            share = step / self._steps[run] if step else 0.0
+            if not step or (watched.first and share == watched.share):
+                continue
+            first_at, first_share = watched.first = watched.first or (now, share)
+            watched.at, watched.share, watched.beside = now, share, AFTER
+            if now - first_at >= PACE_S:
+                self._learn(run, now - first_at, None, share - first_share)
+
+    def heartbeat(self, run: str) -> Mapping[str, Any]:
+        """The newest heartbeat of a run under way, as of the last `follow`."""
+        return self._watched[run].heartbeat
+
+    def of_run(self, run: str) -> float:
+        """Seconds until a run that is under way ends."""
+        watched, whole = self._watched[run], self._expected(run)
+        left = whole.training * (1 - watched.share) + whole.beside * watched.beside
+        return max(0.0, left - (self._clock() - watched.at))
+
+    def seconds(self, schedule: Schedule) -> float:
+        """Seconds until all runs of the schedule have ended."""
+        if (now := self._clock()) >= self._due:
+            over = schedule.stopping or schedule.breaker.tripped  # nothing more is started
+            waiting = {
+                run: (remaining(self._expected(run), self._shares[run]), state.job.parent)
+                for run, state in schedule.states.items()
+                if state.phase is Phase.WAITING and not over
+            }
+            under_way = {run: self.of_run(run) for run in self._watched}
+            self._end = now + makespan(under_way, waiting, schedule.backend.slots)
+            self._due = now + REST * (self._clock() - now)
+        return max(0.0, self._end - now)
+
+
+def makespan(
+    under_way: Mapping[str, float], waiting: Mapping[str, tuple[float, str | None]], slots: int
+) -> float:
+    """Seconds until runs have ended that are started in their order, each after its parent.
+
+    Args:
+        under_way: seconds that each takes yet; there may be more than slots.
+        waiting: seconds, and the parent, which is done if it is in neither.
+    """
+    slots = max(slots, len(under_way))
+    ends = sorted((seconds, run) for run, seconds in under_way.items())
+    children: dict[str, list[int]] = {}
+    ready, runs = [], list(waiting)
+    for place, (_, parent) in enumerate(waiting.values()):
+        if parent in under_way or parent in waiting:
+            children.setdefault(str(parent), []).append(place)
+        else:
+            ready.append(place)
+    now = 0.0
+    while True:
+        while ready and len(ends) < slots:
+            run = runs[heapq.heappop(ready)]
+            heapq.heappush(ends, (now + waiting[run][0], run))
+        if not ends:
+            return now
+        now, ended = heapq.heappop(ends)
+        for place in children.get(ended, ()):
+            heapq.heappush(ready, place)
+
+
+def remaining(whole: Taken, share: float) -> float:
+    """Seconds of a run that is yet to be started, where so large a share of its steps is done."""
+    return whole.training * (1 - share) + whole.beside
+
+
+def share_done(run: Run, steps: int) -> float:
+    """The share of its steps that a run does not train again: its newest checkpoint's, or, while
+    it is under way, that of its newest heartbeat."""
+    if not steps or not run.attempts():
+        return 0.0
+    status = run.status()
+    if status.state is State.RUNNING:
+        step: int = (status.heartbeat or {}).get("step", 0)
+        return step / steps
+    saved = (int(path.stem.removeprefix("step-")) for path in run.checkpoints())
+    return max(saved, default=0) / steps

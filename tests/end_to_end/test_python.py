@@ -1,0 +1,194 @@
+"""What a sweep left, from Python: its table, its models to the number, its notebook."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import headroom_attention as headroom
+
+ROOT = Path(__file__).resolve().parents[2]
+MEASURE = "test/perplexity"
+TYPED = [
+    "experiment=equal_width",
+    "seed=0",
+    "data.sentences=600",
+    "task.vocabulary_size=400",
+    "task.sequence_length=32",
+    "task.batch_tokens=512",
+    "model.layers=2",
+    "model.feedforward_size=16",
+    "optimizer.warmup_steps=5",
+    "trainer.steps=10",
+    "trainer.log_every=5",
+    "logger=none",
+]
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    folder = tmp_path_factory.mktemp("it's, a folder") / "outputs"
+    rows = headroom.sweep(TYPED, outputs=folder)
+    assert set(rows["state"]) == {"done"}
+    [name] = set(rows["experiment"])
+    return folder, name
+
+
+@pytest.fixture
+def outputs(swept: tuple[Path, str]) -> Path:
+    return swept[0]
+
+
+@pytest.fixture
+def name(swept: tuple[Path, str]) -> str:
+    return swept[1]
+
+
+@pytest.fixture
+def run(outputs: Path, name: str) -> headroom.Run:
+    [found] = headroom.runs(name, {"model.heads": 2, "model.head_size": [16, 17]}, outputs=outputs)
+    return found
+
+
+def test_a_table_has_what_was_measured_and_every_key(
+    outputs: Path, name: str, run: headroom.Run
+) -> None:
+    table = headroom.table(name, outputs=outputs)
+    assert len(table) == 7
+    [row] = table[table["run"] == run.id].to_dict("records")
+    assert row[MEASURE] == run.metrics()[MEASURE]
+    told = {"model.head_size": 16, "optimizer.warmup_steps": 5, "data.sentences": 600, "seed": 0}
+    assert {key: row[key] for key in told} == told
+
+
+def test_a_plan_says_the_same_before_anything_is_trained(
+    outputs: Path, name: str, tmp_path: Path
+) -> None:
+    before = headroom.plan([*TYPED, "hydra.sweeper.max_runs=7"], outputs=tmp_path)
+    table = headroom.table(name, outputs=outputs)
+    assert list(before["run"]) == list(table["run"])
+    assert list(before["params_total"]) == list(table["params_total"])
+    assert (before["flops"] == table["flops_per_token"] * 512 * 10).all()
+    assert not (tmp_path / "runs").exists()
+
+
+def test_verdicts_and_figure_are_those_of_the_files(outputs: Path, name: str) -> None:
+    file = json.loads((outputs / "tables" / f"{name}.claims.json").read_text())
+    [found] = headroom.verdicts(name, outputs=outputs)
+    [written] = file["verdicts"]
+    assert {key: getattr(found, key) for key in written} == written
+    figure = headroom.figure(name, outputs=outputs)
+    assert len(figure.axes[0].lines) >= 2  # a curve for each arm
+
+
+def test_a_loaded_model_measures_what_its_run_recorded(run: headroom.Run) -> None:
+    assert run.evaluate() == pytest.approx(run.metrics(), rel=1e-6)
+    model = run.model()
+    with torch.no_grad():
+        next(model.parameters()).zero_()
+    assert run.evaluate(model)[MEASURE] != run.metrics()[MEASURE]
+    saved = torch.load(run.checkpoint, weights_only=True)
+    assert all(torch.equal(value, saved[name]) for name, value in run.model().state_dict().items())
+
+
+def test_attention_is_that_whose_spread_the_run_recorded(run: headroom.Run) -> None:
+    recorded = json.loads((run.checkpoint.parents[1] / "attention.json").read_text())["layers"]
+    layers = run.attention()
+    assert len(layers) == len(recorded) == 2
+    for weights_BHTT, layer in zip(layers, recorded, strict=True):
+        assert weights_BHTT.shape == (4, 2, 32, 32)
+        assert torch.allclose(weights_BHTT.sum(-1), torch.ones(4, 2, 32))
+        several_BHT = ((weights_BHTT > 0).sum(-1) > 1).float()
+        entropy_BHT = torch.special.entr(weights_BHTT).sum(-1) * several_BHT
+        entropy_H = entropy_BHT.sum((0, 2)) / several_BHT.sum((0, 2))
+        assert entropy_H.tolist() == pytest.approx(layer["entropy"], rel=1e-5)
+
+
+def test_what_it_read_can_be_read(run: headroom.Run) -> None:
+    batch = run.batch("validation", rows=2)
+    assert batch["tokens"].shape == (2, 32)
+    assert " " in run.tokenizer().decode(batch["tokens"][0].tolist())
+    assert list(run.history()["step"]) == [5, 10]
+    assert run.config["model"]["heads"] == 2
+
+
+WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "experiment": (lambda at: headroom.table("fig9", **at), "experiment=fig9: expected"),
+    "run": (lambda at: headroom.run("lm1b", **at), "run=lm1b: expected one that was planned"),
+    "path": (lambda at: headroom.run("../x", **at), "name=../x: expected"),
+    "key": (lambda at: headroom.runs(None, {"model.head": 2}, **at), "model.heads"),
+    "split": (lambda at: headroom.runs(**at)[0].batch("tset"), "split=tset: expected train,"),
+    "folder": (lambda at: headroom.runs(outputs="nowhere"), "outputs=nowhere: expected"),
+    "override": (lambda at: headroom.plan(["model.head=2"], **at), "model.head .*model.heads"),
+    "text": (
+        lambda at: headroom.plan("model.heads=2 seed=1", **at),
+        r"\['model.heads=2', 'seed=1'\]",
+    ),
+    "sweep": (lambda at: headroom.sweep(["experiment=fig9"], **at), "experiment=fig9: expected"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_name_is_one_sentence(outputs: Path, wrong: str) -> None:
+    asked, words = WRONG[wrong]
+    with pytest.raises(headroom.UserError, match=words) as raised:
+        asked({"outputs": outputs})
+    assert "\n" not in str(raised.value)
+
+
+def test_a_run_that_is_not_done_has_neither_metrics_nor_a_model(outputs: Path) -> None:
+    store = headroom.runs(outputs=outputs)[0]
+    hidden = (store.path / "result.json").rename(store.path / "away")
+    try:
+        for asked in (store.metrics, store.model, lambda: store.checkpoint):
+            with pytest.raises(headroom.UserError, match=f"run={store.id}: expected"):
+                asked()
+    finally:
+        hidden.rename(store.path / "result.json")
+
+
+def test_the_lines_of_the_readme_work(
+    outputs: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert len(said) == 2
+    monkeypatch.chdir(outputs.parent)
+    names: dict[str, Any] = {}
+    exec("".join(said).replace("fig1", name), names)
+    assert names["logits"].shape == (16, 32, 400)
+    assert (outputs.parent / "attention.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_notebook_shows_an_attention_map(outputs: Path, name: str, run: headroom.Run) -> None:
+    """Its code cells one after the other, where Jupyter would run them."""
+    cells = json.loads((ROOT / "examples" / "results.ipynb").read_text("utf-8"))["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    given = f"EXPERIMENT, MEASURE, OUTPUTS = {name!r}, {MEASURE!r}, {str(outputs)!r}"
+    lines = [given if cell["metadata"] else "".join(cell["source"]) for cell in code]
+    assert lines.count(given) == 1
+    lines = [re.sub(r"^%.*", "", one, flags=re.MULTILINE) for one in lines]  # Jupyter's own
+    lines.append("shows = [p.images[0].get_array().tolist() for p in maps.axes]")
+    lines.append("import json; print(json.dumps([run.id, shows]))")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", "\n".join(lines)],
+        cwd=ROOT / "examples",
+        env={**os.environ, "MPLBACKEND": "agg"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    id, shows = json.loads(done.stdout.splitlines()[-1])
+    weights_BHTT = headroom.run(id, outputs=outputs).attention()[0]
+    assert torch.allclose(torch.tensor(shows), weights_BHTT[0, :, :24, :24], atol=1e-6)

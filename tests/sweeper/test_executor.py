@@ -1,0 +1,94 @@
+"""What a plan is thought to take is learned from the finished runs of its folder, whosever."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sweeper.executor import Executor
+from sweeper.plan.plan import Plan, Run
+from sweeper.store.runs import RunStore
+
+
+class Folder:
+    """An outputs folder with runs of 100 steps, two of which are trained at a time."""
+
+    def __init__(self, outputs) -> None:
+        self.outputs, self.store = outputs, RunStore(outputs)
+
+    def run(self, task: str, heads: int, seed: int, **result: Any) -> Run:
+        config = {
+            "seed": seed,
+            "task": {"name": task},
+            "model": {"heads": heads},
+            "trainer": {"precision": "32-true", "steps": 100},
+        }
+        run = Run(f"{task}-h{heads}-s{seed}", config, {"tokens": 700, "flops_per_token": 11}, {})
+        stored = self.store.freeze(
+            {"id": run.id, "config": config, "size": run.size, "names": run.names}
+        )
+        if result:
+            attempt = stored.claim({})
+            stored.publish_result(attempt, {"metrics": {}, **result})
+            attempt.finish("done")
+        return run
+
+    def executor(self) -> Any:
+        backend: Any = SimpleNamespace(device="cpu", slots=2, sharing=1)
+        nothing: Any = None
+        return Executor(nothing, self.store, nothing, backend, nothing, nothing)
+
+    def told(self, *runs: Run) -> float:
+        """Seconds that these are thought to take."""
+        plan = Plan("demo", self.outputs, {}, {}, {}, runs={run.id: run for run in runs})
+        executor = self.executor()
+        return executor.seconds(plan, [*plan.runs], executor.throughput(plan))
+
+
+@pytest.fixture
+def folder(tmp_path) -> Folder:
+    return Folder(tmp_path)
+
+
+def test_runs_of_another_plan_say_what_those_of_their_task_take(folder) -> None:
+    folder.run("lm1b", 3, 0, seconds=11.0, overhead_seconds=2.0)
+    folder.run("mnli", 3, 0, seconds=77.0, overhead_seconds=5.0)
+    assert folder.told(folder.run("lm1b", 3, 1)) == pytest.approx(13.0)
+    assert folder.told(*(folder.run("lm1b", 3, seed) for seed in (1, 2, 3))) == pytest.approx(26.0)
+
+
+def test_a_plans_own_runs_say_it_where_there_are_any(folder) -> None:
+    folder.run("lm1b", 3, 0, seconds=11.0, overhead_seconds=2.0)
+    own = folder.run("lm1b", 3, 1, seconds=23.0, overhead_seconds=3.0)
+    new = folder.run("lm1b", 3, 2)
+    plan = Plan("demo", folder.outputs, {}, {}, {}, runs={run.id: run for run in (own, new)})
+    executor = folder.executor()
+    assert executor.seconds(plan, [new.id], executor.throughput(plan)) == pytest.approx(26.0)
+
+
+def test_what_was_trained_on_a_gpu_says_nothing_of_a_cpu(folder) -> None:
+    new = folder.run("lm1b", 3, 1)
+    assumed = folder.told(new)
+    folder.run("lm1b", 3, 0, seconds=11.0, overhead_seconds=2.0, max_memory_allocated=7)
+    assert folder.told(new) == assumed
+    plan = Plan("demo", folder.outputs, {}, {}, {}, runs={new.id: new})
+    assert sum(folder.executor().throughput(plan, "gpu").expected(new)) == pytest.approx(13.0)
+
+
+def test_a_damaged_run_of_another_plan_says_nothing_and_stops_nothing(folder) -> None:
+    new = folder.run("lm1b", 3, 1)
+    assumed = folder.told(new)
+    damaged = folder.run("lm1b", 3, 0, seconds=11.0, overhead_seconds=2.0)
+    (folder.store.run(damaged.id).path / "result.json").write_text("{")
+    assert folder.told(new) == assumed
+
+
+def test_of_an_interrupted_run_only_what_is_left_counts(folder) -> None:
+    folder.run("lm1b", 3, 0, seconds=20.0, overhead_seconds=2.0)
+    new = folder.run("lm1b", 3, 1)
+    attempt = folder.store.run(new.id).claim({})
+    (attempt.checkpoint_dir / "step-00000075.ckpt").touch()
+    attempt.finish("interrupted")
+    assert folder.told(new) == pytest.approx(5.0 + 2.0)

@@ -1,0 +1,199 @@
+"""What people get wrong, typed and written in yaml: each ends in one sentence that says what to do.
+
+All are typed as they would be, up to where something would be trained, in one process and against
+one model process.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sweeper.__main__ import main
+from sweeper.executor import check_claims
+from sweeper.hydra_section import composer
+from sweeper.model_process import ModelProcess
+from sweeper.plan.compose import CONF
+from sweeper.plan.hydra_errors import explained, typed_wrongly
+from sweeper.plan.planner import Planner
+from sweeper.plan.refused import refuse_arguments
+from sweeper.store.plans import write_plan
+from tests.sweeper.test_damaged_files import plan as plan_of
+
+# python sweep.py ...
+SWEEPS = {
+    "--dry-run": "--dry-run is not a flag of this program; the plan alone is hydra.sweeper.dry_run",
+    "--version": "python -m sweeper --version says it",
+    "dry_run=true": "did you mean hydra.sweeper.dry_run?",
+    "max_seeds=5": "did you mean hydra.sweeper.max_seeds?",
+    "optimizer.lr=0.1": "did you mean optimizer.learning_rate?",
+    "steps=50": "did you mean trainer.steps",
+    "heads=4,8": "did you mean model.heads?",
+    "model.head=4,8": "did you mean model.heads",
+    "model.heads=interval(1,4)": "expected values that can be listed",
+    "experiment=glob(nothing*)": "experiment=glob(nothing*): expected at least one value",
+    "experiment=fig9": "experiment=fig9: expected one of",
+    "scale=huge experiment=fig1": "scale=huge: expected one of cpu, demo",
+    "scale=cpu experiment=fig1": "scale=cpu: expected one that experiment=fig1 defines (demo",
+    "data.root=/tmp": "expected no folder, since data.source=sample; add data=local",
+    "data=local": "data.root",
+    "data=local data.root=/nonexistent": "data.root=/nonexistent: expected a folder of text files",
+    "data=local data.root=HERE/pictures": "picture is no text in UTF-8",
+    "data=local data.root=HERE/wide": "UTF-16: expected UTF-8",
+    "task=lm1b,mnli": "metric of task=lm1b,mnli=test/perplexity: expected what task mnli measures",
+    "task=mnli metric=test/f1": "test/f1: expected what task mnli measures",
+    "metric=test/perplexty": "metric of task=lm1b=test/perplexty: expected what task lm1b measures",
+    "name=a,b": "name=a,b: expected one name",
+    "name=../mine": "name=../mine: expected at most 56 letters",
+    "name=mine experiment=fig1,fig3": "name=mine: expected one experiment or grid to name",
+    "model.heads=8 model.heads=4": "model.heads is given twice",
+    "model.heads": "cannot be read as an override",
+    "model.embedding_size=30 model.heads=7": "model.heads=7: expected a divisor",
+    "model.heads=range(1,20000000)": "more than hydra.sweeper.max_runs",
+    "scale=demo,gpu": "scale=demo,gpu: expected one scale",
+    "seed=-1": "seed=-1: expected whole numbers of at least 0",
+    "trainer.steps=-5": "trainer.steps=-5: expected",
+    "experiment=fig1 model.heads=8": "model.heads is what arm matched of experiment=fig1 solves",
+    "experiment=three model.heads=2,4": "three or more heads, and has 2. Plan the points they need",
+    "experiment=three experiment.claims=[larger]": "experiment.claims of three=larger",
+}
+
+# conf/experiment/<name>.yaml, below its first line
+BODY = "experiment:\n  title: t\n  metric: test/loss\n"
+ARM = f"{BODY}  arms: {{a: {{grid: {{model.heads: [2, 4]}}}}}}\n"
+THREE = ARM.replace("a:", "fixed:").replace("[2, 4]", "[2, 4, 8]")
+GOOD = {"three": f"{THREE}  claims: [fixed_keeps_improving]\n"}
+FILES = {
+    "broken": ("experiment: {title: [a\n", "broken.yaml, line 3 cannot be read as yaml"),
+    "tabs": ("experiment:\n\ttitle: t\n", "tabs.yaml, line 3 cannot be read as yaml"),
+    "twice": (f"{ARM}  title: again\n", "cannot be read as yaml: found duplicate key title"),
+    "empty": ("", "describes no experiment"),
+    "list": ("experiment: [a]\n", "describes no experiment"),
+    "untitled": ("experiment: {metric: test/loss, arms: {a: {}}}\n", "title is missing"),
+    "blank": (ARM.replace("title: t", "title: ''"), "experiment.title of blank=: expected a few"),
+    "armless": (BODY, "has no arms"),
+    "stray": (f"modle: {{heads: 3}}\n{ARM}", "modle={'heads': 3}: expected one of the keys"),
+    "step": (f"trainer: {{step: 3}}\n{ARM}", "write trainer.steps"),
+    "claimed": (
+        f"{ARM}  claims: [fixed_improves]\n",
+        "experiment.claims of claimed=fixed_improves",
+    ),
+    "armed": (f"{ARM}  claims: [fixed_keeps_improving]\n", "has no arm fixed"),
+    "few": (
+        f"{ARM.replace('a:', 'fixed:')}  claims: [fixed_keeps_improving]\n",
+        "The claim needs three or more heads, and has 2. Plan the points they need, or leave them",
+    ),
+    "drawn": (f"{ARM}  figure: curve\n", "experiment.figure of drawn=curve: expected one of"),
+    "measured": (ARM.replace("/loss", "/los"), "experiment.metric of measured=test/los: expected"),
+    "across": (f"{ARM}  x: model.hads\n", "experiment.x of across=model.hads: expected a key"),
+    "near": (
+        f"{ARM}  margin: {{test/los: {{size: 1, reason: r}}}}\n",
+        "experiment.margin of near=test/los: expected a metric that is shown (test/loss)",
+    ),
+    "other": (
+        f"{ARM}  scales: {{demo: {{}}, gpu: {{clams: []}}}}\n",
+        "scales.gpu.clams is not a key",
+    ),
+    "scaled": (
+        f"{ARM}  scales: {{demo: {{}}, dmeo: {{}}}}\n",
+        "dmeo: expected scales that there are",
+    ),
+    "armkey": (ARM.replace("grid", "gird"), "gird"),
+    "gridkey": (ARM.replace("model.heads", "model.hads"), "model.hads is not a key of the config"),
+    "where": (ARM.replace("{grid", "{where: model.heads ===, grid"), "expected a condition over"),
+    "printed": (f"{ARM}  paper: {{8: [1, 2]}}\n", "experiment.paper.8 of printed=[1, 2]: expected"),
+    "named": (f"{ARM}  name: mine\n", "experiment.name of named=mine: expected no such key"),
+}
+
+# python -m sweeper ...
+COMMANDS = {
+    "statsu": "invalid choice: 'statsu'",
+    "status fig3 --outputs HERE/none": "start with a sweep: python sweep.py -m experiment=fig3",
+    "status fig3": "or plan it: python sweep.py -m experiment=fig3",
+    "status first-0007": "experiment=first-0007: expected one that was planned (first)",
+    "compare first": "the following arguments are required: SWEEP",
+    "forget fig3 --yes": "forget=fig3: expected the id of a run, or an experiment that was planned",
+    "forget first": "forget=first: expected an answer, and nobody can be asked here; give --yes",
+    "merge HERE/no.tar": "HERE/no.tar",
+    "collect -o HERE/pictures/picture": "HERE/pictures/picture cannot be written (File exists)",
+    "draw -o HERE/pictures/picture": "or name another folder with -o",
+    "report -o HERE/pictures/picture": "free the place, or name another folder with -o",
+}
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of things that are wrong."""
+    folder = tmp_path_factory.mktemp("mistakes")
+    shutil.copytree(CONF, folder / "conf")
+    for name, text in {**GOOD, **{name: text for name, (text, _) in FILES.items()}}.items():
+        path = folder / "conf" / "experiment" / f"{name}.yaml"
+        path.write_text(f"# @package _global_\n{text}")
+    for name, content in (
+        ("pictures/picture", bytes(range(256)) * 9),
+        ("wide/a.txt", "ä".encode("utf-16")),
+    ):
+        (folder / name).parent.mkdir()
+        (folder / name).write_bytes(content)
+    write_plan(folder / "outputs", plan_of("first", "a"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def told(here: Path):
+    """The sentence that a sweep ends in."""
+    known = composer(here / "conf")
+    with ModelProcess() as process:
+
+        def told(typed: str) -> str:
+            arguments = typed.replace("HERE", str(here)).split(" ")
+            planner = Planner(known, process, max_runs=97)
+            try:
+                refuse_arguments(arguments)
+                check_claims(planner.plan([*arguments, f"paths.outputs={here / 'new'}"]))
+            except Exception as problem:  # whatever it is, as sweep.py catches it
+                if not typed_wrongly(problem):
+                    raise
+                return str(explained(problem))
+            raise AssertionError("it can be planned")
+
+        yield told
+    assert not (here / "new" / "plans").exists()
+
+
+def is_a_sentence(text: str) -> bool:
+    return "\n" not in text and len(text) < 700 and text.endswith((".", "?"))
+
+
+def test_there_are_enough_of_them():
+    assert len(SWEEPS) + len(FILES) + len(COMMANDS) >= 60
+
+
+@pytest.mark.parametrize("typed", SWEEPS)
+def test_what_is_typed_wrongly_is_one_sentence(typed, told):
+    said = told(typed)
+    assert SWEEPS[typed] in said
+    assert is_a_sentence(said), said
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_is_written_wrongly_is_one_sentence_before_anything_is_trained(name, told):
+    said = told(f"experiment={name}")
+    assert FILES[name][1] in said
+    assert is_a_sentence(said), said
+
+
+@pytest.mark.parametrize("typed", COMMANDS)
+def test_a_command_that_cannot_do_it_says_so_in_one_sentence(typed, here, capsys):
+    arguments = typed.replace("HERE", str(here)).split(" ")
+    outputs = [] if "--outputs" in arguments else ["--outputs", str(here / "outputs")]
+    try:
+        code = main([*arguments, *outputs])
+    except SystemExit as ended:
+        code = ended.code
+    [said] = capsys.readouterr().err.splitlines()
+    assert code == 2
+    assert COMMANDS[typed].replace("HERE", str(here)) in said
+    assert is_a_sentence(said), said

@@ -1,0 +1,205 @@
+"""What sweeps leave in one folder: no table or figure of another is replaced without saying so."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from sweeper.__main__ import main
+from sweeper.executor import check_claims, freeze
+from sweeper.hydra_section import composer
+from sweeper.outcome import print_everything
+from sweeper.plan.planner import Planner
+from sweeper.store.plans import plans, replaced
+from sweeper.store.runs import RunStore
+from tests.sweeper.plan.conftest import FakeProcess
+
+TYPED = {
+    "fig1": "experiment=fig1",
+    "fig1-steps-50": "experiment=fig1 trainer.steps=50",
+    "grid-heads-4-8": "model.heads=4,8",
+    "grid-head_size-8-heads-4-8": "model.heads=4,8 model.head_size=8",
+}
+SAME = {
+    "fig1": "experiment=fig1 scale=demo seed=0,1,2,3 logger=none trainer.threads=2",
+    "fig1-seed-0": "experiment=fig1 seed=0",
+    "fig1-gpu": "experiment=fig1 scale=gpu",
+    "fig1-local-novels": "experiment=fig1 data=local data.root=/some/novels/",
+    "mine": "model.heads=4,8 name=mine",
+    "run": "seed=0",
+    "run-mnli": "task=mnli",
+}
+
+
+@pytest.fixture(scope="module")
+def planner():
+    return Planner(composer(), FakeProcess(), max_runs=997)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """Nothing here is about what is drawn, nor about power cuts."""
+    drawn = {kind: b"drawn" for kind in ("pdf", "png", "svg")}
+    monkeypatch.setattr("sweeper.results.draw.files_of", lambda table: drawn)
+    monkeypatch.setattr("os.fsync", lambda descriptor: None)
+
+
+@pytest.fixture
+def sweep(planner, tmp_path):
+    """Sweeps whose runs are done the moment they are planned."""
+    outputs = tmp_path / "outputs"
+
+    def sweep(typed: str) -> str:
+        plan = planner.plan([*typed.split(" "), f"paths.outputs={outputs}"])
+        check_claims(plan)
+        store = RunStore(outputs)
+        freeze(plan, store, {})
+        for number, id in enumerate(plan.runs):
+            run = store.run(id)
+            if run.result() is None:
+                attempt = run.claim({})
+                metrics = {"test/perplexity": 40.0 + number % 7, "test/loss": 3.5}
+                steps = plan.runs[id].config["trainer"]["steps"]
+                run.publish_result(attempt, {"metrics": metrics, "steps": steps, "seconds": 2.0})
+                attempt.finish("done")
+        [name] = plan.experiments
+        print_everything(Console(file=io.StringIO()), outputs, [name])
+        return name
+
+    return sweep
+
+
+def rows(outputs: Path, name: str) -> list[dict[str, str]]:
+    with (outputs / "tables" / f"{name}.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def left(outputs: Path) -> list[set[str]]:
+    """The names of tables and of figures."""
+    pairs = (("tables", ".csv"), ("figures", ".pdf"))
+    return [{p.stem for p in (outputs / folder).glob(f"*{end}")} for folder, end in pairs]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_two_grids_a_trial_and_the_real_figure_leave_four_tables_and_four_figures(
+    sweep, tmp_path, order
+):
+    outputs = tmp_path / "outputs"
+    names = [sweep(typed) for typed in list(TYPED.values())[::order]]
+    assert names == list(TYPED)[::order]
+    assert left(outputs) == [set(TYPED), set(TYPED)]
+    assert {row["steps"] for row in rows(outputs, "fig1-steps-50")} == {"50"}
+    assert {row["steps"] for row in rows(outputs, "fig1")} == {"700"}
+    assert {row["model.head_size"] for row in rows(outputs, "grid-heads-4-8")} == {"12", "6"}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_a_name_holds_what_can_change_a_result_and_is_not_so_anyway(planner, name, tmp_path):
+    plan = planner.plan([*SAME[name].split(" "), f"paths.outputs={tmp_path}"])
+    assert list(plan.experiments) == [name]
+
+
+def test_a_long_name_is_cut_and_still_tells_two_apart(planner, tmp_path):
+    found = [
+        next(iter(planner.plan([f"optimizer.warmup_steps=range(1,{n})", "model.heads=4",
+                                f"paths.outputs={tmp_path}"]).experiments))
+        for n in (53, 59)
+    ]  # fmt: skip
+    assert len(set(found)) == 2
+    assert all(len(name) <= 56 for name in found)
+
+
+def test_another_grid_of_a_name_leaves_the_older_one_numbered(sweep, planner, tmp_path):
+    outputs = tmp_path / "outputs"
+    sweep("name=mine model.heads=2,4")
+    before = (outputs / "tables" / "mine.csv").read_bytes()
+    sweep("name=mine model.heads=2,8")
+    assert left(outputs) == [{"mine", "mine-0001"}] * 2
+    assert (outputs / "tables" / "mine-0001.csv").read_bytes() == before
+    assert [row["model.heads"] for row in rows(outputs, "mine")] == ["2", "8"]
+    assert main(["collect", "mine-0001", "--outputs", str(outputs)]) == 0
+    assert [row["model.heads"] for row in rows(outputs, "mine-0001")] == ["2", "4"]
+    assert main(["status", "mine-0001", "--outputs", str(outputs)]) == 0
+
+
+@pytest.mark.parametrize("more", ["model.heads=2,4,8", "model.heads=2,4 seed=0,1"])
+def test_a_grid_that_holds_the_older_one_takes_its_place(sweep, tmp_path, more):
+    outputs = tmp_path / "outputs"
+    sweep("name=mine model.heads=2,4")
+    sweep(f"name=mine {more}")
+    assert left(outputs) == [{"mine"}] * 2
+    assert replaced(outputs, plans(outputs)[-1]) == {}
+
+
+def forget(outputs: Path, name: str, *options: str) -> int:
+    return main(["forget", name, *options, "--outputs", str(outputs)])
+
+
+def test_what_is_forgotten_goes_and_what_others_use_stays(sweep, tmp_path, capsys):
+    outputs = tmp_path / "outputs"
+    store = RunStore(outputs)
+    sweep("name=mine model.heads=2,4")
+    sweep("name=mine model.heads=2,8")
+    sweep("name=other model.heads=8,16")
+    [*every] = store.ids()
+    assert forget(outputs, "mine", "--yes") == 0
+    listed = capsys.readouterr().out
+    assert "plans/0001.json" in listed
+    assert "1 runs stay: other plans have them" in listed
+    assert left(outputs) == [{"other"}] * 2
+    assert [list(plan["experiments"]) for plan in plans(outputs)] == [["other"]]
+    gone = {run for run in every if run not in store.ids()}
+    assert {run.split("-h")[1].split("x")[0] for run in gone} == {"2", "4"}
+    assert all(run in listed for run in gone)
+    assert {path.name for path in outputs.glob(".*")} == set()
+
+
+def test_a_run_goes_when_it_is_named_and_is_new_again(sweep, tmp_path, capsys):
+    outputs = tmp_path / "outputs"
+    sweep("name=mine model.heads=2,4")
+    run, other = RunStore(outputs).ids()
+    assert forget(outputs, run, "--yes") == 0
+    assert "planned in mine: typed again, it is trained again" in capsys.readouterr().out
+    assert RunStore(outputs).ids() == [other]
+    assert main(["status", "mine", "--outputs", str(outputs)]) == 0
+    sweep("name=mine model.heads=2,4")
+    assert RunStore(outputs).ids() == sorted([run, other])
+
+
+def test_of_a_plan_of_two_the_other_one_stays(planner, tmp_path):
+    outputs = tmp_path / "outputs"
+    line = ["experiment=fig1,value_size", "seed=0,1,2", f"paths.outputs={outputs}"]
+    plan = planner.plan(line)
+    freeze(plan, RunStore(outputs), {})
+    assert forget(outputs, "fig1", "--yes") == 0
+    [found] = plans(outputs)
+    assert list(found["experiments"]) == ["value_size"]
+    assert set(found["runs"]) == set(RunStore(outputs).ids()) < set(plan.runs)
+    assert found["runs"]
+
+
+def test_nothing_goes_while_it_is_trained_or_before_it_is_agreed_to(
+    sweep, tmp_path, monkeypatch, capsys
+):
+    outputs = tmp_path / "outputs"
+    sweep("name=mine model.heads=2,4")
+    before = sorted(outputs.rglob("*"))
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    for answer in ("n", ""):
+        monkeypatch.setattr("builtins.input", lambda _, answer=answer: answer)
+        assert forget(outputs, "mine") == 1
+    assert sorted(outputs.rglob("*")) == before
+    store = RunStore(outputs)
+    run = store.run(store.ids()[0])
+    (run.path / "result.json").unlink()
+    run.claim({})  # this very process lives
+    before = sorted(outputs.rglob("*"))
+    assert forget(outputs, "mine", "--yes") == 2
+    assert sorted(outputs.rglob("*")) == before
+    assert forget(outputs, run.id, "--yes") == 2
+    assert "being trained; stop that sweep first" in capsys.readouterr().err

@@ -1,0 +1,165 @@
+"""Rounds and pilots, trained by a stub: which seeds are bought, and what they cost."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import re
+from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from omegaconf import OmegaConf
+from rich.console import Console
+
+from sweeper.executor import Executor, freeze
+from sweeper.hydra_section import composer
+from sweeper.plan.planner import Planner
+from sweeper.results.collect import collect
+from sweeper.results.judge import verdicts_on
+from sweeper.rounds import decide, pilot
+from sweeper.store.errors import UserError
+from sweeper.store.plans import newest
+from sweeper.store.runs import RunStore
+from tests.sweeper.plan.conftest import FakeProcess
+
+SECONDS = {"pretraining": 1000.0, "squad": 10.0, "mnli": 20.0, "lm1b": 30.0}
+GAIN = {"squad": 0.2, "mnli": 0.004}  # of heads that are twice the size; seeds differ by 0.01
+
+
+class Killed(Exception):
+    """What stands for a SIGKILL."""
+
+
+class Stub(Executor):
+    """Makes results up in place of training; killed before the run after so many."""
+
+    lives = 10**6
+
+    def train(self, plan, left, *, estimate, rounds=(), about=None):
+        freeze(plan, self.store, estimate, rounds)
+        for id in sorted(left, key=lambda run: plan.runs[run].parent is not None):
+            if not self.lives:
+                raise Killed
+            self.lives -= 1
+            config, task = plan.runs[id].config, plan.runs[id].config["task"]["name"]
+            parent = config["parent"]
+            assert not parent or self.store.run(parent).result()
+            luck = random.Random(parent or id).gauss(0, 0.01)  # a pre-training's, shared by tasks
+            share = 0.5 + luck + GAIN.get(task, 0.0) * (config["model"]["head_size"] == 32)
+            metrics = dict.fromkeys(("test/f1", "test/exact_match"), 100 * share)
+            metrics |= {"test/accuracy": share, "test/perplexity": 40 * (1 + luck)}
+            run = self.store.run(id)
+            attempt = run.claim({})
+            own = {} if task == "pretraining" else metrics
+            result = {"metrics": own, "seconds": SECONDS[task], "tokens_seen": 10**6}
+            run.publish_result(attempt, result)
+            attempt.finish("done")
+        return True
+
+
+@pytest.fixture(scope="module")
+def planned():
+    """fig2 at scale cpu, whose seeds are pre-trainings, fig1, and the options of a sweep."""
+    composed = composer()
+    planner = Planner(composed, FakeProcess(), max_runs=10**4)
+    fig2 = planner.plan(["experiment=fig2", "scale=cpu"])
+    options = OmegaConf.to_object(composed.compose([]).hydra.sweeper)
+    return {"fig2": fig2, "fig1": planner.plan(["experiment=fig1"])}, options
+
+
+@pytest.fixture
+def typed(tmp_path, planned, monkeypatch):
+    """Types the sweep; what it said."""
+    monkeypatch.setattr("os.fsync", lambda descriptor: None)
+
+    def typed(outputs="outputs", lives=Stub.lives, *, experiment="fig2", **options):
+        plans, usual = planned
+        plan = replace(plans[experiment], outputs=tmp_path / outputs)
+        console = Console(file=io.StringIO(), width=200)
+        backend = SimpleNamespace(slots=2, device="cpu", sharing=1)
+        chosen, store = replace(usual, **options), RunStore(plan.outputs)
+        executor = Stub(console, store, None, backend, chosen, None)
+        executor.lives = lives
+        if chosen.pilot:
+            pilot(executor, plan)
+        else:
+            decide(executor, plan, {run: 1.0 for run in executor.left(plan)})
+        return console.file.getvalue()
+
+    return typed
+
+
+def found(outputs):
+    """The last plan, less when and how it came to be, and the run of every seed of each task."""
+    plan = newest(outputs)["fig2"]
+    seeds = {}
+    for point in plan["points"]:
+        if point["arm"] == "fixed":
+            seeds.setdefault(point["task"], {})[point["seed"]] = point["run"]
+    kept = {key: plan[key] for key in ("points", "runs", "rounds")}
+    return json.dumps(kept, sort_keys=True), seeds, plan
+
+
+def spent(plan, outputs):
+    store = RunStore(outputs)
+    return sum(store.run(run).result()["seconds"] for run in plan["runs"]) / 3600
+
+
+def test_a_further_seed_is_pre_trained_and_tuned_on_what_is_undecided_alone(typed, tmp_path):
+    said = typed(max_seeds=9)
+    _, seeds, plan = found(tmp_path / "outputs")
+    assert len(seeds["squad"]) < len(seeds["mnli"]) == len(seeds["pretraining"]) <= 9
+    for task in ("squad", "mnli"):
+        for seed, run in seeds[task].items():
+            assert plan["runs"][run]["parent"] == seeds["pretraining"][seed]
+    assert plan["rounds"][-1]["device_hours"] < spent(plan, tmp_path / "outputs")
+    assert f"{len(plan['runs'])} runs, {spent(plan, tmp_path / 'outputs'):.2g} device hours" in said
+
+
+def test_what_runs_start_from_counts_in_the_budget_and_in_the_price(typed, tmp_path):
+    hours = 5.0  # of fine-tuning they would pay for all there is
+    said = typed(max_seeds=30, budget_device_hours=hours)
+    assert "budget_device_hours=5 pays for no more" in said
+    _, _, plan = found(tmp_path / "outputs")
+    assert hours - 2 * 1030 / 3600 < spent(plan, tmp_path / "outputs") <= hours
+    verdicts = verdicts_on(*collect(tmp_path / "outputs"))
+    prices = {v.measure: v.numbers["price"] for v in verdicts if "price" in v.numbers}
+    asked = prices["MNLI accuracy (%)"]
+    assert asked["hours"] == pytest.approx(asked["runs"] / 2 * (1000 + 20) / 3600)
+
+
+def test_killed_and_typed_again_it_ends_the_same(typed, tmp_path):
+    typed("quiet", max_seeds=7)
+    for lives in (7, 13, 17):  # a pre-training of the first round, one of the second, a fine-tuning
+        outputs = f"killed after {lives}"
+        with pytest.raises(Killed):
+            typed(outputs, lives, max_seeds=7)
+        typed(outputs, max_seeds=7)
+        assert found(tmp_path / outputs)[0] == found(tmp_path / "quiet")[0]
+        assert RunStore(tmp_path / outputs).ids() == RunStore(tmp_path / "quiet").ids()
+
+
+def test_claims_that_are_not_asked_about_buy_nothing(typed, tmp_path):
+    said = typed(experiment="fig1", until=["fixed_keeps_improving"], max_seeds=5)
+    assert "1 of 1 undecided: fixed_keeps_improving, after" in said
+    points = newest(tmp_path / "outputs")["fig1"]["points"]
+    seeds = Counter((point["arm"], str(point["values"])) for point in points)
+    by_arm = {arm: {n for (own, _), n in seeds.items() if own == arm} for arm, _ in seeds}
+    assert max(by_arm.pop("fixed")) == 5
+    assert all(counts == {3} for counts in by_arm.values())
+    with pytest.raises(UserError, match=r"hydra\.sweeper\.until=larger: expected claims"):
+        typed("refused", experiment="fig1", until=["larger"])
+    assert not (tmp_path / "refused").exists()
+
+
+def test_a_pilot_trains_two_seeds_of_the_points_that_matter_and_tells_prices(typed, tmp_path):
+    said = typed(experiment="fig1", until=["fixed_keeps_improving"], pilot=2)
+    assert "pilot, 8 runs" in said
+    [table] = collect(tmp_path / "outputs")
+    trained = [(row["arm"], row["seed"]) for row in table.rows if row["state"] == "done"]
+    assert sorted(seed for arm, seed in trained if arm == "fixed") == [0] * 4 + [1] * 4
+    assert re.search(r"fixed_keeps_improving +undecided .*\d+/\d+/[\d.]+", said)
+    assert "pilot, 0 runs" in typed(experiment="fig1", until=["fixed_keeps_improving"], pilot=2)

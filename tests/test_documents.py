@@ -1,0 +1,125 @@
+"""What the documents say is there: links, anchors, targets, commands, experiments, versions."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sweeper.__main__ import main
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = [
+    *ROOT.glob("*.md"),
+    *ROOT.glob("docs/**/*.md"),
+    *ROOT.glob("examples/**/*.md"),
+]
+GUIDES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def anchors(document: Path) -> set[str]:
+    """The anchors of headings, as GitHub and MkDocs make them."""
+    headings = HEADING.findall(FENCED.sub("", document.read_text("utf-8")))
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.strip().replace(" ", "-") for heading in plain}
+
+
+def code(documents: list[Path]) -> str:
+    """All that stands in documents as code."""
+    return "\n".join(found for one in documents for found in CODE.findall(one.read_text("utf-8")))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+def test_no_link_is_dead(document: Path) -> None:
+    for link in LINK.findall(FENCED.sub("", document.read_text("utf-8"))):
+        target, _, anchor = link.partition("#")
+        if target.startswith(("https://", "http://", "mailto:")):
+            continue
+        path = (document.parent / target).resolve() if target else document
+        assert path.is_relative_to(ROOT), f"{link} leads out of the project"
+        assert path.exists(), link
+        assert not anchor or anchor in anchors(path), link
+
+
+def test_the_links_of_the_readme_are_seen() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert len(LINK.findall(text)) > 10
+    assert "your-results" in anchors(ROOT / "README.md")
+
+
+def test_every_command_that_is_named_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    said = code(GUIDES)
+    targets = set(re.findall(r"\bmake ([a-z]+)\b", said))
+    assert {"demo", "paper", "test"} <= targets <= TARGETS
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    known = capsys.readouterr().out
+    commands = set(re.findall(r"python -m sweeper ([a-z]+)", said))
+    assert len(commands) > 5
+    assert [one for one in commands if not re.search(rf"^ +{one}\b", known, re.MULTILINE)] == []
+    modules = set(re.findall(r"python -m ((?:sweeper|tasks|benchmarks|tests)[\w.]*)", said))
+    assert [module for module in modules if find_spec(module) is None] == []
+
+
+def test_every_experiment_that_is_named_is_there() -> None:
+    named = re.findall(r"(?<!\.)\bexperiment=([\w,]+)", code(GUIDES))
+    experiments = {one for several in named for one in several.split(",")} - {"mine"}
+    assert len(experiments) > 5
+    assert {
+        one for one in experiments if not (ROOT / f"conf/experiment/{one}.yaml").exists()
+    } == set()
+
+
+def test_the_site_leads_to_every_guide() -> None:
+    def pages(entry: object) -> list[str]:
+        below = list(entry.values()) if isinstance(entry, dict) else entry
+        return (
+            [page for one in below for page in pages(one)]
+            if isinstance(below, list)
+            else [str(entry)]
+        )
+
+    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
+    shown = pages(site["nav"])
+    assert [page for page in shown if not (ROOT / page).is_file()] == []
+    assert {name(document) for document in DOCUMENTS} - set(shown) == set()
+
+
+def test_the_citation_is_of_this_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert citation["version"] == PROJECT["version"]
+    assert citation["license"] == PROJECT["license"]
+
+
+def test_the_container_goes_the_way_of_the_makefile() -> None:
+    lines = (ROOT / "Dockerfile").read_text("utf-8").splitlines()
+    lock = (ROOT / "requirements" / "lock.txt").read_text("utf-8")
+    [python] = [line.split()[1] for line in lines if line.startswith("FROM")]
+    assert python.removeprefix("python:").removesuffix("-slim") in lock.split("\n")[1]
+    [install] = [line for line in lines if line.startswith("RUN make")]
+    [start] = [line.removeprefix("CMD ") for line in lines if line.startswith("CMD")]
+    assert install.split()[2] in TARGETS
+    assert json.loads(start)[0] == "make"
+    assert json.loads(start)[1] in TARGETS
+    copied = [line.split()[1] for line in lines if line.startswith("COPY")]
+    assert [path for path in copied if not (ROOT / path).exists()] == []
+    # What `make install` reads is there before it, and the rest after it.
+    assert copied == ["Makefile", "requirements", "."]
+    opened = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text("utf-8"))
+    assert (ROOT / ".devcontainer" / opened["build"]["dockerfile"]).resolve() == ROOT / "Dockerfile"
