@@ -150,8 +150,8 @@ def test_the_text_is_part_of_a_runs_name(plan):
         (["model.head=8"], ["model.head", "model.heads"]),
         (["model.head=8,4"], ["model.head", "model.heads"]),
         (
-            ["experiment=fig1", "model.embedding_size=32,64"],
-            ["collaborative", "model.embedding_size == 48"],
+            ["experiment=fig1", "model.embedding_size=16,24"],
+            ["matched", "model.embedding_size == 32"],
         ),
         (["model.heads=8", "model.heads=4"], ["model.heads", "twice"]),
         (["model.heads=range(1,20000000)"], ["19,999,999", "max_runs"]),
