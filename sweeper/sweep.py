@@ -65,11 +65,10 @@ def sweep(
         check_claims(plan)
         store = RunStore(plan.outputs)
         tuning = Tuning.of(plan, process, store)
-        whole = tuning.whole
-        backend = _backend(whole, launcher, process)
+        backend = _backend(tuning.whole, launcher, process)
         executor = Executor(console, store, process, backend, options, signals)
-        statuses = {run: store.run(run).status() for run in whole.runs}
-        needs = _needs(executor, whole, launcher)
+        statuses = {run: store.run(run).status() for run in tuning.whole.runs}
+        needs = _needs(executor, tuning.whole, launcher)
         estimate = _show(executor, tuning, statuses, needs)
         if options.dry_run:
             show_prices(executor, tuning.judged or plan, estimate)
