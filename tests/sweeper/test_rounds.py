@@ -64,9 +64,12 @@ def planned():
     """fig2 at scale cpu, whose seeds are pre-trainings, fig1, and the options of a sweep."""
     composed = composer()
     planner = Planner(composed, FakeProcess(), max_runs=10**4)
-    fig2 = planner.plan(["experiment=fig2", "scale=cpu"])
+    fig2 = planner.plan(["experiment=fig2", "scale=cpu", "name=fig2"])
     options = OmegaConf.to_object(composed.compose([]).hydra.sweeper)
-    return {"fig2": fig2, "fig1": planner.plan(["experiment=fig1", "seed=0,1,2"])}, options
+    return {
+        "fig2": fig2,
+        "fig1": planner.plan(["experiment=fig1", "seed=0,1,2", "name=fig1"]),
+    }, options
 
 
 @pytest.fixture
