@@ -21,7 +21,7 @@ RATE = "optimizer.learning_rate"
 def sweep(outputs, text, *options):
     asked = command(outputs, outputs.parent / "conf", 1, rates=HANDICAP, tuned=True)
     asked += ["data=local", f"data.root={text}", "hydra.sweeper.max_seeds=3"]
-    asked += ["experiment.tune.seeds=[7]"]
+    asked += ["experiment.tune.seeds=[7]", "name=twins_00"]
     ended = subprocess.run(
         [*asked, *options], cwd=ROOT, capture_output=True, text=True, timeout=400, check=False
     )
