@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from enum import EnumType
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_origin, get_type_hints
 
 from sweeper.carry.archive import MANIFEST, write_archive
 from sweeper.carry.run_files import run_files
@@ -164,7 +164,8 @@ def _typed(key: str, value: Any, hint: Any) -> Any:
         if value in list(hint):
             return hint(value)
         raise wrong(key, value, f"one of {', '.join(map(str, hint))}", "correct the value")
-    if isinstance(value, hint) or (isinstance(value, int) and isinstance(1.0, hint)):
+    plain = get_origin(hint) if get_origin(hint) is list else hint
+    if isinstance(value, plain) or (isinstance(value, int) and isinstance(1.0, plain)):
         return value
     expected = getattr(hint, "__name__", str(hint)).replace("None", "null")
     raise wrong(key, value, f"a value of type {expected}", "correct the value")

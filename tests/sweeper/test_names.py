@@ -25,7 +25,7 @@ TYPED = {
     "grid-head_size-8-heads-4-8": "model.heads=4,8 model.head_size=8",
 }
 SAME = {
-    "fig1": "experiment=fig1 scale=demo seed=0,1,2,3 logger=none trainer.threads=2",
+    "fig1": "experiment=fig1 scale=demo seed=0,1,2,3,4 logger=none trainer.threads=2",
     "fig1-seed-0": "experiment=fig1 seed=0",
     "fig1-gpu": "experiment=fig1 scale=gpu",
     "fig1-local-novels": "experiment=fig1 data=local data.root=/some/novels/",
@@ -93,8 +93,8 @@ def test_two_grids_a_trial_and_the_real_figure_leave_four_tables_and_four_figure
     assert names == list(TYPED)[::order]
     assert left(outputs) == [set(TYPED), set(TYPED)]
     assert {row["steps"] for row in rows(outputs, "fig1-steps-50")} == {"50"}
-    assert {row["steps"] for row in rows(outputs, "fig1")} == {"700"}
-    assert {row["model.head_size"] for row in rows(outputs, "grid-heads-4-8")} == {"12", "6"}
+    assert {row["steps"] for row in rows(outputs, "fig1")} == {"300"}
+    assert {row["model.head_size"] for row in rows(outputs, "grid-heads-4-8")} == {"8", "4"}
 
 
 @pytest.mark.parametrize("name", SAME)
@@ -172,7 +172,7 @@ def test_a_run_goes_when_it_is_named_and_is_new_again(sweep, tmp_path, capsys):
 
 def test_of_a_plan_of_two_the_other_one_stays(planner, tmp_path):
     outputs = tmp_path / "outputs"
-    line = ["experiment=fig1,value_size", "seed=0,1,2", f"paths.outputs={outputs}"]
+    line = ["experiment=fig1,value_size", f"paths.outputs={outputs}"]
     plan = planner.plan(line)
     freeze(plan, RunStore(outputs), {})
     assert forget(outputs, "fig1", "--yes") == 0

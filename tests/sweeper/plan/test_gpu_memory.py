@@ -69,7 +69,7 @@ def test_a_run_that_does_not_fit_is_refused_with_what_would_make_it_fit(plan, pr
 
 def test_where_nothing_is_enough_it_says_so(plan, process):
     with pytest.raises(UserError, match="a smaller model"):
-        predicted(process, plan("model.heads=48"), 2)
+        predicted(process, plan("model.heads=32"), 1)
 
 
 def test_parts_change_no_name(plan, process):

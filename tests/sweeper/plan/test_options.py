@@ -86,7 +86,7 @@ def test_experiments_that_overlap_share_their_runs(plan):
 
 
 def test_one_pretraining_serves_every_task_and_every_seed(plan):
-    found = plan("experiment=table1", "seed=0,1,2")
+    found = plan("experiment=table1", "scale=paper", "seed=0,1,2")
     children = [run for run in found.runs.values() if run.parent]
     parents = {run.parent for run in children}
     assert len(parents) == 3

@@ -117,15 +117,15 @@ def test_planning_does_not_depend_on_the_order_or_layout_of_yaml(plan, tmp_path,
 def test_what_is_typed_wins_over_the_experiment(plan):
     found = plan(
         "experiment=fig1",
-        "model.embedding_size=32,48",
-        "model.layers=1",
+        "model.embedding_size=16,32",
+        "model.layers=2",
         "seed=7",
-        "model.head_size=8",
+        "model.head_size=2",
     )
-    assert {p.values["model.embedding_size"] for p in found.points} == {32, 48}
+    assert {p.values["model.embedding_size"] for p in found.points} == {16, 32}
     configs = [run.config for run in found.runs.values()]
-    assert {c["model"]["layers"] for c in configs} == {1}
-    assert {c["model"]["head_size"] for c in configs} == {8}
+    assert {c["model"]["layers"] for c in configs} == {2}
+    assert {c["model"]["head_size"] for c in configs} == {2}
     assert {c["seed"] for c in configs} == {7}
 
 
@@ -150,8 +150,8 @@ def test_the_text_is_part_of_a_runs_name(plan):
         (["model.head=8"], ["model.head", "model.heads"]),
         (["model.head=8,4"], ["model.head", "model.heads"]),
         (
-            ["experiment=fig1", "model.embedding_size=32,64"],
-            ["collaborative", "model.embedding_size == 48"],
+            ["experiment=fig1", "model.embedding_size=16,24"],
+            ["matched", "model.embedding_size == 32"],
         ),
         (["model.heads=8", "model.heads=4"], ["model.heads", "twice"]),
         (["model.heads=range(1,20000000)"], ["19,999,999", "max_runs"]),

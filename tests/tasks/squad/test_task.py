@@ -37,6 +37,9 @@ def outputs(_ready_to_fork: None, tmp_path_factory: pytest.TempPathFactory) -> P
     return outputs
 
 
+LONG = {"data__competitors": 31, "data__directions": 37}  # paragraphs of several windows
+
+
 def _load(outputs: Path, **changes: Any) -> Loaded:
     task = task_of(parse(fine_tuning(SQUAD, **changes)))
     assert isinstance(task, QuestionAnswering)
@@ -117,7 +120,7 @@ def test_answers_are_cut_from_the_text_to_the_letter(tmp_path: Path) -> None:
 
 
 def test_whoever_knows_every_answer_scores_100_on_the_sample(outputs: Path) -> None:
-    task, facts = _load(outputs)
+    task, facts = _load(outputs, **LONG)
     assert facts["test_rows"] > facts["test_questions"]
     metrics = task.evaluate(Oracle(task, "test"), "test", CPU)
     assert metrics["test/exact_match"] == metrics["test/f1"] == 100.0
@@ -170,7 +173,7 @@ def test_on_the_sample_words_alone_find_no_answer(outputs: Path) -> None:
 
 
 def test_a_window_without_the_answer_points_at_its_first_position(outputs: Path) -> None:
-    task, _ = _load(outputs)
+    task, _ = _load(outputs, **LONG)
     batches = list(_all_rows(task))
     starts = torch.cat([batch["start"] for batch in batches])
     ends = torch.cat([batch["end"] for batch in batches])

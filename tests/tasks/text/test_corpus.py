@@ -264,5 +264,7 @@ def test_real_text_is_divided_without_loss(shared_data, tmp_path, folder):
 def test_describing_tells_a_person_what_is_read(tmp_path):
     write(tmp_path, {"a.txt": sentences(11)})
     assert describe(local(tmp_path)) == f"1 text file, 0.0 MB, folder {tmp_path.name}"
-    assert describe(SAMPLE) == "generated sample of 1,000 sentences"
+    planted = "planted: to find one of 5 names of 7 families"
+    assert describe(SAMPLE) == f"generated sample of 1,000 sentences ({planted})"
+    assert "(nothing planted)" in describe({**SAMPLE, "directions": 0})
     assert describe({"source": "hub", "hub": HUB}).startswith("someone/corpus@abc123")
