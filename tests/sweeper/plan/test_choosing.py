@@ -11,7 +11,7 @@ from sweeper.executor import as_data, freeze
 from sweeper.store.runs import RunStore
 from sweeper.tuning import Tuning, budgets
 
-RATE, NAME = "optimizer.learning_rate", "fig1_tuned"
+RATE = "optimizer.learning_rate"
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_where_one_arm_is_at_an_end_all_try_one_value_more(tuning):
     assert tuning.advance()
     assert tried(tuning) == dict.fromkeys(ARMS, FIRST | {0.04, 0.08})
     assert {arm: own["learning_rate"] for arm, own in judged(tuning).items()} == best
-    told = as_data(tuning.judged)["experiments"][NAME]
+    [told] = as_data(tuning.judged)["experiments"].values()
     assert [choice["at_end"] for choice in told["tuning"]] == [[]] * 4
     assert told["tune"]["grid"] == {RATE: [0.005, 0.01, 0.02, 0.04, 0.08]}
 
@@ -82,7 +82,11 @@ def test_a_range_grows_no_further_than_it_may_and_the_end_is_said(tuning):
     while not tuning.advance():
         train(tuning, best)
     assert tried(tuning) == dict.fromkeys(ARMS, FIRST | {0.04, 0.08})
-    at_end = {choice["arm"]: choice["at_end"] for choice in tuning.judged.tuning[NAME]}
+    at_end = {
+        choice["arm"]: choice["at_end"]
+        for [*choices] in tuning.judged.tuning.values()
+        for choice in choices
+    }
     assert at_end == {arm: [RATE] * (arm == "fixed") for arm in ARMS}
 
 

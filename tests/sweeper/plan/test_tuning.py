@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from sweeper.plan.experiment import read_experiment
+from sweeper.plan.experiments.reading import read_experiment
 from sweeper.plan.planner import seeded
 from sweeper.plan.sizes import Sizes
 from sweeper.plan.tuning.trials import trials
@@ -25,7 +25,7 @@ def tried(plan, process, tmp_path):
 
     def run(*arguments):
         found = plan("experiment=fig1_tuned", CPU, *arguments)
-        tunes = {"fig1_tuned": found.experiments["fig1_tuned"].tune}
+        tunes = {name: one.tune for name, one in found.experiments.items()}
         return found, trials(found, tunes, Sizes(process, tmp_path / "sizes.json"))
 
     return run
@@ -34,8 +34,9 @@ def tried(plan, process, tmp_path):
 def test_every_choice_is_made_among_equally_many_trials_and_none_is_judged(tried):
     judged, found = tried()
     [experiment] = found.experiments.values()
-    assert experiment.name == "fig1_tuned_trials"
-    assert set(experiment.arms) == set(judged.experiments["fig1_tuned"].arms)
+    [(name, own)] = judged.experiments.items()
+    assert experiment.name == f"{name}_trials"
+    assert set(experiment.arms) == set(own.arms)
     settings = Counter(
         (p.arm, *(item for item in p.values.items() if item[0] != RATE)) for p in found.points
     )
@@ -65,7 +66,8 @@ def test_tuning_figure_1_costs_at_most_half_of_it_however_far_ranges_grow(
     plan, process, tmp_path, name, scale
 ):
     judged = plan(f"experiment={name}", f"scale={scale}")
-    tune = judged.experiments[name].tune
+    [(name, own)] = judged.experiments.items()
+    tune = own.tune
     [(key, values)] = tune.grid.items()
     most = replace(tune, grid={key: [*values, *(2**n for n in range(tune.grow))]})
     tried = trials(judged, {name: most}, Sizes(process, tmp_path / "sizes.json"))
@@ -91,9 +93,9 @@ def test_further_seeds_leave_out_those_of_the_trials(plan):
 
 def test_a_key_that_is_typed_is_not_tuned(plan):
     found = plan("experiment=fig1_tuned", CPU, f"{RATE}=0.03")
-    assert found.experiments["fig1_tuned"].tune is None
+    assert [one.tune for one in found.experiments.values()] == [None]
     off = plan("experiment=fig1", CPU, "experiment.scales.cpu.tune=null")
-    assert off.experiments["fig1"].tune is None
+    assert [one.tune for one in off.experiments.values()] == [None]
 
 
 def test_what_tuning_is_asked_for_changes_no_run_that_is_not_tuned(plan):
@@ -126,23 +128,25 @@ def test_an_unfair_choice_is_refused(plan, typed, told):
 def test_what_an_arm_sweeps_is_not_tuned():
     arms = {"a": {"grid": {"model.heads": [2, 4]}}}
     tune = {"grid": {"model.heads": [2, 4]}}
-    asked = {"title": "", "metric": "test/loss", "arms": arms, "tune": tune}
+    asked = {"title": "Heads", "metric": "test/loss", "arms": arms, "tune": tune}
     with pytest.raises(UserError, match="a key that no arm sweeps, as a does"):
         check(read_experiment("x", asked, scale="demo"))
 
 
 def test_a_key_that_changes_the_size_of_a_model_is_not_tuned(plan, process, tmp_path):
     found = plan("experiment=fig1_tuned", CPU)
-    tune = replace(found.experiments["fig1_tuned"].tune, grid={"model.feedforward_size": [8, 16]})
+    [(name, own)] = found.experiments.items()
+    tune = replace(own.tune, grid={"model.feedforward_size": [8, 16]})
     with pytest.raises(UserError, match="leave the size of a model as it is"):
-        trials(found, {"fig1_tuned": tune}, Sizes(process, tmp_path / "sizes.json"))
+        trials(found, {name: tune}, Sizes(process, tmp_path / "sizes.json"))
 
 
 def test_unequal_budgets_are_allowed_where_they_are_said(plan):
     found = plan(
         "experiment=fig1_tuned", CPU, f"+{TUNE}.arms=[fixed]", f"+{TUNE}.unequal=as published"
     )
-    assert found.experiments["fig1_tuned"].described()["tune"]["unequal"] == "as published"
+    [own] = found.experiments.values()
+    assert own.described()["tune"]["unequal"] == "as published"
 
 
 @pytest.mark.parametrize(
