@@ -25,7 +25,7 @@ TYPED = {
     "grid-head_size-8-heads-4-8": "model.heads=4,8 model.head_size=8",
 }
 SAME = {
-    "fig1": "experiment=fig1 scale=demo seed=0,1,2,3,4 logger=none trainer.threads=2",
+    "fig1": "experiment=fig1 scale=demo seed=0,1,2,3,4,5,6,7 logger=none trainer.threads=2",
     "fig1-seed-0": "experiment=fig1 seed=0",
     "fig1-gpu": "experiment=fig1 scale=gpu",
     "fig1-local-novels": "experiment=fig1 data=local data.root=/some/novels/",
