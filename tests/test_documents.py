@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [
     *ROOT.glob("*.md"),
     *ROOT.glob("docs/**/*.md"),
-    *ROOT.glob("examples/**/*.md"),
+    *ROOT.glob("examples/*/*.md"),  # not of hidden folders below, which tools leave
 ]
 GUIDES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
