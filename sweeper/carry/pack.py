@@ -18,7 +18,7 @@ from sweeper.store.runs import Run, RunStore, State
 CODE = ("models", "tasks", "sweeper/store", "sweeper/run", "sweeper/carry")
 CODE_BESIDE = ("sweeper/__init__.py", "sweeper/model_process.py", "sweeper/options.py")
 ENTRY = "sweeper/carry/entry.py"
-NEEDS = ("torch", "numpy", "pydantic", "pytorch-lightning", "filelock")
+NEEDS = ("torch", "numpy", "pydantic", "pytorch-lightning")
 """What a job imports, by the names under which it can be installed."""
 
 README = """\

@@ -20,9 +20,10 @@ def run_files(run: Run, *, weights: bool = True) -> dict[str, Content]:
     Without `weights` what it learned and what it could be continued from stay behind.
     """
     found = _named(run.outputs, run.path.glob("*.json"))
+    done_by = (run.result() or {}).get("attempt")
     for attempt in run.attempts():
         found |= _named(run.outputs, attempt.path.iterdir())
-        if attempt.exit() is None:
+        if attempt.exit() is None and attempt.number != done_by:
             found[f"{_below(run, attempt)}/exit.json"] = CUT_OFF.encode()
         if weights:
             found |= _named(run.outputs, iter(attempt.checkpoint_files("*")))

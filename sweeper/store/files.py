@@ -11,6 +11,7 @@ import stat
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from io import FileIO
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -51,9 +52,13 @@ def make_directory(path: Path, mode: int = 0o700) -> None:
     """
     if path.is_symlink():
         raise wrong("folder", path, "no symbolic link", "link the whole outputs folder instead")
-    missing = [part for part in (path, *path.parents) if not part.is_dir()]
+    missing = [*takewhile(lambda part: not part.is_dir(), (path, *path.parents))]
     for part in reversed(missing):
-        part.mkdir(mode=0o700, exist_ok=True)
+        try:
+            part.mkdir(mode=0o700)
+        except FileExistsError:  # by another machine, and not to be seen here yet
+            if part.is_file():
+                raise
         if part == path and mode != 0o700:
             part.chmod(mode)  # whatever the umask
         sync_directory(part.parent)
@@ -155,21 +160,16 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def read_bytes(path: Path) -> bytes | None:
-    """The content of a regular file that is no symbolic link; None if absent; else OSError."""
-    return read_end(path, None)
-
-
-def read_end(path: Path, most: int | None) -> bytes | None:
-    """The last `most` bytes (all if None) of a regular file, as `read_bytes` reads it."""
+def read_bytes(path: Path, last: int | None = None) -> bytes | None:
+    """The content (its `last` bytes) of a regular file, no link; None if absent; else OSError."""
     try:
         file = opened(path)
     except FileNotFoundError:
         return None
     with file:
         size = os.fstat(file.fileno()).st_size
-        if most is not None and size > most:
-            file.seek(size - most)
+        if last is not None and size > last:
+            file.seek(size - last)
         return file.read()
 
 

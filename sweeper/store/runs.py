@@ -28,6 +28,7 @@ from sweeper.store.history import merged_rows
 from sweeper.store.identity import leaves, named_by
 from sweeper.store.liveness import Watcher
 from sweeper.store.shape import NUMBER
+from sweeper.store.sharing.sight import once_seen
 from sweeper.store.states import State, Status, ended, running
 
 __all__ = ["Attempt", "Cause", "Run", "RunStore", "State", "Status"]
@@ -121,9 +122,8 @@ class Run:
         value = {**fixed, **result, **fixed}
         if publish_sealed(self.path / "result.json", value):
             return True
-        first = self.result()
-        assert first is not None
-        if canonical(first["metrics"]) != metrics:
+        first = once_seen(self.result)
+        if first is not None and canonical(first["metrics"]) != metrics:
             publish_sealed(self.path / f"differs-{attempt.number:04d}.json", value)
         return False
 
@@ -169,12 +169,10 @@ class Run:
             return Status(State.NEW, "no attempt yet", 0)
         # Any may live, not only the newest: one stopped for longer than its lease may come back.
         for attempt in reversed(attempts):
-            # In this order: whoever sees the process ended also sees all it wrote before.
-            living = attempt.alive()
             heartbeat = attempt.last_heartbeat()
-            if living and attempt.exit() is None:
+            if attempt.alive(heartbeat):
                 return running(attempt.number, heartbeat)
-        newest = attempts[-1]
+        newest = attempts[-1]  # read again: whoever sees the process ended sees all it wrote before
         return self._done() or ended(newest.number, newest.exit(), newest.last_heartbeat())
 
 
@@ -224,6 +222,7 @@ class RunStore:
             make_directory(run.path)
             if publish_sealed(path, {"format": FORMAT, **record}):
                 return run
+        once_seen(lambda: path.exists() or None)
         there, given = run.record(), json.loads(canonical(record["config"]))
         differing = _differing(there["config"], given)
         for key in differing:

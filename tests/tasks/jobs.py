@@ -15,6 +15,7 @@ from typing import Any
 from sweeper.store.runs import Run, RunStore
 from tasks import train
 from tasks.server.fork import become_job
+from tests.faults.small import last_words
 
 # Primes wherever that is possible, so that no size can stand in for another.
 CONFIG: dict[str, Any] = {
@@ -186,8 +187,8 @@ def instead_of_call(owner: Any, name: str, number: int, error: BaseException) ->
 
 def last_word(run: Run) -> dict[str, Any]:
     """What the newest attempt said when it ended."""
-    word = run.attempts()[-1].exit()
-    assert word is not None
+    *_, (_, word) = last_words(run)
+    assert word
     return word
 
 

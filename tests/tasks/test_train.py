@@ -72,6 +72,15 @@ def test_the_result_says_what_the_run_was_worth_and_where_it_came_from(done: Run
     assert last_word(done)["cause"] == "done"
 
 
+def test_a_finished_run_leaves_eight_files(done: Run) -> None:
+    """Ten thousand runs are as many times that on a file system with a quota of files."""
+    left = [path.name for path in done.path.rglob("*") if path.is_file()]
+    assert sorted(left) == [
+        *("attempt.json", "attention.json", "log.txt", "metrics.jsonl", "result.json", "run.json"),
+        *("weights.ckpt", "weights.ckpt.sha256"),
+    ]
+
+
 def test_the_final_weights_are_those_whose_digest_is_published(done: Run) -> None:
     result = done.result()
     assert result is not None

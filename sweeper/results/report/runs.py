@@ -7,7 +7,7 @@ from typing import Any
 
 from sweeper.results.table.columns import cell, label, number
 from sweeper.results.table.table import Row
-from sweeper.store.attempts import Attempt
+from sweeper.store.attempts import Attempt, Cause
 from sweeper.store.errors import UserError, shown
 from sweeper.store.files import canonical
 from sweeper.store.identity import leaves
@@ -32,7 +32,7 @@ def described(run: Run, row: Row, runs: int) -> dict[str, Any]:
     try:
         about |= _record(run)
         attempts = run.attempts()
-        about["attempts"] = [_attempt(attempt) for attempt in attempts]
+        about["attempts"] = [_attempt(one, about.get("finished")) for one in attempts]
         about["curves"] = curves(run.history(), points)
         about["log"] = log_end(attempts, letters)
     except (UserError, OSError) as problem:
@@ -100,8 +100,10 @@ def _record(run: Run) -> dict[str, Any]:
     }
 
 
-def _attempt(attempt: Attempt) -> dict[str, Any]:
+def _attempt(attempt: Attempt, finished: int | None) -> dict[str, Any]:
     info, last_word = attempt.info(), attempt.exit() or {}
+    if attempt.number == finished:
+        last_word = {"cause": Cause.DONE}
     told = {key: info.get(key) for key in ("started", "resumed_from", "code")}
     about = {"hardware": info.get("hardware", {}), "versions": info.get("versions", {})}
     return {"number": attempt.number, "cause": last_word.get("cause"), **told, **about}

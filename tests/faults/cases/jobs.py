@@ -21,7 +21,7 @@ from tasks.training import attempt
 from tasks.training.module import TrainingModule
 from tests.faults import orchestrator as sweep
 from tests.faults.count import Count
-from tests.faults.small import compare, freeze
+from tests.faults.small import compare, freeze, last_words
 from tests.policies import policy
 
 STEP = 10  # where a sabotaged job goes wrong
@@ -108,8 +108,8 @@ def _sabotaged(
         once = policy(tries=3, equal_failures=0)
         sweep.orchestrate(outputs, ids, backend, policy=once, watchdog=watchdog)
         sweep.orchestrate(outputs, ids, sweep.ForkBackend(), policy=once)
-        attempts = [a for name in ids for a in RunStore(outputs).run(name).attempts()]
-        disturbed = [a for a in attempts if (a.exit() or {}).get("cause") != Cause.DONE]
+        words = [pair for name in ids for pair in last_words(RunStore(outputs).run(name))]
+        disturbed = [one for one, word in words if word.get("cause") != Cause.DONE]
         tally.hung += not disturbed
         compare(tally, outputs, reference)
         if not disturbed:
