@@ -43,6 +43,62 @@ class Version(argparse.Action):
         parser.exit(0, f"headroom-attention {told}\n")
 
 
+TOLD = {
+    "status": (
+        "what is running, done, failed and why",
+        "Counts the runs of each experiment's newest plan; lists those neither new nor done.",
+    ),
+    "collect": (
+        "write the table of each experiment and judge its claims",
+        "Reads the records anew; writes DIR/tables/<experiment>.csv, .json, .claims.json and, "
+        "of what a paper prints as a table, .printed.txt, .csv and .tex.",
+    ),
+    "draw": (
+        "draw the figures of each experiment from its records",
+        "Writes DIR/figures/<experiment>.pdf, .png and .svg; equal records give equal bytes.",
+    ),
+    "report": (
+        "write one HTML page of all that is known, to read or to share",
+        "Writes DIR/report.html: states, verdicts, figures to point at, training curves, "
+        "tables to sort and filter, provenance. It needs no other file and no network.",
+    ),
+    "forget": (
+        "remove what an experiment has left, or a run, once it was listed and agreed to",
+        "Runs that another plan has stay, unless they are named; nothing goes while it is trained.",
+    ),
+    "archive": (
+        "put the finished runs of an experiment into one file, which everything goes on reading",
+        "Writes DIR/archives/NAME-0001.zip, reads it back and takes the runs' folders away; "
+        "refused while one of them is trained. `unzip` in DIR puts them back.",
+    ),
+    "decide": (
+        "say what each claim's answer would cost in seeds, runs and device hours; train nothing",
+        "Prices are those of an answer at the differences measured so far, at a difference of a "
+        "given size, and where there is none; from the spread of the runs that are done.",
+    ),
+    "compare": (
+        "say what differs between two sweeps, and which claims have another answer",
+        "Each is an outputs folder, a plan (its number or file) or an experiment; of another "
+        "folder as in FOLDER/fig1. Exit code 1 where an answer flipped.",
+    ),
+    "pack": (
+        "write what is not done of experiments into one file, to be trained on another machine",
+        "It holds records, prepared data and the code that trains; there, unpacked, "
+        "`python run.py` needs PyTorch and little more, and no network.",
+    ),
+    "merge": (
+        "bring home what `python run.py` of a pack has left",
+        "Puts its runs, verified, where they would lie had they been trained here.",
+    ),
+    "dashboard": (
+        "show the experiments in Weights & Biases, as a saved view with their results",
+        "Saves a view of the project that the runs are mirrored to, and sends of each experiment "
+        "table, figures and verdicts; prints the address of the view. Needs a key and "
+        'pip install "wandb-workspaces>=0.4.13"; docs/wandb.md says more.',
+    ),
+}
+"""Of each command what it does, in short and in full."""
+
 # "" stands for most commands.
 POSITIONAL: dict[str, dict[str, Any]] = {
     "": {
@@ -59,6 +115,7 @@ POSITIONAL: dict[str, dict[str, Any]] = {
     },
     "compare": {"dest": "sides", "nargs": 2, "metavar": "SWEEP", "help": "what to compare"},
     "forget": {"dest": "name", "metavar": "NAME | RUN", "help": "an experiment, or a run's id"},
+    "archive": {"dest": "name", "metavar": "EXPERIMENT", "help": "which experiment"},
     "merge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "results.tar"},
 }
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sweeper.carry.archive import Content
+from sweeper.store.archives.archive import Archive, find
 from sweeper.store.attempts import Attempt, Cause
 from sweeper.store.runs import Run
 
@@ -19,6 +20,9 @@ def run_files(run: Run, *, weights: bool = True) -> dict[str, Content]:
 
     Without `weights` what it learned and what it could be continued from stay behind.
     """
+    if isinstance(packed := find(run.outputs, run.id), Archive) and not run.path.is_dir():
+        names = packed.names(run.id)
+        return {f"runs/{run.id}/{name}": packed.read(run.id, name) for name in names}
     found = _named(run.outputs, run.path.glob("*.json"))
     done_by = (run.result() or {}).get("attempt")
     for attempt in run.attempts():

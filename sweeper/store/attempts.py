@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import errno
+import fnmatch
 import itertools
-import os
 import re
 import secrets
 import shutil
@@ -16,6 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from sweeper.store.archives.reading import entries
 from sweeper.store.errors import UserError
 from sweeper.store.files import (
     make_directory,
@@ -147,7 +148,8 @@ class Attempt:
         """What lies in `checkpoint_dir`; nothing where that is a link: those are a stranger's."""
         if self.checkpoint_dir.is_symlink():
             return []
-        return [path for path in self.checkpoint_dir.glob(pattern) if not path.is_symlink()]
+        names = fnmatch.filter(entries(self.checkpoint_dir), pattern)
+        return [self.checkpoint_dir / name for name in names]
 
     def alive(self, heartbeat: Mapping[str, Any] | None = None) -> bool:
         """Whether the attempt may still write; see liveness for how that is known. Its heartbeat
@@ -159,15 +161,7 @@ class Attempt:
 
 def find_attempts(folder: Path, watcher: Watcher) -> list[Attempt]:
     """The attempts in a folder, oldest first."""
-    try:
-        with os.scandir(folder) as entries:
-            names = [
-                entry.name
-                for entry in entries
-                if _NUMBERED.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
-            ]
-    except FileNotFoundError:
-        return []
+    names = [name for name in entries(folder, folders=True) if _NUMBERED.fullmatch(name)]
     return [Attempt(folder / name, watcher) for name in sorted(names, key=int)]
 
 

@@ -7,14 +7,13 @@ import hashlib
 import json
 import os
 import secrets
-import stat
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from io import FileIO
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
 
+from sweeper.store.archives.reading import opened
 from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.shape import PLAIN, Shape, finite, misfit, whole
 
@@ -22,8 +21,6 @@ FORMAT = 1
 SEAL = "sha256"  # the key under which a sealed file says the digest of all others
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-# O_NONBLOCK: a pipe somebody put in a record's place must not hold the reader up.
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class AlreadyPublished(FileExistsError):
@@ -167,25 +164,15 @@ def read_bytes(path: Path, last: int | None = None) -> bytes | None:
     except FileNotFoundError:
         return None
     with file:
-        size = os.fstat(file.fileno()).st_size
-        if last is not None and size > last:
-            file.seek(size - last)
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - last) if last is not None else 0)
         return file.read()
 
 
 def digest_of_file(path: Path) -> str:
     """sha256 of a regular file that is no symbolic link, as hex; else OSError."""
     with opened(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def opened(path: Path) -> FileIO:
-    """A regular file that is no symbolic link, to be read; OSError for anything else."""
-    file = FileIO(os.open(path, _READ))
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-    return file
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def read_json(path: Path) -> Any | None:

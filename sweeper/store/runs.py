@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from sweeper.store.archives.archive import archives, find
+from sweeper.store.archives.reading import entries, mount, present
 from sweeper.store.attempts import Attempt, Cause, claim_attempt, find_attempts
 from sweeper.store.check_writable import FULL, check_writable
 from sweeper.store.errors import UserError, shown, wrong
@@ -148,7 +150,7 @@ class Run:
         for attempt in self.attempts():
             for path in attempt.checkpoint_files("step-*.ckpt"):
                 name = _CHECKPOINT.fullmatch(path.name)
-                if name and path.is_file():
+                if name:
                     found.append((int(name[1]), attempt.number, path))
         return [path for _, _, path in sorted(found, reverse=True)]
 
@@ -157,8 +159,7 @@ class Run:
         if result is None:
             return None
         reason = f"finished at step {shown(result.get('steps', '?'))} (attempt {result['attempt']})"
-        with os.scandir(self.path) as entries:
-            differing = sorted(e.name for e in entries if e.name.startswith("differs-"))
+        differing = sorted(name for name in entries(self.path) if name.startswith("differs-"))
         if differing:
             reason += f"; a later attempt got other metrics: {shown(', '.join(differing))}"
         return Status(State.DONE, reason, result["attempt"], seconds=result.get("seconds"))
@@ -198,16 +199,18 @@ class RunStore:
 
     def run(self, run_id: str) -> Run:
         """The run with this id, there or not; UserError if the id is no plain name."""
-        return Run(child(self._root, run_id), self._watcher)
+        path = child(self._root, run_id)
+        mount(path, None if path.is_dir() else find(self.outputs, run_id))
+        return Run(path, self._watcher)
 
     def ids(self) -> list[str]:
         """The ids of all frozen runs, sorted."""
-        try:
-            with os.scandir(self._root) as entries:
-                names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-        except FileNotFoundError:
-            return []
-        return sorted(name for name in names if (self._root / name / "run.json").is_file())
+        names = entries(self._root, folders=True)
+        lying = {name for name in names if (self._root / name / "run.json").is_file()}
+        for archive in archives(self.outputs):
+            with suppress(OSError):  # one that cannot be read is told by each run that may be in it
+                lying |= {*archive.runs()}
+        return sorted(lying)
 
     def freeze(self, record: Mapping[str, Any], *, apart_from: Collection[str] = ()) -> Run:
         """Writes the record of a run, once.
@@ -218,11 +221,11 @@ class RunStore:
         """
         run = self.run(record["id"])
         path = run.path / "run.json"
-        if not path.exists():
+        if not present(path):
             make_directory(run.path)
             if publish_sealed(path, {"format": FORMAT, **record}):
                 return run
-        once_seen(lambda: path.exists() or None)
+        once_seen(lambda: present(path) or None)
         there, given = run.record(), json.loads(canonical(record["config"]))
         differing = _differing(there["config"], given)
         for key in differing:
@@ -231,7 +234,7 @@ class RunStore:
                     f"run {run.id}: its record on disk has another {shown(key)} than the one "
                     f"planned now; move {shown(run.path)} away or choose another outputs folder."
                 )
-        if differing and not (run.path / "result.json").exists():
+        if differing and not present(run.path / "result.json"):
             publish_json(path, sealed({**there, "config": given}))
         return run
 

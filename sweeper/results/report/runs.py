@@ -7,6 +7,7 @@ from typing import Any
 
 from sweeper.results.table.columns import cell, label, number
 from sweeper.results.table.table import Row
+from sweeper.store.archives.reading import present
 from sweeper.store.attempts import Attempt, Cause
 from sweeper.store.errors import UserError, shown
 from sweeper.store.files import canonical
@@ -82,7 +83,7 @@ def log_end(attempts: Sequence[Attempt], letters: int) -> list[str]:
 
 
 def _record(run: Run) -> dict[str, Any]:
-    if not (run.path / "run.json").exists():
+    if not present(run.path / "run.json"):
         return {}
     record, result = run.record(), run.result() or {}
     settings = {

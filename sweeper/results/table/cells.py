@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sweeper.store.archives.reading import present
 from sweeper.store.errors import UserError, shown
 from sweeper.store.identity import leaves
 from sweeper.store.runs import Run, State
@@ -22,7 +23,7 @@ def run_cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, An
     """How a run stands and what it measured; of one without a record what `config` plans."""
     status = run.status()
     cells: dict[str, Any] = {"run": run.id, "state": str(status.state), "reason": status.reason}
-    if status.state is State.NEW and not (run.path / "run.json").exists():
+    if status.state is State.NEW and not present(run.path / "run.json"):
         return cells | (planned_cells(config) if config else {})
     try:
         record, result = run.record(), run.result()
