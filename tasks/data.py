@@ -16,6 +16,7 @@ from sweeper.store.errors import UserError
 from sweeper.store.files import canonical, make_directory
 from tasks.batch import Batch
 from tasks.config.sections import RunConfig
+from tasks.text.source import Source
 
 SPLITS = ("train", "validation", "test")
 DRAWN = "drawn"  # what stands for a text where there is none
@@ -71,10 +72,15 @@ class PreparedData(Data):
     format: ClassVar[int]
     last: ClassVar[str]
     shaping: ClassVar[tuple[str, ...]]
+    published: ClassVar[Source]
+    """Where the text comes from."""
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)
         self.text = config.data.model_dump()
+
+    def source(self) -> tuple[str, str]:
+        return self.published.digest(self.text), self.published.describe(self.text)
 
     @abstractmethod
     def make(self, folder: Path) -> None:

@@ -88,9 +88,6 @@ class ExampleData(PreparedData):
     published: ClassVar[DataSet[Any]]
     columns: ClassVar[tuple[str, ...]]
 
-    def source(self) -> tuple[str, str]:
-        return self.published.digest(self.text), self.published.describe(self.text)
-
     def make(self, folder: Path) -> None:
         examples = self.published.load(self.text, folder / "sample")
         texts = (example.texts() for example in examples.splits["train"])

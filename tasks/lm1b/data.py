@@ -18,7 +18,7 @@ from tasks.data import SPLITS, PreparedData
 from tasks.lm1b.packing import pack_split
 from tasks.lm1b.rows import ABOUT, FORMAT, PackedRows
 from tasks.seeds import Shuffled
-from tasks.text import corpus
+from tasks.text.corpus import Corpora
 from tasks.text.tokenizer import load_tokenizer, save_tokenizer, train_bpe
 
 
@@ -26,15 +26,13 @@ class PackedText(PreparedData):
     """Batches of whole packed rows: tokens, targets, segments and positions, each (B, T)."""
 
     kind, format, last = "text", FORMAT, ABOUT
+    published = Corpora()
     shaping = ("vocabulary_size", "sequence_length", "tokenizer_lines")
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)
         self.splits: dict[str, PackedRows] = {}
         self.rows_per_batch = self.section.batch_tokens // self.section.sequence_length
-
-    def source(self) -> tuple[str, str]:
-        return corpus.digest(self.text), corpus.describe(self.text)
 
     @staticmethod
     def spelled(content: Mapping[str, Any]) -> str:
@@ -43,7 +41,7 @@ class PackedText(PreparedData):
     def make(self, folder: Path) -> None:
         """Make the files that are missing: work that was broken off is taken up there."""
         section, path = self.section, folder / "tokenizer.json"
-        text = corpus.open_corpus(self.text, folder / "sample")
+        text = self.published.open(self.text, folder / "sample")
         if not path.exists():
             lines = itertools.islice(text.lines("train"), section.tokenizer_lines)
             save_tokenizer(train_bpe(lines, section.vocabulary_size), path)

@@ -84,9 +84,9 @@ def clean(text: str) -> str:
     return raw.decode(errors="replace").replace("\0", REPLACEMENT).strip()
 
 
-def raw_lines_of_text(text: str) -> Iterator[bytes]:
+def raw_lines_of_text(text: str) -> list[bytes]:
     """The lines of a string that came from elsewhere, as bytes for `read_line`."""
-    yield from text.encode("utf-8", "surrogatepass").split(b"\n")
+    return text.encode("utf-8", "surrogatepass").split(b"\n")
 
 
 def check_text(path: Path, start: bytes) -> None:
