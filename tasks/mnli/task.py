@@ -23,10 +23,7 @@ class NaturalLanguageInference(FineTuning):
     section: FineTuningSection
     Examples = LabelledPairs
     data: LabelledPairs
-    measured = (
-        "test/loss",
-        "test/accuracy",
-    )
+    measured = ("test/loss", "test/accuracy")
 
     def build(self) -> Classifier:
         assert isinstance(self.config.model, EncoderSection)

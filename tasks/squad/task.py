@@ -30,11 +30,7 @@ class QuestionAnswering(FineTuning):
     section: QuestionsSection
     Examples = Windows
     data: Windows
-    measured = (
-        "test/loss",
-        "test/exact_match",
-        "test/f1",
-    )
+    measured = ("test/loss", "test/exact_match", "test/f1")
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)

@@ -18,12 +18,7 @@ _FOLDERS = ("tables", "figures")
 
 
 def publish_dashboard(
-    outputs: Path,
-    tables: Sequence[Table],
-    verdicts: Verdicts,
-    given: str | None,
-    *,
-    offline: bool,
+    outputs: Path, tables: Sequence[Table], verdicts: Verdicts, given: str | None, *, offline: bool
 ) -> str:
     """Draws the tables and shows them there with the verdicts on them; where to find them.
 
