@@ -9,7 +9,8 @@ import subprocess
 
 import pytest
 
-from benchmarks.twins import HANDICAP, ROOT, command
+from benchmarks.measure import ROOT
+from benchmarks.twins import HANDICAP, command
 from sweeper.store.plans import newest, plans
 from sweeper.store.runs import RunStore
 from tasks.synthetic.families import World
