@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from sweeper.results.statistics.boundary import FIRST, Floats, bound, crossed
+from sweeper.results.statistics.boundary import FIRST, Floats, bound
 from sweeper.results.statistics.combination import Above, Combination, Every, Same
 from sweeper.results.statistics.contrasts import Intervals, effective_seeds
 from sweeper.results.statistics.spreads import Sample, Spreads
@@ -30,13 +30,6 @@ class Price(NamedTuple):
 
     seeds: Floats
     needs: Floats
-
-
-class Expected(NamedTuple):
-    """Of a contrast that is looked at after every seed: mean seeds a point, share decided."""
-
-    seeds: float
-    decided: float
 
 
 @dataclass(frozen=True)
@@ -91,15 +84,6 @@ def price(claim: Combination, known: Known, chance: float = 0.5) -> Price:
     for goal in goals[1:]:
         best = _cheaper(best, _way(claim, goal, known, chance))
     return best
-
-
-def expected(effect: float, sd: float, level: float, most: int) -> Expected:
-    """The seeds that a contrast of this true size takes to be told from 0, looked at to `most`.
-
-    Computed, not simulated, for a spread that is known. `level` is one-sided; `most` >= FIRST.
-    """
-    decided = crossed(bound(np.arange(FIRST, most + 1), level), effect / sd)
-    return Expected(FIRST + float((1 - decided[:-1]).sum()), float(decided[-1]))
 
 
 def seeds_to_tell(distances: Floats, sds: Floats, level: float, chance: float = 0.5) -> Floats:

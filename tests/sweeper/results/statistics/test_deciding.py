@@ -10,7 +10,7 @@ from sweeper.results.statistics.boundary import DESIGNED, FIRST, bound, crossed,
 from sweeper.results.statistics.combination import Above, Every, Same, Some, answers, levels
 from sweeper.results.statistics.contrasts import Intervals, closed, intervals, looks
 from sweeper.results.statistics.heaps import two_heaps
-from sweeper.results.statistics.price import MOST, expected, known, price, seeds_to_tell
+from sweeper.results.statistics.price import MOST, known, price, seeds_to_tell
 from sweeper.results.statistics.spreads import identical, moderated, sample
 
 PAIR = np.array([[1.0, -1.0]])
@@ -42,7 +42,7 @@ def test_there_is_no_boundary_before_the_first_look_and_one_for_ever_after() -> 
         bound(5, 0.0)
 
 
-def test_the_price_of_an_effect_is_what_simulation_finds() -> None:
+def test_the_chance_to_cross_the_boundary_is_what_simulation_finds() -> None:
     effect, sd, level = 1.3, 1.7, 0.01
     paths = effect * np.arange(1, DESIGNED + 1) + sd * np.random.default_rng(5).standard_normal(
         (10_000, DESIGNED)
@@ -50,9 +50,9 @@ def test_the_price_of_an_effect_is_what_simulation_finds() -> None:
     seeds = np.arange(FIRST, DESIGNED + 1)
     out = np.abs(paths[:, FIRST - 1 :]) > bound(seeds, level) * sd * np.sqrt(seeds)
     stops = np.where(out.any(axis=1), FIRST + out.argmax(axis=1), DESIGNED)
-    told = expected(effect, sd, level, DESIGNED)
-    assert told.seeds == pytest.approx(stops.mean(), rel=0.01)
-    assert told.decided == pytest.approx(out.any(axis=1).mean(), abs=0.01)
+    decided = crossed(bound(seeds, level), effect / sd)
+    assert FIRST + (1 - decided[:-1]).sum() == pytest.approx(stops.mean(), rel=0.01)
+    assert decided[-1] == pytest.approx(out.any(axis=1).mean(), abs=0.01)
     assert crossed(bound(seeds, level))[-1] <= 2 * level
 
 
