@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from sweeper.results.statistics.boundary import FIRST, Floats, bound
-from sweeper.results.statistics.combination import Above, Combination, Every, Same
+from sweeper.results.statistics.combination import Above, All, Combination, Same
 from sweeper.results.statistics.contrasts import Intervals, effective_seeds
 from sweeper.results.statistics.spreads import Sample, Spreads
 
@@ -109,7 +109,7 @@ def _way(claim: Combination, goal: Goal, known: Known, chance: float) -> Price:
         return _contrast(claim.place, goal, known, chance)
     if isinstance(claim, Same):
         return _contrast(claim.place, "beyond" if goal == "below" else "within", known, chance)
-    together = goal == "within" or isinstance(claim, Every) == (goal == "above")
+    together = goal == "within" or isinstance(claim, All) == (goal == "above")
     whole, *parts = [_way(part, goal, known, chance) for part in claim.parts]
     for part in parts:
         if together:
