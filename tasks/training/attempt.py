@@ -26,30 +26,6 @@ from tasks.training.signals import Interrupted, Interruption
 INTERRUPTED = 75  # EX_TEMPFAIL of sysexits.h: try again
 
 
-def train(argument: str, parts_that_fit: Callable[[Mapping[str, Any]], int]) -> int:
-    """Do the job of a run directory; its output goes to the attempt's log.txt.
-
-    `parts_that_fit` says what `trainer.micro_batches: auto` is for a config on this machine.
-    """
-    try:
-        run = Run.open(Path(argument))
-        if run.result() is not None:
-            return 0
-        trainer = run.record()["config"]["trainer"]
-        if trainer["devices"] * trainer["num_nodes"] == 1:
-            return Job(run, parts_that_fit).work()
-        if not distributed.is_rank():
-            return distributed.supervise(run, trainer["devices"], trainer["num_nodes"])
-        distributed.join(trainer)
-        return Job(run, parts_that_fit).work()
-    except Elsewhere as elsewhere:
-        print(elsewhere, file=sys.stderr)
-        return INTERRUPTED
-    except (UserError, OSError) as error:  # nothing could be claimed, so nothing can be recorded
-        print(error, file=sys.stderr)
-        return 1
-
-
 class Elsewhere(Exception):
     """Another process trains the run already; the message says which attempt."""
 
