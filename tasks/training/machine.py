@@ -28,13 +28,20 @@ DRIVER = Path("/sys/module/nvidia/version")
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
 
 
-def accelerator(section: TrainerSection) -> str:
-    """Return "cuda" or "cpu" and fix the number of CPU threads, which the last bits depend on."""
+def set_up(section: TrainerSection) -> str:
+    """Have this process compute as a job does; returns on what, "cuda" or "cpu".
+
+    That fixes the number of CPU threads, which the last bits depend on. UserError without the GPU
+    that was asked for.
+    """
     torch.set_num_threads(section.threads)
     found = kind_of(section.accelerator)
     if section.accelerator == "gpu" and found == "cpu":
         remedy = "give it as trainer.accelerator=auto"
         raise wrong("trainer.accelerator", "gpu", "a CUDA GPU on this machine", remedy)
+    keep_memory()
+    limit_memory(found)
+    compute_repeatably(found)
     return found
 
 
