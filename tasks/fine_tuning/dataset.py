@@ -73,8 +73,11 @@ class DataSet(Source, ABC, Generic[Kind]):
         reports, kept = {}, {}
         for split, parts in self._parts(data, folder).items():
             reports[split] = RowReport()
+            usable = self._trainable if split == "train" else iter
             kept[split] = [
-                example for name, rows in parts for example in reports[split].kept_of(name, rows)
+                example
+                for name, rows in parts
+                for example in reports[split].kept_of(name, usable(rows))
             ]
             if not kept[split]:
                 dropped = reports[split].dropped
@@ -100,16 +103,12 @@ class DataSet(Source, ABC, Generic[Kind]):
             if self.hub_test not in splits:
                 expected = f"a data set with a split {self.hub_test}"
                 raise wrong("data.hub", hub.name_of(data["hub"]), expected, "choose another")
-            return {
-                "train": [("train", self._trainable(self._rows(splits["train"])))],
-                "test": [(self.hub_test, self._rows(splits[self.hub_test]))],
-            }
+            names = {"train": "train", "test": self.hub_test}
+            return {split: [(of, self._rows(splits[of]))] for split, of in names.items()}
         found = self.files(self.root(data, folder))
         return {
-            "train": [
-                (name, self._trainable(self.read_file(found.root / name))) for name in found.train
-            ],
-            "test": [(name, self.read_file(found.root / name)) for name in found.test],
+            split: [(name, self.read_file(found.root / name)) for name in names]
+            for split, names in (("train", found.train), ("test", found.test))
         }
 
     def _rows(self, split: Any) -> Iterator[tuple[str, Kind | Malformed]]:
