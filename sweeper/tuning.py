@@ -22,7 +22,7 @@ from sweeper.model_process import ModelProcess
 from sweeper.plan.plan import Chosen, Plan, Run
 from sweeper.plan.planner import seeded
 from sweeper.plan.sizes import Invalid, Sizes
-from sweeper.plan.tuning.trials import SUFFIX, chosen_into, middles, trials
+from sweeper.plan.tuning.trials import SUFFIX, chosen_into, trials
 from sweeper.plan.tuning.tune import Tune, beyond
 from sweeper.results.collect import Records
 from sweeper.results.table.choices import Choice, choices, settled
@@ -130,15 +130,11 @@ class Tuning:
         told = {}
         for name, tune in self.tunes.items():
             experiments[name] = replace(experiments[name], tune=tune)
-            by_setting = {
+            chosen = {
                 canonical([one.arm, one.setting]): Chosen(one.values, one.trials)
                 for one in found[name]
             }
-            chosen = {
-                shared: by_setting[canonical([middle.arm.name, middle.values])]
-                for shared, middle in middles(unseeded[name], tune).items()
-            }
-            unseeded[name] = [chosen_into(point, chosen, tune.per) for point in unseeded[name]]
+            unseeded[name] = list(chosen_into(unseeded[name], chosen, tune))
             told[name] = [asdict(one) | {"at_end": _at_end(tune, one)} for one in found[name]]
         made = replace(self.plan, experiments=experiments, unseeded=unseeded, tuning=told)
         return seeded(made, {})

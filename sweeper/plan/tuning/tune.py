@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sweeper.plan.experiment import Experiment
 
 SPLIT = "validation/"
+RATE = "optimizer.learning_rate"
 Values = Mapping[str, list[Any]]
 
 
@@ -22,6 +23,15 @@ class Per(StrEnum):
     arm = "arm"
     point = "point"
     size = "size"
+
+
+class Transfer(StrEnum):
+    """How a learning rate that was found at one width is carried over to an arm's other widths."""
+
+    width = "width"
+    """As 1 / sqrt(embedding size): Vaswani et al., Attention Is All You Need, 2017, equation 3.
+
+    Heads do not enter: a rule for them would change what is under study."""
 
 
 @dataclass
@@ -39,6 +49,7 @@ class Tune:
         grow: by how many values a range of numbers may grow where the best lies at its end.
         arms: those that are tuned; all if none is named.
         unequal: why only some are.
+        transfer: arms whose learning rate is found at their least width for all of their points.
     """
 
     grid: dict[str, list[Any]]
@@ -49,6 +60,7 @@ class Tune:
     grow: int = 2
     arms: list[str] = field(default_factory=list)
     unequal: str = ""
+    transfer: dict[str, Transfer] = field(default_factory=dict)
 
     def tunes(self, arm: str) -> bool:
         """Whether an arm is tuned."""
@@ -96,6 +108,9 @@ def _check_arms(experiment: Experiment, tune: Tune, where: str) -> None:
     if not {*tune.arms} <= {*arms}:
         remedy = f"choose among {', '.join(arms)}"
         raise wrong(f"{where}, arms", list(tune.arms), "arms of the experiment", remedy)
+    if tune.transfer and not ({*tune.transfer} <= {*arms} and RATE in tune.grid):
+        expected = f"arms of the experiment, and {RATE} among what is tuned"
+        raise wrong(f"{where}, transfer", list(tune.transfer), expected, "leave it out")
     untuned = [name for name in arms if not tune.tunes(name)]
     if untuned and not tune.unequal.strip():
         expected = f"all arms, since {', '.join(untuned)} would be judged without a trial"

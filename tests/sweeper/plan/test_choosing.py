@@ -8,6 +8,7 @@ import os
 import pytest
 
 from sweeper.executor import as_data, freeze
+from sweeper.results.table.tuned import tuned_in_words
 from sweeper.store.runs import RunStore
 from sweeper.tuning import Tuning, budgets
 
@@ -101,6 +102,25 @@ def test_read_again_from_disk_it_chooses_the_same(tuning, plan, process):
     assert as_data(again.trials) == as_data(tuning.trials)
     for point in again.judged.points:
         assert set(point.chosen.trials) <= again.trials.runs.keys()
+
+
+def test_a_rate_is_carried_over_to_other_widths_in_the_arms_that_say_so(plan, process, tmp_path):
+    transfer = "+experiment.tune.transfer.standard=width"
+    found = plan("experiment=fig1_tuned", "scale=cpu", transfer, "seed=0")
+    tuning = Tuning.of(found, process, RunStore(tmp_path))
+    train(tuning, dict.fromkeys(ARMS, 0.01))
+    assert tuning.advance()
+    runs, widths = tuning.judged.runs, {}
+    for point in tuning.judged.points:
+        config = runs[point.run].config
+        size, rate = config["model"]["embedding_size"], config["optimizer"]["learning_rate"]
+        widths.setdefault(point.arm == "standard", set()).add((size, rate))
+    assert widths[True] == {(64, 0.01), (96, 0.00816497), (128, 0.00707107)}
+    assert {rate for _, rate in widths[False]} == {0.01}
+    [own] = {p.values["model.embedding_size"] for p in tuning.trials.points if p.arm == "standard"}
+    assert own == 64
+    [described] = as_data(tuning.judged)["experiments"].values()
+    assert any("least embedding size of standard" in line for line in tuned_in_words(described))
 
 
 def test_the_cost_is_told_before_as_it_is_and_at_most(tuning):

@@ -134,6 +134,7 @@ def test_what_tuning_is_asked_for_changes_no_run_that_is_not_tuned(plan):
         ("+{}.arms=[fixed]", ["all arms", "standard, matched, collaborative", "tune.unequal"]),
         ("+{}.arms=[fixed,no]", ["arms of the experiment", "standard, fixed"]),
         ("{}.seeds=[7,2]", ["seeds that are not judged, as 0, 1, 2 are"]),
+        ("+{}.transfer.no=width", ["transfer=['no']", "arms of the experiment"]),
         ("{}.by=test/loss", ["by=test/loss", "validation split"]),
         ("{}.steps=0", ["steps=0.0", "share of the full length"]),
         (
