@@ -52,9 +52,14 @@ def read_experiment(
         _check_keys(f"{where}: scales.{other}.", _section(f"scales.{other}", section))
     whole = _overlay(rest, own.get(scale) or {})
     experiment = _read(name, _overlay(whole, _typed(typed or {})))
+    return _tuned(experiment, scale, asked=(typed or {}).get("experiment.tuned"))
+
+
+def _tuned(experiment: Experiment, scale: str, *, asked: Any) -> Experiment:
+    """The experiment, with `tune` only if it is to be tuned; UserError if it is asked in vain."""
     nothing = not (experiment.tune and experiment.tune.grid)
-    if nothing and (typed or {}).get("experiment.tuned"):
-        expected = f"false, since {where} names nothing to tune at scale={scale}"
+    if nothing and asked:
+        expected = f"false, since {experiment.name} names nothing to tune at scale={scale}"
         raise wrong("experiment.tuned", True, expected, "give it experiment.tune.grid")
     return replace(experiment, tune=None) if nothing or not experiment.tuned else experiment
 

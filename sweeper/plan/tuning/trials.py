@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,18 +17,24 @@ from sweeper.plan.experiment import Experiment
 from sweeper.plan.plan import Chosen, Plan, UnseededPoint
 from sweeper.plan.planner import seeded
 from sweeper.plan.sizes import Invalid, Sizes
-from sweeper.plan.tuning.tune import RATE, Per, Tune
+from sweeper.plan.tuning.tune import LENGTH, RATE, Per, Tune
 from sweeper.store.errors import wrong
 from sweeper.store.files import canonical
 
 SUFFIX = "_trials"
 
 
-def trials(plan: Plan, tunes: Mapping[str, Tune], sizes: Sizes) -> Plan:
+def trials(
+    plan: Plan,
+    tunes: Mapping[str, Tune],
+    sizes: Sizes,
+    better: Mapping[str, Collection[str]] | None = None,
+) -> Plan:
     """The plan of all trials.
 
     Args:
         tunes: by experiment, how it is tuned.
+        better: by experiment, its trials that the next length follows upon, see `better_half`.
 
     Raises:
         Invalid: a value that no run can have.
@@ -37,7 +43,7 @@ def trials(plan: Plan, tunes: Mapping[str, Tune], sizes: Sizes) -> Plan:
     for name, tune in tunes.items():
         own = name + SUFFIX
         experiments[own] = _experiment(plan.experiments[name], tune)
-        unseeded[own] = _points(plan.unseeded[name], tune, sizes)
+        unseeded[own] = _points(plan.unseeded[name], tune, sizes, (better or {}).get(name, ()))
         texts[own] = plan.texts[name]
     made = replace(plan, experiments=experiments, texts=texts, unseeded=unseeded)
     return seeded(made, {})
@@ -115,17 +121,15 @@ def _experiment(judged: Experiment, tune: Tune) -> Experiment:
     )
 
 
-def _points(points: Iterable[UnseededPoint], tune: Tune, sizes: Sizes) -> list[UnseededPoint]:
-    """Every combination of values at the middle points, sized."""
+def _points(
+    points: Iterable[UnseededPoint], tune: Tune, sizes: Sizes, better: Collection[str]
+) -> list[UnseededPoint]:
+    """Every combination of values at the middle points as far as it is to be tried, sized."""
     found = [
-        replace(
-            point,
-            arm=replace(point.arm, seeds=[]),
-            values={**point.values, **values},
-            config=_config(point.config, values, tune.steps),
-        )
+        trial
         for point in middles(points, tune).values()
         for values in _combinations(tune)
+        for trial in _lengths(point, values, tune, better)
     ]
     answers = sizes.of([point.config for point in found])
     made = []
@@ -137,6 +141,19 @@ def _points(points: Iterable[UnseededPoint], tune: Tune, sizes: Sizes) -> list[U
             raise wrong("experiment.tune.grid", list(tune.grid), expected, "leave out the others")
         made.append(replace(point, size=size))
     return made
+
+
+def _lengths(
+    point: UnseededPoint, values: Mapping[str, Any], tune: Tune, better: Collection[str]
+) -> Iterator[UnseededPoint]:
+    """The trials of one combination: of the first length, and as long as it was a better one."""
+    for share, _ in tune.rungs(1):
+        config = _config(point.config, values, share)
+        length = {LENGTH: config["trainer"]["steps"]} if tune.halving else {}
+        own = {**point.values, **values, **length}
+        yield replace(point, arm=replace(point.arm, seeds=[]), values=own, config=config)
+        if canonical([point.arm.name, own]) not in better:
+            break
 
 
 def _combinations(tune: Tune) -> Iterator[dict[str, Any]]:

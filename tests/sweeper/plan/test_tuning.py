@@ -135,6 +135,7 @@ def test_what_tuning_is_asked_for_changes_no_run_that_is_not_tuned(plan):
         ("+{}.arms=[fixed,no]", ["arms of the experiment", "standard, fixed"]),
         ("{}.seeds=[7,2]", ["seeds that are not judged, as 0, 1, 2 are"]),
         ("+{}.transfer.no=width", ["transfer=['no']", "arms of the experiment"]),
+        ("+{}.halving=[0.2,0.1]", ["halving=[0.2, 0.1]", "rising shares", "below steps=0.4"]),
         ("{}.by=test/loss", ["by=test/loss", "validation split"]),
         ("{}.steps=0", ["steps=0.0", "share of the full length"]),
         (
