@@ -43,8 +43,10 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAY
     os.environ.setdefault(_name, "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+from sweeper.store.code.state import running  # noqa: E402
 from tasks.training.gc_freeze import lasting  # noqa: E402
 
+running()  # remembered as it is now, when it is imported: jobs say what they are of
 with lasting():
     import torch._dynamo  # noqa: F401  (which the first model needs)
 
@@ -129,7 +131,7 @@ class Server:
 
     def _preload(self, request: Request) -> dict[str, Any]:
         preload(request.get("logger", ""))
-        return {"code": machine.facts()["code"]}  # remembered, as of now
+        return {"code": machine.facts()["code"]}
 
     def _memory(self, request: Request) -> None:
         """Ask in a child: a step imports what training needs, and takes a second."""
