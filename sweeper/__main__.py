@@ -128,6 +128,20 @@ def _merge(console: Console, options: argparse.Namespace) -> int:
     return 1 if merged.kept else 0
 
 
+def _bundle(console: Console, options: argparse.Namespace) -> int:
+    from sweeper.carry.bundle import write_bundle
+
+    written = write_bundle(options.outputs.absolute(), options.experiments, options.output)
+    console.print(Text(f"{written}: {written.stat().st_size / 10**6:.1f} MB"), soft_wrap=True)
+    return 0
+
+
+def _judge(console: Console, options: argparse.Namespace) -> int:
+    from sweeper.carry.rejudge import rejudge
+
+    return rejudge(console, options.file, options.into or Path("judged"))
+
+
 def _decide(console: Console, options: argparse.Namespace) -> int:
     from sweeper.results.collect import collect
     from sweeper.results.prices import print_prices
@@ -167,8 +181,11 @@ _COMMANDS = {
     "compare": _compare,
     "pack": _pack,
     "merge": _merge,
+    "bundle": _bundle,
+    "judge": _judge,
     "dashboard": _dashboard,
 }
+
 
 _SWEEP = "What trains is a command of its own: python sweep.py, or installed headroom sweep."
 

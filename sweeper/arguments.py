@@ -90,6 +90,16 @@ TOLD = {
         "bring home what `python run.py` of a pack has left",
         "Puts its runs, verified, where they would lie had they been trained here.",
     ),
+    "bundle": (
+        "write all that experiments rest on into one file, to be judged elsewhere",
+        "Records without weights, tables, figures, claims and the lock file, with the digest of "
+        "each and a description in RO-Crate 1.1.",
+    ),
+    "judge": (
+        "judge the claims of a bundle anew and draw its figures; nothing is trained",
+        "Exit code 1 where an answer is not that of the bundle; a bundle that is not as it was "
+        "written is refused.",
+    ),
     "dashboard": (
         "show the experiments in Weights & Biases, as a saved view with their results",
         "Saves a view of the project that the runs are mirrored to, and sends of each experiment "
@@ -97,7 +107,7 @@ TOLD = {
         'pip install "wandb-workspaces>=0.4.13"; docs/wandb.md says more.',
     ),
 }
-"""Of each command what it does, in short and in full."""
+"""Of each command what it does, in a line, and more."""
 
 # "" stands for most commands.
 POSITIONAL: dict[str, dict[str, Any]] = {
@@ -117,6 +127,8 @@ POSITIONAL: dict[str, dict[str, Any]] = {
     "forget": {"dest": "name", "metavar": "NAME | RUN", "help": "an experiment, or a run's id"},
     "archive": {"dest": "name", "metavar": "EXPERIMENT", "help": "which experiment"},
     "merge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "results.tar"},
+    "bundle": {"dest": "experiments", "nargs": "+", "metavar": "EXPERIMENT", "help": "which"},
+    "judge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "what bundle has written"},
 }
 
 
@@ -153,6 +165,18 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
             "help": "where it would be larger: parts of at most N MB, FILE.001 and so on",
         },
         "--wheels": {"type": Path, "metavar": "DIR", "help": "wheels to take along"},
+    },
+    "bundle": {
+        "-o": {
+            "dest": "output",
+            "type": Path,
+            "default": Path("bundle.tar"),
+            "metavar": "FILE",
+            "help": "what to write (default: %(default)s)",
+        },
+    },
+    "judge": {
+        "-o": {**_INTO["-o"], "help": "where tables and figures are written (default: judged)"},
     },
     "decide": {
         "--effect": {"metavar": "SIZE", "help": "of a difference: 1%%, or in the metric's unit"}

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from sweeper.store.archives.archive import archives, find
+from sweeper.store.archives.archive import archived, find
 from sweeper.store.archives.reading import entries, mount, present
 from sweeper.store.attempts import Attempt, Cause, claim_attempt, find_attempts
 from sweeper.store.check_writable import FULL, check_writable
@@ -27,7 +26,7 @@ from sweeper.store.files import (
     sealed,
 )
 from sweeper.store.history import merged_rows
-from sweeper.store.identity import leaves, named_by
+from sweeper.store.identity import as_introduced, leaves, named_by
 from sweeper.store.liveness import Watcher
 from sweeper.store.shape import NUMBER
 from sweeper.store.sharing.sight import once_seen
@@ -199,18 +198,14 @@ class RunStore:
 
     def run(self, run_id: str) -> Run:
         """The run with this id, there or not; UserError if the id is no plain name."""
-        path = child(self._root, run_id)
-        mount(path, None if path.is_dir() else find(self.outputs, run_id))
+        mount(path := child(self._root, run_id), lambda: find(self.outputs, run_id))
         return Run(path, self._watcher)
 
     def ids(self) -> list[str]:
         """The ids of all frozen runs, sorted."""
         names = entries(self._root, folders=True)
-        lying = {name for name in names if (self._root / name / "run.json").is_file()}
-        for archive in archives(self.outputs):
-            with suppress(OSError):  # one that cannot be read is told by each run that may be in it
-                lying |= {*archive.runs()}
-        return sorted(lying)
+        lying = {name for name in names if present(self._root / name / "run.json")}
+        return sorted(lying | archived(self.outputs))
 
     def freeze(self, record: Mapping[str, Any], *, apart_from: Collection[str] = ()) -> Run:
         """Writes the record of a run, once.
@@ -240,11 +235,13 @@ class RunStore:
 
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """The dotted keys in which two configs differ; 1 and 1.0 are the same, as they are in ids."""
+    """The dotted keys in which two configs differ; 1 and 1.0 are the same, as they are in ids, and
+    a key that is absent, or as it was when it came."""
     first, second = dict(leaves(one)), dict(leaves(other))
     absent = object()
     return sorted(
         key
         for key in first.keys() | second.keys()
         if first.get(key, absent) != second.get(key, absent)
+        and not all(as_introduced(key, one[key]) for one in (first, second) if key in one)
     )

@@ -12,10 +12,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sweeper.store.runs import Run, RunStore
+from sweeper.store.runs import Attempt, Cause, Run, RunStore
 from tasks import train
 from tasks.server.fork import become_job
-from tests.faults.small import last_words
 
 # Primes wherever that is possible, so that no size can stand in for another.
 CONFIG: dict[str, Any] = {
@@ -183,6 +182,13 @@ def instead_of_call(owner: Any, name: str, number: int, error: BaseException) ->
         raise error
 
     at_call(owner, name, number, fail)
+
+
+def last_words(run: Run) -> list[tuple[Attempt, dict[str, Any]]]:
+    """Each attempt with what it said at its end; result.json says it of the one that finished."""
+    finished = (run.result() or {}).get("attempt")
+    done = {"cause": Cause.DONE}
+    return [(one, done if one.number == finished else one.exit() or {}) for one in run.attempts()]
 
 
 def last_word(run: Run) -> dict[str, Any]:

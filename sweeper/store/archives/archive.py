@@ -10,17 +10,21 @@ import os
 import zipfile
 import zlib
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from functools import cached_property, lru_cache
 from io import FileIO
 from pathlib import Path
 
 from sweeper.store.archives.reading import opened
 from sweeper.store.errors import UserError, shown
-from sweeper.store.files import FORMAT, as_json, fault_of, make_directory, new_file, sealed
+from sweeper.store.files import FORMAT, as_json, make_directory, new_file, sealed
 
 MANIFEST = "manifest.json"
 BELOW = "runs"
-_DAMAGE = (zipfile.BadZipFile, zlib.error, KeyError, ValueError, RecursionError, EOFError)
+_DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, EOFError),
+    *(KeyError, TypeError, ValueError, RecursionError),
+)
 
 
 class Archive:
@@ -38,12 +42,12 @@ class Archive:
         """By run, the digest of each file; OSError where the archive cannot be read."""
         try:
             manifest = json.loads(self._zip.read(MANIFEST))
-            fault = fault_of(manifest)
+            whole = manifest["format"] == FORMAT and sealed(manifest) == manifest
             found: dict[str, dict[str, str]] = manifest["runs"]
         except _DAMAGE as error:
             raise self._damaged(f"it is no whole archive ({shown(error, 80)})") from error
-        if fault:
-            raise self._damaged(fault)
+        if not whole:
+            raise self._damaged("its manifest is not what was written by this version")
         return found
 
     def runs(self) -> Collection[str]:
@@ -141,6 +145,15 @@ def find(outputs: Path, run: str) -> Archive | Unreadable | None:
         except OSError as error:
             unreadable = Unreadable(error)
     return unreadable
+
+
+def archived(outputs: Path) -> set[str]:
+    """The ids of all runs in archives; an unreadable one is told by runs that may be in it."""
+    found: set[str] = set()
+    for archive in archives(outputs):
+        with suppress(OSError):
+            found.update(archive.runs())
+    return found
 
 
 def archives(outputs: Path) -> tuple[Archive, ...]:

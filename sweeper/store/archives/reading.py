@@ -6,7 +6,7 @@ import errno
 import io
 import os
 import stat
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from io import FileIO
 from pathlib import Path
 from typing import IO, Protocol
@@ -28,11 +28,11 @@ class Packed(Protocol):
 _packed: dict[Path, Packed] = {}
 
 
-def mount(folder: Path, archive: Packed | None) -> None:
-    """Read the files of a run's folder from an archive from now on; with None, where they lie."""
-    if archive is None:
+def mount(folder: Path, find: Callable[[], Packed | None]) -> None:
+    """Read the files of a run from now on where they lie, or from the archive that `find` knows."""
+    if folder.is_dir():
         _packed.pop(folder, None)
-    else:
+    elif (archive := find()) is not None:
         _packed[folder] = archive
 
 

@@ -17,8 +17,9 @@ from sweeper.store.runs import Cause, RunStore
 from tasks.training import checkpoint
 from tests.faults import orchestrator as sweep
 from tests.faults.count import Count
-from tests.faults.small import STEPS, compare, freeze, last_words
+from tests.faults.small import STEPS, compare, freeze
 from tests.policies import policy
+from tests.tasks.jobs import last_words
 
 PATIENCE_S = 300.0
 CUTS = 100

@@ -21,8 +21,9 @@ from tasks.training import attempt
 from tasks.training.module import TrainingModule
 from tests.faults import orchestrator as sweep
 from tests.faults.count import Count
-from tests.faults.small import compare, freeze, last_words
+from tests.faults.small import compare, freeze
 from tests.policies import policy
+from tests.tasks.jobs import last_words
 
 STEP = 10  # where a sabotaged job goes wrong
 LARGEST_FILE = 2**15  # bytes: more than its rows of metrics take, less than a checkpoint
