@@ -38,7 +38,7 @@ _CHECKPOINT = re.compile(r"step-(\d{1,12})\.ckpt")
 
 _SOME = (*NUMBER, None)
 _RESULT = {
-    **{key: _SOME for key in ("steps", "tokens_seen", "seconds", "tokens_per_second")},
+    **dict.fromkeys(("steps", "tokens_seen", "seconds", "tokens_per_second"), _SOME),
     **{key: int for key in ("attempt", "max_memory_allocated", "micro_batches")},
     "metrics": {str: _SOME},
     "validation": {str: _SOME},
