@@ -61,7 +61,7 @@ def _status(console: Console, options: argparse.Namespace) -> int:
         print(json.dumps([line.described() for line in found], indent=1))
     else:
         print_status(console, found, every=options.all)
-    return 0
+    return int(any(line.damaged for line in found))
 
 
 def _collect(console: Console, options: argparse.Namespace) -> int:
