@@ -14,11 +14,11 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.measure import ROOT, arguments, leave
+from benchmarks.measure import ROOT, Facts, leave
 from sweeper.store.runs import RunStore
 
 SLOTS = 2
@@ -41,29 +41,24 @@ Counts = Counter[tuple[str, str]]
 """Calls by who makes them, "job" or "sweep", and their kind."""
 
 
-def main() -> None:
-    """Measure and leave a line."""
-    options = arguments(__doc__)
+def results(smoke: bool) -> Iterator[Facts]:
+    """Measure what a run asks for, and what a second of its training does."""
     if not shutil.which("strace"):
         raise SystemExit("strace is not installed; install it with the system's package manager")
-    runs, short, long = (2, 2, 60) if options.smoke else (8, 100, 8_000)
+    runs, short, long = (2, 2, 60) if smoke else (8, 100, 8_000)
     with TemporaryDirectory() as folder:
         few, seconds = counted(Path(folder) / "few", SLOTS, short)
         many, _ = counted(Path(folder) / "many", SLOTS + runs, short)
         slow, longer = counted(Path(folder) / "slow", SLOTS, long)
         [left, *_] = RunStore(Path(folder) / "few").ids()
         files = [path for path in (Path(folder) / "few/runs" / left).rglob("*") if path.is_file()]
-    leave(
-        options.lines,
-        "files",
-        {
-            "runs": runs,
-            "seconds": round(longer - seconds, 1),
-            "files_of_a_run": len(files),
-            "per_run": _each(many, few, runs),
-            "per_second": _each(slow, few, longer - seconds),
-        },
-    )
+    yield {
+        "runs": runs,
+        "seconds": round(longer - seconds, 1),
+        "files_of_a_run": len(files),
+        "per_run": _each(many, few, runs),
+        "per_second": _each(slow, few, longer - seconds),
+    }
 
 
 def counted(outputs: Path, runs: int, steps: int) -> tuple[Counts, float]:
@@ -114,4 +109,4 @@ def _each(more: Counts, less: Counts, by: float) -> Mapping[str, float]:
 
 
 if __name__ == "__main__":
-    main()
+    leave(results)

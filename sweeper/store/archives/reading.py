@@ -48,7 +48,7 @@ def opened(path: Path) -> IO[bytes]:
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-    return file  # type: ignore[return-value]
+    return file
 
 
 def present(path: Path) -> bool:
