@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store.attempts import Attempt, Cause
+from sweeper.store.code.state import COMMIT, differing, state_of
 from sweeper.store.errors import UserError
+from sweeper.store.history import lineage
 from sweeper.store.liveness import HEARTBEAT_SECONDS, Watcher, alive
 from sweeper.store.runs import Run
 from tasks import ranks
@@ -55,8 +57,10 @@ class Job:
         asked = self._parts_that_fit(config) if asked == "auto" else asked
         parts = max(self._run.micro_batches(), asked)
         about = machine.facts(machine.kind_of(config["trainer"]["accelerator"]))
-        packages = machine.packages(config)
-        facts = {"resumed_from": step, "micro_batches": parts, **about, **packages}
+        facts = {"resumed_from": step, "micro_batches": parts, **about, **machine.code_of(config)}
+        if resumed:
+            facts["continues"] = int(resumed.parent.parent.name)
+            self._notices += _of_other_code(self._run, facts)
         self._attempt = self._run.claim(facts)
         try:  # of two that claimed at the same moment the one with the lower number stays
             _keep_out([one for one in self._run.attempts() if one.number < self._attempt.number])
@@ -153,6 +157,17 @@ def _newest_whole_checkpoint(run: Run) -> tuple[Path | None, list[str]]:
         else:
             return path, [*notices, f"continues from {path}"]
     return None, [*notices, "starts from the beginning"]
+
+
+def _of_other_code(run: Run, facts: Mapping[str, Any]) -> list[str]:
+    """Return what to tell where another state of the code trained what is continued."""
+    before = lineage(run, facts["continues"])
+    now = {COMMIT: facts["code"], **facts["code_parts"]}
+    changed = differing([*map(state_of, before), now])
+    if not changed:
+        return []
+    told = f"another state of the code ({', '.join(str(one.get('code')) for one in before)})"
+    return [f"{told} trained that; {', '.join(changed)} changed since"]
 
 
 def _redirected(attempt: Attempt) -> int:

@@ -7,6 +7,7 @@ Leading dimensions are of experiments.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -91,16 +92,24 @@ def seeds_to_tell(distances: Floats, sds: Floats, level: float, chance: float = 
 
     MOST for a distance of 0 or less, and for all that takes more.
     """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        wanted = np.where(distances > 0, distances / sds, -1.0)
+    found = np.full(wanted.shape, float(MOST))
+    if (wanted > 0).any():
+        falling = _told(level, chance)
+        enough = MOST + 1 - np.searchsorted(falling, np.nan_to_num(wanted, nan=-1.0), side="right")
+        found = np.where(wanted > 0, np.minimum(enough, MOST), found)
+    return found
+
+
+@cache
+def _told(level: float, chance: float) -> Floats:
+    """What MOST, MOST - 1, ... FIRST seeds are likely to exclude, in standard deviations."""
     from scipy.special import ndtri
 
     at = np.arange(FIRST, MOST + 1, dtype=np.float64)
     reaches = (bound(at, level) + float(ndtri(chance))) / np.sqrt(at)
-    falling = np.minimum.accumulate(reaches)[::-1]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        wanted = np.where(distances > 0, distances / sds, -1.0)
-    enough = len(at) - np.searchsorted(falling, np.nan_to_num(wanted, nan=-1.0), side="right")
-    found: Floats = at[np.minimum(np.where(wanted > 0, enough, len(at)), len(at) - 1)]
-    return found
+    return np.minimum.accumulate(reaches)[::-1]
 
 
 def _way(claim: Combination, goal: Goal, known: Known, chance: float) -> Price:
