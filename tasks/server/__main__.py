@@ -44,8 +44,10 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAY
     os.environ.setdefault(_name, "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+from sweeper.store.code.state import running  # noqa: E402
 from tasks.training.gc_freeze import lasting  # noqa: E402
 
+running()  # remembered as it is now, when it is imported: jobs say what they are of
 with lasting():
     from sweeper.store.errors import UserError
     from tasks.parse import parse
@@ -133,7 +135,7 @@ class Server:
 
     def _preload(self, request: Request) -> dict[str, Any]:
         preload(request.get("logger", ""))
-        return {"code": machine.facts()["code"]}  # remembered, as of now
+        return {"code": machine.facts()["code"]}
 
     def _memory(self, request: Request) -> None:
         """Ask in a child: a step imports what training needs, and takes a second."""

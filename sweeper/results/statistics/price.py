@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from sweeper.results.statistics.boundary import FIRST, Floats, bound, crossed
-from sweeper.results.statistics.combination import Above, Combination, Every, Same
+from sweeper.results.statistics.boundary import FIRST, Floats, bound
+from sweeper.results.statistics.combination import Above, All, Combination, Same
 from sweeper.results.statistics.contrasts import Intervals, effective_seeds
 from sweeper.results.statistics.spreads import Sample, Spreads
 
@@ -31,13 +31,6 @@ class Price(NamedTuple):
 
     seeds: Floats
     needs: Floats
-
-
-class Expected(NamedTuple):
-    """Of a contrast that is looked at after every seed: mean seeds a point, share decided."""
-
-    seeds: float
-    decided: float
 
 
 @dataclass(frozen=True)
@@ -94,15 +87,6 @@ def price(claim: Combination, known: Known, chance: float = 0.5) -> Price:
     return best
 
 
-def expected(effect: float, sd: float, level: float, most: int) -> Expected:
-    """The seeds that a contrast of this true size takes to be told from 0, looked at to `most`.
-
-    Computed, not simulated, for a spread that is known. `level` is one-sided; `most` >= FIRST.
-    """
-    decided = crossed(bound(np.arange(FIRST, most + 1), level), effect / sd)
-    return Expected(FIRST + float((1 - decided[:-1]).sum()), float(decided[-1]))
-
-
 def seeds_to_tell(distances: Floats, sds: Floats, level: float, chance: float = 0.5) -> Floats:
     """The fewest seeds a point after which values this far from estimates are likely excluded.
 
@@ -134,7 +118,7 @@ def _way(claim: Combination, goal: Goal, known: Known, chance: float) -> Price:
         return _contrast(claim.place, goal, known, chance)
     if isinstance(claim, Same):
         return _contrast(claim.place, "beyond" if goal == "below" else "within", known, chance)
-    together = goal == "within" or isinstance(claim, Every) == (goal == "above")
+    together = goal == "within" or isinstance(claim, All) == (goal == "above")
     whole, *parts = [_way(part, goal, known, chance) for part in claim.parts]
     for part in parts:
         if together:
