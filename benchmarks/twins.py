@@ -1,6 +1,6 @@
 """Rounds with real training on twins, two arms that are one model, each with seeds of its own.
 
-A difference between them is a wrong answer, which a share of `--error` may get. With `--planted` one
+A difference between them is wrong, and a share of `--error` may be. With `--planted` one
 learns ten times too slowly, which is to be found; with `--handicap` one has a learning rate eight
 times too high, which is to be found too, unless `--tuned` chooses each arm's own before. Every
 repetition is an experiment that shares no judged run with another: `--smoke` does two. It trains up

@@ -22,7 +22,7 @@ from sweeper.results.statistics.spreads import Floats
 Part = TypeVar("Part")
 
 ERROR = 0.05
-"""The chance that any claim of an experiment ever gets a wrong answer, where it asks for no other."""
+"""The chance that any claim of an experiment ever gets a wrong answer, unless it asks for another."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,7 @@ class Answers(NamedTuple):
     no_difference: Any
 
 
-def levels(
-    claim: Combination, contrasts: int, claims: int = 1, error: float = ERROR
-) -> Floats:
+def levels(claim: Combination, contrasts: int, claims: int = 1, error: float = ERROR) -> Floats:
     """The one-sided levels of the low and high ends of each contrast: (contrasts, 2).
 
     `claims` is how many the experiment makes. Ends of contrasts that the claim does not use are 1.

@@ -284,7 +284,7 @@ def test_the_knee_is_where_the_error_collapses(
     assert (found[N_MINUS_1], found[HALF]) == expected
 
 
-def test_an_experiment_that_asks_for_fewer_errors_answers_by_wider_intervals(tmp_path: Path) -> None:
+def test_a_smaller_chance_of_error_takes_wider_intervals(tmp_path: Path) -> None:
     def lows(error: float) -> float:
         sweep = figure(paper)
         sweep.error = error
