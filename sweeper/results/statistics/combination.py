@@ -22,7 +22,7 @@ from sweeper.results.statistics.spreads import Floats
 Part = TypeVar("Part")
 
 ERROR = 0.05
-"""The chance that any claim of an experiment ever gets a wrong answer, unless it asks for another."""
+"""The chance that any claim of an experiment ever gets a wrong answer; it may ask for another."""
 
 
 @dataclass(frozen=True)
