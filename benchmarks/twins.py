@@ -32,6 +32,7 @@ experiment:
   title: Twins
   metric: test/perplexity
   claims: [wins_at_equal_size]
+  error: {error}
   margin: {{test/perplexity: {{size: 15 %, reason: "seeds of it differ by 8 %."}}}}
   arms:
     standard:
@@ -57,14 +58,20 @@ def command(
     *,
     rates: tuple[float, float] = ALIKE,
     tuned: bool = False,
+    error: float = 0.05,
 ) -> list[str]:
     """The command that trains rounds of these experiments; they are written to `conf`."""
-    asked = arguments(conf, places, rates=rates, tuned=tuned)
+    asked = arguments(conf, places, rates=rates, tuned=tuned, error=error)
     return [sys.executable, "sweep.py", *asked, f"paths.outputs={outputs}"]
 
 
 def arguments(
-    conf: Path, places: Sequence[int], *, rates: tuple[float, float] = ALIKE, tuned: bool = False
+    conf: Path,
+    places: Sequence[int],
+    *,
+    rates: tuple[float, float] = ALIKE,
+    tuned: bool = False,
+    error: float = 0.05,
 ) -> list[str]:
     """What is typed for that, less where it goes."""
     folder = conf / "experiment"
@@ -74,7 +81,7 @@ def arguments(
         first, second = (
             [APART * (2 * place + arm) + seed for seed in range(3)] for arm in range(2)
         )
-        text = EXPERIMENT.format(first=first, second=second, rates=rates)
+        text = EXPERIMENT.format(first=first, second=second, rates=rates, error=error)
         (folder / f"{name}.yaml").write_text(text + TUNE * tuned)
     experiments = f"experiment={','.join(names)}"
     return ["--config-dir", str(conf), "-m", *TINY, experiments, "hydra.sweeper.decide=true"]
@@ -103,9 +110,9 @@ def main() -> int:
     places = range(given.first, given.first + repetitions)
     with TemporaryDirectory() as folder:
         root = Path(folder)
-        options = {"rates": given.rates or ALIKE, "tuned": given.tuned}
+        options = {"rates": given.rates or ALIKE, "tuned": given.tuned, "error": given.error}
         _, *typed = command(root / "outputs", root / "conf", places, **options)
-        call(*typed, f"experiment.error={given.error}")
+        call(*typed)
         found = answers(root / "outputs")
     print(", ".join(f"{count} {answer}" for answer, count in sorted(found.items())))
     differing = found["supported"] + found["not supported"]
