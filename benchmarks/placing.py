@@ -54,7 +54,6 @@ class Training:
 
 
 def results(smoke: bool) -> Iterator[Facts]:
-    """Simulate every plan both ways."""
     found = {}
     for name in EXPERIMENTS[:1] if smoke else EXPERIMENTS:
         plan, needs = _planned(name, "demo" if smoke else "gpu")
