@@ -10,10 +10,11 @@ import pytest
 from rich.console import Console
 
 from sweeper.__main__ import main
-from sweeper.executor import check_claims, freeze
+from sweeper.executor import freeze
 from sweeper.hydra_section import composer
 from sweeper.outcome import print_everything
 from sweeper.plan.planner import Planner
+from sweeper.standing import check_claims
 from sweeper.store.plans import plans, replaced
 from sweeper.store.runs import RunStore
 from tests.sweeper.plan.conftest import FakeProcess
