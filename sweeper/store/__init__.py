@@ -5,7 +5,7 @@
         micro_batches.json   in how many parts batches are worked off; only after out of GPU memory
         attempts/0001/       one try at the run; only the process that claimed it writes below
             attempt.json     number, process (host, pid, ...), resumed_from, what the caller added
-            beat.json        counter and progress; replaced without fsync: a hint, never the truth
+            beat.json        counter and progress; overwritten in place: a hint, never the truth
             metrics.jsonl    one row a line, each with a checksum
             log.txt          stdout and stderr of the job
             checkpoints/     step-<n>.ckpt

@@ -18,6 +18,7 @@ from typing import Any
 
 from sweeper.store.errors import UserError
 from sweeper.store.files import (
+    as_json,
     make_directory,
     publish_json,
     read_end,
@@ -26,6 +27,7 @@ from sweeper.store.files import (
 )
 from sweeper.store.liveness import Watcher, alive, identity
 from sweeper.store.metrics import MetricsWriter, spelled
+from sweeper.store.overwritten import Overwritten
 from sweeper.store.shape import NUMBER
 
 _NUMBERED = re.compile(r"\d{4,9}")
@@ -60,6 +62,7 @@ class Attempt:
         self.log_path = path / "log.txt"
         self._watcher = watcher
         self._fields: dict[str, Any] = {}
+        self._beat: Overwritten | None = None
         self._heartbeats = 0
         self._work = 0
         self._lock = threading.Lock()
@@ -79,12 +82,15 @@ class Attempt:
         May be called from several threads. A hint only: that it cannot be written (a full disk)
         never ends a job, the next checkpoint will.
         """
-        with self._lock:
-            self._heartbeats += 1
-            self._fields |= {name: spelled(value) for name, value in fields.items()}
-            with suppress(OSError):
+        with suppress(OSError):
+            with self._lock:
+                self._heartbeats += 1
+                self._fields |= {name: spelled(value) for name, value in fields.items()}
                 value = {"beat": self._heartbeats, "work": self._work, **self._fields}
-                publish_json(self.path / "beat.json", value, durable=False)
+                self._beat = self._beat or Overwritten(self.path / "beat.json")
+                self._beat.write(as_json(value))
+            if not fields:  # told by a thread that nothing waits for
+                self._beat.sync()
 
     def advance(self) -> None:
         """Counts a batch trained or evaluated; a heartbeat alone is no progress."""
