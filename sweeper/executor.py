@@ -169,7 +169,9 @@ class Executor:
         for rank, runs in enumerate(plan.by_experiment(left).values()):
             ranks = dict.fromkeys(runs, rank) | ranks
         found = jobs([plan.runs[run] for run in left], needs)
-        return [replace(job, rank=ranks[job.run]) for job in found]
+        throughput = self._throughput or self.throughput(plan)
+        seconds = {run: sum(throughput.expected(plan.runs[run])) for run in left}
+        return [replace(job, rank=ranks[job.run], seconds=seconds[job.run]) for job in found]
 
 
 def jobs(runs: Iterable[Run], needs: Mapping[str, float]) -> list[Job]:

@@ -24,6 +24,11 @@ class Backend(Protocol):
         """What a run is trained on: "cpu" or "gpu"."""
 
     @property
+    def note(self) -> str:
+        """What it waits for that nobody here has to mend, in a line for a person, or nothing."""
+        return ""
+
+    @property
     def sharing(self) -> int:
         """How many of its slots are the same GPU."""
         return 1
@@ -41,9 +46,10 @@ class Backend(Protocol):
         return
 
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
-        """The one of the free slots that a run is started in next; None if it has to wait: then it
-        is asked about again a moment later, and about no other before."""
-        return free[0]
+        """The slot that a run is started in next: of the free ones, or one that it shares with what
+        is there. None if it has to wait: then it is asked about again a moment later, and about no
+        other before."""
+        return free[0] if free else None
 
     def ended(self, timeout: float) -> list[int]:
         """Handles of jobs that have ended; waits up to `timeout` seconds for the first."""

@@ -1,4 +1,4 @@
-"""A real Slurm of one node: equal tables, requeues that resume, parents that hold children back."""
+"""A real Slurm: equal tables, requeues that resume, parents that hold children back."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import time
 import pytest
 
 from sweeper.model_process import ModelProcess
-from sweeper.run import slurm_queue
 from sweeper.run.backends.slurm import backend
 from sweeper.run.context import BackendContext, Resources
 from sweeper.run.job_states import Job, Phase
 from sweeper.run.schedule import Schedule
+from sweeper.run.slurm import queue as slurm_queue
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
-from tests.end_to_end.slurm_cluster import cluster, keeps_accounts
+from tests.end_to_end.slurm_cluster import keeps_accounts
 from tests.end_to_end.test_rounds import rounds_on
 from tests.end_to_end.test_sweep import numbers, sweep
 from tests.policies import launcher, policy
 from tests.tasks.jobs import config, freeze, science
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("slurm")]
 OPTIONS = {
     "timeout_min": 240,
     "signal_delay_s": 55,
@@ -36,17 +36,15 @@ LONG = {"trainer.steps": 10**6, "trainer.validate_every": 0, "trainer.checkpoint
 MEDIUM = {"trainer.steps": 600, "trainer.validate_every": 0, "trainer.checkpoint_every": 2}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _slurm(tmp_path_factory):
-    pytest.importorskip("submitit", reason="real Slurm: submitit not installed")
-    with cluster(tmp_path_factory.mktemp("slurm")):
-        yield
-
-
 def open_backend(outputs, **options):
     resources = {Resources.of(config())}
     given = launcher("slurm", **{**OPTIONS, **options})
     return backend(BackendContext(given, resources, "none", outputs, ModelProcess()))
+
+
+def begin(slurm, run):
+    """Have the backend start a run as the schedule does."""
+    return slurm.start(run.path, slurm.grant(Job(run.id, 1.0), [0]))
 
 
 class Story:
@@ -151,12 +149,12 @@ def test_another_sweep_takes_over_what_is_in_the_queue(tmp_path):
     run = freeze(tmp_path, LONG)
     subprocess.run(["scontrol", "update", "PartitionName=test", "State=DOWN"], check=True)
     first = open_backend(tmp_path)
-    first.start(run.path, 0)
+    begin(first, run)
     first.ended(0)
     place = tmp_path / "slurm" / f"{run.id}.json"
     handed_in = place.read_text()
     second = open_backend(tmp_path)
-    job = second.start(run.path, 0)
+    job = begin(second, run)
     assert second.ended(0) == []
     assert place.read_text() == handed_in
     second.signal(job, 15)  # as at Ctrl-C: what waits is taken out of the queue
@@ -173,7 +171,7 @@ def test_how_a_job_ended_that_the_queue_has_forgotten_is_read_from_the_accounts(
 ):
     run = freeze(tmp_path, LONG)
     slurm = open_backend(tmp_path)
-    job = slurm.start(run.path, 0)
+    job = begin(slurm, run)
     slurm.ended(0)
     told = json.loads((tmp_path / "slurm" / f"{run.id}.json").read_text())
     subprocess.run(["scancel", told["job"]], check=True)
@@ -188,7 +186,7 @@ def test_how_a_job_ended_that_the_queue_has_forgotten_is_read_from_the_accounts(
 
 def test_what_sbatch_refuses_is_said_in_a_sentence(tmp_path):
     refused = open_backend(tmp_path, partition="nowhere")
-    refused.start(freeze(tmp_path).path, 0)
+    begin(refused, freeze(tmp_path))
     with pytest.raises(UserError, match=r"sbatch refused the job: .*invalid partition"):
         refused.ended(0)
 
@@ -208,6 +206,6 @@ def test_a_store_that_others_may_write_to_by_now_is_handed_nothing(tmp_path):
     run = freeze(shared)
     refused = open_backend(shared)
     shared.chmod(0o777)
-    refused.start(run.path, 0)
+    begin(refused, run)
     with pytest.raises(UserError, match="chmod go-w"):
         refused.ended(0)

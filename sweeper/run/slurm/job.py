@@ -1,4 +1,4 @@
-"""What a Slurm job executes: the frozen record, by the command that executes it everywhere."""
+"""What a Slurm job executes: frozen records, by the command that executes them everywhere."""
 
 from __future__ import annotations
 
@@ -6,19 +6,29 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+from sweeper.store.files import read_object
+
+INTERRUPTED = 75
+"""The exit code of a run that was asked to stop (tasks/train.py); so is its job."""
 
 
 class Work:
     """One task per node. submitit calls it when the job starts and again when Slurm requeues it.
 
-    The run itself gets SIGTERM (from Slurm at a preemption or scancel, from `checkpoint` before the
-    time limit), saves, and ends with a code other than 0; the next start goes on from there.
+    Its runs are trained one after the other; one that fails leaves the others theirs. A run gets
+    SIGTERM (from Slurm at a preemption or scancel, from `checkpoint` before the time limit), saves,
+    and ends with a code other than 0; the next start goes on from there.
     """
 
-    def __init__(self, run: str, root: str) -> None:
-        self._run = run
+    def __init__(self, runs: Sequence[str], root: str, name: str) -> None:
+        """`name` is the job's: what has been handed in under another since is not its any more."""
+        self._runs = runs
         self._root = root
+        self._name = name
         self._pid = 0
 
     def __call__(self) -> None:
@@ -28,8 +38,18 @@ class Work:
             SystemExit: with the code of a run that was not finished, so that Slurm knows it too.
         """
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # a question to the run, which hears it too
+        codes = []
+        for run in self._runs:
+            if belongs(Path(run), self._name):
+                codes.append(self._train(run))
+            if codes and codes[-1] == INTERRUPTED:
+                break
+        if any(codes):
+            sys.exit(next(filter(None, reversed(codes))))
+
+    def _train(self, run: str) -> int:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tasks.train", self._run],
+            [sys.executable, "-m", "tasks.train", run],
             cwd=self._root,
             env={**os.environ, **_node()},
             preexec_fn=_ignore_notice,
@@ -40,8 +60,7 @@ class Work:
         self._pid = 0
         code = os.waitstatus_to_exitcode(status)
         process.returncode = code
-        if code != 0:
-            sys.exit(code if code > 0 else 128 - code)
+        return code if code >= 0 else 128 - code
 
     def checkpoint(self) -> Any:
         """Let the run save before the time limit; what submitit requeues."""
@@ -50,7 +69,18 @@ class Work:
         if self._pid:
             os.kill(self._pid, signal.SIGTERM)
             os.waitpid(self._pid, 0)
-        return DelayedSubmission(Work(self._run, self._root))
+        return DelayedSubmission(Work(self._runs, self._root, self._name))
+
+
+def place(run: Path) -> Path:
+    """The file that says which job a run was handed in as, of all the last."""
+    return run.parent.parent / "slurm" / f"{run.name}.json"
+
+
+def belongs(run: Path, name: str) -> bool:
+    """Whether a run is yet to be trained, and by the job of this name: no two are at it."""
+    said = read_object(place(run), keys=("name",)) or {}
+    return said.get("name") == name and not (run / "result.json").exists()
 
 
 def _ignore_notice() -> None:
