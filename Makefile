@@ -13,7 +13,7 @@ DEMO := theorem1,fig1,fig2,fig3
 BEYOND := table1,table2a,table2b,table3,fig4,heads_vs_rank,equal_width,value_size,sequence_length,attention_rank,head_sizes,collaborative
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo paper figures test faults bench docs lint style types imports format check lock clean
+.PHONY: help install demo paper figures test faults bench findings docs lint style types imports format check lock clean
 
 help: ## Show this list
 	@echo "usage: make TARGET [PYTHON=python3] [VENV=.venv] [TORCH=torch==VERSION] [SCALE=demo]"; echo
@@ -39,6 +39,9 @@ faults: $(READY) ## Kill, fill, flip and hang sweeps on purpose, and count what 
 
 bench: $(READY) ## Measure speed beside peers into docs/performance.md (half an hour; it says how to install peers)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
+
+findings: $(READY) ## Print docs/results/README.md from the records beside it
+	$(BIN)/python -m benchmarks.findings
 
 docs: $(READY) ## Build the documents as a site in build/site, refusing dead links (it installs mkdocs-material)
 	$(BIN)/python -m pip install --quiet $$($(BIN)/python -c 'import tomllib; \

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.arguments import OPTIONS, POSITIONAL, Parser, Terminal, Version
+from sweeper.arguments import OPTIONS, POSITIONAL, TOLD, Parser, Terminal, Version
 from sweeper.store.errors import Faults, UserError, shown
 from sweeper.store.files import make_directory
 from sweeper.store.plans import damaged
@@ -118,6 +118,20 @@ def _merge(console: Console, options: argparse.Namespace) -> int:
     return 1 if merged.kept else 0
 
 
+def _bundle(console: Console, options: argparse.Namespace) -> int:
+    from sweeper.carry.bundle import write_bundle
+
+    written = write_bundle(options.outputs.absolute(), options.experiments, options.output)
+    console.print(Text(f"{written}: {written.stat().st_size / 10**6:.1f} MB"), soft_wrap=True)
+    return 0
+
+
+def _judge(console: Console, options: argparse.Namespace) -> int:
+    from sweeper.carry.rejudge import rejudge
+
+    return rejudge(console, options.file, options.into or Path("judged"))
+
+
 def _decide(console: Console, options: argparse.Namespace) -> int:
     from sweeper.results.collect import collect
     from sweeper.results.prices import print_prices
@@ -146,75 +160,20 @@ def _dashboard(console: Console, options: argparse.Namespace) -> int:
     return 0
 
 
-_COMMANDS = (
-    (
-        "status",
-        _status,
-        "what is running, done, failed and why",
-        "Counts the runs of each experiment's newest plan; lists those neither new nor done.",
-    ),
-    (
-        "collect",
-        _collect,
-        "write the table of each experiment and judge its claims",
-        "Reads the records anew; writes DIR/tables/<experiment>.csv, .json, .claims.json and, "
-        "of what a paper prints as a table, .printed.txt, .csv and .tex.",
-    ),
-    (
-        "draw",
-        _draw,
-        "draw the figures of each experiment from its records",
-        "Writes DIR/figures/<experiment>.pdf, .png and .svg; equal records give equal bytes.",
-    ),
-    (
-        "report",
-        _report,
-        "write one HTML page of all that is known, to read or to share",
-        "Writes DIR/report.html: states, verdicts, figures to point at, training curves, "
-        "tables to sort and filter, provenance. It needs no other file and no network.",
-    ),
-    (
-        "forget",
-        _forget,
-        "remove what an experiment has left, or a run, once it was listed and agreed to",
-        "Runs that another plan has stay, unless they are named; nothing goes while it is trained.",
-    ),
-    (
-        "decide",
-        _decide,
-        "say what each claim's answer would cost in seeds, runs and device hours; train nothing",
-        "Prices are those of an answer at the differences measured so far, at a difference of a "
-        "given size, and where there is none; from the spread of the runs that are done.",
-    ),
-    (
-        "compare",
-        _compare,
-        "say what differs between two sweeps, and which claims have another answer",
-        "Each is an outputs folder, a plan (its number or file) or an experiment; of another "
-        "folder as in FOLDER/fig1. Exit code 1 where an answer flipped.",
-    ),
-    (
-        "pack",
-        _pack,
-        "write what is not done of experiments into one file, to be trained on another machine",
-        "It holds records, prepared data and the code that trains; there, unpacked, "
-        "`python run.py` needs PyTorch and little more, and no network.",
-    ),
-    (
-        "merge",
-        _merge,
-        "bring home what `python run.py` of a pack has left",
-        "Puts its runs, verified, where they would lie had they been trained here.",
-    ),
-    (
-        "dashboard",
-        _dashboard,
-        "show the experiments in Weights & Biases, as a saved view with their results",
-        "Saves a view of the project that the runs are mirrored to, and sends of each experiment "
-        "table, figures and verdicts; prints the address of the view. Needs a key and "
-        'pip install "wandb-workspaces>=0.4.13"; docs/wandb.md says more.',
-    ),
-)
+_COMMANDS = {
+    "status": _status,
+    "collect": _collect,
+    "draw": _draw,
+    "report": _report,
+    "forget": _forget,
+    "decide": _decide,
+    "compare": _compare,
+    "pack": _pack,
+    "merge": _merge,
+    "bundle": _bundle,
+    "judge": _judge,
+    "dashboard": _dashboard,
+}
 
 
 _SWEEP = "What trains is a command of its own: python sweep.py, or installed headroom sweep."
@@ -224,7 +183,8 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser = Parser(prog=program, description=__doc__, epilog=_SWEEP)
     parser.add_argument("--version", action=Version, nargs=0, help="print the version and stop")
     commands = parser.add_subparsers(required=True, metavar="command")
-    for name, command, told, more in _COMMANDS:
+    for name, command in _COMMANDS.items():
+        told, more = TOLD[name]
         sub = commands.add_parser(
             name, help=told, description=f"{told[0].upper()}{told[1:]}. {more}"
         )

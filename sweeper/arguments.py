@@ -43,6 +43,67 @@ class Version(argparse.Action):
         parser.exit(0, f"headroom-attention {told}\n")
 
 
+TOLD = {
+    "status": (
+        "what is running, done, failed and why",
+        "Counts the runs of each experiment's newest plan; lists those neither new nor done.",
+    ),
+    "collect": (
+        "write the table of each experiment and judge its claims",
+        "Reads the records anew; writes DIR/tables/<experiment>.csv, .json, .claims.json and, "
+        "of what a paper prints as a table, .printed.txt, .csv and .tex.",
+    ),
+    "draw": (
+        "draw the figures of each experiment from its records",
+        "Writes DIR/figures/<experiment>.pdf, .png and .svg; equal records give equal bytes.",
+    ),
+    "report": (
+        "write one HTML page of all that is known, to read or to share",
+        "Writes DIR/report.html: states, verdicts, figures to point at, training curves, "
+        "tables to sort and filter, provenance. It needs no other file and no network.",
+    ),
+    "forget": (
+        "remove what an experiment has left, or a run, once it was listed and agreed to",
+        "Runs that another plan has stay, unless they are named; nothing goes while it is trained.",
+    ),
+    "decide": (
+        "say what each claim's answer would cost in seeds, runs and device hours; train nothing",
+        "Prices are those of an answer at the differences measured so far, at a difference of a "
+        "given size, and where there is none; from the spread of the runs that are done.",
+    ),
+    "compare": (
+        "say what differs between two sweeps, and which claims have another answer",
+        "Each is an outputs folder, a plan (its number or file) or an experiment; of another "
+        "folder as in FOLDER/fig1. Exit code 1 where an answer flipped.",
+    ),
+    "pack": (
+        "write what is not done of experiments into one file, to be trained on another machine",
+        "It holds records, prepared data and the code that trains; there, unpacked, "
+        "`python run.py` needs PyTorch and little more, and no network.",
+    ),
+    "merge": (
+        "bring home what `python run.py` of a pack has left",
+        "Puts its runs, verified, where they would lie had they been trained here.",
+    ),
+    "bundle": (
+        "write all that experiments rest on into one file, to be judged elsewhere",
+        "Records without weights, tables, figures, claims and the lock file, with the digest of "
+        "each and a description in RO-Crate 1.1.",
+    ),
+    "judge": (
+        "judge the claims of a bundle anew and draw its figures; nothing is trained",
+        "Exit code 1 where an answer is not that of the bundle; a bundle that is not as it was "
+        "written is refused.",
+    ),
+    "dashboard": (
+        "show the experiments in Weights & Biases, as a saved view with their results",
+        "Saves a view of the project that the runs are mirrored to, and sends of each experiment "
+        "table, figures and verdicts; prints the address of the view. Needs a key and "
+        'pip install "wandb-workspaces>=0.4.13"; docs/wandb.md says more.',
+    ),
+}
+"""Of each command what it does, in a line, and more."""
+
 # "" stands for most commands.
 POSITIONAL: dict[str, dict[str, Any]] = {
     "": {
@@ -60,6 +121,8 @@ POSITIONAL: dict[str, dict[str, Any]] = {
     "compare": {"dest": "sides", "nargs": 2, "metavar": "SWEEP", "help": "what to compare"},
     "forget": {"dest": "name", "metavar": "NAME | RUN", "help": "an experiment, or a run's id"},
     "merge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "results.tar"},
+    "bundle": {"dest": "experiments", "nargs": "+", "metavar": "EXPERIMENT", "help": "which"},
+    "judge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "what bundle has written"},
 }
 
 
@@ -96,6 +159,18 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
             "help": "where it would be larger: parts of at most N MB, FILE.001 and so on",
         },
         "--wheels": {"type": Path, "metavar": "DIR", "help": "wheels to take along"},
+    },
+    "bundle": {
+        "-o": {
+            "dest": "output",
+            "type": Path,
+            "default": Path("bundle.tar"),
+            "metavar": "FILE",
+            "help": "what to write (default: %(default)s)",
+        },
+    },
+    "judge": {
+        "-o": {**_INTO["-o"], "help": "where tables and figures are written (default: judged)"},
     },
     "decide": {
         "--effect": {"metavar": "SIZE", "help": "of a difference: 1%%, or in the metric's unit"}

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from sweeper.store.errors import wrong
@@ -76,9 +75,9 @@ class Task(ABC):
         """Return a batch, of zeros, as large as those that are evaluated."""
         return self.training_batches()[0]
 
-    @abstractmethod
     def positions(self, batch: Batch) -> int:
         """Return how many positions a batch has, padding included."""
+        return batch["tokens"].numel()
 
     @abstractmethod
     def outputs(self, model: Any, batch: Batch) -> Tensor:
@@ -123,6 +122,12 @@ class Task(ABC):
 
     def evaluate(self, model: nn.Module, split: str, evaluator: Evaluator) -> dict[str, float]:
         """Return the metrics of a whole split, from exact sums: never a mean of means."""
-        rows = evaluator.run(model, self.data.batches(split), self.score)
-        totals = {key: torch.stack([row[key] for row in rows]).double().sum() for key in rows[0]}
+        totals: dict[str, Tensor] = {}
+
+        def add(model: nn.Module, batch: Batch) -> None:
+            # None is kept of each batch: among a CPU's freed logits it would bar them from reuse.
+            for key, value in self.score(model, batch).items():
+                totals[key] = totals.get(key, 0.0) + value.double()
+
+        evaluator.run(model, self.data.batches(split), add)
         return self.metrics(split, {key: float(total) for key, total in totals.items()})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import secrets
 import tarfile
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from sweeper.store.errors import UserError, shown
-from sweeper.store.files import FORMAT, child, make_directory, read_versioned, sealed
+from sweeper.store.files import FORMAT, SEAL, as_json, child, make_directory, read_versioned, sealed
 
 MANIFEST = "manifest.json"
 MEGABYTE = 10**6
@@ -32,8 +31,7 @@ def write_archive(
     becomes parts, `<path>.001` and so on, to be joined by `cat`.
     """
     digests = {name: _digest(files[name]) for name in sorted(files)}
-    manifest = sealed({"format": FORMAT, **about, "files": digests})
-    text = json.dumps(manifest, allow_nan=False, indent=1) + "\n"
+    text = as_json(sealed({"format": FORMAT, **about, "files": digests}))
     whole = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     make_directory(path.parent)
     try:
@@ -61,8 +59,7 @@ def unpack(path: Path, folder: Path) -> dict[str, Any]:
             if top is None or not top.isreg() or Path(top.name).name != MANIFEST:
                 raise _unfit(path, f"it does not begin with a {MANIFEST}")
             _extract(archive, top, folder / MANIFEST)
-            manifest = read_versioned(folder / MANIFEST, keys=("kind", "files"))
-            assert manifest is not None
+            manifest = _manifest(path, folder / MANIFEST)
             missing = dict(manifest["files"])
             for member in members:
                 name = member.name.partition("/")[2]
@@ -75,6 +72,18 @@ def unpack(path: Path, folder: Path) -> dict[str, Any]:
         raise _unfit(path, str(error)) from error
     if missing:
         raise _unfit(path, f"{shown(min(missing), 100)} is missing")
+    return manifest
+
+
+def _manifest(path: Path, place: Path) -> dict[str, Any]:
+    """What the manifest of an archive says, once it lies there; to the letter as it was written."""
+    try:
+        manifest = read_versioned(place, keys=("kind", "files", SEAL))
+    except UserError as error:
+        raise _unfit(path, str(error)) from error
+    assert manifest is not None
+    if place.read_text("utf-8") != as_json(sealed(manifest)):
+        raise _unfit(path, f"{MANIFEST} is not what was written")
     return manifest
 
 

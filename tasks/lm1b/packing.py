@@ -65,11 +65,7 @@ class FirstFit:
 
 
 def pack_split(
-    folder: Path,
-    corpus: Corpus,
-    split: str,
-    tokenizer: Tokenizer,
-    sequence_length: int,
+    folder: Path, corpus: Corpus, split: str, tokenizer: Tokenizer, sequence_length: int
 ) -> dict[str, Any]:
     """Encode and pack a split into `folder`; returns what rows.json holds.
 
@@ -99,11 +95,7 @@ def pack_split(
 
 
 def _write_rows(
-    add: Add,
-    lines: Iterator[str],
-    tokenizer: Tokenizer,
-    sequence_length: int,
-    counts: RowCounts,
+    add: Add, lines: Iterator[str], tokenizer: Tokenizer, sequence_length: int, counts: RowCounts
 ) -> None:
     packer = FirstFit(sequence_length)
     for texts in batches(lines, CHUNK):

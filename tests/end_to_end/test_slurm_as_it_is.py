@@ -75,7 +75,7 @@ def _code(slurm, tmp_path_factory):
     (root / "tasks").mkdir()
     (root / "tasks" / "train.py").write_text(TRAIN)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backends, "ROOT", root)
+        patch.setattr(backends.SlurmBackend, "code", root)
         yield
 
 

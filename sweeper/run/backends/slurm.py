@@ -30,7 +30,6 @@ from sweeper.run.slurm.options import Options
 from sweeper.run.slurm.submission import hand_in, refuse_shared
 from sweeper.store.errors import wrong
 from sweeper.store.files import read_object
-from sweeper.store.registry import ROOT
 
 __all__ = ["Options", "SlurmBackend", "backend"]
 
@@ -182,4 +181,4 @@ class SlurmBackend(Backend):
     def _hand_in(
         self, jobs: Sequence[Sequence[Path]], needed: Resources, held_by: str
     ) -> list[str]:
-        return hand_in(self._outputs, jobs, self._options, needed, held_by, ROOT)
+        return hand_in(self._outputs, jobs, self._options, needed, held_by, self.code)

@@ -1,0 +1,210 @@
+"""Prints docs/results/README.md from the records beside it: `python -m benchmarks.findings`."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import ROOT
+from sweeper.results.claims.evidence.verdict import Answer, Found, Verdict
+from sweeper.results.table.columns import label
+
+RESULTS = ROOT / "docs" / "results"
+ABOUT = Path(__file__).with_suffix(".md")  # what no record says
+SETTINGS = Path(__file__).with_suffix(".toml")
+PAPER = ("theorem1", "fig1", "fig2", "fig3", "fig4", "table1", "table2a", "table2b", "table3")
+SCALES = ("demo", "cpu", "gpu", "paper")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The records of one experiment in one folder of results.
+
+    Attributes:
+        folder, experiment: where they lie, and whose they are.
+        scale, text: at which they were made, and on what.
+        verdicts: as they were judged.
+        rows: of its table; a run that several arms use has several.
+        figure: a picture, if it has one.
+    """
+
+    folder: Path
+    experiment: str
+    scale: str
+    text: str
+    verdicts: list[Verdict]
+    rows: list[dict[str, str]]
+    figure: Path | None
+
+    @property
+    def runs(self) -> dict[str, dict[str, str]]:
+        """A row of each run that is done, by its id."""
+        return {row["run"]: row for row in self.rows if row["state"] == "done"}
+
+    @property
+    def hours(self) -> float:
+        """Device hours of training."""
+        return sum(float(row["seconds"] or 0) for row in self.runs.values()) / 3600
+
+    @property
+    def seeds(self) -> str:
+        """How many each point has: the fewest and the most."""
+        done = Counter(
+            (r["arm"], r["point"], r.get("task")) for r in self.rows if r["run"] in self.runs
+        )
+        ends = dict.fromkeys((min(done.values(), default=0), max(done.values(), default=0)))
+        return " to ".join(map(str, ends))
+
+
+def main() -> None:
+    """Write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    (options.results / "README.md").write_text(page(options.results), "utf-8")
+
+
+def page(results: Path) -> str:
+    """The text of the page on all that is kept in that folder."""
+    known = tomllib.loads(SETTINGS.read_text("utf-8"))
+    found = sorted(kept(results, known), key=_order)
+    parts = {"claims": _claims(found), "settings": _settings(found)}
+    parts["figures"] = "\n".join(_figures(results, found))
+    text = ABOUT.read_text("utf-8")
+    for name, part in parts.items():
+        text = text.replace(f"{{{name}}}", part.rstrip("\n"))
+    return text
+
+
+def kept(results: Path, known: Mapping[str, Mapping[str, str]]) -> Iterator[Kept]:
+    """What lies there; `known` says by folder what old records do not say themselves."""
+    for path in sorted(results.rglob("*.claims.json")):
+        judged = json.loads(path.read_text("utf-8"))
+        stem = path.name.removesuffix(".claims.json")
+        table, about = path.with_name(f"{stem}.csv"), path.with_name(f"{stem}.json")
+        folder = results / path.relative_to(results).parts[0]
+        if about.exists():
+            said = json.loads(about.read_text("utf-8"))["experiment"]
+        else:
+            said = known[folder.name]
+        pictures = (path.with_name(f"{stem}.png"), folder / "figures" / f"{stem}.png")
+        with table.open(encoding="utf-8", newline="") as lines:
+            rows = list(csv.DictReader(lines))
+        yield Kept(
+            folder,
+            judged["experiment"].partition("-")[0],  # after it, what was typed besides
+            said["scale"],
+            said["text"],
+            [_verdict(one, label(judged["metric"])) for one in judged["verdicts"]],
+            rows,
+            next((one for one in pictures if one.exists()), None),
+        )
+
+
+def _verdict(said: Mapping[str, Any], measure: str) -> Verdict:
+    """A verdict as it was written down; the first of them did not say by what measure."""
+    answer, measure = Answer(said["verdict"]), said.get("measure") or measure
+    return Verdict(said["claim"], answer, said["sentence"], said["numbers"], measure)
+
+
+def _order(one: Kept) -> tuple[Any, ...]:
+    place = PAPER.index(one.experiment) if one.experiment in PAPER else len(PAPER)
+    return place, one.experiment, SCALES.index(one.scale), one.folder.name
+
+
+def _claims(found: Iterable[Kept]) -> str:
+    """A row for each claim and measure, a column for each scale that has any."""
+    cells: dict[tuple[str, str, str], dict[str, list[str]]] = {}
+    for one in found:
+        for verdict in one.verdicts:
+            row = cells.setdefault((one.experiment, verdict.claim, verdict.measure), {})
+            row.setdefault(one.scale, []).append(_cell(one, verdict))
+    scales = [scale for scale in SCALES if any(scale in row for row in cells.values())]
+    lines = [("experiment", "claim", "measured by", *scales)]
+    for (experiment, claim, measure), row in cells.items():
+        own = ("<br>".join(row.get(scale, ["not run"])) for scale in scales)
+        lines.append((experiment, f"`{claim}`", measure, *own))
+    return _table(lines)
+
+
+def _cell(one: Kept, verdict: Verdict) -> str:
+    answer = verdict.answer if verdict.verdict is Answer.UNDECIDED else f"**{verdict.answer}**"
+    price = f"; to decide: {verdict.brief}" if "price" in verdict.numbers else ""
+    cost = f"{one.seeds} seeds, {one.hours:.2f} device hours"
+    return f"{answer}: {_effect(verdict)}; {cost}{price} ({_link(one)})"
+
+
+def _link(one: Kept) -> str:
+    return f"[{one.folder.name}]({one.folder.name}/README.md)"
+
+
+def _effect(verdict: Verdict) -> str:
+    """The contrasts that a claim is made of, the least favourable and the most."""
+    contrasts = verdict.numbers.get("contrasts") or ()
+    sizes = [
+        Found("", c["value"], _end(c["low"], -1), _end(c["high"], 1), c["unit"] == "log ratio")
+        for c in sorted(contrasts, key=lambda c: float(c["value"]))
+    ]
+    if not sizes:
+        return "judged by an earlier rule"
+    ends = dict.fromkeys(one.size() for one in (sizes[0], sizes[-1]))
+    return " to ".join(ends) + (f" in {len(sizes)} contrasts" if len(sizes) > 1 else "")
+
+
+def _end(value: float | None, sign: int) -> float:
+    return sign * math.inf if value is None else value
+
+
+def _settings(found: Iterable[Kept]) -> str:
+    lines = [
+        (
+            "kept in",
+            "scale",
+            "text",
+            "experiment",
+            "runs",
+            "tokens",
+            "device hours",
+            "device",
+            "code",
+        )
+    ]
+    for one in sorted(found, key=lambda one: (SCALES.index(one.scale), one.folder.name)):
+        tokens = sum(float(row["tokens_seen"] or 0) for row in one.runs.values())
+        told = (f"{len(one.runs)}", f"{tokens / 1e6:.1f}M", f"{one.hours:.2f}")
+        lines.append(
+            (
+                _link(one),
+                *(one.scale, one.text, one.experiment, *told),
+                *(_distinct(one, column) for column in ("device", "code")),
+            )
+        )
+    return _table(lines)
+
+
+def _distinct(one: Kept, column: str) -> str:
+    return ", ".join(sorted({row[column] for row in one.runs.values() if row.get(column)}))
+
+
+def _figures(results: Path, found: Iterable[Kept]) -> Iterator[str]:
+    for one in found:
+        if one.figure is not None:
+            yield f"**{one.experiment}**, {one.scale} scale, {one.text}:\n"
+            yield f"![{one.experiment}]({one.figure.relative_to(results).as_posix()})\n"
+
+
+def _table(lines: Iterable[Iterable[str]]) -> str:
+    head, *rows = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""The page of results says what the records beside it hold, and nothing of it is typed by hand."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from benchmarks.findings import RESULTS, kept, page
+from sweeper.results.collect import write_tables
+from sweeper.results.judge import judge
+from tests.sweeper.results.grids import FEW, figure1
+from tests.sweeper.results.synthetic import contrary, paper
+
+SAYS = {"old": {"scale": "cpu", "text": "two books"}}
+
+
+def results(folder: Path, truth) -> Path:
+    """Small results as they are kept: tables and verdicts, without what they were planned by."""
+    made = figure1(truth, FEW).write(folder / "outputs")
+    tables = write_tables(made, ["fig1"], folder / "kept" / "old")
+    judge(folder / "kept" / "old", tables)
+    (folder / "kept" / "old" / "tables" / "fig1.json").unlink()
+    return folder / "kept"
+
+
+@pytest.fixture
+def one(tmp_path, monkeypatch):
+    about = tmp_path / "findings.toml"
+    about.write_text('[old]\nscale = "cpu"\ntext = "two books"\n')
+    monkeypatch.setattr("benchmarks.findings.SETTINGS", about)
+    return results(tmp_path / "one", paper)
+
+
+def test_the_page_that_is_kept_is_the_one_that_its_records_give():
+    assert (RESULTS / "README.md").read_text("utf-8") == page(RESULTS)
+
+
+def test_answer_effect_seeds_and_hours_are_those_of_the_records(one):
+    [found] = kept(one, SAYS)
+    assert (found.experiment, found.scale, found.seeds) == ("fig1", "cpu", "3")
+    assert found.hours == pytest.approx(len(found.runs) * 12.5 / 3600)
+    rows = [line for line in page(one).splitlines() if line.startswith("| fig1 |")]
+    assert len(rows) == len(found.verdicts) == 3
+    for row, verdict in zip(rows, found.verdicts, strict=True):
+        assert verdict.claim in row
+        assert f"{verdict.answer}" in row
+        assert "3 seeds, 0.0" in row
+    assert "| experiment | claim | measured by | cpu |" in page(one)
+
+
+def test_equal_records_give_equal_bytes_and_others_do_not(one, tmp_path):
+    moved = Path(shutil.copytree(one, tmp_path / "moved"))
+    assert page(moved) == page(one)
+    assert page(results(tmp_path / "other", contrary)) != page(one)
