@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import Console
@@ -24,7 +26,8 @@ from sweeper.rounds import decide, pilot, show_prices
 from sweeper.run.backend import Backend
 from sweeper.run.context import BackendContext, Resources
 from sweeper.run.placing import most_together
-from sweeper.run.stop import StopSignals
+from sweeper.run.slurm.job import LEFT
+from sweeper.run.stop import STOPS, StopSignals
 from sweeper.store import registry
 from sweeper.store.code.state import Code
 from sweeper.store.errors import shown
@@ -59,8 +62,9 @@ def sweep(
         UserError: nothing was started.
     """
     console = Terminal(highlight=False, width=None if sys.stdout.isatty() else 160)
-    with StopSignals() as signals, model_process() as process:
-        code = Code.read()
+    left = os.environ.get(LEFT)
+    with StopSignals(() if left else STOPS) as signals, model_process() as process:
+        code = Code.read(Path(left)) if left else Code.read()
         if not options.dry_run:
             import_figures()  # the model process imports PyTorch, which takes longer
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
@@ -74,12 +78,27 @@ def sweep(
         if options.dry_run:
             show_prices(executor, tuning.judged or plan, estimate)
             return 0
+        leaves = not left and getattr(launcher.options, "leave", False)
+        if leaves and _leave(executor, tuning, estimate):
+            return 0
         judged = tune(executor, tuning)
         done = judged is not None and _train(executor, judged, estimate)
     shown = tuning.whole if judged else tuning.trials
     print_everything(console, plan.outputs, list(shown.experiments))
     _say(console, spent(tuning, store))
     return 0 if done else 1
+
+
+def _leave(executor: Executor, tuning: Tuning, estimate: Mapping[str, float]) -> bool:
+    """Hand the sweep itself to the queue, ready to begin; whether there is anything left to do."""
+    plan, rounds = tuning.judged or tuning.trials, executor.options.decide or executor.options.pilot
+    left = executor.left(plan)
+    if left:
+        executor.ready(plan, left, {run: estimate[run] for run in left if run in estimate})
+    if left or rounds:
+        command = [sys.executable, str(registry.ROOT / "sweep.py"), *sys.argv[1:]]
+        _say(executor.console, [executor.backend.leave(command)])
+    return bool(left or rounds)
 
 
 def _train(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> bool:

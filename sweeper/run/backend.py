@@ -58,6 +58,11 @@ class Backend(Protocol):
     def ended(self, timeout: float) -> list[int]:
         """Handles of jobs that have ended; waits up to `timeout` seconds for the first."""
 
+    def leave(self, command: Sequence[str]) -> str:
+        """Have the sweep itself, a command, go on there without this process; where it stands, in
+        a line for a person. Asked for by the option `leave`, where there is one."""
+        raise AssertionError("it has no such option")
+
     def signal(self, job: int, number: int) -> None:
         """Send a signal to a job."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 
@@ -14,6 +15,7 @@ from sweeper.run.context import BackendContext, Resources
 from sweeper.run.job_states import Job, Phase
 from sweeper.run.schedule import Schedule
 from sweeper.run.slurm import queue as slurm_queue
+from sweeper.run.slurm.jobs import OVER
 from sweeper.store.code.pinned import pin
 from sweeper.store.code.state import Code, differing, state_of
 from sweeper.store.errors import UserError
@@ -131,15 +133,26 @@ def test_a_requeued_run_ends_with_the_bits_of_an_undisturbed_one(story):
     assert science(story.runs["requeued"]) == science(story.runs["undisturbed"])
 
 
-def test_the_same_grid_gives_the_same_numbers_as_on_this_machine(tmp_path):
-    grid = ["-m", "model.heads=1,2", "model.head_size=4", "trainer.steps=20"]
+def test_a_sweep_that_is_left_to_the_queue_gives_the_same_numbers_as_on_this_machine(tmp_path):
+    grid = ["-m", "name=left", "model.heads=1,2", "model.head_size=4", "trainer.steps=20"]
     here, there = tmp_path / "here", tmp_path / "there"
     slurm = ["hydra/launcher=slurm", "hydra.launcher.poll_s=0.5", "trainer.accelerator=cpu"]
-    for outputs, further in ((here, []), (there, slurm)):
+    slurm += ["hydra.launcher.mem_gb=1", "hydra.launcher.leave=true"]
+    told = []
+    for outputs, further in ((there, slurm), (there, slurm), (here, [])):
         done = sweep(outputs, *grid, *further)
         assert done.returncode == 0, done.stdout + done.stderr
+        told += re.findall(r"the sweep is Slurm job (\d+) ", done.stdout)
+    assert len(told) == 2
+    assert told[0] == told[1]  # it is where it was left
+    deadline = time.monotonic() + 240  # to fail in words where it would hang
+    while slurm_queue.states()[told[0]] not in OVER:
+        assert time.monotonic() < deadline, slurm_queue.states()
+        time.sleep(0.5)
+    assert slurm_queue.states()[told[0]] == "COMPLETED"
     assert len(numbers(here)) == 2
     assert numbers(there) == numbers(here)
+    assert (there / "figures" / "left.pdf").exists()
 
 
 def test_rounds_are_the_same_as_on_this_machine(tmp_path):

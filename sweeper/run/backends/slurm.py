@@ -27,9 +27,10 @@ from sweeper.run.slurm.job import place
 from sweeper.run.slurm.jobs import NEVER, SlurmJob
 from sweeper.run.slurm.limits import Limits, limits
 from sweeper.run.slurm.options import Options
-from sweeper.run.slurm.submission import hand_in, refuse_shared
-from sweeper.store.errors import wrong
+from sweeper.run.slurm.submission import NotNow, hand_in, leave, refuse_shared
+from sweeper.store.errors import UserError, wrong
 from sweeper.store.files import read_object
+from sweeper.store.identity import digest_of
 
 __all__ = ["Options", "SlurmBackend", "backend"]
 
@@ -162,6 +163,22 @@ class SlurmBackend(Backend):
             over += ended
         self._jobs = [job for job in self._jobs if job.runs]
         return over
+
+    def leave(self, command: Sequence[str]) -> str:
+        name = digest_of([*command, str(Path.cwd())])[:12]
+        there = queue.names()
+        if there is None:
+            raise UserError(f"hydra.launcher.leave=true: {SILENT}; try again later.")
+        job = next((id for id, known in there.items() if known == name), "")
+        try:
+            job = job or leave(self._outputs, name, self._options, command, self.code)
+        except NotNow as refusal:
+            raise UserError(f"hydra.launcher.leave=true: {refusal}; try again later.") from None
+        return (
+            f"the sweep is Slurm job {job} and needs nothing here; its log: "
+            f"{self._outputs / 'slurm' / name / job}_0_log.out; where it stands: python -m sweeper "
+            "status, or the same command again"
+        )
 
     def signal(self, job: int, number: int) -> None:
         """Cancel what waits and signal what runs; a job of several runs is asked to end once."""

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,33 @@ from sweeper.store.files import read_object
 
 INTERRUPTED = 75
 """The exit code of a run that was asked to stop (tasks/train.py); so is its job."""
+LEFT = "HEADROOM_LEFT"
+"""Names, to a sweep that is a job, the folder of the code that was pinned when it was left."""
 
 
-class Work:
+class _Command:
+    """A process that a job waits for."""
+
+    _pid = 0
+
+    def _execute(self, command: Sequence[str], folder: str, environment: Mapping[str, str]) -> int:
+        """The exit code, of a signal as a shell tells it."""
+        process = subprocess.Popen(command, cwd=folder, env=environment, preexec_fn=_ignore_notice)
+        self._pid = process.pid
+        # Not process.wait(): it would hold a lock that `checkpoint`, a signal handler, needs.
+        _, status = os.waitpid(process.pid, 0)
+        self._pid = 0
+        code = os.waitstatus_to_exitcode(status)
+        process.returncode = code
+        return code if code >= 0 else 128 - code
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._pid:
+            os.kill(self._pid, number)
+            os.waitpid(self._pid, 0)
+
+
+class Work(_Command):
     """One task per node. submitit calls it when the job starts and again when Slurm requeues it.
 
     Its runs are trained one after the other; one that fails leaves the others theirs. A run gets
@@ -29,7 +53,6 @@ class Work:
         self._runs = runs
         self._root = root
         self._name = name
-        self._pid = 0
 
     def __call__(self) -> None:
         """Train.
@@ -41,35 +64,52 @@ class Work:
         codes = []
         for run in self._runs:
             if belongs(Path(run), self._name):
-                codes.append(self._train(run))
+                command = [sys.executable, "-m", "tasks.train", run]
+                codes.append(self._execute(command, self._root, {**os.environ, **_node()}))
             if codes and codes[-1] == INTERRUPTED:
                 break
         if any(codes):
             sys.exit(next(filter(None, reversed(codes))))
 
-    def _train(self, run: str) -> int:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tasks.train", run],
-            cwd=self._root,
-            env={**os.environ, **_node()},
-            preexec_fn=_ignore_notice,
-        )
-        self._pid = process.pid
-        # Not process.wait(): it would hold a lock that `checkpoint`, a signal handler, needs.
-        _, status = os.waitpid(process.pid, 0)
-        self._pid = 0
-        code = os.waitstatus_to_exitcode(status)
-        process.returncode = code
-        return code if code >= 0 else 128 - code
-
     def checkpoint(self) -> Any:
         """Let the run save before the time limit; what submitit requeues."""
         from submitit.helpers import DelayedSubmission
 
-        if self._pid:
-            os.kill(self._pid, signal.SIGTERM)
-            os.waitpid(self._pid, 0)
+        self._end(signal.SIGTERM)
         return DelayedSubmission(Work(self._runs, self._root, self._name))
+
+
+class Sweep(_Command):
+    """A sweep as a job. Whatever ends it leaves its runs to the queue, and its next start goes on
+    from there: it is killed before its time limit, and heeds no signal otherwise."""
+
+    def __init__(self, command: Sequence[str], folder: str, code: str) -> None:
+        """`command` is executed in a folder; its runs are of the code in another."""
+        self._command = command
+        self._folder = folder
+        self._code = code
+
+    def __call__(self) -> None:
+        """Sweep.
+
+        Raises:
+            SystemExit: with the code of a sweep that is not done.
+        """
+        # Of this job only where the cluster is: the rest would speak for jobs that it hands in.
+        own = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("SLURM", "SUBMITIT_")) or name == "SLURM_CONF"
+        }
+        if code := self._execute(self._command, self._folder, {**own, LEFT: self._code}):
+            sys.exit(code)
+
+    def checkpoint(self) -> Any:
+        """End it before the time limit; what submitit requeues."""
+        from submitit.helpers import DelayedSubmission
+
+        self._end(signal.SIGKILL)
+        return DelayedSubmission(Sweep(self._command, self._folder, self._code))
 
 
 def place(run: Path) -> Path:

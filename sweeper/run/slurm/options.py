@@ -34,6 +34,7 @@ class Options(LimitedOptions):
     signal_delay_s: Annotated[int | None, at_least(1)]
     max_num_timeout: Annotated[int, at_least(0)]
     poll_s: Annotated[float, at_least(0.1)]
+    leave: bool
 
     def sbatch(self) -> dict[str, Any]:
         """What sbatch knows for every job, by submitit's names."""

@@ -7,12 +7,12 @@ import io
 import os
 import secrets
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sweeper.run.context import Resources
-from sweeper.run.slurm.job import Work, place
+from sweeper.run.slurm.job import Sweep, Work, place
 from sweeper.run.slurm.limits import LATER
 from sweeper.run.slurm.options import Options
 from sweeper.store.errors import UserError, shown, wrong
@@ -41,35 +41,60 @@ def hand_in(
         NotNow: none of them was taken, but might be later.
         UserError: they cannot be taken, or others may write to what they execute.
     """
+    # New for each batch: a cluster that was set up again counts its jobs from 1 again, and
+    # submitit would take what an old job of that number left for its own.
+    name = secrets.token_hex(6)
+    asked = {**options.request(needed), "additional_parameters": _further(options, held_by, code)}
+    executor = _executor(outputs, name, options, asked)
+    _note(jobs, [""] * len(jobs), name)
+    ids = _submitted(executor, [Work([*map(str, runs)], str(code), name) for runs in jobs])
+    _note(jobs, ids, name)
+    return ids
+
+
+def leave(outputs: Path, name: str, options: Options, command: Sequence[str], code: Path) -> str:
+    """Have Slurm execute a sweep, whose runs are of this code; the id of its job.
+
+    Raises:
+        NotNow, UserError: as `hand_in`.
+    """
+    once = Resources("cpu", devices=1, nodes=1, threads=1)
+    asked = {**options.request(once), "additional_parameters": _further(options, "", code)}
+    executor = _executor(outputs, name, options, asked)
+    return _submitted(executor, [Sweep(command, str(Path.cwd()), str(code))])[0]
+
+
+def _executor(outputs: Path, name: str, options: Options, asked: Mapping[str, Any]) -> Any:
+    """What submits jobs of this name, each with a folder for what it takes and leaves."""
     import submitit
 
     folder = outputs / "slurm"
     make_directory(folder)
     folder.chmod(0o700)
     refuse_shared(outputs, folder)
-    # New for each batch: a cluster that was set up again counts its jobs from 1 again, and
-    # submitit would take what an old job of that number left for its own.
-    name = secrets.token_hex(6)
     executor = submitit.SlurmExecutor(folder / name, options.max_num_timeout)
     executor.update_parameters(
         **options.sbatch(),
-        **options.request(needed),
+        **asked,
         job_name=name,
         wckey=None,
         stderr_to_stdout=True,
         srun_args=["--kill-on-bad-exit=1"],
-        additional_parameters={**options.further(), **_further(held_by, code)},
     )
-    _note(jobs, [""] * len(jobs), name)
+    return executor
+
+
+def _submitted(executor: Any, work: Sequence[Any]) -> list[str]:
+    """The ids of jobs that do this work: one array, if they are several."""
+    from submitit.core.utils import FailedJobError
+
     said = io.StringIO()  # submitit copies there what sbatch says
     try:
         with contextlib.redirect_stderr(said), executor.batch():
-            handed = [executor.submit(Work([*map(str, runs)], str(code), name)) for runs in jobs]
-    except submitit.core.utils.FailedJobError:
+            jobs = [executor.submit(each) for each in work]
+    except FailedJobError:
         raise _refusal(said.getvalue()) from None
-    ids = [job.job_id for job in handed]
-    _note(jobs, ids, name)
-    return ids
+    return [job.job_id for job in jobs]
 
 
 def refuse_shared(*folders: Path) -> None:
@@ -95,6 +120,6 @@ def _refusal(said: str) -> Exception:
     )
 
 
-def _further(held_by: str, code: Path) -> dict[str, Any]:
+def _further(options: Options, held_by: str, code: Path) -> dict[str, Any]:
     held = {"dependency": f"afterok:{held_by}", "kill-on-invalid-dep": "yes"} if held_by else {}
-    return {"chdir": str(code), "requeue": True, **held}
+    return {"chdir": str(code), "requeue": True, **options.further(), **held}
