@@ -62,9 +62,9 @@ def sweep(
         UserError: nothing was started.
     """
     console = Terminal(highlight=False, width=None if sys.stdout.isatty() else 160)
-    left = os.environ.get(LEFT)
-    with StopSignals(() if left else STOPS) as signals, model_process() as process:
-        code = Code.read(Path(left)) if left else Code.read()
+    stops = () if LEFT in os.environ else STOPS
+    with StopSignals(stops) as signals, model_process() as process:
+        code = Code.read(Path(os.environ.get(LEFT, registry.ROOT)))
         if not options.dry_run:
             import_figures()  # the model process imports PyTorch, which takes longer
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
@@ -73,13 +73,10 @@ def sweep(
         tuning = Tuning.of(plan, process, store)
         backend = _backend(tuning.whole, launcher, process)
         executor = Executor(console, store, process, backend, options, signals, code)
-        needs = _needs(executor, tuning.whole, launcher)
-        estimate = _show(executor, tuning, needs)
+        estimate = _show(executor, tuning, _needs(executor, tuning.whole, launcher))
         if options.dry_run:
             show_prices(executor, tuning.judged or plan, estimate)
-            return 0
-        leaves = not left and getattr(launcher.options, "leave", False)
-        if leaves and _leave(executor, tuning, estimate):
+        if options.dry_run or _leave(executor, tuning, estimate, launcher):
             return 0
         judged = tune(executor, tuning)
         done = judged is not None and _train(executor, judged, estimate)
@@ -89,8 +86,13 @@ def sweep(
     return 0 if done else 1
 
 
-def _leave(executor: Executor, tuning: Tuning, estimate: Mapping[str, float]) -> bool:
-    """Hand the sweep itself to the queue, ready to begin; whether there is anything left to do."""
+def _leave(
+    executor: Executor, tuning: Tuning, estimate: Mapping[str, float], launcher: Launcher
+) -> bool:
+    """Hand the sweep itself to the queue, ready to begin, if that is asked and anything is left to
+    do; whether it was."""
+    if LEFT in os.environ or not getattr(launcher.options, "leave", False):
+        return False
     plan, rounds = tuning.judged or tuning.trials, executor.options.decide or executor.options.pilot
     left = executor.left(plan)
     if left:

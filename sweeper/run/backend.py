@@ -16,6 +16,10 @@ class Backend(Protocol):
     code: Path = ROOT
     """Where jobs find their code that do not start from this process; as it was when planned."""
 
+    look_s: float = 0.0
+    """Seconds between two looks at what its running jobs tell of themselves: of a file system that
+    many share, not everything is asked all the time."""
+
     queues: bool = False
     """Whether it takes a run whose parent is under way, and holds it back until that is done."""
 

@@ -54,6 +54,7 @@ class LiveTable(ExitStack):
         self._begun: dict[str, float] = {}
         self._spent: dict[str, float] = {}  # seconds of slot time of runs that are done
         self._noted = ""
+        self._next_look = 0.0
         self._live: Live | None = None
         if console.is_terminal:
             live = Live(console=console, refresh_per_second=2, transient=True, auto_refresh=False)
@@ -62,7 +63,9 @@ class LiveTable(ExitStack):
     def changed(self, schedule: Schedule, state: JobState | None) -> None:
         """A run changed its phase, or (None) time has passed."""
         if state is None:
-            self._time_left.follow()
+            if time.monotonic() >= self._next_look:
+                self._time_left.follow()
+                self._next_look = time.monotonic() + schedule.backend.look_s
             self._hear(schedule.backend.note)
         else:
             self._note(state)

@@ -9,6 +9,7 @@ ended process means anything. Next: a job, `tasks/train.py`, whose loop is tasks
 
 from __future__ import annotations
 
+import math
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -41,6 +42,7 @@ class Schedule:
     states: dict[str, JobState] = field(init=False)
     breaker: Breaker = field(init=False)
     stopping: bool = False
+    _next_watch: float = -math.inf
 
     def __post_init__(self) -> None:
         self.breaker = Breaker(self.policy)
@@ -189,7 +191,9 @@ class Schedule:
         state.not_before = until
 
     def _watch(self) -> None:
-        for state in self._in(Phase.RUNNING) if self.watchdog else []:
+        due = self.clock() >= self._next_watch
+        self._next_watch = self.clock() + self.backend.look_s if due else self._next_watch
+        for state in self._in(Phase.RUNNING) if self.watchdog and due else []:
             run = self.store.run(state.job.run)
             status = run.status()
             if self.watchdog and status.state is State.RUNNING:

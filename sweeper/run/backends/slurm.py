@@ -60,6 +60,7 @@ class SlurmBackend(Backend):
     """Hands runs in, a whole batch at a time, and watches the queue. A slot is a job there."""
 
     queues = True
+    look_s = 60.0
 
     def __init__(self, context: BackendContext, most: Limits) -> None:
         self._options: Options = context.options
