@@ -62,8 +62,7 @@ def sweep(
         UserError: nothing was started.
     """
     console = Terminal(highlight=False, width=None if sys.stdout.isatty() else 160)
-    stops = () if LEFT in os.environ else STOPS
-    with StopSignals(stops) as signals, model_process() as process:
+    with StopSignals(() if LEFT in os.environ else STOPS) as signals, model_process() as process:
         code = Code.read(Path(os.environ.get(LEFT, registry.ROOT)))
         if not options.dry_run:
             import_figures()  # the model process imports PyTorch, which takes longer
