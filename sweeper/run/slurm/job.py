@@ -131,10 +131,10 @@ def _ignore_notice() -> None:
 
 def _node() -> dict[str, str]:
     """Which node of the job this is, in the words of tasks.ranks; nothing where it is the only."""
-    from submitit.helpers import TorchDistributedEnvironment
-
     if os.environ.get("SLURM_NNODES", "1") == "1":
         return {}
+    from submitit.helpers import TorchDistributedEnvironment
+
     job = TorchDistributedEnvironment()
     return {
         "NODE_RANK": str(job.rank),

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
+import json
+import signal
+import sys
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +17,7 @@ from sweeper.run.backends.slurm import SILENT, SlurmBackend
 from sweeper.run.context import BackendContext, Resources
 from sweeper.run.job_states import Job
 from sweeper.run.slurm import queue
-from sweeper.run.slurm.job import belongs, place
+from sweeper.run.slurm.job import LEFT, Sweep, Work, belongs, place
 from sweeper.run.slurm.limits import ENOUGH, Limits, limits
 from sweeper.run.slurm.submission import NotNow
 from sweeper.store.errors import UserError
@@ -51,13 +57,18 @@ def test_the_least_of_what_a_cluster_lets_its_user_queue_counts(commands, option
             "name=few": "2|5|\\n",
         },
     )
-    assert limits(launcher("slurm", **options)) == Limits(16, jobs)
+    assert limits(replace(usual(), **options)) == Limits(16, jobs)
 
 
 def test_where_nothing_is_told_nothing_is_limited(commands):
     commands("scontrol")
     commands("sacctmgr")
-    assert limits(launcher("slurm")) == Limits(ENOUGH, ENOUGH)
+    assert limits(usual()) == Limits(ENOUGH, ENOUGH)
+
+
+@functools.cache
+def usual():
+    return launcher("slurm")
 
 
 class Slurm:
@@ -85,7 +96,7 @@ class Slurm:
         monkeypatch.setattr(queue, "accounted", lambda jobs: {})
         monkeypatch.setattr(queue, "send", lambda job, number: self.said.update({job: number}))
         self.said = {"0": "another's"}
-        given = launcher("slurm", **{"poll_s": 0.1, **options})
+        given = replace(usual(), poll_s=0.1, **options)
         context = BackendContext(given, {Resources.of(config())}, "none", outputs, ModelProcess())
         self.backend = SlurmBackend(context, Limits(array, 50))
 
@@ -227,8 +238,70 @@ def test_a_run_is_trained_by_the_job_that_it_was_handed_in_as_last(tmp_path):
     assert not belongs(run, "second")
 
 
+TRAIN = """\
+import pathlib, sys
+
+run = pathlib.Path(sys.argv[1])
+with (run.parent / "order").open("a") as file:
+    print(run.name, file=file)
+sys.exit(int((run / "code").read_text()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("codes", "trained", "code"),
+    [((0, 0, 0), "abc", None), ((0, 1, 0), "abc", 1), ((0, 75, 0), "ab", 75)],
+    ids=["all done", "one fails", "asked to stop"],
+)
+def test_a_job_trains_its_runs_in_order_until_it_is_asked_to_stop(
+    tmp_path, monkeypatch, codes, trained, code
+):
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "train.py").write_text(TRAIN)
+    runs = [tmp_path / "outputs" / "runs" / name for name in "abc"]
+    make_directory(tmp_path / "outputs" / "slurm")
+    for run, its in zip(runs, codes, strict=True):
+        run.mkdir(parents=True)
+        (run / "code").write_text(str(its))
+        publish_json(place(run), {"job": "", "name": "own"})
+    monkeypatch.setattr(signal, "signal", lambda number, action: None)
+    with pytest.raises(SystemExit) if code else contextlib.nullcontext() as told:
+        Work([*map(str, runs)], str(tmp_path), "own")()
+    assert (runs[0].parent / "order").read_text().split() == [*trained]
+    assert not code or told.value.code == code
+
+
+def test_a_sweep_that_is_a_job_speaks_for_itself_and_not_for_its_job(tmp_path, monkeypatch):
+    for name in ("SLURM_CONF", "SLURM_CPUS_PER_TASK", "SUBMITIT_EXECUTOR"):
+        monkeypatch.setenv(name, "there")
+    script = "import json, os; json.dump(dict(os.environ), open('told', 'w')); raise SystemExit(3)"
+    with pytest.raises(SystemExit, match="3"):
+        Sweep([sys.executable, "-c", script], str(tmp_path), "pinned")()
+    told = json.loads((tmp_path / "told").read_text())
+    assert told[LEFT] == "pinned"
+    assert {name for name in told if name.startswith(("SLURM", "SUBMITIT"))} == {"SLURM_CONF"}
+
+
+def test_a_sweep_is_left_once_however_often_it_is_typed(slurm, monkeypatch):
+    cluster, left = slurm(), []
+
+    def leave(outputs, name, options, command, code):
+        left.append(name)
+        cluster.said["7"] = name
+        return "7"
+
+    monkeypatch.setattr("sweeper.run.backends.slurm.leave", leave)
+    told = [cluster.backend.leave(["python", "sweep.py", "-m", "seed=1,2"]) for _ in range(2)]
+    assert told[0] == told[1]
+    assert "the sweep is Slurm job 7 " in told[0]
+    assert len(left) == 1
+    cluster.said = None
+    with pytest.raises(UserError, match="does not answer"):
+        cluster.backend.leave(["python", "sweep.py"])
+
+
 def test_gpus_of_a_type_are_asked_for_instead_of_so_many():
-    options = launcher("slurm", gres="gpu:a100:2", exclude="'n[03,17]'", reservation="course")
+    options = replace(usual(), gres="gpu:a100:2", exclude="n[03,17]", reservation="course")
     gpu, cpu = (Resources(kind, devices=1, nodes=1, threads=1) for kind in ("auto", "cpu"))
     assert options.request(gpu).keys() & {"gres", "gpus_per_node"} == {"gres"}
     assert not options.request(cpu).keys() & {"gres", "gpus_per_node"}
