@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from rich.console import Console
@@ -27,8 +28,9 @@ from sweeper.run.placing import Share, most_together
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.time_left import TimeLeft, makespan, remaining, share_done
+from sweeper.store.code.edits import Edits
 from sweeper.store.code.pinned import pin
-from sweeper.store.code.state import Code, differing
+from sweeper.store.code.state import Code
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
 from sweeper.store.plans import older, replaced, write_plan
 from sweeper.store.runs import RunStore, State
@@ -57,7 +59,10 @@ class Executor:
     _throughput: Throughput | None = None
     _failed: set[str] = field(default_factory=set)
     _prepared: set[str] = field(default_factory=set)
-    _edited: bool = False
+
+    @cached_property
+    def _edits(self) -> Edits:
+        return Edits(self.code)
 
     def left(self, plan: Plan) -> list[str]:
         """The runs of a plan that are to be trained."""
@@ -78,10 +83,8 @@ class Executor:
         return found
 
     def seconds(self, plan: Plan, left: Sequence[str], throughput: Throughput) -> float:
-        """How long the runs that are left of a plan are thought to take, as many at a time as are.
-
-        Of one that was interrupted, or that another sweep trains, what is left of it.
-        """
+        """How long the runs that are left of a plan are thought to take, as many at a time as are;
+        of one that was interrupted, or that another sweep trains, what is left of it."""
         waiting = {}
         for run in sorted((plan.runs[run] for run in left), key=lambda run: -run.flops):
             share = share_done(self.store.run(run.id), run.steps)
@@ -168,9 +171,7 @@ class Executor:
 
     def _say_if_edited(self) -> None:
         """Once, when the code was edited meanwhile: what is running or waiting does not heed it."""
-        changed = [] if self._edited else differing([self.code.parts(), Code.read().parts()])
-        if changed:
-            self._edited = True
+        if changed := self._edits.new():
             told = f"{', '.join(changed)} changed since this sweep began, which goes on with"
             self.console.print(Text(f"{told} {self.backend.code}"), soft_wrap=True)
 
@@ -184,8 +185,8 @@ class Executor:
         )
 
     def _jobs(self, plan: Plan, left: Sequence[str]) -> list[Job]:
-        asked = self.backend.places and len(left) > 1
-        needs = predicted(self.process, plan, None) if asked else {}
+        placed = self.backend.places and len(left) > 1
+        needs = predicted(self.process, plan, None) if placed else {}
         ranks: dict[str, int] = {}
         for rank, runs in enumerate(plan.by_experiment(left).values()):
             ranks = dict.fromkeys(runs, rank) | ranks

@@ -15,12 +15,16 @@ from sweeper.store.runs import RunStore
 from sweeper.tuning import Tuning, budgets
 
 RATE = "optimizer.learning_rate"
+TYPED = (
+    *("experiment=fig1_tuned", "scale=cpu", "seed=0", "trainer.steps=5000"),
+    f"experiment.tune.grid={{{RATE}:[0.005,0.01,0.02]}}",
+)
 
 
 @pytest.fixture
 def tuning(plan, process, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    found = plan("experiment=fig1_tuned", "scale=cpu", "experiment.tune.per=arm", "seed=0")
+    found = plan(*TYPED, "experiment.tune.per=arm")
     return Tuning.of(found, process, RunStore(tmp_path))
 
 
@@ -108,7 +112,7 @@ def test_read_again_from_disk_it_chooses_the_same(tuning, plan, process):
 
 def test_a_rate_is_carried_over_to_other_widths_in_the_arms_that_say_so(plan, process, tmp_path):
     transfer = "+experiment.tune.transfer.standard=width"
-    found = plan("experiment=fig1_tuned", "scale=cpu", transfer, "seed=0")
+    found = plan(*TYPED, transfer)
     tuning = Tuning.of(found, process, RunStore(tmp_path))
     train(tuning, dict.fromkeys(ARMS, 0.01))
     assert tuning.advance()
