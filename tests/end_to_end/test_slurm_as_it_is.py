@@ -45,6 +45,7 @@ def said(word):
 
 
 def stop(number, frame):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Slurm says it to a step and to its job
     said("stopped")
     saved.write_text(str(earlier + time.monotonic() - begun))
     attempt.finish("interrupted")
