@@ -30,7 +30,6 @@ from sweeper.run.time_left import TimeLeft, makespan, remaining, share_done
 from sweeper.store.code.edits import Edits
 from sweeper.store.code.pinned import pin
 from sweeper.store.code.state import Code
-from sweeper.store.errors import shown
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
 from sweeper.store.plans import older, replaced, write_plan
 from sweeper.store.runs import RunStore, State
@@ -87,10 +86,8 @@ class Executor:
         return found
 
     def seconds(self, plan: Plan, left: Sequence[str], throughput: Throughput) -> float:
-        """How long the runs that are left of a plan are thought to take, as many at a time as are.
-
-        Of one that was interrupted, or that another sweep trains, what is left of it.
-        """
+        """How long the runs that are left of a plan are thought to take, as many at a time as are;
+        of one that was interrupted, or that another sweep trains, what is left of it."""
         waiting = {}
         for run in sorted((plan.runs[run] for run in left), key=lambda run: -run.flops):
             share = share_done(self.store.run(run.id), run.steps)
@@ -120,22 +117,27 @@ class Executor:
             UserError: the data cannot be built; nothing was started.
             SystemExit: asked to stop; what ran was saved.
         """
-        freeze(plan, self.store, estimate, rounds)
         if not left:
+            freeze(plan, self.store, estimate, rounds)
             return True
-        configs = {run: plan.runs[run].config for run in left}
-        self.backend.code = self.process.code = pin(plan.outputs, self.code, configs.values())
-        new = {
-            run: config for run, config in configs.items() if _data(config) not in self._prepared
-        }
-        prepare(self.console, self.store, self.process, new, meanwhile=self.backend.warm)
-        self._prepared |= {_data(config) for config in new.values()}
+        self.ready(plan, left, estimate, rounds)
         with self.signals.held():
             return self._run(plan, left, about)
 
+    def ready(
+        self, plan: Plan, left: Sequence[str], estimate: Mapping[str, float], rounds: Rounds = ()
+    ) -> None:
+        """Freeze a plan, pin the code, prepare the data of the runs that are left; see `train`."""
+        freeze(plan, self.store, estimate, rounds)
+        configs = {run: plan.runs[run].config for run in left}
+        self.backend.code = self.process.code = pin(plan.outputs, self.code, configs.values())
+        new = {run: it for run, it in configs.items() if _data(it) not in self._prepared}
+        prepare(self.console, self.store, self.process, new, meanwhile=self.backend.warm)
+        self._prepared |= {_data(config) for config in new.values()}
+
     def _run(self, plan: Plan, left: Sequence[str], about: Callable[[float], str]) -> bool:
         metric = {point.run: plan.experiments[point.experiment].metric for point in plan.points}
-        shown = {run: Shown(_label(plan, run), metric[run]) for run in left}
+        shown = {run: Shown(plan.runs[run].label, metric[run]) for run in left}
         time_left = self._time_left(plan, left)
         of = " of this round" if self.options.decide else ""
         early = {} if self.options.decide else plan.by_experiment(left)
@@ -190,13 +192,16 @@ class Executor:
         )
 
     def _jobs(self, plan: Plan, left: Sequence[str]) -> list[Job]:
-        asked = self.backend.places and len(left) > 1
-        needs = predicted(self.process, plan, None) if asked else {}
+        placed = self.backend.places and len(left) > 1
+        needs = predicted(self.process, plan, None) if placed else {}
         ranks: dict[str, int] = {}
         for rank, runs in enumerate(plan.by_experiment(left).values()):
             ranks = dict.fromkeys(runs, rank) | ranks
-        found = jobs([plan.runs[run] for run in left], needs)
-        return [replace(job, rank=ranks[job.run]) for job in found]
+        takes = (self._throughput or self.throughput(plan)).expected
+        return [
+            replace(job, rank=ranks[job.run], seconds=sum(takes(plan.runs[job.run])))
+            for job in jobs([plan.runs[run] for run in left], needs)
+        ]
 
 
 def jobs(runs: Iterable[Run], needs: Mapping[str, float]) -> list[Job]:
@@ -242,8 +247,3 @@ def as_data(plan: Plan, rounds: Rounds = ()) -> dict[str, Any]:
 
 def _data(config: Mapping[str, Any]) -> str:
     return digest_of([config["data"], config["task"]])
-
-
-def _label(plan: Plan, run: str) -> str:
-    names = plan.runs[run].names
-    return shown(f"{names['experiment']}/{names['arm']} {names['label']}")

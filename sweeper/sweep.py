@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import Console
@@ -24,7 +26,8 @@ from sweeper.rounds import decide, pilot, show_prices
 from sweeper.run.backend import Backend
 from sweeper.run.context import BackendContext, Resources
 from sweeper.run.placing import most_together
-from sweeper.run.stop import StopSignals
+from sweeper.run.slurm.job import LEFT
+from sweeper.run.stop import STOPS, StopSignals
 from sweeper.standing import check_claims
 from sweeper.store import registry
 from sweeper.store.code.state import Code
@@ -60,8 +63,8 @@ def sweep(
         UserError: nothing was started.
     """
     console = Terminal(highlight=False, width=None if sys.stdout.isatty() else 160)
-    with StopSignals() as signals, model_process() as process:
-        code = Code.read()
+    with StopSignals(() if LEFT in os.environ else STOPS) as signals, model_process() as process:
+        code = Code.read(Path(os.environ.get(LEFT, registry.ROOT)))
         if not options.dry_run:
             import_figures()  # the model process imports PyTorch, which takes longer
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
@@ -71,16 +74,33 @@ def sweep(
         backend = _backend(tuning.whole, launcher, process)
         told = _telling(console, plan, options)
         executor = Executor(console, store, process, backend, options, signals, code, told)
-        needs = _needs(executor, tuning.whole, launcher)
-        estimate = _show(executor, tuning, needs)
+        estimate = _show(executor, tuning, _needs(executor, tuning.whole, launcher))
         if options.dry_run:
             show_prices(executor, tuning.judged or plan, estimate)
+        if options.dry_run or _leave(executor, tuning, estimate, launcher):
             return 0
         judged = tune(executor, tuning)
         done = judged is not None and _train(executor, judged, estimate)
     _tell(executor, tuning.whole if judged else tuning.trials)
     _say(console, spent(tuning, store))
     return 0 if done else 1
+
+
+def _leave(
+    executor: Executor, tuning: Tuning, estimate: Mapping[str, float], launcher: Launcher
+) -> bool:
+    """Hand the sweep itself to the queue, ready to begin, if that is asked and anything is left to
+    do; whether it was."""
+    if LEFT in os.environ or not getattr(launcher.options, "leave", False):
+        return False
+    plan, rounds = tuning.judged or tuning.trials, executor.options.decide or executor.options.pilot
+    left = executor.left(plan)
+    if left:
+        executor.ready(plan, left, {run: estimate[run] for run in left if run in estimate})
+    if left or rounds:
+        command = [sys.executable, str(registry.ROOT / "sweep.py"), *sys.argv[1:]]
+        _say(executor.console, [executor.backend.leave(command)])
+    return bool(left or rounds)
 
 
 def _train(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from sweeper.plan.experiment import Arm, Experiment
 from sweeper.plan.sizes import Size
+from sweeper.store.errors import shown
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,11 @@ class Run:
     config: Mapping[str, Any]
     size: Size
     names: Mapping[str, str]
+
+    @property
+    def label(self) -> str:
+        """What it is called to a person."""
+        return shown(f"{self.names['experiment']}/{self.names['arm']} {self.names['label']}")
 
     @property
     def parent(self) -> str | None:

@@ -16,6 +16,10 @@ class Backend(Protocol):
     code: Path = ROOT
     """Where jobs find their code that do not start from this process; as it was when planned."""
 
+    look_s: float = 1.0
+    """Seconds between two looks at what its running jobs tell of themselves: of a file system that
+    many share, not everything is asked all the time."""
+
     queues: bool = False
     """Whether it takes a run whose parent is under way, and holds it back until that is done."""
 
@@ -26,6 +30,11 @@ class Backend(Protocol):
     @property
     def device(self) -> str:
         """What a run is trained on: "cpu" or "gpu"."""
+
+    @property
+    def note(self) -> str:
+        """What it waits for that nobody here has to mend, in a line for a person, or nothing."""
+        return ""
 
     @property
     def sharing(self) -> int:
@@ -45,12 +54,18 @@ class Backend(Protocol):
         return
 
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
-        """The one of the free slots that a run is started in next; None if it has to wait: then it
-        is asked about again a moment later, and about no other before."""
-        return free[0]
+        """The slot that a run is started in next: of the free ones, or one that it shares with what
+        is there. None if it has to wait: then it is asked about again a moment later, and about no
+        other before."""
+        return free[0] if free else None
 
     def ended(self, timeout: float) -> list[int]:
         """Handles of jobs that have ended; waits up to `timeout` seconds for the first."""
+
+    def leave(self, command: Sequence[str]) -> str:
+        """Have the sweep itself, a command, go on there without this process; where it stands, in
+        a line for a person. Asked for by the option `leave`, where there is one."""
+        raise AssertionError("it has no such option")
 
     def signal(self, job: int, number: int) -> None:
         """Send a signal to a job."""

@@ -19,6 +19,7 @@ class Job:
     parent: str | None = None
     share: Share | None = None  # of a GPU; without one it has a slot's GPU to itself
     rank: int = 0  # what has a lower one starts first
+    seconds: float | None = None  # what it is thought to take, where somebody asks
 
 
 class Phase(StrEnum):

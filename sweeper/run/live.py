@@ -53,6 +53,7 @@ class LiveTable(ExitStack):
         self._started = time.monotonic()
         self._begun: dict[str, float] = {}
         self._spent: dict[str, float] = {}  # seconds of slot time of runs that are done
+        self._noted = ""
         self._live: Live | None = None
         if console.is_terminal:
             live = Live(console=console, refresh_per_second=2, transient=True, auto_refresh=False)
@@ -62,11 +63,18 @@ class LiveTable(ExitStack):
         """A run changed its phase, or (None) time has passed."""
         if state is None:
             self._time_left.follow(schedule.states)
+            self._hear(schedule.backend.note)
         else:
             self._note(state)
             self._say(schedule, state)
         if self._live:
             self._live.update(self._table(schedule), refresh=True)
+
+    def _hear(self, note: str) -> None:
+        """What the backend waits for; on a plain log once."""
+        if note and note != self._noted and not self._live:
+            self._console.print(Text(f"waiting: {note}", style="yellow"), soft_wrap=True)
+        self._noted = note
 
     def _note(self, state: JobState) -> None:
         self._time_left.note(state)
@@ -115,7 +123,8 @@ class LiveTable(ExitStack):
         words.append(f"{so_far} so far{self._left(schedule)}")
         told = self._about(self._seconds_so_far(schedule))
         above = [Text(told, style="bold")] if told else []
-        return Group(*above, table, Text(" · ".join(words), style="bold"))
+        below = [Text(f"waiting: {self._noted}", style="yellow")] if self._noted else []
+        return Group(*above, table, *below, Text(" · ".join(words), style="bold"))
 
     def _seconds_so_far(self, schedule: Schedule) -> float:
         """Slot time of the runs that are done, and of those under way until now."""

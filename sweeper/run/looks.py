@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from sweeper.run.job_states import JobState
 from sweeper.store.runs import RunStore, State
 
-LEAST_S = 1.0  # between two looks at the same run
 PER_S = 10  # looks, all together
 
 
@@ -22,7 +21,7 @@ class Looks:
     """Looks at the runs of a schedule."""
 
     store: RunStore
-    every_s: float = LEAST_S
+    every_s: float  # between two looks at the same run
     _due: float = 0.0
     _done: set[str] = field(default_factory=set)
 

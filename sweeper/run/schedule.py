@@ -46,7 +46,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         self.breaker = Breaker(self.policy)
-        self.looks = Looks(self.store)
+        self.looks = Looks(self.store, self.backend.look_s)
         ordered = sorted(self.jobs, key=lambda job: (job.rank, -job.cost))
         self.states = {job.run: JobState(job) for job in ordered}
 
@@ -229,11 +229,10 @@ class Schedule:
 
     def _granted(self, job: Job) -> int | None:
         running = self._in(Phase.RUNNING)
-        if len(running) >= self.backend.slots:  # adopted runs count too
-            return None
         taken = {state.slot for state in running}
+        adopted = sum(state.slot is None for state in running)  # they count too
         free = [slot for slot in range(self.backend.slots) if slot not in taken]
-        return self.backend.grant(job, free)
+        return self.backend.grant(job, free[: max(0, len(free) - adopted)])
 
     def _in(self, phase: Phase) -> list[JobState]:
         return [state for state in self.states.values() if state.phase is phase]

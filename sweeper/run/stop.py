@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
+
+STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopped(KeyboardInterrupt):
@@ -23,11 +25,11 @@ class StopSignals(ExitStack):
     would leave a job that nobody stops.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, numbers: Collection[int] = STOPS) -> None:
         super().__init__()
         self._held = False
         self._waiting: list[int] = []
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in numbers:
             self.callback(signal.signal, number, signal.signal(number, self._came))
 
     @contextmanager

@@ -92,12 +92,11 @@ class Attempt:
         several threads. A hint only: that it cannot be written (a full disk) never ends a job, the
         next checkpoint will.
         """
-        with self._lock:
+        with suppress(OSError), self._lock:
             self._heartbeats += 1
             self._fields |= {name: spelled(value) for name, value in fields.items()}
-            with suppress(OSError):
-                value = {"beat": self._heartbeats, "work": self._work, **self._fields}
-                self._beats.write(value, told=not fields)
+            value = {"beat": self._heartbeats, "work": self._work, **self._fields}
+            self._beats.write(value, told=not fields)
 
     def advance(self) -> None:
         """Counts a batch trained or evaluated; a heartbeat alone is no progress."""

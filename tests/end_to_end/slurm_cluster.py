@@ -1,4 +1,4 @@
-"""A real Slurm of one node for the tests, with its daemons below one folder and its own ports.
+"""A real Slurm of two nodes for the tests, with its daemons below one folder and its own ports.
 
 It asks for Debian's packages slurm-wlm and munge, and for root, whose daemons these are. Where
 slurmdbd and mariadb-server are installed too, it keeps accounts.
@@ -15,6 +15,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -41,22 +42,30 @@ ReturnToService=2
 JobRequeue=1
 KillWait=20
 MinJobAge=300
+MessageTimeout=3
+MaxArraySize=16
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 SlurmctldPort={ports[0]}
-SlurmdPort={ports[1]}
 SlurmctldPidFile={root}/slurmctld.pid
-SlurmdPidFile={root}/slurmd.pid
+SlurmdPidFile={root}/slurmd-%n.pid
 StateSaveLocation={root}/state
-SlurmdSpoolDir={root}/spool
+SlurmdSpoolDir={root}/spool/%n
 SlurmctldLogFile={root}/slurmctld.log
-SlurmdLogFile={root}/slurmd.log
+SlurmdLogFile={root}/slurmd-%n.log
 {accounting}
 JobAcctGatherType=jobacct_gather/none
-NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=64000 State=UNKNOWN
-PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+{nodes}
+PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=1 State=UP
+PartitionName=urgent Nodes=ALL MaxTime=INFINITE PriorityTier=9 State=UP
 """
 
 ACCOUNTING_PROGRAMS = ("mariadbd", "mariadb", "mariadb-install-db", "slurmdbd", "sacct")
+NODES = ("n1", "n2")
+NODE = "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2 RealMemory=64000"
+
 ACCOUNTING = """\
+AccountingStorageEnforce=limits,qos
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=localhost
 AccountingStoragePort={ports[0]}
@@ -84,11 +93,30 @@ def keeps_accounts() -> bool:
     return all(shutil.which(name) for name in ACCOUNTING_PROGRAMS)
 
 
+class Cluster(NamedTuple):
+    """The folder of its daemons, and what stops them."""
+
+    root: Path
+    stack: contextlib.ExitStack
+
+    def start(self, *command: str) -> None:
+        """Start a daemon."""
+        log = self.stack.enter_context((self.root / f"{command[0]}.out").open("a"))
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.root)
+        self.stack.callback(_stop, process)
+
+    def until_idle(self) -> None:
+        """Wait until every node takes jobs."""
+        idle = ["idle"] * len(NODES)
+        command = ("sinfo", "-hN", "-ptest", "-o%T")
+        _until(lambda: _told(*command).split() == idle, "idle nodes", self.root)
+
+
 @contextlib.contextmanager
-def cluster(root: Path) -> Iterator[None]:
+def cluster(root: Path) -> Iterator[Cluster]:
     """Start the daemons, point SLURM_CONF at them, stop them; skips by name where that cannot be.
 
-    The node has more CPUs than the machine: what the tests are about is who waits for whom.
+    The nodes have more CPUs than the machine: what the tests are about is who waits for whom.
     """
     missing = [name for name in PROGRAMS if not shutil.which(name)]
     if missing:
@@ -96,39 +124,48 @@ def cluster(root: Path) -> Iterator[None]:
     if os.getuid() != 0:
         pytest.skip("real Slurm: its daemons need root")
     root.chmod(0o755)
-    for name in ("state", "spool"):
-        (root / name).mkdir()
+    for name in ("state", *(f"spool/{name}" for name in NODES)):
+        (root / name).mkdir(parents=True)
     config = root / "slurm.conf"
     host = socket.gethostname().split(".")[0]
     with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         accounting = "AccountingStorageType=accounting_storage/none"
-        munge = _start_munge(root, stack)
+        started = Cluster(root, stack)
+        munge = _start_munge(started)
         patch.setenv("SLURM_CONF", str(config))
         if keeps_accounts():
-            accounting = _start_accounting(root, stack, munge)
-        facts = {"root": root, "host": host, "cpus": 4, "munge": munge, "accounting": accounting}
-        config.write_text(CONFIG.format(ports=_free_ports(2), **facts))
-        for name in (["slurmctld", "-D", "-i"], ["slurmd", "-D"]):
-            _start(name, root, stack)
-        _until(lambda: "idle" in _told("sinfo", "--noheader", "--format=%T"), "an idle node", root)
-        yield
+            accounting = _start_accounting(started, munge)
+        *ports, controller = _free_ports(1 + len(NODES))
+        nodes = [
+            NODE.format(name=name, host=host, port=port)
+            for name, port in zip(NODES, ports, strict=True)
+        ]
+        facts = {"root": root, "host": host, "munge": munge, "accounting": accounting}
+        config.write_text(CONFIG.format(ports=[controller], nodes="\n".join(nodes), **facts))
+        started.start("slurmctld", "-D", "-i")
+        for node in NODES:
+            started.start("slurmd", "-D", "-N", node)
+        started.until_idle()
+        yield started
 
 
-def _start_munge(root: Path, stack: contextlib.ExitStack) -> Path:
+def _start_munge(cluster: Cluster) -> Path:
     """Its socket."""
+    root = cluster.root
     key, sock = root / "munge.key", root / "munge.socket"
     key.write_bytes(os.urandom(1024))
     key.chmod(0o600)
     files = {"key": key, "pid": root / "munged.pid", "log": root / "munged.log"}
     options = [f"--{name}-file={path}" for name, path in files.items()]
     seed = f"--seed-file={root / 'munged.seed'}"
-    _start(["munged", "--foreground", "--force", seed, f"--socket={sock}", *options], root, stack)
+    cluster.start("munged", "--foreground", "--force", seed, f"--socket={sock}", *options)
     _until(sock.exists, "munge's socket", root)
     return sock
 
 
-def _start_accounting(root: Path, stack: contextlib.ExitStack, munge: Path) -> str:
+def _start_accounting(cluster: Cluster, munge: Path) -> str:
     """A database and Slurm's door to it; the lines of slurm.conf that lead there."""
+    root = cluster.root
     facts = {"root": root, "munge": munge, "ports": _free_ports(2)}
     data = root / "database"
     data.mkdir()
@@ -138,23 +175,17 @@ def _start_accounting(root: Path, stack: contextlib.ExitStack, munge: Path) -> s
     subprocess.run(["mariadb-install-db", *ours, plain], check=True, capture_output=True)
     ask = ["mariadb", "--no-defaults", "-uroot", f"--socket={data / 'socket'}", "-e"]
     where = [f"--socket={data / 'socket'}", f"--port={facts['ports'][1]}"]
-    _start(["mariadbd", *ours, *where, "--bind-address=127.0.0.1"], root, stack)
+    cluster.start("mariadbd", *ours, *where, "--bind-address=127.0.0.1")
     _until(lambda: _told(*ask, "select 1"), "a database", root)
     for order in ("create database slurm_acct_db", GRANT):
         subprocess.run([*ask, order], check=True, capture_output=True)
     config = root / "slurmdbd.conf"
     config.write_text(DATABASE_CONFIG.format(**facts))
     config.chmod(0o600)
-    _start(["slurmdbd", "-D"], root, stack)
+    cluster.start("slurmdbd", "-D")
     log = root / "slurmdbd.log"
     _until(lambda: log.exists() and "slurmdbd version" in log.read_text(), "its accounts", root)
     return ACCOUNTING.format(**facts)
-
-
-def _start(command: list[str], root: Path, stack: contextlib.ExitStack) -> None:
-    log = stack.enter_context((root / f"{command[0]}.out").open("w"))
-    process = subprocess.Popen(command, stdout=log, stderr=log, cwd=root)
-    stack.callback(_stop, process)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -1,30 +1,32 @@
-"""A real Slurm of one node: equal tables, requeues that resume, parents that hold children back."""
+"""A real Slurm: equal tables, requeues that resume, parents that hold children back."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 
 import pytest
 
 from sweeper.model_process import ModelProcess
-from sweeper.run import slurm_queue
 from sweeper.run.backends.slurm import backend
 from sweeper.run.context import BackendContext, Resources
 from sweeper.run.job_states import Job, Phase
 from sweeper.run.schedule import Schedule
+from sweeper.run.slurm import queue as slurm_queue
+from sweeper.run.slurm.jobs import OVER
 from sweeper.store.code.pinned import pin
 from sweeper.store.code.state import Code, differing, state_of
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
-from tests.end_to_end.slurm_cluster import cluster, keeps_accounts
+from tests.end_to_end.slurm_cluster import keeps_accounts
 from tests.end_to_end.test_rounds import rounds_on
 from tests.end_to_end.test_sweep import numbers, sweep
 from tests.policies import launcher, policy
 from tests.tasks.jobs import config, freeze, run_job, science
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("slurm")]
 OPTIONS = {
     "timeout_min": 240,
     "signal_delay_s": 55,
@@ -39,17 +41,15 @@ LONG = {"trainer.steps": 10**6, "trainer.validate_every": 0, "trainer.checkpoint
 MEDIUM = {"trainer.steps": 600, "trainer.validate_every": 0, "trainer.checkpoint_every": 2}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _slurm(tmp_path_factory):
-    pytest.importorskip("submitit", reason="real Slurm: submitit not installed")
-    with cluster(tmp_path_factory.mktemp("slurm")):
-        yield
-
-
 def open_backend(outputs, **options):
     resources = {Resources.of(config())}
     given = launcher("slurm", **{**OPTIONS, **options})
     return backend(BackendContext(given, resources, "none", outputs, ModelProcess()))
+
+
+def begin(slurm, run):
+    """Have the backend start a run as the schedule does."""
+    return slurm.start(run.path, slurm.grant(Job(run.id, 1.0), [0]))
 
 
 class Story:
@@ -133,15 +133,26 @@ def test_a_requeued_run_ends_with_the_bits_of_an_undisturbed_one(story):
     assert science(story.runs["requeued"]) == science(story.runs["undisturbed"])
 
 
-def test_the_same_grid_gives_the_same_numbers_as_on_this_machine(tmp_path):
-    grid = ["-m", "model.heads=1,2", "model.head_size=4", "trainer.steps=20"]
+def test_a_sweep_that_is_left_to_the_queue_gives_the_same_numbers_as_on_this_machine(tmp_path):
+    grid = ["-m", "name=left", "model.heads=1,2", "model.head_size=4", "trainer.steps=20"]
     here, there = tmp_path / "here", tmp_path / "there"
     slurm = ["hydra/launcher=slurm", "hydra.launcher.poll_s=0.5", "trainer.accelerator=cpu"]
-    for outputs, further in ((here, []), (there, slurm)):
+    slurm += ["hydra.launcher.mem_gb=1", "hydra.launcher.leave=true"]
+    told = []
+    for outputs, further in ((there, slurm), (there, slurm), (here, [])):
         done = sweep(outputs, *grid, *further)
         assert done.returncode == 0, done.stdout + done.stderr
+        told += re.findall(r"the sweep is Slurm job (\d+) ", done.stdout)
+    assert len(told) == 2
+    assert told[0] == told[1]  # it is where it was left
+    deadline = time.monotonic() + 240  # to fail in words where it would hang
+    while slurm_queue.states()[told[0]] not in OVER:
+        assert time.monotonic() < deadline, slurm_queue.states()
+        time.sleep(0.5)
+    assert slurm_queue.states()[told[0]] == "COMPLETED"
     assert len(numbers(here)) == 2
     assert numbers(there) == numbers(here)
+    assert (there / "figures" / "left.pdf").exists()
 
 
 def test_rounds_are_the_same_as_on_this_machine(tmp_path):
@@ -154,12 +165,12 @@ def test_another_sweep_takes_over_what_is_in_the_queue(tmp_path):
     run = freeze(tmp_path, LONG)
     subprocess.run(["scontrol", "update", "PartitionName=test", "State=DOWN"], check=True)
     first = open_backend(tmp_path)
-    first.start(run.path, 0)
+    begin(first, run)
     first.ended(0)
     place = tmp_path / "slurm" / f"{run.id}.json"
     handed_in = place.read_text()
     second = open_backend(tmp_path)
-    job = second.start(run.path, 0)
+    job = begin(second, run)
     assert second.ended(0) == []
     assert place.read_text() == handed_in
     second.signal(job, 15)  # as at Ctrl-C: what waits is taken out of the queue
@@ -183,7 +194,7 @@ def test_code_that_is_edited_while_jobs_wait_changes_nothing_in_what_they_comput
         path = program / "models" / "initialisation.py"
         slurm.code = pin(outputs, Code.read(program), [])
         for run in batch:
-            slurm.start(run.path, 0)
+            begin(slurm, run)
         slurm.ended(0)
         path.write_text(path.read_text().replace("xavier_uniform_", "xavier_normal_"))
     subprocess.run(["scontrol", "update", "PartitionName=test", "State=UP"], check=True)
@@ -208,7 +219,7 @@ def test_how_a_job_ended_that_the_queue_has_forgotten_is_read_from_the_accounts(
 ):
     run = freeze(tmp_path, LONG)
     slurm = open_backend(tmp_path)
-    job = slurm.start(run.path, 0)
+    job = begin(slurm, run)
     slurm.ended(0)
     told = json.loads((tmp_path / "slurm" / f"{run.id}.json").read_text())
     subprocess.run(["scancel", told["job"]], check=True)
@@ -223,7 +234,7 @@ def test_how_a_job_ended_that_the_queue_has_forgotten_is_read_from_the_accounts(
 
 def test_what_sbatch_refuses_is_said_in_a_sentence(tmp_path):
     refused = open_backend(tmp_path, partition="nowhere")
-    refused.start(freeze(tmp_path).path, 0)
+    begin(refused, freeze(tmp_path))
     with pytest.raises(UserError, match=r"sbatch refused the job: .*invalid partition"):
         refused.ended(0)
 
@@ -243,6 +254,6 @@ def test_a_store_that_others_may_write_to_by_now_is_handed_nothing(tmp_path):
     run = freeze(shared)
     refused = open_backend(shared)
     shared.chmod(0o777)
-    refused.start(run.path, 0)
+    begin(refused, run)
     with pytest.raises(UserError, match="chmod go-w"):
         refused.ended(0)

@@ -53,7 +53,7 @@ def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path
     if not folder.is_dir():
         _write(folder, files)
     _verify(folder, files)
-    for name, content in beside.items():
+    for name, content in beside.items() if code.root != folder else ():
         publish(folder / name, content)
     return folder
 

@@ -10,7 +10,7 @@ from sweeper.run.job_states import Job
 class FakeBackend:
     """Jobs do what the story says, one at a time, in the order they were started."""
 
-    queues = False
+    queues, look_s = False, 0.0
 
     def __init__(self, store, story, slots=2):
         self.words, self.held = {}, {}

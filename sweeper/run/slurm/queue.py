@@ -19,17 +19,20 @@ def states() -> dict[str, str] | None:
     return None if rows is None else {row[0]: row[1] for row in rows}
 
 
-def names() -> dict[str, str]:
-    """The name of each job of this user that waits or runs, by id."""
+def names() -> dict[str, str] | None:
+    """The name of each job of this user that waits or runs, by id.
+
+    None if the controller does not answer.
+    """
     rows = _queue("%i|%j|%T")
     active = ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "REQUEUED", "COMPLETING")
-    return {row[0]: row[1] for row in rows or [] if row[2] in active}
+    return None if rows is None else {row[0]: row[1] for row in rows if row[2] in active}
 
 
 def accounted(jobs: Collection[str]) -> dict[str, str]:
     """The states of jobs that the queue has forgotten, by id; none where there is no accounting."""
     ids = ["--jobs", ",".join(jobs), "--allocations"]
-    rows = _rows(["sacct", *ids, "--noheader", "--parsable2", "--format=JobID,State"])
+    rows = rows_of(["sacct", *ids, "--noheader", "--parsable2", "--format=JobID,State"])
     return {row[0]: row[1].split()[0] for row in rows or []}  # "CANCELLED by 0" is one of them
 
 
@@ -44,10 +47,13 @@ def send(job: str, number: signal.Signals) -> None:
 
 
 def _queue(layout: str) -> list[list[str]] | None:
-    return _rows(["squeue", "--me", "--noheader", "--array", "--states=all", f"--format={layout}"])
+    return rows_of(
+        ["squeue", "--me", "--noheader", "--array", "--states=all", f"--format={layout}"]
+    )
 
 
-def _rows(command: list[str]) -> list[list[str]] | None:
+def rows_of(command: list[str]) -> list[list[str]] | None:
+    """What one of Slurm's commands tells, split at "|"; None where it is missing or fails."""
     if shutil.which(command[0]) is None:
         return None
     told = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,0 +1,311 @@
+"""Slurm without a Slurm: what its commands tell, faked; what is handed in, noted."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import json
+import signal
+import sys
+from dataclasses import replace
+
+import pytest
+
+from sweeper.model_process import ModelProcess
+from sweeper.run.backends.slurm import SILENT, SlurmBackend
+from sweeper.run.context import BackendContext, Resources
+from sweeper.run.job_states import Job
+from sweeper.run.slurm import queue
+from sweeper.run.slurm.job import LEFT, Sweep, Work, belongs, place
+from sweeper.run.slurm.limits import ENOUGH, Limits, limits
+from sweeper.run.slurm.submission import NotNow
+from sweeper.store.errors import UserError
+from sweeper.store.files import make_directory, publish_json
+from tests.policies import launcher
+from tests.tasks.jobs import config, freeze
+
+CONFIGURATION = (
+    "Configuration data\nMaxArraySize            = 16\nMaxJobCount             = 10000\n"
+)
+
+
+@pytest.fixture
+def commands(tmp_path, monkeypatch):
+    """Slurm's commands, each of which answers with the first text whose words it is given."""
+
+    def fake(name, **answers):
+        cases = "".join(f"*'{key}'*) printf '{text}';;\n" for key, text in answers.items())
+        (tmp_path / name).write_text(f'#!/bin/sh\ncase "$*" in\n{cases}*) exit 1;;\nesac\n')
+        (tmp_path / name).chmod(0o755)
+
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return fake
+
+
+@pytest.mark.parametrize(
+    ("options", "jobs"),
+    [({}, 20), ({"account": "rich"}, 10_000), ({"qos": "few"}, 2), ({"partition": "big"}, 20)],
+)
+def test_the_least_of_what_a_cluster_lets_its_user_queue_counts(commands, options, jobs):
+    commands("scontrol", config=CONFIGURATION)
+    commands(
+        "sacctmgr",
+        **{
+            "show user": "lab|lab||20|night\\nrich|lab|||night\\nlab|lab|other|3|\\n",
+            "name=night": "||\\n",
+            "name=few": "2|5|\\n",
+        },
+    )
+    assert limits(replace(usual(), **options)) == Limits(16, jobs)
+
+
+def test_where_nothing_is_told_nothing_is_limited(commands):
+    commands("scontrol")
+    commands("sacctmgr")
+    assert limits(usual()) == Limits(ENOUGH, ENOUGH)
+
+
+@functools.cache
+def usual():
+    return launcher("slurm")
+
+
+class Slurm:
+    """A backend on a cluster that takes so many jobs, and what was handed in to it."""
+
+    def __init__(self, outputs, monkeypatch, *, array=100, room=100, **options):
+        self.outputs, self.room, self.handed_in, self.states = outputs, room, [], {}
+        self.said = {}  # what squeue tells; None: nothing
+        ids = map(str, itertools.count(1))
+
+        def hand_in(outputs, jobs, options, needed, held_by, code):
+            if len(jobs) > self.room - len(self.states):
+                raise NotNow("sbatch refused the job: QOSMaxSubmitJobPerUserLimit")
+            new = [next(ids) for _ in jobs]
+            self.handed_in += [([run.name for run in runs], held_by) for runs in jobs]
+            self.states |= dict.fromkeys(new, "RUNNING")
+            return new
+
+        monkeypatch.setattr("sweeper.run.backends.slurm.hand_in", hand_in)
+        monkeypatch.setattr("time.sleep", lambda seconds: None)
+        monkeypatch.setattr(
+            queue, "states", lambda: None if self.said is None else self.states.copy()
+        )
+        monkeypatch.setattr(queue, "names", lambda: self.said)
+        monkeypatch.setattr(queue, "accounted", lambda jobs: {})
+        monkeypatch.setattr(queue, "send", lambda job, number: self.said.update({job: number}))
+        self.said = {"0": "another's"}
+        given = replace(usual(), poll_s=0.1, **options)
+        context = BackendContext(given, {Resources.of(config())}, "none", outputs, ModelProcess())
+        self.backend = SlurmBackend(context, Limits(array, 50))
+
+    def start(self, name, seconds=None, parent=None, after=None, free=range(50)):
+        run = freeze(self.outputs, {"seed": len(self.handed_in)}, name)
+        slot = self.backend.grant(Job(name, 1.0, parent, seconds=seconds), [*free])
+        return None if slot is None else self.backend.start(run.path, slot, after)
+
+    def look(self):
+        self.backend._next_look = 0
+        return self.backend.ended(0)
+
+
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    return lambda **options: Slurm(tmp_path, monkeypatch, **options)
+
+
+def test_what_is_refused_is_handed_in_when_there_is_room(slurm):
+    cluster = slurm(array=4, room=6)
+    for number in range(9):
+        cluster.start(f"r{number}")
+    cluster.look()
+    assert [runs for runs, _ in cluster.handed_in] == [[f"r{number}"] for number in range(6)]
+    assert "QOSMaxSubmitJobPerUserLimit" in cluster.backend.note
+    for job in ("1", "2", "3"):
+        cluster.states[job] = "FAILED"
+    assert len(cluster.look()) == 3
+    cluster.room = 9
+    cluster.look()
+    assert len(cluster.handed_in) == 9
+    assert cluster.backend.note == ""
+
+
+def test_a_child_is_handed_in_behind_its_parent_and_never_before(slurm):
+    cluster = slurm(room=0)
+    parent = cluster.start("parent")
+    child = cluster.start("child", parent="parent", after=parent)
+    cluster.look()
+    assert cluster.handed_in == []
+    cluster.room = 9
+    cluster.look()
+    cluster.look()
+    assert cluster.handed_in == [(["parent"], ""), (["child"], "1")]
+    cluster.states |= {"1": "FAILED", "2": "CANCELLED"}
+    assert cluster.look() == [parent, child]
+    assert cluster.backend.exit_reason(child) == ""  # it was dropped, not cancelled by anyone
+
+
+@pytest.mark.parametrize("state", ["PREEMPTED", "NODE_FAIL", "BOOT_FAIL"])
+def test_a_job_that_the_cluster_took_away_is_handed_in_again(slurm, state):
+    cluster = slurm()
+    parent = cluster.start("parent")
+    child = cluster.start("child", parent="parent", after=parent)
+    cluster.look()
+    cluster.look()
+    cluster.states |= {"1": state, "2": "CANCELLED"}
+    assert cluster.look() == [child]
+    assert cluster.backend.exit_reason(child) == ""
+    cluster.look()
+    assert cluster.handed_in[2:] == [(["parent"], "")]
+
+
+def test_small_runs_share_a_job_until_it_takes_its_time(slurm):
+    cluster = slurm(job_min=1)
+    for name, seconds in zip("abcdefg", (25, 25, 25, 90, 10, None, 5), strict=True):
+        assert cluster.start(name, seconds) is not None
+    cluster.look()
+    assert [runs for runs, _ in cluster.handed_in] == [["a", "b", "e"], ["c", "g"], ["d"], ["f"]]
+
+
+def test_only_alike_runs_share_a_job_and_none_where_that_is_not_wanted(slurm):
+    cluster = slurm(job_min=1)
+    parent = cluster.start("parent", 5)
+    cluster.start("child", 5, parent="parent", after=parent)
+    cluster.start("other", 5)
+    cluster.look()
+    cluster.look()
+    assert [runs for runs, _ in cluster.handed_in] == [["parent", "other"], ["child"]]
+    alone = slurm(job_min=0)
+    for name in "xy":
+        alone.start(name, 5)
+    alone.look()
+    assert [runs for runs, _ in alone.handed_in] == [["x"], ["y"]]
+
+
+def test_a_job_that_shares_ends_only_what_it_had_begun(slurm):
+    cluster = slurm(job_min=1)
+    begun = [cluster.start(name, 5) for name in "abcd"]
+    cluster.look()
+    runs = [*cluster.backend._of[begun[0]].runs.values()]
+    (runs[0] / "attempts" / "0001").mkdir(parents=True)
+    cluster.states["1"] = "OUT_OF_MEMORY"
+    assert cluster.look() == begun[:1]
+    assert "its use of host memory" in cluster.backend.exit_reason(begun[0])
+    cluster.look()
+    assert cluster.handed_in[1:] == [(["b", "c", "d"], "")]
+    cluster.states["2"] = "FAILED"  # before it had begun anything: the runs' tries are counted
+    assert cluster.look() == begun[1:]
+
+
+def test_nothing_is_started_or_lost_while_slurm_does_not_answer(slurm):
+    cluster = slurm()
+    cluster.said = None
+    assert cluster.start("a") is None
+    assert cluster.backend.note == SILENT
+    cluster.said = {}
+    handle = cluster.start("a")
+    cluster.look()
+    cluster.said = None
+    assert cluster.look() == []
+    assert cluster.backend.note == SILENT
+    cluster.said, cluster.states = {"1": "name"}, {"1": "COMPLETED"}
+    assert cluster.look() == [handle]
+    assert cluster.backend.note == ""
+
+
+def test_a_job_of_several_runs_is_asked_to_stop_once(slurm):
+    cluster = slurm(job_min=1)
+    handles = [cluster.start(name, 5) for name in "ab"]
+    cluster.look()
+    sent = []
+    for handle in handles:
+        cluster.said.pop("1", None)
+        cluster.backend.signal(handle, 15)
+        sent.append("1" in cluster.said)
+    assert sent == [True, False]
+
+
+def test_a_run_is_trained_by_the_job_that_it_was_handed_in_as_last(tmp_path):
+    run = freeze(tmp_path).path
+    assert not belongs(run, "first")
+    make_directory(place(run).parent)
+    for name in ("first", "second"):
+        publish_json(place(run), {"job": "", "name": name})
+        assert belongs(run, name)
+    assert not belongs(run, "first")
+    (run / "result.json").touch()
+    assert not belongs(run, "second")
+
+
+TRAIN = """\
+import pathlib, sys
+
+run = pathlib.Path(sys.argv[1])
+with (run.parent / "order").open("a") as file:
+    print(run.name, file=file)
+sys.exit(int((run / "code").read_text()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("codes", "trained", "code"),
+    [((0, 0, 0), "abc", None), ((0, 1, 0), "abc", 1), ((0, 75, 0), "ab", 75)],
+    ids=["all done", "one fails", "asked to stop"],
+)
+def test_a_job_trains_its_runs_in_order_until_it_is_asked_to_stop(
+    tmp_path, monkeypatch, codes, trained, code
+):
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "train.py").write_text(TRAIN)
+    runs = [tmp_path / "outputs" / "runs" / name for name in "abc"]
+    make_directory(tmp_path / "outputs" / "slurm")
+    for run, its in zip(runs, codes, strict=True):
+        run.mkdir(parents=True)
+        (run / "code").write_text(str(its))
+        publish_json(place(run), {"job": "", "name": "own"})
+    monkeypatch.setattr(signal, "signal", lambda number, action: None)
+    with pytest.raises(SystemExit) if code else contextlib.nullcontext() as told:
+        Work([*map(str, runs)], str(tmp_path), "own")()
+    assert (runs[0].parent / "order").read_text().split() == [*trained]
+    assert not code or told.value.code == code
+
+
+def test_a_sweep_that_is_a_job_speaks_for_itself_and_not_for_its_job(tmp_path, monkeypatch):
+    for name in ("SLURM_CONF", "SLURM_CPUS_PER_TASK", "SUBMITIT_EXECUTOR"):
+        monkeypatch.setenv(name, "there")
+    script = "import json, os; json.dump(dict(os.environ), open('told', 'w')); raise SystemExit(3)"
+    with pytest.raises(SystemExit, match="3"):
+        Sweep([sys.executable, "-c", script], str(tmp_path), "pinned")()
+    told = json.loads((tmp_path / "told").read_text())
+    assert told[LEFT] == "pinned"
+    assert {name for name in told if name.startswith(("SLURM", "SUBMITIT"))} == {"SLURM_CONF"}
+
+
+def test_a_sweep_is_left_once_however_often_it_is_typed(slurm, monkeypatch):
+    cluster, left = slurm(), []
+
+    def leave(outputs, name, options, command, code):
+        left.append(name)
+        cluster.said["7"] = name
+        return "7"
+
+    monkeypatch.setattr("sweeper.run.backends.slurm.leave", leave)
+    told = [cluster.backend.leave(["python", "sweep.py", "-m", "seed=1,2"]) for _ in range(2)]
+    assert told[0] == told[1]
+    assert "the sweep is Slurm job 7 " in told[0]
+    assert len(left) == 1
+    cluster.said = None
+    with pytest.raises(UserError, match="does not answer"):
+        cluster.backend.leave(["python", "sweep.py"])
+
+
+def test_gpus_of_a_type_are_asked_for_instead_of_so_many():
+    options = replace(usual(), gres="gpu:a100:2", exclude="n[03,17]", reservation="course")
+    gpu, cpu = (Resources(kind, devices=1, nodes=1, threads=1) for kind in ("auto", "cpu"))
+    assert options.request(gpu).keys() & {"gres", "gpus_per_node"} == {"gres"}
+    assert not options.request(cpu).keys() & {"gres", "gpus_per_node"}
+    assert options.sbatch()["exclude"] == "n[03,17]"
+    assert options.further() == {"reservation": "course"}
+    with pytest.raises(UserError, match=r"hydra\.launcher\.mail_user=.*a word without blanks"):
+        launcher("slurm", mail_user="'a b'")
