@@ -26,7 +26,7 @@ NOT_IN_IDENTITY = frozenset(
 )
 
 # What keys held, in effect, before there were any: so their coming renames no run of before.
-INTRODUCED_AS = {"data.competitors": None, "data.directions": None}
+INTRODUCED_AS = {"data.competitors": None, "data.directions": None, "task.joined": False}
 
 _DIGEST = re.compile(r"-([0-9a-f]{12})$")
 

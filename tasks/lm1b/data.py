@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,20 @@ from models.cross_entropy import IGNORED
 from tasks.batch import Batch
 from tasks.config.sections import RunConfig
 from tasks.data import SPLITS, PreparedData
-from tasks.lm1b.packing import pack_split
+from tasks.lm1b.packing import FirstFit, Joined, pack_split
 from tasks.lm1b.rows import ABOUT, FORMAT, PackedRows
 from tasks.seeds import Shuffled
 from tasks.text import corpus
 from tasks.text.tokenizer import load_tokenizer, save_tokenizer, train_bpe
+
+LINES_TOGETHER = 200  # of joined sentences: some 20 rows of 256 pieces that can be read on
 
 
 class PackedText(PreparedData):
     """Batches of whole packed rows: tokens, targets, segments and positions, each (B, T)."""
 
     kind, format, last = "text", FORMAT, ABOUT
-    shaping = ("vocabulary_size", "sequence_length", "tokenizer_lines")
+    shaping = ("vocabulary_size", "sequence_length", "tokenizer_lines", "joined")
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)
@@ -38,19 +41,23 @@ class PackedText(PreparedData):
 
     @staticmethod
     def spelled(content: Mapping[str, Any]) -> str:
-        return json.dumps(content, sort_keys=True)  # as this kind has always been named
+        # As this kind has always been named, also before sentences could be joined.
+        known = {key: value for key, value in content.items() if (key, value) != ("joined", False)}
+        return json.dumps(known, sort_keys=True)
 
     def make(self, folder: Path) -> None:
         """Make the files that are missing: work that was broken off is taken up there."""
         section, path = self.section, folder / "tokenizer.json"
         text = corpus.open_corpus(self.text, folder / "sample")
+        text = replace(text, together=LINES_TOGETHER if section.joined else 1)
         if not path.exists():
             lines = itertools.islice(text.lines("train"), section.tokenizer_lines)
             save_tokenizer(train_bpe(lines, section.vocabulary_size), path)
         tokenizer = load_tokenizer(path)
         for split in SPLITS:
             if not (folder / split / ABOUT).exists():
-                pack_split(folder / split, text, split, tokenizer, section.sequence_length)
+                packer = (Joined if section.joined else FirstFit)(section.sequence_length)
+                pack_split(folder / split, text, split, tokenizer, packer)
 
     def open(self, folder: Path) -> dict[str, Any]:
         self.splits = {split: PackedRows(folder / split) for split in SPLITS}

@@ -47,41 +47,41 @@ def judged(tuning):
 
 
 ARMS = ("standard", "fixed", "matched", "collaborative")
-FIRST = {0.005, 0.01, 0.02}
+FIRST = {0.01, 0.02, 0.04}
 
 
 def test_inside_the_range_nothing_grows_and_each_arm_has_its_own(tuning):
     assert tuning.judged is None
-    train(tuning, dict.fromkeys(ARMS, 0.01))
+    train(tuning, dict.fromkeys(ARMS, 0.02))
     assert tuning.advance()
     assert tried(tuning) == dict.fromkeys(ARMS, FIRST)
-    assert {own["learning_rate"] for own in judged(tuning).values()} == {0.01}
+    assert {own["learning_rate"] for own in judged(tuning).values()} == {0.02}
     before = {p.arm: tuning.plan.runs[p.run].config["optimizer"] for p in tuning.plan.points}
-    assert {arm: {**own, "learning_rate": 0.01} for arm, own in before.items()} == judged(tuning)
+    assert {arm: {**own, "learning_rate": 0.02} for arm, own in before.items()} == judged(tuning)
 
 
 def test_where_one_arm_is_at_an_end_all_try_one_value_more(tuning):
-    best = {**dict.fromkeys(ARMS, 0.01), "fixed": 0.04}
+    best = {**dict.fromkeys(ARMS, 0.02), "fixed": 0.08}
     train(tuning, best)
     assert not tuning.advance()
-    assert tried(tuning) == dict.fromkeys(ARMS, FIRST | {0.04})
+    assert tried(tuning) == dict.fromkeys(ARMS, FIRST | {0.08})
     train(tuning, best)
     assert not tuning.advance()
     train(tuning, best)
     assert tuning.advance()
-    assert tried(tuning) == dict.fromkeys(ARMS, FIRST | {0.04, 0.08})
+    assert tried(tuning) == dict.fromkeys(ARMS, FIRST | {0.08, 0.16})
     assert {arm: own["learning_rate"] for arm, own in judged(tuning).items()} == best
     [told] = as_data(tuning.judged)["experiments"].values()
     assert [choice["at_end"] for choice in told["tuning"]] == [[]] * 4
-    assert told["tune"]["grid"] == {RATE: [0.005, 0.01, 0.02, 0.04, 0.08]}
+    assert told["tune"]["grid"] == {RATE: [0.01, 0.02, 0.04, 0.08, 0.16]}
 
 
 def test_a_range_grows_no_further_than_it_may_and_the_end_is_said(tuning):
-    best = {**dict.fromkeys(ARMS, 0.01), "fixed": 9.0}
+    best = {**dict.fromkeys(ARMS, 0.02), "fixed": 9.0}
     train(tuning, best)
     while not tuning.advance():
         train(tuning, best)
-    assert tried(tuning) == dict.fromkeys(ARMS, FIRST | {0.04, 0.08})
+    assert tried(tuning) == dict.fromkeys(ARMS, FIRST | {0.08, 0.16})
     at_end = {
         choice["arm"]: choice["at_end"]
         for [*choices] in tuning.judged.tuning.values()
@@ -91,7 +91,7 @@ def test_a_range_grows_no_further_than_it_may_and_the_end_is_said(tuning):
 
 
 def test_read_again_from_disk_it_chooses_the_same(tuning, plan, process):
-    best = {**dict.fromkeys(ARMS, 0.01), "standard": 0.001}
+    best = {**dict.fromkeys(ARMS, 0.02), "standard": 0.001}
     train(tuning, best)
     while not tuning.advance():
         train(tuning, best)

@@ -78,7 +78,7 @@ def test_tuning_figure_1_costs_at_most_half_of_it_however_far_ranges_grow(
     assert 0 < costs[0] <= costs[1] / 2
 
 
-@pytest.mark.parametrize(("per", "choices"), [("arm", 4), ("size", 10), ("point", 16)])
+@pytest.mark.parametrize(("per", "choices"), [("arm", 4), ("size", 9), ("point", 12)])
 def test_points_share_a_choice_as_they_are_told_to(tried, per, choices):
     _, found = tried(f"{TUNE}.per={per}")
     assert len(found.points) == 3 * choices
