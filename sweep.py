@@ -16,7 +16,7 @@ import gc
 import os
 import sys
 
-from sweeper.model_process import model_process
+from sweeper.model_process import SINGLE_THREADED, model_process
 from sweeper.plan.refused import SWEEPS, refuse_arguments
 from sweeper.store.errors import shown
 
@@ -24,6 +24,7 @@ from sweeper.store.errors import shown
 def run(arguments: list[str]) -> None:
     """Sweep, or tell what was asked about; a single run is a sweep of one."""
     os.umask(0o077)  # as SECURITY.md says: for the owner alone
+    os.environ |= SINGLE_THREADED | os.environ  # what was asked for otherwise stays
     refuse_arguments(arguments)
     flags = {argument.partition("=")[0] for argument in arguments if argument.startswith("-")}
     if flags <= SWEEPS:  # Hydra's other flags (--cfg, --help, ...) are its own affair

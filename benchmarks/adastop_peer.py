@@ -11,7 +11,8 @@ from importlib.metadata import version
 
 import numpy as np
 
-from benchmarks.decisions import share, table
+from benchmarks.decisions import share
+from benchmarks.markdown import table
 from benchmarks.simulated import SEEDS, shapes
 from benchmarks.stopping import Simulated
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from benchmarks.markdown import table
+from benchmarks.measure import ROOT, call
+
 RESULTS = ROOT / "docs" / "results" / "controls" / "README.md"
 BEGIN = "<!-- counted by python -m benchmarks.controls -->\n"
 CONTROLS = {"planted": (), "nothing planted": ("data.directions=0",)}
@@ -44,10 +44,8 @@ def train(path: Path, experiment: str, control: str, repetition: int) -> None:
         f"name={experiment}",
         "logger=none",
     )
-    command = [sys.executable, "sweep.py", "-m", f"experiment={experiment}", *keys]
-    command += [*CONTROLS[control], f"paths.outputs={path.parents[1]}"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
+    outputs = f"paths.outputs={path.parents[1]}"
+    call("sweep.py", "-m", f"experiment={experiment}", *keys, *CONTROLS[control], outputs)
 
 
 def count(files: Iterable[tuple[str, str, Path]]) -> dict[Asked, Counter[str]]:
@@ -60,14 +58,13 @@ def count(files: Iterable[tuple[str, str, Path]]) -> dict[Asked, Counter[str]]:
     return found
 
 
-def table(found: Mapping[Asked, Counter[str]]) -> str:
-    """A table in Markdown: a row for each claim under each control."""
-    head = ("figure", "claim", "text", *ANSWERS)
+def counted(found: Mapping[Asked, Counter[str]]) -> str:
+    """A table with a row for each claim under each control."""
     rows = [
         (*asked, *(str(answers[answer]) for answer in ANSWERS))
         for asked, answers in sorted(found.items())
     ]
-    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ("---",) * len(head), *rows))
+    return table(("figure", "claim", "text", *ANSWERS), rows) + "\n"
 
 
 def main() -> int:
@@ -88,8 +85,8 @@ def main() -> int:
                 if path.exists():
                     done.append((experiment, control, path))
     found = count(done)
-    print(table(found), end="")
-    RESULTS.write_text(RESULTS.read_text().partition(BEGIN)[0] + BEGIN + table(found))
+    print(counted(found), end="")
+    RESULTS.write_text(RESULTS.read_text().partition(BEGIN)[0] + BEGIN + counted(found))
     return int(any(wrong(control, answers) for (_, _, control), answers in found.items()))
 
 

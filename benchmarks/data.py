@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from benchmarks.measure import arguments, interleaved, leave, speed_up
+from benchmarks.measure import Facts, arguments, interleaved, leave, speed_ups
 
 if __name__ == "__main__":
     arguments(__doc__)  # --help is answered before torch is imported
@@ -21,14 +22,13 @@ from benchmarks.shapes import SHAPES, SMOKE, Batch, Shape, alone, headroom, step
 from tasks.lm1b.task import LanguageModel
 
 
-def main() -> None:
-    """Measure and leave a line."""
-    options = arguments(__doc__)
+def results(smoke: bool) -> Iterator[Facts]:
+    """Measure."""
     alone()
-    [(name, shape)] = SMOKE.items() if options.smoke else [("tiny32", SHAPES["tiny32"])]
-    batches, rounds = (2, 2) if options.smoke else (100, 7)
+    [(name, shape)] = SMOKE.items() if smoke else [("tiny32", SHAPES["tiny32"])]
+    batches, rounds = (2, 2) if smoke else (100, 7)
     with TemporaryDirectory() as folder:
-        [run] = frozen(Path(folder), *_settings(shape, smoke=options.smoke))
+        [run] = frozen(Path(folder), *_settings(shape, smoke=smoke))
         task = opened(run)
         assert isinstance(task, LanguageModel)
         loader = _usual_loader(task, shape.rows)
@@ -46,19 +46,12 @@ def main() -> None:
         times = interleaved({"headroom": ours, "datasets": usual, "step": train}, rounds)
     times["step"] = [batches * seconds for seconds in times["step"]]
     tokens = batches * shape.tokens
-    leave(
-        options.lines,
-        "data",
-        {
-            "shape": name,
-            "rounds": rounds,
-            "tokens_per_second": {k: round(tokens / median(v)) for k, v in times.items()},
-            "speed_up": {
-                "headroom over step": speed_up(times, "headroom", "step"),
-                "headroom over datasets": speed_up(times, "headroom", "datasets"),
-            },
-        },
-    )
+    yield {
+        "shape": name,
+        "rounds": rounds,
+        "tokens_per_second": {k: round(tokens / median(v)) for k, v in times.items()},
+        "speed_up": speed_ups(times, "headroom", ("step", "datasets")),
+    }
 
 
 def _settings(shape: Shape, *, smoke: bool) -> list[str]:
@@ -83,4 +76,4 @@ def _usual_loader(task: LanguageModel, rows: int) -> DataLoader:  # type: ignore
 
 
 if __name__ == "__main__":
-    main()
+    leave(results)

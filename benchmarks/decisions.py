@@ -11,7 +11,6 @@ spread pooled, right for one look: as it is meant, and looked at after every see
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +22,7 @@ if __name__ == "__main__":
 import numpy as np
 from scipy.special import betaincinv
 
+from benchmarks.markdown import table
 from benchmarks.simulated import SEEDS, Shape, shapes
 from benchmarks.stopping import Simulated, looks, rounds, student
 from sweeper.results.statistics.boundary import FIRST
@@ -90,12 +90,6 @@ def share(of_claims: np.ndarray) -> str:
     hits, tried = int(of_claims.any(axis=-1).sum()), len(of_claims)
     upper = float(betaincinv(hits + 1, tried - hits, 0.95)) if hits < tried else 1.0
     return f"{100 * hits / tried:.2f} ({100 * upper:.2f})"
-
-
-def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """A table in Markdown."""
-    lines = [heads, ("---",) * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.markdown import table
 from benchmarks.measure import LINES, ROOT
 
 DOCUMENT = ROOT / "docs" / "performance.md"
@@ -37,7 +38,7 @@ def document(lines: Path) -> str:
         found = [line for (benchmark, _), line in newest.items() if benchmark == name]
         if found:
             parts.append(f"## {title} (`python -m benchmarks.{name}`)")
-            parts += ["\n".join(_table(rows(line))) + f"\n\n{_where(line)}" for line in found]
+            parts += [f"{_table(rows(line))}\n\n{_where(line)}" for line in found]
     return "\n\n".join(parts) + "\n"
 
 
@@ -160,9 +161,9 @@ SECTIONS: dict[str, tuple[str, Callable[[Line], Rows]]] = {
 }
 
 
-def _table(rows: Rows) -> list[str]:
-    head, *body = [f"| {' | '.join(row)} |" for row in rows]
-    return [head, "|" + " --- |" * (head.count("|") - 1), *body]
+def _table(rows: Rows) -> str:
+    head, *body = rows
+    return table(head, body)
 
 
 def _where(line: Line) -> str:

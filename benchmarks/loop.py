@@ -11,13 +11,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from shutil import rmtree
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
-from benchmarks.measure import Times, arguments, leave, speed_up
+from benchmarks.measure import Facts, Times, arguments, leave, speed_ups
 
 if __name__ == "__main__":
     arguments(__doc__)  # --help is answered before torch is imported
@@ -25,7 +24,7 @@ if __name__ == "__main__":
 import torch
 from torch import nn
 
-from benchmarks.runs import frozen, opened
+from benchmarks.runs import forget, frozen, opened
 from benchmarks.shapes import alone
 from sweeper.store.runs import Run
 from tasks.training import attempt, loop
@@ -57,28 +56,23 @@ STEPS = {"demo-d32": 300, "tiny32": 60, "d256-h8": 60}
 WARMUP = "optimizer.warmup_steps=1"
 
 
-def main() -> None:
-    """Measure each shape and leave a line."""
-    options = arguments(__doc__)
+def results(smoke: bool) -> Iterator[Facts]:
+    """Measure each shape."""
     alone()
-    shapes = {"demo-d32": SHAPES["demo-d32"]} if options.smoke else SHAPES
+    shapes = {"demo-d32": SHAPES["demo-d32"]} if smoke else SHAPES
     for name, overrides in shapes.items():
-        steps, rounds = (3, 1) if options.smoke else (STEPS[name], 3)
+        steps, rounds = (3, 1) if smoke else (STEPS[name], 3)
         with TemporaryDirectory() as folder:
             settings = (*overrides, WARMUP, f"trainer.steps={steps}", "seed=0", "logger=none")
             [run] = frozen(Path(folder), *settings)
             times = _rounds(run, rounds)
-        leave(
-            options.lines,
-            "loop",
-            {
-                "shape": name,
-                "steps": steps,
-                "rounds": rounds,
-                "ms_per_step": {k: round(1e3 * median(v) / steps, 3) for k, v in times.items()},
-                "speed_up": {"headroom over plain": speed_up(times, "headroom", "plain")},
-            },
-        )
+        yield {
+            "shape": name,
+            "steps": steps,
+            "rounds": rounds,
+            "ms_per_step": {k: round(1e3 * median(v) / steps, 3) for k, v in times.items()},
+            "speed_up": speed_ups(times, "headroom", ["plain"]),
+        }
 
 
 def _rounds(run: Run, rounds: int) -> Times:
@@ -96,17 +90,16 @@ def _job(run: Run) -> float:
     seconds = []
     train = loop.train
 
-    def timed(*given: Any) -> None:
+    def timed(*given: Any) -> torch.device:
         begun = time.process_time()
-        train(*given)
+        device = train(*given)
         seconds.append(time.process_time() - begun)
+        return device
 
     with patch("tasks.training.fit.train", timed), _same_output():
         code = attempt.Job(run, lambda config: 1).work()
     assert code == 0, run.status()
-    for left in ("result.json", "attempts"):  # so that the next round trains again
-        path = run.path / left
-        rmtree(path) if path.is_dir() else path.unlink()
+    forget(run)
     return seconds[0]
 
 
@@ -143,4 +136,4 @@ def _same_output() -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    main()
+    leave(results)

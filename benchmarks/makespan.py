@@ -7,20 +7,19 @@ out among the slots, or those of the longest run. Ours includes planning, tables
 
 from __future__ import annotations
 
-import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from benchmarks.measure import arguments, call, leave, present, speed_up
+from benchmarks.measure import Facts, arguments, call, leave, present, speed_ups
 
 if __name__ == "__main__":
     arguments(__doc__)  # --help is answered before torch is imported
 
-from benchmarks.runs import frozen
+from benchmarks.runs import forget, frozen
 from sweeper.run.backends.local import cores
 from sweeper.store.runs import Run
 
@@ -41,40 +40,31 @@ ROUNDS = 2  # one takes minutes and is of many runs; more of them tell the sprea
 Way = Callable[[Path, list[Run]], None]
 
 
-def main() -> None:
-    """Measure every way in turn and leave a line."""
-    options = arguments(__doc__)
+def results(smoke: bool) -> Iterator[Facts]:
+    """Measure every way in turn."""
     slots = cores()
     grid = (
-        "model.heads=4" if options.smoke else "model.heads=4,8",
-        "seed=0" if options.smoke else f"seed={SEEDS}",
+        "model.heads=4" if smoke else "model.heads=4,8",
+        "seed=0" if smoke else f"seed={SEEDS}",
         "optimizer.warmup_steps=1",
-        f"trainer.steps={2 if options.smoke else STEPS}",
+        f"trainer.steps={2 if smoke else STEPS}",
         "logger=none",
     )
-    ways = _ways(grid, slots, smoke=options.smoke)
+    ways = _ways(grid, slots, smoke=smoke)
     with TemporaryDirectory() as folder:
         runs = frozen(Path(folder), *grid)
         times, bounds = _timed(ways, Path(folder), runs, slots)
-    leave(
-        options.lines,
-        "makespan",
-        {
-            "runs": len(runs),
-            "slots": slots,
-            "rounds": ROUNDS,
-            "seconds": {name: round(median(values), 2) for name, values in times.items()},
-            "bound": round(median(bounds), 2),
-            "over_bound": round(
-                median(a / b for a, b in zip(times["headroom"], bounds, strict=True)), 3
-            ),
-            "speed_up": {
-                f"headroom over {name}": speed_up(times, "headroom", name)
-                for name in ways
-                if name != "headroom"
-            },
-        },
-    )
+    yield {
+        "runs": len(runs),
+        "slots": slots,
+        "rounds": ROUNDS,
+        "seconds": {name: round(median(values), 2) for name, values in times.items()},
+        "bound": round(median(bounds), 2),
+        "over_bound": round(
+            median(a / b for a, b in zip(times["headroom"], bounds, strict=True)), 3
+        ),
+        "speed_up": speed_ups(times, "headroom", ways),
+    }
 
 
 def _timed(
@@ -85,9 +75,8 @@ def _timed(
     bounds = []
     for _ in range(ROUNDS):
         for name, way in ways.items():
-            for run in runs:  # trained again each time; their data stays
-                for left in ("result.json", "attempts", "start.log"):
-                    _remove(run.path / left)
+            for run in runs:
+                forget(run)
             begun = time.monotonic()
             way(outputs, runs)
             times[name].append(time.monotonic() - begun)
@@ -139,12 +128,5 @@ def _ray_tune(slots: int) -> Way:
     return way
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
 if __name__ == "__main__":
-    main()
+    leave(results)

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -29,6 +29,10 @@ LINES = ROOT / "outputs" / "benchmarks.jsonl"
 
 Times = dict[str, list[float]]
 """Seconds of each variant in each round."""
+
+
+Facts = Mapping[str, Any]
+"""What one line says, beside when and where it was measured."""
 
 
 def arguments(about: str | None) -> argparse.Namespace:
@@ -68,6 +72,11 @@ def turns(timed: Mapping[str, Callable[[], float]], rounds: int) -> Times:
 def speed_up(times: Times, of: str, over: str) -> dict[str, float]:
     """Return how many times as fast `of` is as `over`: median and quartiles of paired rounds."""
     return spread([b / a for a, b in zip(times[of], times[over], strict=True)])
+
+
+def speed_ups(times: Times, of: str, over: Iterable[str]) -> dict[str, dict[str, float]]:
+    """Return the speed-up over each of the others, by its words."""
+    return {f"{of} over {other}": speed_up(times, of, other) for other in over if other != of}
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
@@ -122,19 +131,25 @@ def present(package: str) -> bool:
     return False
 
 
-def leave(lines: Path, benchmark: str, facts: Mapping[str, Any]) -> None:
-    """Print a line of JSON and add it to the file: what was measured, when and on what."""
+def leave(results: Callable[[bool], Iterable[Facts]]) -> None:
+    """Measure as the command line asks; each result is printed and added to its file.
+
+    `results` is the main module's, given whether sizes are tiny. A line is in JSON: what was
+    measured, when and on what.
+    """
     from tasks.training.machine import facts as machine
 
-    line = {
-        "benchmark": benchmark,
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        **facts,
-        "load": round(os.getloadavg()[0], 2),
-        **machine(),
-    }
-    text = json.dumps(line)
-    print(text)
-    lines.parent.mkdir(parents=True, exist_ok=True)
-    with lines.open("a") as file:
-        file.write(text + "\n")
+    options = arguments(sys.modules["__main__"].__doc__)
+    options.lines.parent.mkdir(parents=True, exist_ok=True)
+    for facts in results(options.smoke):
+        line = {
+            "benchmark": Path(sys.argv[0]).stem,
+            "time": datetime.now(UTC).isoformat(timespec="seconds"),
+            **facts,
+            "load": round(os.getloadavg()[0], 2),
+            **machine(),
+        }
+        text = json.dumps(line)
+        print(text)
+        with options.lines.open("a") as file:
+            file.write(text + "\n")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -19,14 +19,13 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.measure import arguments, leave
+from benchmarks.measure import Facts, arguments, leave
 
 if __name__ == "__main__":
     arguments(__doc__)  # --help is answered before torch is imported
 
-from sweeper.hydra_section import composer
+from benchmarks.runs import planned
 from sweeper.model_process import ModelProcess
-from sweeper.plan.planner import Planner
 
 MAPPED = {"MALLOC_MMAP_THRESHOLD_": "4096", "MALLOC_MMAP_MAX_": "1000000"}
 # Widths, layers and words are each scale's; of the gpu scale there are fewer rows, in the single
@@ -45,11 +44,10 @@ SHAPES = {
 STEPS = 2  # moments are there from the second
 
 
-def main() -> None:
-    """Measure every shape and leave a line."""
-    options = arguments(__doc__)
+def results(smoke: bool) -> Iterator[Facts]:
+    """Measure every shape."""
     os.environ |= MAPPED  # glibc reads it as a process starts
-    shapes = dict(list(SHAPES.items())[:1]) if options.smoke else SHAPES
+    shapes = dict(list(SHAPES.items())[:1]) if smoke else SHAPES
     configs = _configs(shapes)
     found: dict[str, dict[str, float]] = {}
     with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
@@ -62,7 +60,7 @@ def main() -> None:
             }
     error = {name: abs(shape["ratio"] - 1) for name, shape in found.items()}
     facts = {"median": round(median(error.values()), 3), "most": round(max(error.values()), 3)}
-    leave(options.lines, "memory", {"shapes": found, "error": facts})
+    yield {"shapes": found, "error": facts}
 
 
 def measure(config: Mapping[str, Any]) -> tuple[int, int]:
@@ -104,14 +102,9 @@ def _resident(what: str) -> int:
 
 def _configs(shapes: Mapping[str, tuple[str, ...]]) -> dict[str, Mapping[str, Any]]:
     with TemporaryDirectory() as folder, ModelProcess() as process:
-        found = {}
-        for name, typed in shapes.items():
-            planner = Planner(composer(), process, max_runs=1)
-            plan = planner.plan([*typed, f"paths.outputs={folder}"])
-            [run] = plan.runs.values()
-            found[name] = run.config
-    return found
+        plans = {name: planned(process, folder, *typed) for name, typed in shapes.items()}
+    return {name: next(iter(plan.runs.values())).config for name, plan in plans.items()}
 
 
 if __name__ == "__main__":
-    main()
+    leave(results)

@@ -10,12 +10,12 @@ a figure; basic calls a function in its own process, joblib in one of two.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from benchmarks.measure import ROOT, arguments, call, leave, present, spread
+from benchmarks.measure import ROOT, Facts, call, leave, present, spread
 
 FEW, MANY = 2, 200
 ROUNDS = 1  # one takes minutes and is of many runs; more of them tell the spread
@@ -36,15 +36,14 @@ main()
 JOBLIB = "hydra_plugins.hydra_joblib_launcher"
 
 
-def main() -> None:
-    """Measure every way in turn and leave a line."""
-    options = arguments(__doc__)
-    many = FEW + 1 if options.smoke else MANY
+def results(smoke: bool) -> Iterator[Facts]:
+    """Measure every way in turn."""
+    many = FEW + 1 if smoke else MANY
     with TemporaryDirectory() as folder:
         peer = Path(folder) / "peer.py"
         peer.write_text(PEER.format(conf=str(ROOT / "conf")))
         ways = {"headroom": _own, "hydra basic": _peer(peer, "hydra/launcher=basic")}
-        if not options.smoke and present(JOBLIB):
+        if not smoke and present(JOBLIB):
             joblib = ("hydra/launcher=joblib", f"hydra.launcher.n_jobs={SLOTS}")
             ways["hydra joblib"] = _peer(peer, *joblib)
         sweeps: dict[str, list[float]] = {name: [] for name in ways}
@@ -55,18 +54,14 @@ def main() -> None:
                 few, more = (_seconds(way, place / str(runs), runs) for runs in (FEW, many))
                 sweeps[name].append(few)
                 each[name].append((more - few) / (many - FEW))
-    leave(
-        options.lines,
-        "overhead",
-        {
-            "runs": many,
-            "slots": SLOTS,
-            "rounds": ROUNDS,
-            "seconds_per_run": {name: spread(seconds) for name, seconds in each.items()},
-            "few": FEW,
-            "seconds_of_few": {n: round(median(seconds), 2) for n, seconds in sweeps.items()},
-        },
-    )
+    yield {
+        "runs": many,
+        "slots": SLOTS,
+        "rounds": ROUNDS,
+        "seconds_per_run": {name: spread(seconds) for name, seconds in each.items()},
+        "few": FEW,
+        "seconds_of_few": {n: round(median(seconds), 2) for n, seconds in sweeps.items()},
+    }
 
 
 Way = Callable[[Path], tuple[str, ...]]
@@ -90,4 +85,4 @@ def _seconds(way: Way, outputs: Path, runs: int) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    leave(results)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from benchmarks.measure import Times, arguments, interleaved, leave, spread
+from benchmarks.measure import Facts, Times, arguments, interleaved, leave, spread
 
 if __name__ == "__main__":
     arguments(__doc__)  # --help is answered before torch is imported
@@ -27,12 +27,11 @@ Batches = list[tuple[list[Row], int]]
 """Batches of as many positions each: their rows, and how long a row is."""
 
 
-def main() -> None:
-    """Measure every format and leave a line."""
-    options = arguments(__doc__)
+def results(smoke: bool) -> Iterator[Facts]:
+    """Measure every format."""
     alone()
-    [(name, shape)] = SMOKE.items() if options.smoke else [("tiny32", SHAPES["tiny32"])]
-    sentences = lengths(shape.length, 300 if options.smoke else SENTENCES)
+    [(name, shape)] = SMOKE.items() if smoke else [("tiny32", SHAPES["tiny32"])]
+    sentences = lengths(shape.length, 300 if smoke else SENTENCES)
     formats = {name: form(sentences, shape) for name, form in FORMATS.items()}
     counts = {name: Counter(width for _, width in batches) for name, batches in formats.items()}
     model = shape.decoder()
@@ -41,31 +40,27 @@ def main() -> None:
         for form, batches in formats.items()
         for rows, width in reversed(batches)  # the first of a width counts: it is a full one
     }
-    rounds = 2 if options.smoke else 7
+    rounds = 2 if smoke else 7
     times = interleaved(steps, rounds)
     seconds = {form: _whole(times, form, counts[form], rounds) for form in formats}
     positions = {form: sum(len(rows) * w for rows, w in formats[form]) for form in formats}
-    leave(
-        options.lines,
-        "packing",
-        {
-            "shape": name,
-            "sentences": len(sentences),
-            "mean_length": round(sum(sentences) / len(sentences), 2),
-            "rounds": rounds,
-            "real": {form: round(sum(sentences) / positions[form], 4) for form in formats},
-            "tokens_per_second": {
-                form: round(sum(sentences) / spread(s)["median"], 1) for form, s in seconds.items()
-            },
-            "speed_up": {
-                f"packed over {form}": spread(
-                    [b / a for a, b in zip(seconds["packed"], seconds[form], strict=True)]
-                )
-                for form in formats
-                if form != "packed"
-            },
+    yield {
+        "shape": name,
+        "sentences": len(sentences),
+        "mean_length": round(sum(sentences) / len(sentences), 2),
+        "rounds": rounds,
+        "real": {form: round(sum(sentences) / positions[form], 4) for form in formats},
+        "tokens_per_second": {
+            form: round(sum(sentences) / spread(s)["median"], 1) for form, s in seconds.items()
         },
-    )
+        "speed_up": {
+            f"packed over {form}": spread(
+                [b / a for a, b in zip(seconds["packed"], seconds[form], strict=True)]
+            )
+            for form in formats
+            if form != "packed"
+        },
+    }
 
 
 def _packed(lengths: Sequence[int], shape: Shape) -> Batches:
@@ -115,4 +110,4 @@ def _whole(times: Times, form: str, counts: Counter[int], rounds: int) -> list[f
 
 
 if __name__ == "__main__":
-    main()
+    leave(results)

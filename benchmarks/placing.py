@@ -8,22 +8,20 @@ share a GPU slow down together once it has no time left. All of these are inferr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.measure import arguments, leave
+from benchmarks.measure import Facts, arguments, leave
 
 if __name__ == "__main__":
     arguments(__doc__)  # --help is answered before anything else is imported
 
+from benchmarks.runs import planned
 from sweeper.executor import jobs
-from sweeper.hydra_section import composer
 from sweeper.model_process import ModelProcess
 from sweeper.plan.gpu_memory import predicted
 from sweeper.plan.plan import Plan, Run
-from sweeper.plan.planner import Planner
 from sweeper.run.placing import Share, fits
 
 EXPERIMENTS = ("fig1", "fig2", "fig3", "fig4", "table3")
@@ -56,12 +54,11 @@ class Training:
             self.step_s -= seconds * speed
 
 
-def main() -> None:
-    """Simulate every plan both ways and leave a line."""
-    options = arguments(__doc__)
+def results(smoke: bool) -> Iterator[Facts]:
+    """Simulate every plan both ways."""
     found = {}
-    for name in EXPERIMENTS[:1] if options.smoke else EXPERIMENTS:
-        plan, needs = _planned(name, "demo" if options.smoke else "gpu")
+    for name in EXPERIMENTS[:1] if smoke else EXPERIMENTS:
+        plan, needs = _planned(name, "demo" if smoke else "gpu")
         alone, shared = (makespan(plan, given) for given in ({}, needs))
         found[name] = {
             "runs": len(plan.runs),
@@ -69,7 +66,7 @@ def main() -> None:
             "shared_min": round(shared / 60, 1),
             "speed_up": round(alone / shared, 2),
         }
-    leave(options.lines, "placing", {"plans": found})
+    yield {"plans": found}
 
 
 def makespan(plan: Plan, needs: Mapping[str, float]) -> float:
@@ -110,11 +107,10 @@ def _training(run: Run, share: Share | None) -> Training:
 
 def _planned(experiment: str, scale: str) -> tuple[Plan, dict[str, float]]:
     with TemporaryDirectory() as folder, ModelProcess() as process:
-        planner = Planner(composer(), process, max_runs=10_000)
         choices = (f"experiment={experiment}", f"scale={scale}", "data=sample")
-        plan = planner.plan([*choices, f"paths.outputs={Path(folder)}"])
+        plan = planned(process, folder, *choices)
         return plan, predicted(process, plan, None)
 
 
 if __name__ == "__main__":
-    main()
+    leave(results)

@@ -11,13 +11,14 @@ import os
 import resource
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from hydra.types import RunMode
 
-from benchmarks.measure import arguments, leave
+from benchmarks.measure import Facts, leave
 from sweeper.hydra_section import composer
 from sweeper.model_process import ModelProcess
 from sweeper.plan.compose import CONF
@@ -50,11 +51,10 @@ COMPOSED = 50
 HEADS = (1, 10, 100)  # a hundred points each
 
 
-def main() -> None:
-    """Plan and leave a line for each number of points."""
-    options = arguments(__doc__)
-    for heads in HEADS[:1] if options.smoke else HEADS:
-        leave(options.lines, "planning", _planned(heads))
+def results(smoke: bool) -> Iterator[Facts]:
+    """Plan each number of points."""
+    for heads in HEADS[:1] if smoke else HEADS:
+        yield _planned(heads)
 
 
 def _planned(heads: int) -> dict[str, Any]:
@@ -109,4 +109,4 @@ def _other(pid: int) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    main()
+    leave(results)

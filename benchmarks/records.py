@@ -7,14 +7,14 @@ curves, which nobody draws.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
-from benchmarks.measure import Called, arguments, call, leave
+from benchmarks.measure import Called, Facts, call, leave
 from sweeper.hydra_section import composer
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore
@@ -25,20 +25,15 @@ POINTS = 100
 METRIC = "test/perplexity"
 
 
-def main() -> None:
-    """Measure each number of records and leave a line."""
-    options = arguments(__doc__)
-    rounds, counts = (1, (10,)) if options.smoke else (3, RECORDS)
+def results(smoke: bool) -> Iterator[Facts]:
+    """Measure each number of records."""
+    rounds, counts = (1, (10,)) if smoke else (3, RECORDS)
     measured = {str(count): _measured(count, rounds) for count in counts}
-    leave(
-        options.lines,
-        "records",
-        {
-            "rounds": rounds,
-            "cpu_seconds": _medians(measured, "cpu_s"),
-            "wall_seconds": _medians(measured, "wall_s"),
-        },
-    )
+    yield {
+        "rounds": rounds,
+        "cpu_seconds": _medians(measured, "cpu_s"),
+        "wall_seconds": _medians(measured, "wall_s"),
+    }
 
 
 Measured = dict[str, list[Called]]
@@ -110,4 +105,4 @@ def _size(heads: int) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    main()
+    leave(results)

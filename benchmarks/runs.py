@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import rmtree
 
 from sweeper.hydra_section import composer
 from sweeper.model_process import ModelProcess
+from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
 from sweeper.store.runs import Run, RunStore
 from tasks.parse import parse
@@ -13,11 +15,16 @@ from tasks.prepare import prepare, task_of
 from tasks.task import Task
 
 
+def planned(process: ModelProcess, outputs: Path | str, *overrides: str) -> Plan:
+    """Return the plan of a command line."""
+    planner = Planner(composer(), process, max_runs=10_000)
+    return planner.plan([*overrides, f"paths.outputs={outputs}"])
+
+
 def frozen(outputs: Path, *overrides: str) -> list[Run]:
     """Return the runs of a command line; they share one text."""
     with ModelProcess() as process:
-        planner = Planner(composer(), process, max_runs=1000)
-        plan = planner.plan([*overrides, f"paths.outputs={outputs}"])
+        plan = planned(process, outputs, *overrides)
     store = RunStore(outputs)
     runs = [
         store.freeze({"id": run.id, "config": run.config, "size": run.size, "names": run.names})
@@ -25,6 +32,13 @@ def frozen(outputs: Path, *overrides: str) -> list[Run]:
     ]
     opened(runs[0])
     return runs
+
+
+def forget(run: Run) -> None:
+    """Have a run trained again; its data stay."""
+    for left in ("attempts", "result.json", "start.log"):
+        path = run.path / left
+        rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def opened(run: Run) -> Task:

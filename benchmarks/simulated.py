@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sweeper.results.statistics.boundary import Floats
-from sweeper.results.statistics.combination import Above, Combination, Every, Some
+from sweeper.results.statistics.combination import Above, All, AnyOf, Combination
 
 SEEDS = 30
 MARGIN = 1.0
@@ -111,9 +111,9 @@ def _figure_1() -> tuple[tuple[Claim, ...], Floats]:
     saves[0, [0, 3, 6]] = 0.17, -0.33, -0.84
     triples = [tuple(Above(3 * small + rival) for rival in range(3)) for small in range(3)]
     return (
-        Claim(Every(tuple(Some((Above(2 * s), Above(2 * s + 1))) for s in range(3))), worsens),
-        Claim(Every((Above(0), Above(1))), improves),
-        Claim(Some(tuple(Every(triple) for triple in triples)), beats),
+        Claim(All(tuple(AnyOf((Above(2 * s), Above(2 * s + 1))) for s in range(3))), worsens),
+        Claim(All((Above(0), Above(1))), improves),
+        Claim(AnyOf(tuple(All(triple) for triple in triples)), beats),
         Claim(Above(0), equal),
         Claim(Above(0), saves),
     ), gains

@@ -10,11 +10,10 @@ outputs of a linear layer.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 
-from benchmarks.measure import arguments, interleaved, leave, speed_up
+from benchmarks.measure import Facts, arguments, interleaved, leave, speed_up
 
 if __name__ == "__main__":
     arguments(__doc__)  # --help is answered before torch is imported
@@ -103,16 +102,15 @@ class Stack(nn.Module):
         return weight
 
 
-def main() -> None:
-    """Measure each shape and leave a line."""
-    options = arguments(__doc__)
+def results(smoke: bool) -> Iterator[Facts]:
+    """Measure each shape."""
     alone()
-    for name, shape in (SMOKE if options.smoke else STACKED).items():
-        measure(name, shape, STEPS.get(name, 1), 2 if options.smoke else 9, options.lines)
+    for name, shape in (SMOKE if smoke else STACKED).items():
+        yield {"shape": name, **measured(shape, STEPS.get(name, 1), 2 if smoke else 9)}
 
 
-def measure(name: str, shape: Shape, steps: int, rounds: int, lines: Path) -> None:
-    """Leave the tokens per second of all models together, and how much faster stacked ones are."""
+def measured(shape: Shape, steps: int, rounds: int) -> Facts:
+    """The tokens per second of all models together, and how much faster stacked ones are."""
     variants: dict[str, Callable[[], None]] = {}
     for count in COUNTS:
         separate, stacked = both(shape, count)
@@ -120,20 +118,15 @@ def measure(name: str, shape: Shape, steps: int, rounds: int, lines: Path) -> No
         variants[f"{count} stacked"] = repeated(stacked, steps)
     times = interleaved(variants, rounds)
     tokens = {variant: int(variant.split()[0]) * steps * shape.tokens for variant in variants}
-    leave(
-        lines,
-        "stacked",
-        {
-            "shape": name,
-            "tokens": shape.tokens,
-            "rounds": rounds,
-            "tokens_per_second": {v: round(tokens[v] / median(times[v]), 1) for v in variants},
-            "speed_up": {
-                f"{n} stacked over {n} separate": speed_up(times, f"{n} stacked", f"{n} separate")
-                for n in COUNTS
-            },
+    return {
+        "tokens": shape.tokens,
+        "rounds": rounds,
+        "tokens_per_second": {v: round(tokens[v] / median(times[v]), 1) for v in variants},
+        "speed_up": {
+            f"{n} stacked over {n} separate": speed_up(times, f"{n} stacked", f"{n} separate")
+            for n in COUNTS
         },
-    )
+    }
 
 
 def both(shape: Shape, count: int) -> tuple[Callable[[], None], Callable[[], None]]:
@@ -171,4 +164,4 @@ def repeated(function: Callable[[], None], times: int) -> Callable[[], None]:
 
 
 if __name__ == "__main__":
-    main()
+    leave(results)

@@ -7,11 +7,12 @@ They are done, failed, interrupted, blocked and new, and two run; what is asked 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
-from benchmarks.measure import arguments, call, leave, spread
+from benchmarks.measure import Facts, call, leave, spread
 from sweeper.store.files import publish_sealed
 from sweeper.store.identity import run_id
 from sweeper.store.plans import write_plan
@@ -22,26 +23,21 @@ RUNS = 10_000
 ENDS = {**dict.fromkeys(range(6), "done"), 6: "crash", 7: "interrupted"}
 
 
-def main() -> None:
-    """Make the store, ask, leave a line."""
-    options = arguments(__doc__)
-    runs, rounds = (30, 1) if options.smoke else (RUNS, 5)
+def results(smoke: bool) -> Iterator[Facts]:
+    """Make the store and ask."""
+    runs, rounds = (30, 1) if smoke else (RUNS, 5)
     with TemporaryDirectory() as folder:
         with patch("os.fsync"):  # nothing here has to outlive a power cut
             fill(Path(folder), runs)
         asked = ("-m", "sweeper", "status", "--json", "--outputs", folder)
         told = [call(*asked) for _ in range(rounds)]
     assert all(len(json.loads(one.output)) == runs for one in told), "runs are not told"
-    leave(
-        options.lines,
-        "status",
-        {
-            "runs": runs,
-            "rounds": rounds,
-            "wall_s": spread([one.wall_s for one in told]),
-            "cpu_s": spread([one.cpu_s for one in told]),
-        },
-    )
+    yield {
+        "runs": runs,
+        "rounds": rounds,
+        "wall_s": spread([one.wall_s for one in told]),
+        "cpu_s": spread([one.cpu_s for one in told]),
+    }
 
 
 def fill(outputs: Path, runs: int) -> None:
@@ -88,4 +84,4 @@ def _end(run: Run, how: str | None, *, running: bool) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    leave(results)

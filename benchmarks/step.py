@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from statistics import median
 
-from benchmarks.measure import arguments, leave, present, speed_up
+from benchmarks.measure import Facts, arguments, leave, present, speed_ups
 
 if __name__ == "__main__":
     arguments(__doc__)  # --help is answered before torch is imported
@@ -33,41 +32,31 @@ PEERS = {"transformers": mistral, "x_transformers": x_transformers}
 PRODUCTS, SIZE = 3, 1024  # matrix products in a round that measures the peak, and their size
 
 
-def main() -> None:
-    """Measure every shape and leave a line each."""
-    options = arguments(__doc__)
+def results(smoke: bool) -> Iterator[Facts]:
+    """Measure every shape."""
     alone()
-    shapes = SMOKE if options.smoke else SHAPES
-    peers = [] if options.smoke else [name for name in PEERS if present(name)]
+    shapes = SMOKE if smoke else SHAPES
+    peers = [] if smoke else [name for name in PEERS if present(name)]
     for name, shape in shapes.items():
-        measure(name, shape, peers, rounds=2 if options.smoke else 7, lines=options.lines)
+        yield {"shape": name, **measured(shape, peers, rounds=2 if smoke else 7)}
 
 
-def measure(name: str, shape: Shape, peers: list[str], rounds: int, lines: Path) -> None:
-    """Leave tokens per second, the share of the peak, and our speed over each peer's."""
+def measured(shape: Shape, peers: list[str], rounds: int) -> Facts:
+    """Tokens per second, the share of the peak, and our speed over each peer's."""
     makers = _makers(shape, peers)
     steps = list(makers)
     times = apart({**makers, "peak": _products}, rounds)
     peak = PRODUCTS * 2 * SIZE**3 / median(times["peak"])
     seconds = {variant: median(times[variant]) for variant in steps}
     flops = training_flops(shape.decoder(), Batch.drawn(shape))
-    leave(
-        lines,
-        "step",
-        {
-            "shape": name,
-            "tokens": shape.tokens,
-            "rounds": rounds,
-            "tokens_per_second": {v: round(shape.tokens / s, 1) for v, s in seconds.items()},
-            "peak_gflops": round(peak / 1e9, 1),
-            "of_peak": round(flops / seconds["headroom"] / peak, 3),
-            "speed_up": {
-                f"headroom over {other}": speed_up(times, "headroom", other)
-                for other in steps
-                if other != "headroom"
-            },
-        },
-    )
+    return {
+        "tokens": shape.tokens,
+        "rounds": rounds,
+        "tokens_per_second": {v: round(shape.tokens / s, 1) for v, s in seconds.items()},
+        "peak_gflops": round(peak / 1e9, 1),
+        "of_peak": round(flops / seconds["headroom"] / peak, 3),
+        "speed_up": speed_ups(times, "headroom", steps),
+    }
 
 
 def _makers(shape: Shape, peers: list[str]) -> dict[str, Make]:
@@ -99,4 +88,4 @@ def _products() -> Callable[[], None]:
 
 
 if __name__ == "__main__":
-    main()
+    leave(results)

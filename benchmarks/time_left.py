@@ -15,12 +15,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from statistics import median
 from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any
 
-from benchmarks.measure import ROOT, arguments, leave
+from benchmarks.measure import ROOT, Facts, leave
 
 SWEEPS = {"demo": ("experiment=theorem1,fig1,fig2,fig3",)}
 SMOKE = {"smoke": ("task=representation", "model=layer", "model.head_size=1,2,3", "logger=none")}
@@ -84,17 +85,16 @@ class Terminal:
             return ""
 
 
-def main() -> None:
-    """Sweep, cut off, resume and watch; leave a line."""
-    options = arguments(__doc__)
+def results(smoke: bool) -> Iterator[Facts]:
+    """Sweep, cut off, resume and watch."""
     found: dict[str, dict[str, Any]] = {}
-    for name, command in (SMOKE if options.smoke else SWEEPS).items():
+    for name, command in (SMOKE if smoke else SWEEPS).items():
         with TemporaryDirectory() as outputs:
             found[name] = _judged(Terminal(command, outputs).wait())
         with TemporaryDirectory() as outputs:
             cut = Terminal(command, outputs)
             _until_said(cut)
-            time.sleep(found[name]["seconds"] / (8 if options.smoke else 2))
+            time.sleep(found[name]["seconds"] / (8 if smoke else 2))
             cut.interrupt()
             own = Terminal(command, outputs)
             _until_said(own)
@@ -102,7 +102,7 @@ def main() -> None:
             found[f"{name}, resumed"] = _judged(own.wait())
             if watching.wait().said:  # else all was done before it had planned
                 found[f"{name}, watched"] = _judged(watching)
-    leave(options.lines, "time_left", {"sweeps": found})
+    yield {"sweeps": found}
 
 
 def _until_said(terminal: Terminal) -> None:
@@ -145,4 +145,4 @@ def _seconds(words: re.Match[str]) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    leave(results)

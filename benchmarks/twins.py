@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-ROOT = Path(__file__).resolve().parents[1]
+from benchmarks.measure import call
+
 APART = 1000  # between the first seeds of any two arms
 TINY = (
     *("data.sentences=600", "task.vocabulary_size=400", "task.sequence_length=32"),
@@ -98,11 +98,9 @@ def main() -> int:
     repetitions = 2 if given.smoke else 20
     with TemporaryDirectory() as folder:
         root = Path(folder)
-        rates = given.rates or ALIKE
-        asked = command(
-            root / "outputs", root / "conf", repetitions, rates=rates, tuned=given.tuned
-        )
-        subprocess.run(asked, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        options = {"rates": given.rates or ALIKE, "tuned": given.tuned}
+        _, *typed = command(root / "outputs", root / "conf", repetitions, **options)
+        call(*typed)
         found = answers(root / "outputs")
     print(", ".join(f"{count} {answer}" for answer, count in sorted(found.items())))
     differing = found["supported"] + found["not supported"]

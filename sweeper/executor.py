@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from sweeper.model_process import ModelProcess
 from sweeper.options import SweepOptions
@@ -26,6 +27,8 @@ from sweeper.run.placing import Share, most_together
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.time_left import TimeLeft, makespan, remaining, share_done
+from sweeper.store.code.pinned import pin
+from sweeper.store.code.state import Code, differing
 from sweeper.store.errors import shown
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
 from sweeper.store.plans import older, replaced, write_plan
@@ -40,6 +43,7 @@ class Executor:
     """Trains plans one after the other, on one backend; what failed in one is not tried again.
 
     Attributes:
+        code: what the sweep began with, and runs to its end.
         tripped: why nothing more is started; empty while things go on.
     """
 
@@ -49,10 +53,12 @@ class Executor:
     backend: Backend
     options: SweepOptions
     signals: StopSignals
+    code: Code
     tripped: str = ""
     _throughput: Throughput | None = None
     _failed: set[str] = field(default_factory=set)
     _prepared: set[str] = field(default_factory=set)
+    _edited: bool = False
 
     def left(self, plan: Plan) -> list[str]:
         """The runs of a plan that are to be trained."""
@@ -110,6 +116,7 @@ class Executor:
         if not left:
             return True
         configs = {run: plan.runs[run].config for run in left}
+        self.backend.code = self.process.code = pin(plan.outputs, self.code, configs.values())
         new = {
             run: config for run, config in configs.items() if _data(config) not in self._prepared
         }
@@ -132,6 +139,8 @@ class Executor:
             def changed(schedule: Schedule, state: JobState | None) -> None:
                 live.changed(schedule, state)
                 figures.changed(state)
+                if state is not None:
+                    self._say_if_edited()
 
             schedule = Schedule(
                 self.store,
@@ -152,6 +161,14 @@ class Executor:
         self._failed |= {run for run, s in schedule.states.items() if s.phase is not Phase.DONE}
         print_unfinished(self.console, schedule, {run: shown[run].label for run in left})
         return done
+
+    def _say_if_edited(self) -> None:
+        """Once, when the code was edited meanwhile: what is running or waiting does not heed it."""
+        changed = [] if self._edited else differing([self.code.parts(), Code.read().parts()])
+        if changed:
+            self._edited = True
+            told = f"{', '.join(changed)} changed since this sweep began, which goes on with"
+            self.console.print(Text(f"{told} {self.backend.code}"), soft_wrap=True)
 
     def _time_left(self, plan: Plan, left: Sequence[str]) -> TimeLeft:
         throughput = self._throughput or self.throughput(plan)

@@ -52,6 +52,8 @@ class ModelProcess:
         self._jobs: set[int] = set()
         self._lock = threading.Lock()
         self._asked = False
+        self.code = ROOT
+        """Where another that has to be started finds its code."""
         self.exits: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
         """(request id, exit code) of forked jobs, as they end. When the process itself is gone:
         (request id, UNKNOWN) of each that it had not told of, although the job may live on."""
@@ -61,6 +63,7 @@ class ModelProcess:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+        self.code = ROOT
 
     def start(self) -> None:
         """Start it now: it imports for a second before it answers the first question."""
@@ -156,7 +159,7 @@ class ModelProcess:
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tasks.server"],
-                cwd=ROOT,
+                cwd=self.code,
                 text=True,
                 bufsize=1,
                 stdin=subprocess.PIPE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -15,13 +15,16 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeper.plan.grid import shown as in_words
-from sweeper.store.errors import shown
+from sweeper.store.code.state import COMMIT, Code, differing, state_of
+from sweeper.store.errors import UserError, shown
+from sweeper.store.history import lineage
 from sweeper.store.numbers import clock
 from sweeper.store.plans import planned
-from sweeper.store.runs import RunStore, State, Status
+from sweeper.store.runs import Run, RunStore, State, Status
 
 BLOCKED = "blocked"
 STATES = (*map(str, State), BLOCKED)
+NAMED = 3  # runs in a line; --all says it of each
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ class Line:
     """Of a done one: how long it trained."""
     estimated_seconds: float | None = None
     """What its plan thought that would be."""
+    changed: Sequence[str] | None = None
+    """The parts of the code that are no longer what trained it."""
 
     def described(self) -> dict[str, Any]:
         """Plain data for `--json`."""
@@ -56,6 +61,9 @@ def lines(outputs: Path, experiments: Sequence[str] = ()) -> Iterator[Line]:
     store = RunStore(outputs)
     # Each run is looked at once, however many experiments use it and runs start from it.
     status_of = cache(lambda run: store.run(run).status())
+    now = Code.read()
+    state = {COMMIT: now.revision, **now.parts()}
+    changed = cache(lambda run: _changed(store.run(run), status_of(run), state))
     for name, plan in planned(outputs, experiments).items():
         own: dict[str, Mapping[str, Any]] = {}
         for point in (one for one in plan["points"] if one["experiment"] == name):
@@ -71,6 +79,7 @@ def lines(outputs: Path, experiments: Sequence[str] = ()) -> Iterator[Line]:
                 left_s=_left(status, plan["runs"].get(run)),
                 seconds=status.seconds,
                 estimated_seconds=plan.get("estimate", {}).get(run),
+                changed=changed(run) or None,
             )
 
 
@@ -85,6 +94,15 @@ def _told(run: str, plan: Mapping[str, Any], status_of: Callable[[str], Status])
         return BLOCKED, f"its parent {parent} {state}: {reason}"
     waits = "" if state == State.DONE else f"its parent {parent} has to be done first"
     return str(status.state), waits or status.reason
+
+
+def _changed(run: Run, status: Status, now: Mapping[str, str]) -> list[str]:
+    """The parts of the code that changed since a run was trained, or began to be."""
+    try:
+        states = [state_of(attempt) for attempt in lineage(run, status.attempt)]
+    except UserError:  # which its status tells
+        return []
+    return sorted({part for state in states for part in differing([state, now])})
 
 
 def _left(status: Status, planned_run: Mapping[str, Any] | None) -> float | None:
@@ -120,13 +138,14 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
     if told:
         table = Table(box=None, pad_edge=False, show_header=False)
         for line in told:
-            detail = ", ".join(part for part in (*_progress(line), line.reason) if part)
+            parts = (*_progress(line), line.reason, _since(line.changed))
+            detail = ", ".join(part for part in parts if part)
             setting = f"{shown(line.experiment)}/{shown(line.setting, 400)}"
             table.add_row(line.state, Text(f"{setting}\n{line.run}  {shown(detail, 1000)}"))
         console.print()
         console.print(table)
-    if measured := _measured(found):
-        console.print(Text(f"\n{measured}"))
+    for words in filter(None, (_measured(found), *_earlier(runs.values()))):
+        console.print(Text(f"\n{words}"))
 
 
 def watch(console: Console, outputs: Path, experiments: Sequence[str], *, every: bool) -> None:
@@ -162,6 +181,22 @@ def _progress(line: Line) -> tuple[str, ...]:
         f"{speed:,.0f} tokens/s" if isinstance(speed, int | float) else "",
         "" if line.left_s is None else f"{clock(line.left_s)} left",
     )
+
+
+def _since(parts: Sequence[str] | None) -> str:
+    return f"{', '.join(parts)} changed since" if parts else ""
+
+
+def _earlier(runs: Iterable[Line]) -> Iterator[str]:
+    """By task, the runs that an earlier state of the code has trained."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for line in runs:
+        if line.changed:
+            task = line.run.partition("-")[0]
+            found.setdefault((task, _since(line.changed)), []).append(line.run)
+    for (task, since), ids in found.items():
+        few = ", ".join(ids[:NAMED]) + (f" and {len(ids) - NAMED} more" if ids[NAMED:] else "")
+        yield f"{task}: {len(ids)} of an earlier state of the code ({since}): {few}"
 
 
 def _measured(found: Sequence[Line]) -> str:

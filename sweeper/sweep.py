@@ -26,6 +26,7 @@ from sweeper.run.context import BackendContext, Resources
 from sweeper.run.placing import most_together
 from sweeper.run.stop import StopSignals
 from sweeper.store import registry
+from sweeper.store.code.state import Code
 from sweeper.store.errors import shown
 from sweeper.store.plans import older, replaced
 from sweeper.store.runs import RunStore, State, Status
@@ -59,6 +60,7 @@ def sweep(
     """
     console = Terminal(highlight=False, width=None if sys.stdout.isatty() else 160)
     with StopSignals() as signals, model_process() as process:
+        code = Code.read()
         if not options.dry_run:
             import_figures()  # the model process imports PyTorch, which takes longer
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
@@ -66,7 +68,7 @@ def sweep(
         store = RunStore(plan.outputs)
         tuning = Tuning.of(plan, process, store)
         backend = _backend(tuning.whole, launcher, process)
-        executor = Executor(console, store, process, backend, options, signals)
+        executor = Executor(console, store, process, backend, options, signals, code)
         statuses = {run: store.run(run).status() for run in tuning.whole.runs}
         needs = _needs(executor, tuning.whole, launcher)
         estimate = _show(executor, tuning, statuses, needs)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -22,10 +22,11 @@ from sweeper.model_process import ModelProcess
 from sweeper.plan.plan import Chosen, Plan, Run
 from sweeper.plan.planner import seeded
 from sweeper.plan.sizes import Invalid, Sizes
-from sweeper.plan.tuning.trials import SUFFIX, chosen_into, middles, trials
+from sweeper.plan.tuning.trials import SUFFIX, chosen_into, trials
 from sweeper.plan.tuning.tune import Tune, beyond
 from sweeper.results.collect import Records
-from sweeper.results.table.choices import Choice, choices, settled
+from sweeper.results.table.choices import Choice, better_half, choices, settled
+from sweeper.results.table.table import Table
 from sweeper.results.table.tuned import tuned_in_words
 from sweeper.standing import device_hours
 from sweeper.store.files import canonical
@@ -94,10 +95,21 @@ class Tuning:
             tables = Records(self.store).tables(json.loads(json.dumps(as_data(self.trials))))
             if not all(map(settled, tables)):
                 return False
+            if self._goes_on(tables):
+                continue
             found = {table.name.removesuffix(SUFFIX): choices(table) for table in tables}
             if not self._grow(found):
                 self.judged = self._judged(found)
                 return True
+
+    def _goes_on(self, tables: Iterable[Table]) -> bool:
+        """Whether there are longer trials of what was the better half at a length."""
+        names = {table.name.removesuffix(SUFFIX): table for table in tables}
+        better = {name: better_half(names[name]) for name, one in self.tunes.items() if one.halving}
+        before = self.trials.runs.keys()
+        if better:
+            self.trials = trials(self.plan, self.tunes, self.sizes, better)
+        return self.trials.runs.keys() != before
 
     def _grow(self, found: Mapping[str, Sequence[Choice]]) -> bool:
         """Whether a range has grown: by one step, for all arms alike."""
@@ -130,15 +142,11 @@ class Tuning:
         told = {}
         for name, tune in self.tunes.items():
             experiments[name] = replace(experiments[name], tune=tune)
-            by_setting = {
+            chosen = {
                 canonical([one.arm, one.setting]): Chosen(one.values, one.trials)
                 for one in found[name]
             }
-            chosen = {
-                shared: by_setting[canonical([middle.arm.name, middle.values])]
-                for shared, middle in middles(unseeded[name], tune).items()
-            }
-            unseeded[name] = [chosen_into(point, chosen, tune.per) for point in unseeded[name]]
+            unseeded[name] = list(chosen_into(unseeded[name], chosen, tune))
             told[name] = [asdict(one) | {"at_end": _at_end(tune, one)} for one in found[name]]
         made = replace(self.plan, experiments=experiments, unseeded=unseeded, tuning=told)
         return seeded(made, {})
@@ -173,20 +181,25 @@ def tune(executor: Executor, tuning: Tuning) -> Plan | None:
 
 def budgets(tuning: Tuning) -> Iterator[str]:
     """What the tuning of each experiment takes, in words: its trials by arm, their share."""
+    shortest = trials(tuning.plan, tuning.tunes, tuning.sizes)
     for name, one in tuning.tunes.items():
-        points = Counter(point.arm.name for point in tuning.trials.unseeded[name + SUFFIX])
+        points = Counter(point.arm.name for point in shortest.unseeded[name + SUFFIX])
         values = math.prod(map(len, one.grid.values()))
         arms = ", ".join(f"{arm} {count // values}" for arm, count in points.items())
+        counts = [count for _, count in one.rungs(values)]
         first = tuning.plan.experiments[name].tune
         assert first is not None
-        room = [len(first.grid[key]) + first.grow for key in one.grid]
-        share = _flops(tuning.trials, name + SUFFIX) / max(_flops(tuning.plan, name), 1)
-        most = share * math.prod(room) / values
+        room = math.prod(len(first.grid[key]) + first.grow for key in one.grid)
+        share = _flops(shortest, name + SUFFIX) / max(_flops(tuning.plan, name), 1)
+        share *= one.length(values) / (values * one.rungs(values)[0][0])
+        most = share * one.length(room) / one.length(values)
+        halved = f" ({', then '.join(map(str, counts))} longer ones)" * bool(one.halving)
         yield (
             f"{name}: {', '.join(one.grid)} is chosen first, among {values} by {one.by}, with "
-            f"{values * len(one.seeds)} trials a choice in every arm ({arms} choices): "
-            f"{len(_of(tuning.trials, name + SUFFIX))} trials in all, {share:.0%} of the FLOPs of "
-            "what is judged" + (f", at most {most:.0%} if ranges grow." if most > share else ".")
+            f"{sum(counts) * len(one.seeds)} trials a choice{halved} in every arm ({arms} choices):"
+            f" {len(_of(shortest, name + SUFFIX)) * sum(counts) // values} trials in all, "
+            f"{share:.0%} of the FLOPs of what is judged"
+            + (f", at most {most:.0%} if ranges grow." if room > values else ".")
         )
 
 

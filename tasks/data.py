@@ -12,10 +12,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from sweeper.store.errors import UserError
 from sweeper.store.files import canonical, make_directory
 from tasks.batch import Batch
 from tasks.config.sections import RunConfig
+from tasks.seeds import Shuffled
+from tasks.text.source import Source
 
 SPLITS = ("train", "validation", "test")
 DRAWN = "drawn"  # what stands for a text where there is none
@@ -71,10 +75,15 @@ class PreparedData(Data):
     format: ClassVar[int]
     last: ClassVar[str]
     shaping: ClassVar[tuple[str, ...]]
+    published: ClassVar[Source]
+    """Where the text comes from."""
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)
         self.text = config.data.model_dump()
+
+    def source(self) -> tuple[str, str]:
+        return self.published.digest(self.text), self.published.describe(self.text)
 
     @abstractmethod
     def make(self, folder: Path) -> None:
@@ -108,3 +117,31 @@ class PreparedData(Data):
     def tokens_seen(self, steps: int) -> int:
         tokens: int = self.section.batch_tokens
         return steps * tokens
+
+
+class PreparedRows(PreparedData):
+    """Prepared data that are rows of at most `sequence_length` positions, trained on epoch after
+    epoch, each in an order of its own.
+    """
+
+    @abstractmethod
+    def rows_in(self, folder: Path) -> Any:
+        """Open the rows of a split, which have a length and facts `about` them."""
+
+    @abstractmethod
+    def take(self, split: str, numbers: np.ndarray) -> Batch:
+        """Return rows of a split by their numbers."""
+
+    def open(self, folder: Path) -> dict[str, Any]:
+        self.splits = {split: self.rows_in(folder / split) for split in SPLITS}
+        self._rows = self.section.batch_tokens // self.section.sequence_length
+        self._order = Shuffled(len(self.splits["train"]), self.config.seed)
+        return {f"{split}_rows": len(rows) for split, rows in self.splits.items()}
+
+    def batch(self, step: int) -> Batch:
+        return self.take("train", self._order.stretch((step - 1) * self._rows, self._rows))
+
+    def batches(self, split: str) -> Iterator[Batch]:
+        numbers = np.arange(len(self.splits[split]))
+        for first in range(0, len(numbers), self._rows):
+            yield self.take(split, numbers[first : first + self._rows])

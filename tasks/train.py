@@ -11,20 +11,40 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
+from sweeper.store.errors import UserError
+from sweeper.store.runs import Run
 from tasks.command import directory
 from tasks.training.gc_freeze import lasting
 
 
 def main(argument: str) -> int:
-    """Do the job of a run directory; the exit code."""
-    from tasks.training.attempt import train  # torch and Lightning take seconds
+    """Do the job of a run directory; its output goes to the attempt's log.txt; the exit code."""
+    from tasks.training import distributed  # torch and Lightning take seconds
+    from tasks.training.attempt import INTERRUPTED, Elsewhere, Job
 
-    return train(argument, _parts_that_fit)
+    try:
+        run = Run.open(Path(argument))
+        if run.result() is not None:
+            return 0
+        trainer = run.record()["config"]["trainer"]
+        if trainer["devices"] * trainer["num_nodes"] > 1:
+            if not distributed.is_rank():
+                return distributed.supervise(run, trainer["devices"], trainer["num_nodes"])
+            distributed.join(trainer)
+        return Job(run, _parts_that_fit).work()
+    except Elsewhere as elsewhere:
+        print(elsewhere, file=sys.stderr)
+        return INTERRUPTED
+    except (UserError, OSError) as error:  # nothing could be claimed, so nothing can be recorded
+        print(error, file=sys.stderr)
+        return 1
 
 
 def _parts_that_fit(config: Mapping[str, Any]) -> int:
+    """What `trainer.micro_batches: auto` is for a config on this machine."""
     from tasks.memory import parts_that_fit  # which few runs ask for
 
     return parts_that_fit(config)

@@ -13,7 +13,7 @@ from sweeper.store.files import make_directory
 from sweeper.store.liveness import Watcher, identity
 from sweeper.store.runs import Run, RunStore
 from tasks.synthetic.families import World
-from tasks.synthetic.lm1b import write_sample
+from tasks.synthetic.lm1b import SAMPLE
 from tasks.text.tokenizer import load_tokenizer, save_tokenizer, train_bpe
 from tasks.training.progress import leftovers, remove_all
 
@@ -71,5 +71,5 @@ def test_a_tokenizer_is_written_beside_planted_links(stranger: Path, tmp_path: P
 def test_a_sample_is_not_written_through_a_link(stranger: Path, tmp_path: Path) -> None:
     (tmp_path / "sample").symlink_to(stranger)
     with pytest.raises(UserError, match="no symbolic link"):
-        write_sample(tmp_path / "sample", 503, World(5, 7))
+        SAMPLE.write(tmp_path / "sample", 503, World(5, 7))
     assert len(contents(stranger)) == 3

@@ -89,14 +89,6 @@ class CollaborativeAttention(nn.Module):
         return torch.where(mask_B1TT, bias_BH1T, -math.inf)
 
     @classmethod
-    def from_multi_head(cls, attention: MultiHeadAttention) -> CollaborativeAttention:
-        """Return the collaborative attention of full shared size that computes the same."""
-        w_q, w_k, _ = attention.qkv.weight.chunk(3)
-        own = torch.eye(attention.heads, dtype=w_q.dtype, device=w_q.device)
-        mixing_HS = own.repeat_interleave(attention.head_size, dim=1)
-        return cls.from_factors(attention, w_q.T, mixing_HS, w_k.T)
-
-    @classmethod
     @torch.no_grad()
     def from_factors(
         cls, attention: MultiHeadAttention, query_DS: Tensor, mixing_HS: Tensor, key_DS: Tensor

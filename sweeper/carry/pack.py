@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,12 @@ from sweeper.carry.archive import Content, write_archive
 from sweeper.carry.run_files import folder_files, run_files
 from sweeper.model_process import ModelProcess
 from sweeper.store import registry
+from sweeper.store.code.pinned import needed
+from sweeper.store.code.state import Code
 from sweeper.store.errors import UserError
 from sweeper.store.identity import digest_of
 from sweeper.store.runs import Run, RunStore, State
 
-CODE = ("models", "tasks", "sweeper/store", "sweeper/run", "sweeper/carry")
-CODE_BESIDE = ("sweeper/__init__.py", "sweeper/model_process.py", "sweeper/options.py")
 ENTRY = "sweeper/carry/entry.py"
 NEEDS = ("torch", "numpy", "pydantic", "pytorch-lightning", "filelock")
 """What a job imports, by the names under which it can be installed."""
@@ -105,7 +105,7 @@ def write_pack(
     files = {
         "README.md": readme.encode(),
         "run.py": registry.ROOT / ENTRY,
-        **_under("code", _code(configs, process)),
+        **_under("code", needed(Code.read(), configs)),
         **_under("outputs", _outputs(store, runs, configs, process)),
         **(_under("wheels", {file.name: file for file in wheels.glob("*.whl")}) if wheels else {}),
     }
@@ -141,23 +141,6 @@ def _outputs(
             raise UserError(str(answer["error"]))
         found |= folder_files(store.outputs, store.outputs / "data" / answer["prepared"])
     return found
-
-
-def _code(configs: Iterable[Mapping[str, Any]], process: ModelProcess) -> dict[str, Content]:
-    """What trains, and which state of the code it is; no part of it knows Hydra, or draws.
-
-    Of packages of other people only those that a run names, laid out as if installed there.
-    """
-    [answer] = process.ask([{"op": "preload", "logger": "none"}])
-    folders = (path for folder in CODE for path in (registry.ROOT / folder).rglob("*.py"))
-    named = {found for config in configs for found in registry.named_by(config)}
-    outside = [registry.files_of(*found) for found in named]
-    return {
-        **{name: file for files in outside for name, file in files.items()},
-        "REVISION": answer["code"].encode(),
-        **{path.relative_to(registry.ROOT).as_posix(): path for path in folders},
-        **{name: registry.ROOT / name for name in CODE_BESIDE},
-    }
 
 
 def _under(folder: str, files: Mapping[str, Content]) -> dict[str, Content]:

@@ -99,6 +99,7 @@ class Experiment:
             as papers do, and verdicts are about these weights only.
         paper: a value of `x` -> what the paper prints there, to stand beside what was measured.
         tune: what is chosen for the arms before they are judged.
+        tuned: whether it is; what is not chosen stays as it stands in the configs.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Experiment:
     pretrainings: Pretrainings = Pretrainings.each
     paper: dict[Any, Any] = field(default_factory=dict)
     tune: Tune | None = None
+    tuned: bool = True
 
     def described(self) -> dict[str, Any]:
         """What the stages after the plan need to know, as plain data."""

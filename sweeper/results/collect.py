@@ -35,12 +35,15 @@ or not; a run that several arms use has a row in each. Columns, in this order:
                                  attention_entropy (nats) are means over heads
     seconds, tokens_per_second   wall time of training
     device                       the machine in words
-    code                         the version of the program that trained the run, where it says so
+    code, torch                  the versions of the program and of PyTorch that trained the run,
+                                 where it says so; as the device "<one> then <other>" of a run that
+                                 was continued with another
     state, reason                new, running, interrupted, failed or done, and why
     run                          the id of the run: outputs/runs/<run>
 
-Besides, a row in memory has `parent`, the run whose weights it starts from, and `estimate`, the
-seconds that it was thought to train when it was planned; they are no columns.
+Besides, a row in memory has `parent`, the run whose weights it starts from, `estimate`, the
+seconds that it was thought to train when it was planned, and `code_parts`, a list of the states of
+the code that trained it, by parts (store/code/state.py); they are no columns.
 
 Sizes are those of the plan, so rows of unfinished runs have them too; what only a finished run can
 tell is empty there. Collecting reads only, and equal records give equal bytes.
@@ -73,8 +76,11 @@ _SIZES = (
 )
 _COLUMNS_BEFORE = ("experiment", "arm", "point", "task", "seed")
 _COLUMNS_MATCH = ("matched_to", "match_count", "match_error", "steps", "tokens_seen")
-_IN_MEMORY = ("parent", "estimate")
-_COLUMNS_AFTER = ("seconds", "tokens_per_second", "device", "code", "state", "reason", "run")
+_IN_MEMORY = ("parent", "estimate", "code_parts")
+_COLUMNS_AFTER = (
+    *("seconds", "tokens_per_second", "device", "code", "torch"),
+    *("state", "reason", "run"),
+)
 
 
 def write_tables(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from rich.text import Text
 
 from sweeper.results.collect import Records
 from sweeper.results.differences import Differences, differences, flipped
+from sweeper.results.table.points import code_apart
 from sweeper.results.table.table import Table
 from sweeper.store.errors import shown, wrong
 from sweeper.store.plans import planned, plans
@@ -38,9 +39,9 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
     flips = 0
     for a, b in pairs:
         console.print(Text(f"{shown(a.name)}: {shown(other)} against {shown(one)}", "bold"))
-        for found in differences(a, b):
-            for line in _lines(found):
-                console.print(Text(f"  {line}"), soft_wrap=True)
+        measured = (line for found in differences(a, b) for line in _lines(found))
+        for line in (*_made_with(a, b), *measured):
+            console.print(Text(f"  {line}"), soft_wrap=True)
         for before, after in flipped(a, b):
             flips += 1
             claim = f"{before.claim}, {before.measure}" if before.measure else before.claim
@@ -49,6 +50,19 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
     if not flips:
         console.print("No claim has another answer.")
     return 1 if flips else 0
+
+
+def _made_with(one: Table, other: Table) -> Iterator[str]:
+    """What the runs of the two were trained with beside what their plans say, where it differs."""
+    for column in ("code", "torch", "device"):
+        before, after = (
+            ", ".join(sorted({str(row[column]) for row in table.rows if row.get(column)}))
+            for table in (one, other)
+        )
+        apart = code_apart([*one.rows, *other.rows]) if column == "code" else None
+        told = "" if apart is None else f" ({', '.join(apart) or 'nothing that trains'} changed)"
+        if before != after:
+            yield f"{column}: {before or 'none'} -> {after or 'none'}{told}"
 
 
 def _lines(found: Differences) -> list[str]:

@@ -27,11 +27,14 @@ def write_figures(into: Path, tables: Sequence[Table], faults: Faults | None = N
     Raises:
         UserError: an unknown figure.
     """
+    # Importing matplotlib takes most of a second, and not every command draws.
+    from sweeper.results.figures.layout.style import rendered
+
     folder = into / "figures"
     written = []
     for table in tables:
         with kept(faults, table.name):
-            for kind, data in files_of(table).items():
+            for kind, data in rendered(figure_of(table)).items():
                 path = folder / f"{stem(table.name)}.{kind}"
                 publish_made(path, data)
                 written.append(path)
@@ -50,14 +53,6 @@ def import_figures() -> None:
             registry.function(registry.FIGURES, name, "figure", "draw")
     for kind in KINDS:
         get_registered_canvas_class(kind)
-
-
-def files_of(table: Table) -> dict[str, bytes]:
-    """The figure of a table as files, by suffix."""
-    # Importing matplotlib takes most of a second, and not every command draws.
-    from sweeper.results.figures.layout.style import rendered
-
-    return rendered(figure_of(table))
 
 
 def figure_of(table: Table) -> Figure:

@@ -19,6 +19,7 @@ from sweeper.results.claims.evidence.question import Question
 from sweeper.results.claims.evidence.verdict import Answer, Verdict
 from sweeper.results.statistics.allocation import allocated
 from sweeper.results.table.measures import measures
+from sweeper.results.table.points import mixed
 from sweeper.results.table.table import Table, exported, publish_made
 from sweeper.results.table.tuned import tuned_in_words
 from sweeper.store import registry
@@ -53,8 +54,8 @@ def verdicts_on(table: Table) -> list[Verdict]:
     """The verdict on each claim that the experiment names, by each measure that it shows."""
     asked = questions(table)
     found = [_verdict(one) if isinstance(one, Question) else one for one in asked]
-    chosen = tuned_in_words(table.experiment)
-    return [replace(one, sentence=" ".join([one.sentence, *chosen])) for one in found]
+    besides = [*tuned_in_words(table.experiment), *mixed(table)]
+    return [replace(one, sentence=" ".join([one.sentence, *besides])) for one in found]
 
 
 def _verdict(asked: Question) -> Verdict:

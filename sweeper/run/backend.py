@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Protocol
 
 from sweeper.run.job_states import Job
+from sweeper.store.registry import ROOT
 
 
 class Backend(Protocol):
     """Where runs execute. It starts frozen records and says when their processes have ended."""
+
+    code: Path = ROOT
+    """Where jobs find their code that do not start from this process; as it was when planned."""
 
     queues: bool = False
     """Whether it takes a run whose parent is under way, and holds it back until that is done."""

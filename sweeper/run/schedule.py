@@ -82,25 +82,21 @@ class Schedule:
 
     def _begin(self, state: JobState, room: bool) -> bool:
         """Start a run if there is room; whether there may be room for the next."""
-        status = self.store.run(state.job.run).status()
-        if status.state is State.DONE:
+        run = self.store.run(state.job.run)
+        before = run.status().state
+        if before is State.DONE:
             self._now(state, Phase.DONE, "")
-        elif status.state is State.RUNNING:
+        elif before is State.RUNNING:
             self._adopt(state)
         elif room:
             slot = self._granted(state.job)
             if slot is None:
                 return False
-            self._start(state, slot)
+            state.tries, state.slot = state.tries + 1, slot
+            parent = self.states.get(state.job.parent or "")
+            state.handle = self.backend.start(run.path, slot, parent.handle if parent else None)
+            self._now(state, Phase.RUNNING, "")
         return room
-
-    def _start(self, state: JobState, slot: int) -> None:
-        state.tries += 1
-        state.slot = slot
-        parent = self.states.get(state.job.parent or "")
-        after = parent.handle if parent else None
-        state.handle = self.backend.start(self.store.run(state.job.run).path, slot, after)
-        self._now(state, Phase.RUNNING, "")
 
     def _adopt(self, state: JobState) -> None:
         state.slot = state.handle = None

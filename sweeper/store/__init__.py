@@ -13,6 +13,7 @@
         result.json          from the first attempt that finished: the run is done
         differs-0002.json    a later finisher whose metrics were not the same
     outputs/plans/0001.json  the runs of a sweep and which points use them
+    outputs/code/<digest>/   the code that queued jobs start from
 
 Names that begin with a dot and end in `.tmp` are being written, or a killed writer left them; no
 reader looks at them.

@@ -30,6 +30,13 @@ from sweeper.store.shape import NUMBER
 
 _NUMBERED = re.compile(r"\d{4,9}")
 
+_INFO = {
+    "continues": int,
+    "code": (str, None),
+    "code_parts": {str: str},
+    "versions": {str: str},
+    "hardware": dict,
+}
 _BEAT = {"step": int, "steps": int, "tokens_per_second": (*NUMBER, str)}
 
 
@@ -71,7 +78,7 @@ class Attempt:
 
     def info(self) -> dict[str, Any]:
         """What attempt.json says: number, process, resumed_from, and what the claim was given."""
-        return read_object(self.path / "attempt.json") or {}
+        return read_object(self.path / "attempt.json", shape=_INFO) or {}
 
     def heartbeat(self, **fields: Any) -> None:
         """Tells that the job lives and how far it is; fields not given keep their last value.

@@ -204,10 +204,8 @@ def read_object(
 ) -> dict[str, Any] | None:
     """`read_json` of a file that must hold an object with these keys, and be of this shape."""
     value = read_json(path)
-    if value is not None and not (isinstance(value, dict) and value.keys() >= set(keys)):
-        raise _unreadable(path, f"it is not an object with {', '.join(keys) or 'keys'}")
-    if value is not None and (fault := misfit(value, shape)):
-        raise _unreadable(path, fault)
+    if value is not None:
+        _check(path, value, keys, shape)
     return value
 
 
@@ -216,21 +214,23 @@ def read_versioned(
 ) -> dict[str, Any] | None:
     """`read_object` of a file that must also be of the format written here, and, where it says
     its digest, be what was written."""
-    value = read_object(path, keys=("format", *keys), shape=shape)
-    if value is not None and (fault := fault_of(value)):
-        raise _unreadable(path, fault)
-    if value is not None:
-        value.pop(SEAL, None)
+    value = read_object(path, keys=("format",))
+    if value is None:
+        return None
+    if (found := value["format"]) != FORMAT:
+        told = f"it is of format {shown(found)}, not {FORMAT}; use the version that wrote it"
+        raise UserError(f"{shown(path)} cannot be read: {told}, or another outputs folder.")
+    _check(path, value, keys, shape)
+    if value.pop(SEAL, None) not in (None, _digest(value)):
+        raise _unreadable(path, "it was changed after it was written")
     return value
 
 
-def fault_of(value: dict[str, Any]) -> str:
-    """Why an object is not one that was published here and left alone; empty if it is."""
-    if value.get("format") != FORMAT:
-        return f"it is of format {shown(value.get('format'))}, not {FORMAT}"
-    if value.get(SEAL) not in (None, _digest(value)):
-        return "it was changed after it was written"
-    return ""
+def _check(path: Path, value: Any, keys: Collection[str], shape: Shape) -> None:
+    if not (isinstance(value, dict) and value.keys() >= set(keys)):
+        raise _unreadable(path, f"it is not an object with {', '.join(keys) or 'keys'}")
+    if fault := misfit(value, shape):
+        raise _unreadable(path, fault)
 
 
 def _digest(value: dict[str, Any]) -> str:

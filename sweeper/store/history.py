@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sweeper.store.attempts import Attempt
 from sweeper.store.metrics import read_metrics
+
+if TYPE_CHECKING:
+    from sweeper.store.runs import Run
 
 
 def merged_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
@@ -25,6 +28,20 @@ def merged_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
             if step <= limit:
                 merged[step] = row | merged.get(step, {})
     return [merged[step] for step in sorted(merged)]
+
+
+def lineage(run: Run, number: int) -> list[dict[str, Any]]:
+    """What the attempts say that the work of one came of, oldest first, itself last.
+
+    What an earlier version of the program left does not say which attempt it continues.
+    """
+    found: list[dict[str, Any]] = []
+    while number:
+        info = run.attempt(number).info()
+        found.insert(0, info)
+        before = info.get("continues", 0)
+        number = before if 0 < before < number else 0
+    return found
 
 
 def _by_step(attempt: Attempt) -> dict[int, dict[str, Any]]:

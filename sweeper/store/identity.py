@@ -25,8 +25,13 @@ NOT_IN_IDENTITY = frozenset(
     }
 )
 
-# What keys held, in effect, before there were any: so their coming renames no run of before.
-INTRODUCED_AS = {"data.competitors": None, "data.directions": None, "task.joined": False}
+# What keys held, in effect, before there were any: so their coming renames no run of before. What
+# reads a run's config has the same default: records of before do not have the key.
+INTRODUCED_AS: dict[str, Any] = {
+    "data.competitors": None,
+    "data.directions": None,
+    "task.joined": False,
+}
 
 _DIGEST = re.compile(r"-([0-9a-f]{12})$")
 
@@ -34,6 +39,11 @@ _DIGEST = re.compile(r"-([0-9a-f]{12})$")
 def identity(config: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a run's config that names it."""
     return _without(config, prefix="")
+
+
+def as_introduced(key: str, value: Any) -> bool:
+    """Whether a key holds what runs of before it came had in effect."""
+    return key in INTRODUCED_AS and bool(value == INTRODUCED_AS[key])
 
 
 def can_change_results(key: str) -> bool:
@@ -87,11 +97,12 @@ def _without(tree: Mapping[str, Any], *, prefix: str) -> dict[str, Any]:
     kept = {}
     for key, value in tree.items():
         name = f"{prefix}{key}"
-        if name not in NOT_IN_IDENTITY and not (
-            name in INTRODUCED_AS and value == INTRODUCED_AS[name]
-        ):
-            nested = isinstance(value, Mapping)
-            kept[key] = _without(value, prefix=f"{name}.") if nested else value
+        if name in NOT_IN_IDENTITY or as_introduced(name, value):
+            continue
+        if not (isinstance(value, Mapping) and value):
+            kept[key] = value
+        elif below := _without(value, prefix=f"{name}."):  # a section may have come as a whole
+            kept[key] = below
     return kept
 
 

@@ -25,7 +25,7 @@ from sweeper.store.files import (
     sealed,
 )
 from sweeper.store.history import merged_rows
-from sweeper.store.identity import leaves, named_by
+from sweeper.store.identity import as_introduced, leaves, named_by
 from sweeper.store.liveness import Watcher
 from sweeper.store.shape import NUMBER
 from sweeper.store.states import State, Status, ended, running
@@ -238,11 +238,13 @@ class RunStore:
 
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """The dotted keys in which two configs differ; 1 and 1.0 are the same, as they are in ids."""
+    """The dotted keys in which two configs differ; 1 and 1.0 are the same, as they are in ids, and
+    a key that is absent, or as it was when it came."""
     first, second = dict(leaves(one)), dict(leaves(other))
     absent = object()
     return sorted(
         key
         for key in first.keys() | second.keys()
         if first.get(key, absent) != second.get(key, absent)
+        and not all(as_introduced(key, one[key]) for one in (first, second) if key in one)
     )

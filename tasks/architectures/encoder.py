@@ -9,13 +9,13 @@ import torch
 from torch import nn
 
 from models.transformer import Encoder
-from tasks.config.architecture import Architecture, TransformerSection
+from tasks.config.architecture import TransformerSection
 from tasks.config.schema import Problem, given, whole
 
 BERT_RANGE = 0.02  # what models.initialisation.truncated_normal_ draws with
 
 
-class EncoderSection(TransformerSection, Architecture):
+class EncoderSection(TransformerSection):
     """An encoder's keys: those of every Transformer, how long its rows are, how it is drawn."""
 
     positions: Annotated[int, whole(1, 65_536, 512)]
@@ -29,18 +29,8 @@ class EncoderSection(TransformerSection, Architecture):
             yield Problem(key, "false", expected, f"give it as {key}=true")
 
     def build(self, vocabulary_size: int) -> Encoder:
-        encoder = Encoder(
-            vocabulary_size=vocabulary_size,
-            layers=self.layers,
-            embedding_size=self.embedding_size,
-            heads=self.heads,
-            head_size=self.resolved_head_size,
-            feedforward_size=self.feedforward_size,
-            activation=self.activation,
-            dropout=self.dropout,
-            positions=self.positions,
-            attention=self.attention.builder(),
-        )
+        options = {"positions": self.positions, **self.options()}
+        encoder = Encoder(vocabulary_size=vocabulary_size, **options)
         self.widen(encoder)
         return encoder
 

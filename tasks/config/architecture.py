@@ -109,7 +109,7 @@ class Architecture(Section, ABC):
         """Return a new model, on the current default device (`torch.device("meta")` counts it)."""
 
 
-class TransformerSection(Section):
+class TransformerSection(Architecture):
     """What the architectures have besides that are whole Transformers."""
 
     layers: Annotated[int, whole(1, 1024, 6)]
@@ -117,6 +117,12 @@ class TransformerSection(Section):
     activation: Annotated[Literal["relu", "gelu"], given("one of relu, gelu", "relu")]
     tie_embeddings: Annotated[bool, given("true or false", True)]
     dropout: Annotated[float, given("a number at least 0 and below 1", 0.1, ge=0, lt=1)]
+
+    def options(self) -> dict[str, Any]:
+        """Return what every Transformer of models/ is built with, but for its vocabulary."""
+        named = ("layers", "embedding_size", "heads", "feedforward_size", "activation", "dropout")
+        own = {key: getattr(self, key) for key in named}
+        return own | {"head_size": self.resolved_head_size, "attention": self.attention.builder()}
 
 
 @functools.cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import zlib
@@ -14,8 +13,8 @@ from typing import Any, ClassVar, Generic
 
 from sweeper.store.errors import UserError, wrong
 from tasks.fine_tuning.row_report import Kind, Malformed, RowReport
-from tasks.synthetic.families import World
 from tasks.text import files, hub
+from tasks.text.source import Source
 
 VALIDATION = 0.02  # of the training texts, kept back
 HUB_BATCH = 1000  # rows
@@ -29,7 +28,7 @@ class Examples(Generic[Kind]):
     rows: dict[str, dict[str, Any]]
 
 
-class DataSet(ABC, Generic[Kind]):
+class DataSet(Source, ABC, Generic[Kind]):
     """How one data set is published, and how its examples are read.
 
     It has a training split, of which VALIDATION is kept back, and one that is evaluated on.
@@ -58,54 +57,27 @@ class DataSet(ABC, Generic[Kind]):
     def group(self, example: Kind) -> str:
         """Return the text whose examples are never divided between training and validation."""
 
-    @abstractmethod
-    def write_sample(self, folder: Path, examples: int, world: World) -> Path:
-        """Write generated examples into `folder`, in official files, unless it is there."""
-
-    @abstractmethod
-    def sample_digest(self, examples: int, world: World) -> str:
-        """Return what tells that sample from others."""
-
     def trainable(self, example: Kind) -> Kind | Malformed:
         """Tell what can be trained on from what can only be evaluated."""
         return example
 
-    def digest(self, data: Mapping[str, Any]) -> str:
-        """What the examples are. UserError where there are none; the Hub is not contacted."""
-        if data["source"] == "hub":
-            return f"hub:{hub.name_of(data['hub'])}"
-        if data["source"] == "sample":
-            return f"sample:{self.sample_digest(data['sentences'], World.of(data))[:16]}"
-        return f"sha256:{files.hash_files(self._files(data['root']))}"
-
     def describe(self, data: Mapping[str, Any]) -> str:
-        """The source in a few words, for a person. UserError as for `digest`."""
-        if data["source"] == "hub":
-            return f"{self.title}: {hub.name_of(data['hub'])} on the Hugging Face hub"
-        if data["source"] == "sample":
-            sample = f"generated sample of {data['sentences']:,} examples ({World.of(data)})"
-            return f"{self.title}: {sample}"
-        found = self._files(data["root"])
-        size = f"{len(found.names)} files, {found.bytes() / 1e6:,.1f} MB"
-        return f"{self.title}: {size}, {data['root']}"
+        return f"{self.title}: {super().describe(data)}"
 
     def load(self, data: Mapping[str, Any], folder: Path) -> Examples[Kind]:
         """Read all splits. `folder` is where a sample is written if it is not there yet.
 
-        Raises UserError where the data are not what was planned with (data.digest), or a split has
-        nothing in it. Says so on stderr if many rows were dropped.
+        Raises UserError where a split has nothing in it. Says so on stderr if many rows were
+        dropped.
         """
-        found = self.digest(data)
-        if data.get("digest") not in (None, found):
-            raise UserError(
-                f"data.digest={data['digest']}: expected the data that was planned with, found "
-                f"{found}; plan again, or bring the old data back."
-            )
         reports, kept = {}, {}
         for split, parts in self._parts(data, folder).items():
             reports[split] = RowReport()
+            usable = self._trainable if split == "train" else iter
             kept[split] = [
-                example for name, rows in parts for example in reports[split].kept_of(name, rows)
+                example
+                for name, rows in parts
+                for example in reports[split].kept_of(name, usable(rows))
             ]
             if not kept[split]:
                 dropped = reports[split].dropped
@@ -131,19 +103,12 @@ class DataSet(ABC, Generic[Kind]):
             if self.hub_test not in splits:
                 expected = f"a data set with a split {self.hub_test}"
                 raise wrong("data.hub", hub.name_of(data["hub"]), expected, "choose another")
-            return {
-                "train": [("train", self._trainable(self._rows(splits["train"])))],
-                "test": [(self.hub_test, self._rows(splits[self.hub_test]))],
-            }
-        root = data["root"]
-        if data["source"] == "sample":
-            root = self.write_sample(folder, data["sentences"], World.of(data))
-        found = self._files(root)
+            names = {"train": "train", "test": self.hub_test}
+            return {split: [(of, self._rows(splits[of]))] for split, of in names.items()}
+        found = self.files(self.root(data, folder))
         return {
-            "train": [
-                (name, self._trainable(self.read_file(found.root / name))) for name in found.train
-            ],
-            "test": [(name, self.read_file(found.root / name)) for name in found.test],
+            split: [(name, self.read_file(found.root / name)) for name in names]
+            for split, names in (("train", found.train), ("test", found.test))
         }
 
     def _rows(self, split: Any) -> Iterator[tuple[str, Kind | Malformed]]:
@@ -169,14 +134,13 @@ class DataSet(ABC, Generic[Kind]):
         train = [example for example in examples if self.group(example) not in back]
         return train, [example for example in examples if self.group(example) in back]
 
-    def _files(self, root: str | Path) -> files.TextFiles:
-        folder = Path(root).expanduser()
-        names = _visible(folder)
+    def files(self, root: Path) -> files.TextFiles:
+        names = files.visible(root)
         train, test = (self._in_one_format(names, of) for of in (self.train, self.test))
         if not train or not test:
-            remedy = "put them there" if folder.is_dir() else "name one that exists"
+            remedy = "put them there" if root.is_dir() else "name one that exists"
             raise wrong("data.root", root, f"a folder with {self.expected}", remedy)
-        return files.TextFiles(folder, train, test)
+        return files.TextFiles(root, train, test)
 
     def _in_one_format(self, names: list[str], pattern: re.Pattern[str]) -> tuple[str, ...]:
         own = [name for name in names if pattern.fullmatch(name.rsplit("/", 1)[-1])]
@@ -184,11 +148,3 @@ class DataSet(ABC, Generic[Kind]):
             if chosen := tuple(name for name in own if name.endswith(suffix)):
                 return chosen
         return ()
-
-
-def _visible(root: Path) -> list[str]:
-    names = []
-    for folder, below, here in os.walk(root):  # does not follow links to folders: no loops
-        below[:] = [name for name in below if not name.startswith((".", "__MACOSX"))]
-        names += [(Path(folder) / name).relative_to(root).as_posix() for name in here]
-    return sorted(name for name in names if not name.rsplit("/", 1)[-1].startswith("."))

@@ -17,16 +17,20 @@ from sweeper.store.errors import wrong
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch
 from tasks.config.schema import Problem, given, whole
-from tasks.config.sections import RunConfig, TextSection, partial_rows
-from tasks.data import SPLITS, PreparedData
+from tasks.config.sections import TextSection, partial_rows
+from tasks.data import SPLITS, PreparedRows
 from tasks.fine_tuning.dataset import DataSet
 from tasks.fine_tuning.sequences import ABOUT, FORMAT, SPECIAL_TOKENS, Sequences
 from tasks.fine_tuning.tokens import tokenizer_for
-from tasks.seeds import Shuffled
+from tasks.task import Task
 from tasks.text.tokenizer import BERT_MARKS, LARGEST_VOCABULARY
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+
+NOTED = {"skipped": "dropped", "mended": "mended"}
+"""What a result tells of the rows that were read, and what it is called beside them."""
 
 
 class FineTuningSection(TextSection):
@@ -41,37 +45,7 @@ class FineTuningSection(TextSection):
         yield from partial_rows(path, self.batch_tokens, self.sequence_length)
 
 
-def encoder_of(config: RunConfig) -> Encoder:
-    """Return the config's encoder with fresh weights; UserError if its rows have no room in it."""
-    section, model = config.task, config.model
-    assert isinstance(section, FineTuningSection)
-    assert isinstance(model, EncoderSection)
-    if section.sequence_length > model.positions:
-        expected = f"at most model.positions={model.positions}"
-        remedy = f"give it as task.sequence_length={model.positions}"
-        raise wrong("task.sequence_length", section.sequence_length, expected, remedy)
-    return model.build(section.vocabulary_size)
-
-
-def inherit(model: nn.Module, weights: Mapping[str, Tensor], parent: str | None) -> None:
-    """Take over what a pre-training has for `model`: the encoder and, where it is used, the pooler.
-
-    Raises UserError if those are the weights of another model.
-    """
-    for name, own in model.state_dict().items():
-        theirs = weights.get(name, own)
-        if theirs.shape != own.shape:
-            shapes = f"{name} is {tuple(theirs.shape)} there and {tuple(own.shape)} here"
-            expected = f"a pre-training of the same model and vocabulary_size ({shapes})"
-            raise wrong("parent", parent, expected, "copy its model section and vocabulary_size")
-    try:
-        load_pretrained(model, weights)
-    except ValueError as error:
-        expected = f"a pre-training ({error})"
-        raise wrong("parent", parent, expected, "name a run of task=pretraining") from error
-
-
-class ExampleData(PreparedData):
+class ExampleData(PreparedRows):
     """The rows of all splits as batches: tokens, token_type_ids and attention_mask, (B, T) each.
 
     `columns` are added to a batch under their own names, (B,).
@@ -87,9 +61,6 @@ class ExampleData(PreparedData):
     )
     published: ClassVar[DataSet[Any]]
     columns: ClassVar[tuple[str, ...]]
-
-    def source(self) -> tuple[str, str]:
-        return self.published.digest(self.text), self.published.describe(self.text)
 
     def make(self, folder: Path) -> None:
         examples = self.published.load(self.text, folder / "sample")
@@ -110,30 +81,18 @@ class ExampleData(PreparedData):
     def measured_baselines(self, splits: Mapping[str, list[Any]]) -> dict[str, float]:
         """Return what can be scored on the test split without a model."""
 
+    def rows_in(self, folder: Path) -> Sequences:
+        return Sequences(folder)
+
     def open(self, folder: Path) -> dict[str, Any]:
-        self.splits = {split: Sequences(folder / split) for split in SPLITS}
-        self.baselines: dict[str, float] = self.splits["test"].about["baselines"]
-        self._rows = self.section.batch_tokens // self.section.sequence_length
-        self._order = Shuffled(len(self.splits["train"]), self.config.seed)
+        rows = super().open(folder)
         self._check(self.section.vocabulary_size)
         train, test = (self.splits[split].about for split in ("train", "test"))
-        return {
-            **{f"{split}_rows": len(rows) for split, rows in self.splits.items()},
-            "skipped": {**train["dropped"], **test["dropped"]},
-            "mended": {**train["mended"], **test["mended"]},
-        }
+        self.baselines: dict[str, float] = test["baselines"]
+        noted = {key: {**train[of], **test[of]} for key, of in NOTED.items()}
+        return {**rows, **noted}
 
-    def batch(self, step: int) -> Batch:
-        """Return the training rows of a step: epoch after epoch, each in an order of its own."""
-        return self._take("train", self._order.stretch((step - 1) * self._rows, self._rows))
-
-    def batches(self, split: str) -> Iterator[Batch]:
-        """Yield all rows of a split in order."""
-        numbers = np.arange(len(self.splits[split]))
-        for first in range(0, len(numbers), self._rows):
-            yield self._take(split, numbers[first : first + self._rows])
-
-    def _take(self, split: str, numbers: np.ndarray) -> Batch:
+    def take(self, split: str, numbers: np.ndarray) -> Batch:
         rows = self.splits[split]
         arrays = rows.rows(numbers, self.section.sequence_length)
         arrays.update({name: rows.columns[name][numbers] for name in self.columns})
@@ -146,3 +105,45 @@ class ExampleData(PreparedData):
             expected = f"above {largest}, the largest piece of the parent's tokenizer in the data"
             remedy = "copy the parent's task.vocabulary_size"
             raise wrong("task.vocabulary_size", vocabulary_size, expected, remedy)
+
+
+class FineTuning(Task):
+    """A task that a pre-trained encoder is fine-tuned on, by rows of two texts."""
+
+    Section: ClassVar[type[FineTuningSection]] = FineTuningSection
+    architectures = ("encoder",)
+
+    def encoder(self) -> Encoder:
+        """Return the config's encoder with fresh weights; UserError if rows have no room in it."""
+        length, model = self.section.sequence_length, self.config.model
+        assert isinstance(model, EncoderSection)
+        if length > model.positions:
+            expected = f"at most model.positions={model.positions}"
+            remedy = f"give it as task.sequence_length={model.positions}"
+            raise wrong("task.sequence_length", length, expected, remedy)
+        return model.build(self.section.vocabulary_size)
+
+    def example(self) -> Batch:
+        zeros = torch.zeros(1, self.section.sequence_length, dtype=torch.long)
+        row = {"tokens": zeros, "token_type_ids": zeros, "attention_mask": zeros.bool()}
+        return row | {name: zeros[:, 0] for name in self.data.columns}
+
+    def inherit(self, model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+        """Take over what a pre-training has for `model`: the encoder and, where used, the pooler.
+
+        Raises UserError if those are the weights of another model.
+        """
+        parent = self.config.parent
+        for name, own in model.state_dict().items():
+            theirs = weights.get(name, own)
+            if theirs.shape != own.shape:
+                shapes = f"{name} is {tuple(theirs.shape)} there and {tuple(own.shape)} here"
+                expected = f"a pre-training of the same model and vocabulary_size ({shapes})"
+                raise wrong(
+                    "parent", parent, expected, "copy its model section and vocabulary_size"
+                )
+        try:
+            load_pretrained(model, weights)
+        except ValueError as error:
+            expected = f"a pre-training ({error})"
+            raise wrong("parent", parent, expected, "name a run of task=pretraining") from error

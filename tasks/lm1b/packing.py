@@ -75,10 +75,8 @@ class Joined:
         self._row.extend(segment)
         if len(self._row) < self.sequence_length:
             return None
-        row, self._row = (
-            self._row[: self.sequence_length],
-            self._row[self.sequence_length :],
-        )
+        row = self._row[: self.sequence_length]
+        del self._row[: self.sequence_length]
         return row
 
     def rest(self) -> Iterator[list[int]]:
@@ -87,11 +85,7 @@ class Joined:
 
 
 def pack_split(
-    folder: Path,
-    corpus: Corpus,
-    split: str,
-    tokenizer: Tokenizer,
-    packer: FirstFit | Joined,
+    folder: Path, corpus: Corpus, split: str, tokenizer: Tokenizer, packer: FirstFit | Joined
 ) -> dict[str, Any]:
     """Encode and pack a split into `folder`; returns what rows.json holds.
 

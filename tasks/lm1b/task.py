@@ -67,9 +67,6 @@ class LanguageModel(Task):
         zeros = torch.zeros(1, self.section.sequence_length, dtype=torch.long)
         return {key: zeros for key in ("tokens", "targets", "segments", "positions")}
 
-    def positions(self, batch: Batch) -> int:
-        return batch["tokens"].numel()
-
     def outputs(self, model: Decoder, batch: Batch) -> Tensor:
         return model.logits(_hidden(model, batch))
 

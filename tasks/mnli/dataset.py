@@ -13,7 +13,6 @@ from tasks.fine_tuning import strict_json
 from tasks.fine_tuning.dataset import DataSet
 from tasks.fine_tuning.row_report import Example, Malformed
 from tasks.synthetic import pairs
-from tasks.synthetic.families import World
 from tasks.text.lines import LINE_LIMIT, raw_lines_of_file
 
 LABELS = ("entailment", "neutral", "contradiction")  # in the Hub's order
@@ -48,6 +47,7 @@ class MultiNLI(DataSet[Pair]):
     expected = "train and dev_matched files ending in .jsonl, .tsv or .txt"
     suffixes = (".jsonl", ".tsv", ".txt")
     columns = ("premise", "hypothesis", "label")
+    sample = pairs.SAMPLE
     hub_test = "validation_matched"
 
     def read_file(self, path: Path) -> Iterator[tuple[str, Pair | Malformed]]:
@@ -64,12 +64,6 @@ class MultiNLI(DataSet[Pair]):
 
     def group(self, example: Pair) -> str:
         return example.premise
-
-    def write_sample(self, folder: Path, examples: int, world: World) -> Path:
-        return pairs.write_sample(folder, examples, world)
-
-    def sample_digest(self, examples: int, world: World) -> str:
-        return pairs.generator_hash(examples, world)
 
 
 def pair_of(row: Any) -> Pair | Malformed:

@@ -11,44 +11,28 @@ from torch import Tensor
 from models.bert_heads import Classifier
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch
-from tasks.fine_tuning.shared import FineTuningSection, encoder_of, inherit
+from tasks.fine_tuning.shared import FineTuning, FineTuningSection
 from tasks.mnli.data import LabelledPairs
 from tasks.mnli.dataset import LABELS
-from tasks.task import Mean, Task
+from tasks.task import Mean
 
 
-class NaturalLanguageInference(Task):
+class NaturalLanguageInference(FineTuning):
     """Tells three classes of pairs apart by the first position of a row."""
 
-    Section = FineTuningSection
     section: FineTuningSection
     Examples = LabelledPairs
     data: LabelledPairs
-    architectures = ("encoder",)
-    measured = (
-        "test/loss",
-        "test/accuracy",
-    )
+    measured = ("test/loss", "test/accuracy")
 
     def build(self) -> Classifier:
         assert isinstance(self.config.model, EncoderSection)
-        encoder = encoder_of(self.config)
-        return Classifier(encoder, classes=len(LABELS), dropout=self.config.model.dropout)
-
-    def example(self) -> Batch:
-        zeros = torch.zeros(1, self.section.sequence_length, dtype=torch.long)
-        row = {"tokens": zeros, "token_type_ids": zeros, "attention_mask": zeros.bool()}
-        return {**row, "labels": zeros[:, 0]}
-
-    def positions(self, batch: Batch) -> int:
-        return batch["tokens"].numel()
+        encoder, dropout = self.encoder(), self.config.model.dropout
+        return Classifier(encoder, classes=len(LABELS), dropout=dropout)
 
     def outputs(self, model: Classifier, batch: Batch) -> Tensor:
         logits_BC: Tensor = model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
         return logits_BC.float()
-
-    def inherit(self, model: Classifier, weights: Mapping[str, Tensor]) -> None:
-        inherit(model, weights, self.config.parent)
 
     def loss(self, model: Classifier, batch: Batch) -> tuple[Mean, ...]:
         logits_BC, labels_B = self.outputs(model, batch), batch["labels"]

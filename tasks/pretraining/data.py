@@ -13,8 +13,7 @@ from models.cross_entropy import IGNORED
 from sweeper.store.errors import UserError
 from tasks.batch import Batch
 from tasks.data import SPLITS, PreparedData
-from tasks.pretraining import documents
-from tasks.pretraining.documents import FEWEST, Documents, SplitThresholds, open_documents
+from tasks.pretraining.documents import FEWEST, Documents, Library, SplitThresholds
 from tasks.pretraining.encoded import ABOUT, FORMAT, EncodedDocuments, encode, publish_about
 from tasks.pretraining.masked_pairs import MaskedPairs
 from tasks.pretraining.sections import PretrainingSection
@@ -32,14 +31,12 @@ class MaskedDocuments(PreparedData):
 
     section: PretrainingSection
     kind, format, last = "documents", FORMAT, ABOUT
+    published = Library()
     shaping = ("vocabulary_size", "tokenizer_lines", "documents")
-
-    def source(self) -> tuple[str, str]:
-        return documents.digest(self.text), documents.describe(self.text)
 
     def make(self, folder: Path) -> None:
         section, path = self.section, folder / "tokenizer.json"
-        found = open_documents(self.text, section.documents, folder / "sample")
+        found = self.published.open(self.text, section.documents, folder / "sample")
         thresholds = found.thresholds()
         if not path.exists():
             training = (d for split, d in _placed(found, thresholds, Counts()) if split == "train")

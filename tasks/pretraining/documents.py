@@ -7,21 +7,19 @@ lines separate documents, as BERT's create_pretraining_data reads them; `file`, 
 
 from __future__ import annotations
 
-import functools
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sweeper.store.errors import UserError, wrong
-from tasks.synthetic.documents import generator_hash, write_sample
-from tasks.synthetic.families import World
-from tasks.text import corpus, files, hub
-from tasks.text.lines import Counts, raw_lines_of_file, raw_lines_of_text, read_line
+from sweeper.store.errors import UserError
+from tasks.synthetic.documents import SAMPLE
+from tasks.text.lines import Counts, read_line
 from tasks.text.sentences import is_ended, split_sentences
+from tasks.text.source import Source, Text, Texts
 
 LONGEST = 500  # sentences; a longer text is several documents, so that a single book can be split
 LINES_TOGETHER = 100  # lines a sentence may stretch over
@@ -30,18 +28,15 @@ FEWEST = 2  # documents of a split: the random second text of a pair is another 
 VALIDATION = (0.01, 500)
 TEST = (0.05, 2000)
 
-Text = Iterable[bytes | None]
-"""The raw lines of a file or of a row of a dataset."""
-
 
 @dataclass(frozen=True)
 class Documents:
     """Where documents are read from, in a fixed order; `test` if the source has a split for it."""
 
     name: str
+    train: Texts
+    test: Texts | None
     rule: str
-    train: Callable[[], Iterator[Text]]
-    test: Callable[[], Iterator[Text]] | None
 
     def read(self, *, test: bool = False, counts: Counts | None = None) -> Iterator[list[str]]:
         """Yield documents, each a list of at least one sentence; `counts` is filled with lines."""
@@ -117,56 +112,20 @@ def documents_of(text: Text, rule: str, counts: Counts) -> Iterator[list[str]]:
         yield sentences
 
 
-def open_documents(data: Mapping[str, Any], rule: str, folder: Path) -> Documents:
-    """Return the documents that the `data` section of a config names.
-
-    folder: where the generated sample is written if it is not there yet (source=sample only).
-    A row of a dataset on the hub is one document. Raises UserError for a source that is missing.
-    """
-    if data["source"] == "hub":
-        splits = hub.load_splits(data["hub"])
-        readers = {name: functools.partial(_rows, split) for name, split in splits.items()}
-        return Documents(hub.name_of(data["hub"]), "file", readers["train"], readers.get("test"))
-    if data["source"] == "sample":
-        root, rule = write_sample(folder, data["sentences"], World.of(data)), "blank_line"
-    elif data["root"]:
-        root = Path(data["root"]).expanduser()
-    else:
-        raise wrong("data.root", data["root"], "a folder of text files", "give data.root=<folder>")
-    found = files.find_files(root)
-    return Documents(
-        str(root),
-        rule,
-        functools.partial(_files, found.root, found.train),
-        functools.partial(_files, found.root, found.test) if found.test else None,
-    )
-
-
-def digest(data: Mapping[str, Any]) -> str:
-    """Return what the text is, as `tasks.text.corpus.digest` does; the sample is another one."""
-    if data["source"] == "sample":
-        return f"documents:{generator_hash(data['sentences'], World.of(data))[:16]}"
-    return corpus.digest(data)
-
-
-def describe(data: Mapping[str, Any]) -> str:
-    """Return the source in a few words, for a person."""
-    if data["source"] == "sample":
-        return f"generated documents of {data['sentences']:,} sentences ({World.of(data)})"
-    return corpus.describe(data)
-
-
 def _share(documents: int, kept_back: tuple[float, int]) -> int:
     share, most = kept_back
     return min(max(int(documents * share), FEWEST), most)
 
 
-def _files(root: Path, names: tuple[str, ...]) -> Iterator[Text]:
-    for name in names:
-        yield raw_lines_of_file(root / name)
+class Library(Source):
+    """The documents that encoders are pre-trained on."""
 
+    sample = SAMPLE
 
-def _rows(split: Any) -> Iterator[Text]:
-    for batch in split.iter(batch_size=1000):
-        for text in batch[hub.COLUMN]:
-            yield raw_lines_of_text(text or "")
+    def open(self, data: Mapping[str, Any], rule: str, folder: Path) -> Documents:
+        """The documents that the `data` section of a config names; a sample is kept in `folder`.
+
+        A row of a data set on the hub is one document.
+        """
+        own = {"hub": "file", "sample": "blank_line"}.get(data["source"], rule)
+        return Documents(*self.texts(data, folder), own)

@@ -68,9 +68,6 @@ class Pretraining(Task):
         row = {"tokens": zeros, "token_type_ids": zeros, "attention_mask": zeros.bool()}
         return {**row, "places": hidden, "targets": hidden, "next": zeros[:, 0]}
 
-    def positions(self, batch: Batch) -> int:
-        return batch["tokens"].numel()
-
     def outputs(self, model: PretrainingModel, batch: Batch) -> Tensor:
         hidden_BTD = _hidden(model, batch)
         tokens_BMV = model.token_logits(hidden_BTD, batch["places"])

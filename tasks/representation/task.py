@@ -13,8 +13,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
-from models.theory.heads import ContextHeads
-from models.theory.representation import visible
+from models.context_heads import ContextHeads, visible
 from sweeper.store.errors import wrong
 from tasks.batch import Batch
 from tasks.config.schema import given, whole

@@ -29,6 +29,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 if __name__ == "__main__":  # --help is answered before anything heavy is imported
@@ -43,11 +44,11 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAY
     os.environ.setdefault(_name, "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+from sweeper.store.code.state import running  # noqa: E402
 from tasks.training.gc_freeze import lasting  # noqa: E402
 
+running()  # remembered as it is now, when it is imported: jobs say what they are of
 with lasting():
-    import torch._dynamo  # noqa: F401  (which the first model needs)
-
     from sweeper.store.errors import UserError
     from tasks.parse import parse
     from tasks.prepare import task_of
@@ -69,7 +70,6 @@ class Server:
         # What libraries print goes to stderr; the real stdout carries the protocol alone.
         self._answers = os.dup(1)
         os.dup2(2, 1)
-        self._polynomials = CountPolynomials(counts)
         self._children: dict[int, Request] = {}  # by pid, what was asked for
         self._selector = selectors.DefaultSelector()
         self._wake, wake = os.pipe()
@@ -80,6 +80,12 @@ class Server:
         self._private = (self._wake, wake)
         self._selector.register(0, selectors.EVENT_READ)
         self._selector.register(self._wake, selectors.EVENT_READ)
+
+    @cached_property
+    def _polynomials(self) -> CountPolynomials:
+        with lasting():
+            importlib.import_module("torch._dynamo")  # the first model needs it: another second
+        return CountPolynomials(counts)
 
     def serve(self) -> None:
         """Answer until stdin ends and the last child is gone."""
@@ -129,7 +135,7 @@ class Server:
 
     def _preload(self, request: Request) -> dict[str, Any]:
         preload(request.get("logger", ""))
-        return {"code": machine.facts()["code"]}  # remembered, as of now
+        return {"code": machine.facts()["code"]}
 
     def _memory(self, request: Request) -> None:
         """Ask in a child: a step imports what training needs, and takes a second."""

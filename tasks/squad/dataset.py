@@ -14,7 +14,6 @@ from tasks.fine_tuning import strict_json
 from tasks.fine_tuning.dataset import DataSet
 from tasks.fine_tuning.row_report import Example, Malformed
 from tasks.synthetic import questions
-from tasks.synthetic.families import World
 from tasks.text.lines import LINE_LIMIT, REPLACEMENT
 
 
@@ -46,6 +45,7 @@ class SQuAD(DataSet[Question]):
     expected = "train*.json and dev*.json files (also SQuADShifts' *_v1.0.json and xquad.en.json)"
     suffixes = (".json",)
     columns = ("id", "question", "context", "answers")
+    sample = questions.SAMPLE
     hub_test = "validation"
 
     def read_file(self, path: Path) -> Iterator[tuple[str, Question | Malformed]]:
@@ -76,12 +76,6 @@ class SQuAD(DataSet[Question]):
 
     def group(self, example: Question) -> str:
         return example.context
-
-    def write_sample(self, folder: Path, examples: int, world: World) -> Path:
-        return questions.write_sample(folder, examples, world)
-
-    def sample_digest(self, examples: int, world: World) -> str:
-        return questions.generator_hash(examples, world)
 
 
 def articles(path: Path) -> list[Any]:

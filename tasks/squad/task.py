@@ -14,43 +14,30 @@ from models.cross_entropy import IGNORED
 from tasks.batch import Batch
 from tasks.config.sections import RunConfig
 from tasks.evaluation import Evaluator
-from tasks.fine_tuning.shared import encoder_of, inherit
+from tasks.fine_tuning.shared import FineTuning
 from tasks.squad import scoring
 from tasks.squad.answer_key import Scores, Search
 from tasks.squad.data import QuestionsSection, Windows
-from tasks.task import Mean, Task
+from tasks.task import Mean
 
 PREDICTIONS = "predictions.json"
 
 
-class QuestionAnswering(Task):
+class QuestionAnswering(FineTuning):
     """Finds the first and the last piece of the answer in windows of the paragraph."""
 
     Section = QuestionsSection
     section: QuestionsSection
     Examples = Windows
     data: Windows
-    architectures = ("encoder",)
-    measured = (
-        "test/loss",
-        "test/exact_match",
-        "test/f1",
-    )
+    measured = ("test/loss", "test/exact_match", "test/f1")
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)
         self._predictions: dict[str, str] = {}
 
     def build(self) -> SpanFinder:
-        return SpanFinder(encoder_of(self.config))
-
-    def example(self) -> Batch:
-        zeros = torch.zeros(1, self.section.sequence_length, dtype=torch.long)
-        row = {"tokens": zeros, "token_type_ids": zeros, "attention_mask": zeros.bool()}
-        return {**row, "start": zeros[:, 0], "end": zeros[:, 0]}
-
-    def positions(self, batch: Batch) -> int:
-        return batch["tokens"].numel()
+        return SpanFinder(self.encoder())
 
     def outputs(self, model: SpanFinder, batch: Batch) -> Tensor:
         """Return logits (2, B, T) of the answer's first and last piece; padding is no place."""
@@ -58,9 +45,6 @@ class QuestionAnswering(Task):
             model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
         ).float()
         return logits_2BT.masked_fill(~batch["attention_mask"], float("-inf"))
-
-    def inherit(self, model: SpanFinder, weights: Mapping[str, Tensor]) -> None:
-        inherit(model, weights, self.config.parent)
 
     def loss(self, model: SpanFinder, batch: Batch) -> tuple[Mean, ...]:
         totals = _totals(self.outputs(model, batch), batch)

@@ -7,13 +7,13 @@ comes next. The samples that a pre-trained model is fine-tuned on are told in th
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sweeper.store.files import make_directory, publish
 from tasks.synthetic.families import Person, StableRandom, World
+from tasks.synthetic.sample import Sample
 
 FILE = "documents.txt"
 HASHED = 100  # documents that tell one generator from another
@@ -50,17 +50,15 @@ def documents(sentences: int, world: World) -> Iterator[list[str]]:
         yield document
 
 
-def generator_hash(sentences: int, world: World) -> str:
-    """Return what tells these documents from others, of another number, world or version."""
-    begin = "\n".join(line for number in range(HASHED) for line in generate(number, world))
-    return hashlib.sha256(f"{sentences}\n{begin}".encode()).hexdigest()
+def _beginning(sentences: int, world: World) -> str:
+    return "\n".join(line for number in range(HASHED) for line in generate(number, world))
 
 
-def write_sample(folder: Path, sentences: int, world: World) -> Path:
-    """Write the documents into `folder`, unless they are there; returns `folder`."""
+def _write(folder: Path, sentences: int, world: World) -> None:
     path = folder / FILE
     if not path.exists():
         make_directory(folder)
-        text = "".join("\n".join(each) + "\n\n" for each in documents(sentences, world))
-        publish(path, text)
-    return folder
+        publish(path, "".join("\n".join(each) + "\n\n" for each in documents(sentences, world)))
+
+
+SAMPLE = Sample("documents", "sentences", _beginning, _write)

@@ -5,7 +5,6 @@ A sentence names who came, then tells of each twice, the family before the name.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import TextIO
 
 from sweeper.store.files import make_directory, new_file
 from tasks.synthetic.families import StableRandom, World
+from tasks.synthetic.sample import Sample
 
 LAYOUT = "1-billion-word-language-modeling-benchmark-r13output"
 TRAIN_SHARD = "training-monolingual.tokenized.shuffled/news.en-00001-of-00100"
@@ -32,17 +32,11 @@ def generate(world: World) -> Iterator[str]:
         yield f"Came {' '.join(person.name for person in came)} : {again} ."
 
 
-def generator_hash(sentences: int, world: World) -> str:
-    """What tells this corpus from one of another length, world or version of the generator."""
-    text = "\n".join(itertools.islice(generate(world), min(sentences, HASHED)))
-    return hashlib.sha256(f"{sentences}\n{text}".encode()).hexdigest()
+def _beginning(sentences: int, world: World) -> str:
+    return "\n".join(itertools.islice(generate(world), min(sentences, HASHED)))
 
 
-def write_sample(folder: Path, sentences: int, world: World) -> Path:
-    """Write the corpus into `folder` in LM1B's layout, unless it is there; returns `folder`.
-
-    The caller keeps other processes out.
-    """
+def _write(folder: Path, sentences: int, world: World) -> None:
     training, held_out = (folder / LAYOUT / name for name in (TRAIN_SHARD, TEST_SHARD))
     if not held_out.exists():  # which appears last
         for part in (folder, training.parent, held_out.parent):
@@ -50,7 +44,6 @@ def write_sample(folder: Path, sentences: int, world: World) -> Path:
         with _new_text(held_out) as test, _new_text(training) as train:
             for number, sentence in enumerate(itertools.islice(generate(world), sentences), 1):
                 (train if number % TEST_EVERY else test).write(f"{sentence}\n")
-    return folder
 
 
 @contextmanager
@@ -60,3 +53,6 @@ def _new_text(path: Path) -> Iterator[TextIO]:
         open(descriptor, "w", encoding="utf-8", closefd=False) as file,
     ):
         yield file
+
+
+SAMPLE = Sample("sample", "sentences", _beginning, _write)

@@ -8,19 +8,15 @@ without the other.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
-from sweeper.store.files import make_directory, publish
 from tasks.synthetic.documents import by_family, came
 from tasks.synthetic.families import StableRandom, World, one_of_each
+from tasks.synthetic.sample import examples_in_files
 
 TRAIN, TEST = "multinli_1.0_train.jsonl", "multinli_1.0_dev_matched.jsonl"
-TEST_EVERY = 8  # every 8th pair is of the development set
-HASHED = 300  # pairs that tell one generator from another
 LABELS = ("entailment", "contradiction", "neutral")
 
 
@@ -46,20 +42,9 @@ def generate(number: int, world: World) -> dict[str, Any]:
     }
 
 
-def generator_hash(pairs: int, world: World) -> str:
-    """Return what tells this sample from one of another length, world or version."""
-    return hashlib.sha256(f"{pairs}\n{_lines(range(HASHED), world)}".encode()).hexdigest()
-
-
-def write_sample(folder: Path, pairs: int, world: World) -> Path:
-    """Write the pairs into `folder`, unless they are there; returns `folder`."""
-    if not (folder / TEST).exists():
-        make_directory(folder)
-        numbers = range(pairs)
-        publish(folder / TRAIN, _lines((n for n in numbers if n % TEST_EVERY), world))
-        publish(folder / TEST, _lines((n for n in numbers if n % TEST_EVERY == 0), world))
-    return folder
-
-
-def _lines(numbers: Iterable[int], world: World) -> str:
+def lines(numbers: Iterable[int], world: World) -> str:
+    """The pairs of these numbers as a file has them."""
     return "".join(json.dumps(generate(number, world)) + "\n" for number in numbers)
+
+
+SAMPLE = examples_in_files(TRAIN, TEST, lines, hashed=300)

@@ -46,10 +46,28 @@ def find_files(root: Path) -> TextFiles:
     any other. Raises UserError where there is nothing to read.
     """
     if root.is_file():
-        return TextFiles(root.parent, (root.name,), ())
-    if not root.is_dir():
+        found = TextFiles(root.parent, (root.name,), ())
+    elif root.is_dir():
+        found = _divided(root)
+    else:
         raise wrong("data.root", root, "a folder of text files", "name one that exists")
-    names = sorted(_text_names(root))
+    if not found.bytes():
+        raise wrong("data.root", root, "files with text in them", "all of them are empty")
+    return found
+
+
+def visible(root: Path) -> list[str]:
+    """The relative names of all files below a folder, sorted; nothing hidden is among them."""
+    names = []
+    for folder, below, files in os.walk(root):  # does not follow links to folders: no loops
+        below[:] = [name for name in below if not name.startswith((".", "__MACOSX"))]
+        visible = (Path(folder) / name for name in files if not name.startswith("."))
+        names += [path.relative_to(root).as_posix() for path in visible]
+    return sorted(names)
+
+
+def _divided(root: Path) -> TextFiles:
+    names = [name for name in visible(root) if _is_text(_last(name)) and (root / name).is_file()]
     train = tuple(name for name in names if TRAIN_SHARD.fullmatch(_last(name)))
     test = tuple(name for name in names if TEST_SHARD.fullmatch(_last(name)))
     if not (train and test):
@@ -80,22 +98,12 @@ def hash_files(files: TextFiles) -> str:
     return total.hexdigest()
 
 
-def _text_names(root: Path) -> list[str]:
-    names = []
-    for folder, below, files in os.walk(root):  # does not follow links to folders: no loops
-        below[:] = [name for name in below if not name.startswith(".")]
-        for name in files:
-            if _is_text(name) and (Path(folder) / name).is_file():
-                names.append((Path(folder) / name).relative_to(root).as_posix())
-    return names
-
-
 def _is_text(name: str) -> bool:
     if TRAIN_SHARD.fullmatch(name) or TEST_SHARD.fullmatch(name):
         return True
     path = Path(name)
     about = path.stem.lower().startswith(NOT_CONTENT)
-    return not name.startswith(".") and not about and path.suffix.lower() in TEXT_SUFFIXES
+    return not about and path.suffix.lower() in TEXT_SUFFIXES
 
 
 def _last(name: str) -> str:

@@ -37,16 +37,14 @@ def load_splits(hub: Mapping[str, Any], columns: Sequence[str] = (COLUMN,)) -> d
     return dict(splits)
 
 
-def raw_lines_of_split(split: Any) -> Iterator[bytes]:
-    """The lines of every row of a split; a row may hold several."""
+def raw_lines_of_rows(split: Any) -> Iterator[list[bytes]]:
+    """The lines of each row of a split."""
     for batch in split.iter(batch_size=1000):
         for text in batch[COLUMN]:
-            yield from raw_lines_of_text(text or "")
+            yield raw_lines_of_text(text or "")
 
 
 def name_of(hub: Mapping[str, Any]) -> str:
-    """path[/name]@revision. Raises UserError without a path."""
-    if not hub.get("path"):
-        raise wrong("data.hub.path", hub.get("path"), "a dataset's id", "give data.hub.path=<id>")
+    """path[/name]@revision."""
     name = f"/{hub['name']}" if hub.get("name") else ""
     return f"{hub['path']}{name}@{hub.get('revision') or 'main'}"

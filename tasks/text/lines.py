@@ -78,15 +78,9 @@ def read_line(raw: bytes | None) -> Line:
     return Line(text, "", repairs)
 
 
-def clean(text: str) -> str:
-    """The text as `read_line` would keep it: no lone surrogates, no NUL, no outer white space."""
-    raw = text.encode("utf-8", "surrogatepass")
-    return raw.decode(errors="replace").replace("\0", REPLACEMENT).strip()
-
-
-def raw_lines_of_text(text: str) -> Iterator[bytes]:
+def raw_lines_of_text(text: str) -> list[bytes]:
     """The lines of a string that came from elsewhere, as bytes for `read_line`."""
-    yield from text.encode("utf-8", "surrogatepass").split(b"\n")
+    return text.encode("utf-8", "surrogatepass").split(b"\n")
 
 
 def check_text(path: Path, start: bytes) -> None:

@@ -104,12 +104,6 @@ def encode_sentences(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
     return [[*encoding.ids, END] for encoding in encodings]
 
 
-def decode_sentence(tokenizer: Tokenizer, pieces: Iterable[int]) -> str:
-    """The text of a sentence's pieces; PAD and END are left out. Inverse of `encode_sentences`."""
-    ids = [piece for piece in pieces if piece not in (PAD, END)]
-    return tokenizer.decode(ids, skip_special_tokens=False)
-
-
 def save_tokenizer(tokenizer: Tokenizer, path: Path) -> str:
     """Write tokenizer.json, and its sha256 beside it; the file itself appears last and whole."""
     content = tokenizer.to_str().encode()

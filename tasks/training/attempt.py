@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store.attempts import Attempt, Cause
+from sweeper.store.code.state import COMMIT, differing, state_of
 from sweeper.store.errors import UserError
+from sweeper.store.history import lineage
 from sweeper.store.liveness import HEARTBEAT_SECONDS, Watcher, alive
 from sweeper.store.runs import Run
 from tasks import ranks
@@ -24,30 +26,6 @@ from tasks.training.progress import leftovers, remove_all
 from tasks.training.signals import Interrupted, Interruption
 
 INTERRUPTED = 75  # EX_TEMPFAIL of sysexits.h: try again
-
-
-def train(argument: str, parts_that_fit: Callable[[Mapping[str, Any]], int]) -> int:
-    """Do the job of a run directory; its output goes to the attempt's log.txt.
-
-    `parts_that_fit` says what `trainer.micro_batches: auto` is for a config on this machine.
-    """
-    try:
-        run = Run.open(Path(argument))
-        if run.result() is not None:
-            return 0
-        trainer = run.record()["config"]["trainer"]
-        if trainer["devices"] * trainer["num_nodes"] == 1:
-            return Job(run, parts_that_fit).work()
-        if not distributed.is_rank():
-            return distributed.supervise(run, trainer["devices"], trainer["num_nodes"])
-        distributed.join(trainer)
-        return Job(run, parts_that_fit).work()
-    except Elsewhere as elsewhere:
-        print(elsewhere, file=sys.stderr)
-        return INTERRUPTED
-    except (UserError, OSError) as error:  # nothing could be claimed, so nothing can be recorded
-        print(error, file=sys.stderr)
-        return 1
 
 
 class Elsewhere(Exception):
@@ -79,8 +57,10 @@ class Job:
         asked = self._parts_that_fit(config) if asked == "auto" else asked
         parts = max(self._run.micro_batches(), asked)
         about = machine.facts(machine.kind_of(config["trainer"]["accelerator"]))
-        packages = machine.packages(config)
-        facts = {"resumed_from": step, "micro_batches": parts, **about, **packages}
+        facts = {"resumed_from": step, "micro_batches": parts, **about, **machine.code_of(config)}
+        if resumed:
+            facts["continues"] = int(resumed.parent.parent.name)
+            self._notices += _of_other_code(self._run, facts)
         self._attempt = self._run.claim(facts)
         try:  # of two that claimed at the same moment the one with the lower number stays
             _keep_out([one for one in self._run.attempts() if one.number < self._attempt.number])
@@ -177,6 +157,17 @@ def _newest_whole_checkpoint(run: Run) -> tuple[Path | None, list[str]]:
         else:
             return path, [*notices, f"continues from {path}"]
     return None, [*notices, "starts from the beginning"]
+
+
+def _of_other_code(run: Run, facts: Mapping[str, Any]) -> list[str]:
+    """Return what to tell where another state of the code trained what is continued."""
+    before = lineage(run, facts["continues"])
+    now = {COMMIT: facts["code"], **facts["code_parts"]}
+    changed = differing([*map(state_of, before), now])
+    if not changed:
+        return []
+    told = f"another state of the code ({', '.join(str(one.get('code')) for one in before)})"
+    return [f"{told} trained that; {', '.join(changed)} changed since"]
 
 
 def _redirected(attempt: Attempt) -> int:

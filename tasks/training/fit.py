@@ -30,7 +30,7 @@ from tasks.task import Task
 from tasks.training import checkpoint, machine
 from tasks.training.causes import NotFinite
 from tasks.training.inheritance import WEIGHTS, adapted, inherited
-from tasks.training.loop import fabric_for, train
+from tasks.training.loop import train
 from tasks.training.metrics_log import MetricsLog, NullLog
 from tasks.training.module import TrainingModule
 from tasks.training.progress import Recorder, Stage
@@ -58,17 +58,17 @@ class Fitting:
         Of several ranks only the first evaluates and returns anything.
         """
         config = parse(self._run.record()["config"])
-        kind = machine.accelerator(config.trainer)
-        machine.keep_memory()
-        machine.limit_memory(kind)
-        machine.compute_repeatably(kind)
+        kind = machine.set_up(config.trainer)
         task = task_of(config)
         facts = self._data(task)
         with self._log(config) as log:
             stage = Stage(task, self._run, self._attempt, log, self._interruption)
             recorder, model = Recorder(stage), self._model(task)
             parts = _micro_batches(stage)
-            device = self._fit(stage, recorder, TrainingModule(task, model, parts), kind)
+            module = TrainingModule(task, model, parts)
+            with self._interruption.deferred():
+                device = train(stage, recorder, module, kind, self._resumed)
+            self._interruption.check()
             if ranks.rank():
                 return None
             metrics = self._test(stage, model, device)
@@ -126,16 +126,6 @@ class Fitting:
 
             compile_blocks(model, self._run.outputs, self._attempt.path / "compiled")
         return model
-
-    def _fit(
-        self, stage: Stage, recorder: Recorder, module: TrainingModule, kind: str
-    ) -> torch.device:
-        """Train; returns the device. A training that was already finished is not begun again."""
-        fabric = fabric_for(stage.task.config.trainer, kind)
-        with self._interruption.deferred():
-            train(stage, recorder, module, fabric, self._resumed)
-        self._interruption.check()
-        return fabric.device
 
     def _test(self, stage: Stage, model: nn.Module, device: torch.device) -> dict[str, float]:
         self._attempt.heartbeat(phase="test")

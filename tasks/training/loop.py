@@ -24,9 +24,12 @@ from tasks.training.progress import Keeper, Recorder, Stage
 
 
 def train(
-    stage: Stage, recorder: Recorder, module: TrainingModule, fabric: Fabric, resumed: Path | None
-) -> None:
-    """Train from the checkpoint `resumed`, or from the beginning, to the last step."""
+    stage: Stage, recorder: Recorder, module: TrainingModule, accelerator: str, resumed: Path | None
+) -> torch.device:
+    """Train from the checkpoint `resumed`, or from the beginning, to the last step, if it is not
+    there yet; returns the device.
+    """
+    fabric = fabric_for(stage.task.config.trainer, accelerator)
     last, optimizer = stage.task.config.trainer.steps, module.configure_optimizers()
     wrapped: Any = fabric.setup_module(module)
     stepping: Any = fabric.setup_optimizers(optimizer)
@@ -40,6 +43,7 @@ def train(
         recorder.after(step, loss)
         keeper.after(step)
         stage.interruption.check()
+    return fabric.device
 
 
 def train_step(

@@ -9,7 +9,6 @@ import hashlib
 import importlib.metadata
 import os
 import platform
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,24 +16,30 @@ from typing import Any
 import torch
 
 from sweeper.store import registry
+from sweeper.store.code.state import running
 from sweeper.store.errors import wrong
-from sweeper.store.registry import ROOT
 from tasks.config.sections import TrainerSection
 
-DISTRIBUTION = "headroom-attention"
 LIBRARIES = ("torch", "pytorch-lightning", "numpy", "tokenizers")
 FRACTION = "HEADROOM_GPU_FRACTION"  # as sweeper/run/gpus.py spells it
 DRIVER = Path("/sys/module/nvidia/version")
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
 
 
-def accelerator(section: TrainerSection) -> str:
-    """Return "cuda" or "cpu" and fix the number of CPU threads, which the last bits depend on."""
+def set_up(section: TrainerSection) -> str:
+    """Have this process compute as a job does; returns on what, "cuda" or "cpu".
+
+    That fixes the number of CPU threads, which the last bits depend on. UserError without the GPU
+    that was asked for.
+    """
     torch.set_num_threads(section.threads)
     found = kind_of(section.accelerator)
     if section.accelerator == "gpu" and found == "cpu":
         remedy = "give it as trainer.accelerator=auto"
         raise wrong("trainer.accelerator", "gpu", "a CUDA GPU on this machine", remedy)
+    keep_memory()
+    limit_memory(found)
+    compute_repeatably(found)
     return found
 
 
@@ -106,14 +111,15 @@ def facts(kind: str = "cpu") -> dict[str, Any]:
     if kind == "cuda":
         hardware |= {"gpu": torch.cuda.get_device_name(), "driver": _text(DRIVER).strip() or None}
         known |= {"cuda": str(torch.version.cuda), "cudnn": str(torch.backends.cudnn.version())}
-    return {"hardware": hardware, "versions": known, "code": code()}
+    return {"hardware": hardware, "versions": known, "code": running().revision}
 
 
-def packages(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a run's config names from outside this program; nothing if it is all our own."""
+def code_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of the code a run's result depends on, and what its config names from outside."""
     named = registry.named_by(config)
     found = [made for kind, name in named if (made := registry.made_of(kind, name))]
-    return {"packages": found} if found else {}
+    parts = running().parts(config["task"]["name"], found)
+    return {"code_parts": parts, **({"packages": found} if found else {})}
 
 
 @functools.cache
@@ -152,25 +158,3 @@ def versions() -> dict[str, str]:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
     return found
-
-
-@functools.cache
-def code() -> str:
-    """Return the commit of this code, "-dirty" where it was changed; its version if installed.
-
-    Where it was carried to without its history, a file says what it would be.
-    """
-    with contextlib.suppress(OSError):
-        return (ROOT / "REVISION").read_text("utf-8").strip()
-    if not (ROOT / ".git").exists():  # around an installed program a repository is another's
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            return f"{DISTRIBUTION} {importlib.metadata.version(DISTRIBUTION)}"
-        return "unknown"
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    try:
-        done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, timeout=10, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return done.stdout.strip()

@@ -27,9 +27,6 @@ class MetricsLog:
         """Make every row durable."""
         self._writer.sync()
 
-    def close(self) -> None:
-        self._writer.close()
-
 
 class NullLog(MetricsLog):
     """The log of ranks other than the first, who would only say the same."""
@@ -41,7 +38,4 @@ class NullLog(MetricsLog):
         pass
 
     def sync(self) -> None:
-        pass
-
-    def close(self) -> None:
         pass

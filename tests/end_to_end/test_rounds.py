@@ -12,7 +12,8 @@ import time
 
 import pytest
 
-from benchmarks.twins import ALIKE, PLANTED, ROOT, answers, command
+from benchmarks.measure import ROOT
+from benchmarks.twins import ALIKE, PLANTED, answers, command
 from sweeper.store.plans import plans
 from sweeper.store.runs import RunStore, State
 from tests.faults.cases.rounds import verdicts

@@ -71,6 +71,8 @@ def test_a_grid_becomes_runs_a_table_and_a_figure(undisturbed):
     outputs, done = undisturbed
     assert len(numbers(outputs)) == 4
     assert all(numbers(outputs).values())
+    [pinned] = (outputs / "code").iterdir()
+    assert (pinned / "tasks" / "train.py").is_file()
     with (outputs / "tables" / "grid-heads.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["model.heads"], row["model.head_size"], row["state"]) for row in rows] == [

@@ -9,11 +9,12 @@ import subprocess
 
 import pytest
 
-from benchmarks.twins import HANDICAP, ROOT, command
+from benchmarks.measure import ROOT
+from benchmarks.twins import HANDICAP, command
 from sweeper.store.plans import newest, plans
 from sweeper.store.runs import RunStore
 from tasks.synthetic.families import World
-from tasks.synthetic.lm1b import TEST_SHARD, write_sample
+from tasks.synthetic.lm1b import SAMPLE, TEST_SHARD
 
 RATE = "optimizer.learning_rate"
 
@@ -44,7 +45,8 @@ def choices(outputs):
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tuned")
-    text = write_sample(folder / "text", 600, World(5, 7))
+    text = folder / "text"
+    SAMPLE.write(text, 600, World(5, 7))
     return folder / "outputs", text, sweep(folder / "outputs", text)
 
 

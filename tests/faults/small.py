@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 from sweeper.store.files import canonical
 from sweeper.store.identity import run_id
@@ -12,62 +11,19 @@ from sweeper.store.runs import Cause, Run, RunStore
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
 from tests.faults.count import Count
+from tests.tasks.jobs import config
 
 STEPS = 60
-SMALL: dict[str, Any] = {
-    "seed": 3,
-    "task": {
-        "name": "lm1b",
-        "vocabulary_size": 307,
-        "sequence_length": 31,
-        "batch_tokens": 3 * 31,
-        "tokenizer_lines": 500,
-    },
-    "data": {
-        "source": "sample",
-        "root": None,
-        "hub": {"path": None, "name": None, "revision": None},
-        "sentences": 1009,
-        "competitors": 7,
-        "directions": 23,
-        "digest": None,
-    },
-    "model": {
-        "name": "decoder",
-        "layers": 1,
-        "embedding_size": 17,
-        "heads": 3,
-        "head_size": 5,
-        "feedforward_size": 23,
-        "activation": "relu",
-        "tie_embeddings": True,
-        "dropout": 0.1,
-        "attention": {"name": "multi_head"},
-    },
-    "optimizer": {
-        "learning_rate": 0.02,
-        "schedule": "rsqrt",
-        "warmup_steps": 5,
-        "betas": [0.9, 0.997],
-        "epsilon": 1.0e-9,
-        "weight_decay": 0.01,
-        "gradient_clip": 1.0,
-    },
-    "trainer": {
-        "steps": STEPS,
-        "precision": "32-true",
-        "compile": False,
-        "accelerator": "cpu",
-        "devices": 1,
-        "num_nodes": 1,
-        "threads": 1,
-        "log_every": 1,
-        "validate_every": 20,
-        "checkpoint_every": 3,
-    },
-    "logger": {"name": "none", "mode": "offline", "project": "headroom", "entity": None},
-    "parent": None,
-}
+SMALL = config(
+    {
+        "model.layers": 1,
+        "trainer.steps": STEPS,
+        "trainer.micro_batches": ...,
+        "trainer.log_every": 1,
+        "trainer.validate_every": 20,
+        "trainer.checkpoint_every": 3,
+    }
+)
 
 
 def prepared(folder: Path) -> Path:

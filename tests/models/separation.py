@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from models.theory.representation import context
+from tests.models.theorem_1 import context
 
 _TOLERANCE = 1e-9  # relative; closer than this two matrices count as equal
 

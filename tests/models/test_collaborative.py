@@ -34,14 +34,18 @@ def _x_and_mask(masked: bool) -> tuple[Tensor, Tensor | None]:
     return torch.randn(B, T, D, dtype=torch.float64), mask_B1TT if masked else None
 
 
+def _of_full_size(attention: MultiHeadAttention) -> CollaborativeAttention:
+    """The collaborative attention of full shared size that computes the same."""
+    w_q, w_k, _ = attention.qkv.weight.chunk(3)
+    mixing_HS = torch.eye(attention.heads).to(w_q).repeat_interleave(attention.head_size, dim=1)
+    return CollaborativeAttention.from_factors(attention, w_q.T, mixing_HS, w_k.T)
+
+
 @biases
 @masks
 def test_equals_the_multi_head_attention_it_is_built_from(bias: bool, masked: bool) -> None:
     attention = _multi_head(bias)
-    made, (x_BTD, mask_B1TT) = (
-        CollaborativeAttention.from_multi_head(attention),
-        _x_and_mask(masked),
-    )
+    made, (x_BTD, mask_B1TT) = _of_full_size(attention), _x_and_mask(masked)
     assert made.query.weight.shape == (H * P, D)
     torch.testing.assert_close(
         made(x_BTD, mask_B1TT), attention(x_BTD, mask_B1TT), rtol=0, atol=1e-12
@@ -73,7 +77,7 @@ def test_equals_its_formula_with_the_scale_of_the_head_size(
 def test_other_factors_of_the_same_products_give_the_same_outputs(bias: bool) -> None:
     """A decomposition may come in any order and scale, and larger than it need be."""
     attention, (x_BTD, mask_B1TT) = _multi_head(bias), _x_and_mask(masked=True)
-    full = CollaborativeAttention.from_multi_head(attention)
+    full = _of_full_size(attention)
     extra, order = 2, torch.randperm(H * P + 2)
     scales = torch.rand(2, H * P + extra, dtype=torch.float64) + 0.5
 
@@ -93,7 +97,7 @@ def test_other_factors_of_the_same_products_give_the_same_outputs(bias: bool) ->
 
 def test_what_is_built_keeps_mode_dropout_and_precision() -> None:
     attention = MultiHeadAttention(D, H, P, dropout=0.3).double().eval()
-    made = CollaborativeAttention.from_multi_head(attention)
+    made = _of_full_size(attention)
     assert (made.dropout, made.training, made.mixing.dtype) == (0.3, False, torch.float64)
     assert all(parameter.requires_grad for parameter in made.parameters())
 

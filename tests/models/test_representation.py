@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from models.attention.multi_head import MultiHeadAttention
-from models.theory.heads import ContextHeads
-from models.theory.representation import (
+from models.context_heads import ContextHeads
+from tests.models.theorem_1 import (
     context,
     impossible_example,
     represent,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from sweeper.executor import Executor
 from sweeper.plan.plan import Plan, Run
+from sweeper.store.code.state import Code
 from sweeper.store.runs import RunStore
 
 
@@ -38,7 +42,7 @@ class Folder:
     def executor(self) -> Any:
         backend: Any = SimpleNamespace(device="cpu", slots=2, sharing=1)
         nothing: Any = None
-        return Executor(nothing, self.store, nothing, backend, nothing, nothing)
+        return Executor(nothing, self.store, nothing, backend, nothing, nothing, nothing)
 
     def told(self, *runs: Run) -> float:
         """Seconds that these are thought to take."""
@@ -92,3 +96,16 @@ def test_of_an_interrupted_run_only_what_is_left_counts(folder) -> None:
     (attempt.checkpoint_dir / "step-00000075.ckpt").touch()
     attempt.finish("interrupted")
     assert folder.told(new) == pytest.approx(5.0 + 2.0)
+
+
+def test_that_the_code_was_edited_meanwhile_is_told_once(folder) -> None:
+    executor = folder.executor()
+    executor.console = Console(file=io.StringIO(), width=40)
+    executor.backend.code = Path("outputs/code/c0de")
+    executor.code = now = Code.read()
+    executor._say_if_edited()
+    executor.code = Code(now.root, {**now.files, "models/block.py": b"", "tasks/a/b.py": b""})
+    for _ in range(2):
+        executor._say_if_edited()
+    told = "models changed since this sweep began, which goes on with outputs/code/c0de\n"
+    assert executor.console.file.getvalue() == told

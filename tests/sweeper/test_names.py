@@ -44,7 +44,8 @@ def planner():
 def _quick(monkeypatch):
     """Nothing here is about what is drawn, nor about power cuts."""
     drawn = {kind: b"drawn" for kind in ("pdf", "png", "svg")}
-    monkeypatch.setattr("sweeper.results.draw.files_of", lambda table: drawn)
+    monkeypatch.setattr("sweeper.results.draw.figure_of", lambda table: None)
+    monkeypatch.setattr("sweeper.results.figures.layout.style.rendered", lambda figure: drawn)
     monkeypatch.setattr("os.fsync", lambda descriptor: None)
 
 

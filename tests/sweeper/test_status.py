@@ -11,6 +11,7 @@ from rich.console import Console
 
 from sweeper.__main__ import main
 from sweeper.status import Line, lines, print_status
+from sweeper.store.code.state import Code
 from sweeper.store.errors import UserError
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore
@@ -126,3 +127,19 @@ def test_the_name_of_an_experiment_is_neither_markup_nor_an_order():
     console = Console(file=io.StringIO(), width=200)
     print_status(console, found, every=True)
     assert "[/b]\\x1b[2J" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_runs_of_an_earlier_state_of_the_code_are_told_where_that_matters(outputs: Path) -> None:
+    code, store = Code.read(), RunStore(outputs)
+    now = code.parts("lm1b")
+    for name, facts in {
+        "new": {"code": "0ther", "code_parts": now},
+        "waits": {"code": "c0de", "code_parts": {**now, "models": "1", "tasks/training": "2"}},
+        "child": {"code": "0ld"},
+        "grandchild": {"code": code.revision},
+    }.items():
+        store.run(name).claim(facts).finish("interrupted")
+    changed = {name: line.changed for name, line in told(outputs).items() if line.changed}
+    assert changed == {"waits": ["models", "tasks/training"], "child": ["commit"]}
+    text = " ".join(printed(outputs, every=False).split())
+    assert "waits: 1 of an earlier state of the code (models, tasks/training changed since)" in text

@@ -6,21 +6,9 @@ import copy
 from typing import Any
 
 from tests.tasks.jobs import config
+from tests.tasks.pretraining_job import SMALL
 
-ENCODER = {
-    "name": "encoder",
-    "layers": 2,
-    "embedding_size": 17,
-    "heads": 3,
-    "head_size": 5,
-    "feedforward_size": 23,
-    "activation": "gelu",
-    "tie_embeddings": True,
-    "dropout": 0.1,
-    "positions": 61,
-    "initializer_range": 0.02,
-    "attention": {"name": "multi_head"},
-}
+ENCODER = {**SMALL["model"], "positions": 61, "initializer_range": 0.02}
 MNLI = {"name": "mnli", "sequence_length": 37, "batch_tokens": 5 * 37}
 SQUAD = {
     "name": "squad",

@@ -9,6 +9,7 @@ import pytest
 from torch import nn
 
 from sweeper.store.errors import UserError
+from sweeper.store.identity import INTRODUCED_AS
 from sweeper.store.registry import ARCHITECTURES, ATTENTION, TASKS, class_of, names
 from tasks.config.architecture import Architecture
 from tasks.config.attention import variant
@@ -175,3 +176,9 @@ def test_every_file_that_says_it_is_a_task_or_an_architecture_is_one() -> None:
     for kind, base in ((TASKS, Task), (ARCHITECTURES, Architecture)):
         for name in names(kind):
             assert issubclass(class_of(kind, name, "name", base), base)
+
+
+def test_a_record_of_before_a_key_came_reads_as_if_it_held_what_was_in_effect() -> None:
+    text = {"data.source": "local", "data.root": "somewhere", **INTRODUCED_AS}
+    for key in INTRODUCED_AS:
+        assert parse(config({**text, key: ...})) == parse(config(text)), key

@@ -52,10 +52,10 @@ def name_of(typed: Typed, experiment: Experiment | None, composer: Composer) -> 
 
 
 def _is_so(key: str, value: Any, plain: RunTemplate, experiment: Experiment | None) -> bool:
-    """Whether a key has the value anyway, in every arm."""
+    """Whether a key has the value anyway, in every arm; of an experiment, scales may differ."""
     arms = experiment.arms.values() if experiment else ()
     varied = any(key in keys.split(",") for arm in arms for keys in (*arm.set, *arm.grid))
-    return not varied and plain.says(key, value)
+    return not varied and not key.startswith("experiment.") and plain.says(key, value)
 
 
 def _key(key: str, composer: Composer) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from sweeper.plan.compose import as_dataclass
@@ -51,7 +51,17 @@ def read_experiment(
             raise wrong(f"experiment.scales of {name}", other, expected, "correct the name")
         _check_keys(f"{where}: scales.{other}.", _section(f"scales.{other}", section))
     whole = _overlay(rest, own.get(scale) or {})
-    return _read(name, _overlay(whole, _typed(typed or {})))
+    experiment = _read(name, _overlay(whole, _typed(typed or {})))
+    return _tuned(experiment, scale, asked=(typed or {}).get("experiment.tuned"))
+
+
+def _tuned(experiment: Experiment, scale: str, *, asked: Any) -> Experiment:
+    """The experiment, with `tune` only if it is to be tuned; UserError if it is asked in vain."""
+    nothing = not (experiment.tune and experiment.tune.grid)
+    if nothing and asked:
+        expected = f"false, since {experiment.name} names nothing to tune at scale={scale}"
+        raise wrong("experiment.tuned", True, expected, "give it experiment.tune.grid")
+    return replace(experiment, tune=None) if nothing or not experiment.tuned else experiment
 
 
 def _read(name: str, data: dict[str, Any]) -> Experiment:

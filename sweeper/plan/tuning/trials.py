@@ -6,27 +6,35 @@ In: a plan of what is judged. Out: a plan of trials alone, an experiment for eac
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from sweeper.plan.compose import RunTemplate
+from sweeper.plan.conditions import lookup
 from sweeper.plan.experiment import Experiment
 from sweeper.plan.plan import Chosen, Plan, UnseededPoint
 from sweeper.plan.planner import seeded
 from sweeper.plan.sizes import Invalid, Sizes
-from sweeper.plan.tuning.tune import Per, Tune
+from sweeper.plan.tuning.tune import LENGTH, RATE, Per, Tune
 from sweeper.store.errors import wrong
 from sweeper.store.files import canonical
 
 SUFFIX = "_trials"
 
 
-def trials(plan: Plan, tunes: Mapping[str, Tune], sizes: Sizes) -> Plan:
+def trials(
+    plan: Plan,
+    tunes: Mapping[str, Tune],
+    sizes: Sizes,
+    better: Mapping[str, Collection[str]] | None = None,
+) -> Plan:
     """The plan of all trials.
 
     Args:
         tunes: by experiment, how it is tuned.
+        better: by experiment, its trials that the next length follows upon, see `better_half`.
 
     Raises:
         Invalid: a value that no run can have.
@@ -35,37 +43,64 @@ def trials(plan: Plan, tunes: Mapping[str, Tune], sizes: Sizes) -> Plan:
     for name, tune in tunes.items():
         own = name + SUFFIX
         experiments[own] = _experiment(plan.experiments[name], tune)
-        unseeded[own] = _points(plan.unseeded[name], tune, sizes)
+        unseeded[own] = _points(plan.unseeded[name], tune, sizes, (better or {}).get(name, ()))
         texts[own] = plan.texts[name]
     made = replace(plan, experiments=experiments, texts=texts, unseeded=unseeded)
     return seeded(made, {})
 
 
-def shared_by(point: UnseededPoint, per: Per) -> str:
+def shared_by(point: UnseededPoint, tune: Tune) -> str:
     """What points with one choice have in common."""
     of = {
         Per.arm: None,
         Per.size: point.size["params_total"],
         Per.point: dict(point.values),
     }
-    return canonical([point.arm.name, of[per]])
+    arm = point.arm.name
+    return canonical([arm, of[Per.arm if arm in tune.transfer else tune.per]])
 
 
 def middles(points: Iterable[UnseededPoint], tune: Tune) -> dict[str, UnseededPoint]:
-    """The point that is tried for all that share its choice, by what they have in common."""
+    """The point that is tried for all that share its choice, by what they have in common.
+
+    Where the choice is carried over from one width to others it is one of the least width.
+    """
     groups: dict[str, list[UnseededPoint]] = {}
     for point in points:
         if tune.tunes(point.arm.name):
-            groups.setdefault(shared_by(point, tune.per), []).append(point)
+            groups.setdefault(shared_by(point, tune), []).append(point)
+    for shared, group in groups.items():
+        if group[0].arm.name in tune.transfer:
+            least = min(map(_width, group))
+            groups[shared] = [point for point in group if _width(point) == least]
     return {shared: group[len(group) // 2] for shared, group in groups.items()}
 
 
-def chosen_into(point: UnseededPoint, chosen: Mapping[str, Chosen], per: Per) -> UnseededPoint:
-    """A point with the values that were chosen, if any were, for what `shared_by` says of it."""
-    own = chosen.get(shared_by(point, per))
-    if own is None:
-        return point
-    return replace(point, config=RunTemplate(point.config).run(own.values), chosen=own)
+def chosen_into(
+    points: Iterable[UnseededPoint], chosen: Mapping[str, Chosen], tune: Tune
+) -> Iterator[UnseededPoint]:
+    """Points with what was chosen for them, by the arm and setting that were tried for each."""
+    points = list(points)
+    tried = middles(points, tune)
+    for point in points:
+        middle = tried.get(shared_by(point, tune))
+        if middle is None:
+            yield point
+            continue
+        own = chosen[canonical([middle.arm.name, middle.values])]
+        if point.arm.name in tune.transfer and _width(point) != _width(middle):
+            rate = own.values[RATE] * math.sqrt(_width(middle) / _width(point))
+            own = replace(own, values={**own.values, RATE: float(f"{rate:.6g}")})
+        yield replace(point, config=RunTemplate(point.config).run(own.values), chosen=own)
+
+
+def _width(point: UnseededPoint) -> int:
+    try:
+        width: int = lookup("model.embedding_size", point.config)
+    except KeyError:
+        expected = "models that have a model.embedding_size"
+        raise wrong("experiment.tune.transfer", point.arm.name, expected, "leave it out") from None
+    return width
 
 
 def _experiment(judged: Experiment, tune: Tune) -> Experiment:
@@ -86,17 +121,15 @@ def _experiment(judged: Experiment, tune: Tune) -> Experiment:
     )
 
 
-def _points(points: Iterable[UnseededPoint], tune: Tune, sizes: Sizes) -> list[UnseededPoint]:
-    """Every combination of values at the middle points, sized."""
+def _points(
+    points: Iterable[UnseededPoint], tune: Tune, sizes: Sizes, better: Collection[str]
+) -> list[UnseededPoint]:
+    """Every combination of values at the middle points as far as it is to be tried, sized."""
     found = [
-        replace(
-            point,
-            arm=replace(point.arm, seeds=[]),
-            values={**point.values, **values},
-            config=_config(point.config, values, tune.steps),
-        )
+        trial
         for point in middles(points, tune).values()
         for values in _combinations(tune)
+        for trial in _lengths(point, values, tune, better)
     ]
     answers = sizes.of([point.config for point in found])
     made = []
@@ -108,6 +141,19 @@ def _points(points: Iterable[UnseededPoint], tune: Tune, sizes: Sizes) -> list[U
             raise wrong("experiment.tune.grid", list(tune.grid), expected, "leave out the others")
         made.append(replace(point, size=size))
     return made
+
+
+def _lengths(
+    point: UnseededPoint, values: Mapping[str, Any], tune: Tune, better: Collection[str]
+) -> Iterator[UnseededPoint]:
+    """The trials of one combination: of the first length, and as long as it was a better one."""
+    for share, _ in tune.rungs(1):
+        config = _config(point.config, values, share)
+        length = {LENGTH: config["trainer"]["steps"]} if tune.halving else {}
+        own = {**point.values, **values, **length}
+        yield replace(point, arm=replace(point.arm, seeds=[]), values=own, config=config)
+        if canonical([point.arm.name, own]) not in better:
+            break
 
 
 def _combinations(tune: Tune) -> Iterator[dict[str, Any]]:

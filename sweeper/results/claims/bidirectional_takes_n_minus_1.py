@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sweeper.results.claims.evidence.design import All, Design, Statement, curves, knee
+from sweeper.results.claims.evidence.design import Design, Statement, curves, knee
+from sweeper.results.statistics.combination import All
 
 
 def claim(design: Design, *, bidirectional: str = "bidirectional") -> Statement:

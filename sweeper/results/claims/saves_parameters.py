@@ -19,7 +19,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from sweeper.results.claims.evidence.design import (
-    All,
     Contrast,
     Design,
     Read,
@@ -30,6 +29,7 @@ from sweeper.results.claims.evidence.design import (
     read_at,
     slopes,
 )
+from sweeper.results.statistics.combination import All
 from sweeper.results.statistics.contrasts import Intervals
 from sweeper.results.table.points import Point
 from sweeper.store.numbers import short

@@ -7,8 +7,6 @@ embedding size, and only models with a smaller embedding and no more parameters 
 from __future__ import annotations
 
 from sweeper.results.claims.evidence.design import (
-    All,
-    AnyOf,
     Contrast,
     Design,
     Statement,
@@ -17,6 +15,7 @@ from sweeper.results.claims.evidence.design import (
     curves,
     over,
 )
+from sweeper.results.statistics.combination import All, AnyOf
 from sweeper.results.table.points import Point
 
 EMBEDDING = "model.embedding_size"

@@ -19,13 +19,7 @@ from matplotlib.ticker import NullLocator
 from sweeper.results.figures.layout.layout import lay_out, notes_on
 from sweeper.results.figures.layout.panel import fill, looks_of
 from sweeper.results.figures.layout.series import Mark, marks
-from sweeper.results.figures.layout.style import (
-    DOUBLE_COLUMN,
-    FAINT_INK,
-    RC,
-    SMALL_PT,
-    plain,
-)
+from sweeper.results.figures.layout.style import DOUBLE_COLUMN, FAINT_INK, RC, SMALL_PT, plain
 from sweeper.results.table.measures import Measure
 from sweeper.results.table.points import Point, metric_of, points, seed_spread
 from sweeper.results.table.table import Table

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib import rc_context
@@ -38,8 +39,8 @@ CLAIMS: Mapping[str, Mapping[str, str]] = {
 _PANELS_PT = 300.0
 _AHEAD = 1.5  # decades drawn beyond the last scale
 _COLOUR = PALETTE[0]
-_MARGIN = {"color": FAINT_INK, "linewidth": 0.7, "linestyle": (0, (4, 3))}
-_AHEAD_LINE = {"color": _COLOUR, "linestyle": (0, (3, 2)), "linewidth": 1.0}
+_MARGIN: dict[str, Any] = {"color": FAINT_INK, "linewidth": 0.7, "linestyle": (0, (4, 3))}
+_AHEAD_LINE: dict[str, Any] = {"color": _COLOUR, "linestyle": (0, (3, 2)), "linewidth": 1.0}
 
 
 @rc_context(RC)
@@ -87,7 +88,7 @@ def _drawn(
         places = np.linspace(start, end, 50)
         value, low, high = (np.vectorize(shown)(ends) for ends in fitted.at(places))
         axes.plot(10**places, value, **(_AHEAD_LINE if ahead else {"color": _COLOUR}))
-        hatch = {"hatch": "///", "alpha": 0.12} if ahead else {"alpha": 0.25}
+        hatch: dict[str, Any] = {"hatch": "///", "alpha": 0.12} if ahead else {"alpha": 0.25}
         axes.fill_between(10**places, low, high, color=_COLOUR, linewidth=0, **hatch)
     for one in found:
         axes.plot([one.flops] * 2, [shown(one.low), shown(one.high)], color=_COLOUR, linewidth=0.8)

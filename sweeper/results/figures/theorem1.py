@@ -18,14 +18,7 @@ from sweeper.results.figures.layout.labels import label_point
 from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
 from sweeper.results.figures.layout.panel import Curve, Look, curve_looks, fill
 from sweeper.results.figures.layout.series import Mark
-from sweeper.results.figures.layout.style import (
-    DOUBLE_COLUMN,
-    FAINT_INK,
-    INK,
-    RC,
-    SMALL_PT,
-    plain,
-)
+from sweeper.results.figures.layout.style import DOUBLE_COLUMN, FAINT_INK, INK, RC, SMALL_PT, plain
 from sweeper.results.statistics.estimates import interval
 from sweeper.results.table.points import points
 from sweeper.results.table.table import Table

@@ -31,7 +31,7 @@ ACROSS = (
     "model.head_size",
 )
 _FIRST = ("state", "arm", "point", "seed")
-_LAST = ("device", "code", "reason", "run")
+_LAST = ("device", "code", "torch", "reason", "run")
 _LEFT_OUT = ("experiment", "match_count")
 _KNOWS_NOTHING = next(iter(BASELINES.values()))
 

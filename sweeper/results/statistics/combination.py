@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from sweeper.results.statistics.contrasts import Intervals
 from sweeper.results.statistics.spreads import Floats
+
+Part = TypeVar("Part")
 
 ERROR = 0.05
 """The chance that any claim of an experiment ever gets a wrong answer."""
@@ -38,20 +40,20 @@ class Same:
 
 
 @dataclass(frozen=True)
-class Every:
+class All(Generic[Part]):
     """The claim that all of these hold."""
 
-    parts: tuple[Combination, ...]
+    parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True)
-class Some:
+class AnyOf(Generic[Part]):
     """The claim that at least one of these holds."""
 
-    parts: tuple[Combination, ...]
+    parts: tuple[Part, ...]
 
 
-Combination = Above | Same | Every | Some
+Combination: TypeAlias = "Above | Same | All[Combination] | AnyOf[Combination]"
 
 
 class Answers(NamedTuple):
@@ -78,10 +80,10 @@ def levels(claim: Combination, contrasts: int, claims: int = 1) -> Floats:
                 found[place] = np.minimum(found[place], (low, high))
             case Same(place):
                 found[place] = np.minimum(found[place], min(low, high))
-            case Every(parts):
+            case All(parts):
                 for part in parts:
                     share(part, low, high / len(parts))
-            case Some(parts):
+            case AnyOf(parts):
                 for part in parts:
                     share(part, low / len(parts), high)
 
@@ -121,4 +123,4 @@ def combined(
     if isinstance(claim, Same):
         return same[..., claim.place]
     parts = [combined(part, above, same, every, some) for part in claim.parts]
-    return reduce(every if isinstance(claim, Every) else some, parts)
+    return reduce(every if isinstance(claim, All) else some, parts)

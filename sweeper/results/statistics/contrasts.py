@@ -44,9 +44,10 @@ def intervals(
         for level in set(side.tolist()):
             at = side == level
             known = np.isfinite(squared[..., at]) & (seeds[..., at] >= FIRST)
-            far = np.where(known, reach(seeds[..., at], df[..., at], level), np.inf)
-            with np.errstate(invalid="ignore"):
-                error[..., at] = np.where(known, far * np.sqrt(squared[..., at]), np.inf)
+            if known.any():  # a boundary takes a while to solve for
+                far = np.where(known, reach(seeds[..., at], df[..., at], level), np.inf)
+                with np.errstate(invalid="ignore"):
+                    error[..., at] = np.where(known, far * np.sqrt(squared[..., at]), np.inf)
         ends.append(error)
     return Intervals(values, values - ends[0], values + ends[1])
 

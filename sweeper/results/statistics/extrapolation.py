@@ -58,5 +58,5 @@ def line(places: Sequence[float], values: Sequence[float], halves: Sequence[floa
     """The line through values with intervals of these half widths; two places at least."""
     design = np.stack([np.ones(len(places)), np.asarray(places, dtype=np.float64)], axis=1)
     weights = 1.0 / np.square(np.asarray(halves, dtype=np.float64))
-    spread = np.linalg.inv(design.T @ (design * weights[:, None]))
+    spread: Floats = np.linalg.inv(design.T @ (design * weights[:, None])).astype(np.float64)
     return Line(spread @ design.T @ (weights * np.asarray(values)), spread, max(places))

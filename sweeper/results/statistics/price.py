@@ -7,12 +7,13 @@ Leading dimensions are of experiments.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from sweeper.results.statistics.boundary import FIRST, Floats, bound, crossed
-from sweeper.results.statistics.combination import Above, Combination, Every, Same
+from sweeper.results.statistics.boundary import FIRST, Floats, bound
+from sweeper.results.statistics.combination import Above, All, Combination, Same
 from sweeper.results.statistics.contrasts import Intervals, effective_seeds
 from sweeper.results.statistics.spreads import Sample, Spreads
 
@@ -30,13 +31,6 @@ class Price(NamedTuple):
 
     seeds: Floats
     needs: Floats
-
-
-class Expected(NamedTuple):
-    """Of a contrast that is looked at after every seed: mean seeds a point, share decided."""
-
-    seeds: float
-    decided: float
 
 
 @dataclass(frozen=True)
@@ -93,30 +87,29 @@ def price(claim: Combination, known: Known, chance: float = 0.5) -> Price:
     return best
 
 
-def expected(effect: float, sd: float, level: float, most: int) -> Expected:
-    """The seeds that a contrast of this true size takes to be told from 0, looked at to `most`.
-
-    Computed, not simulated, for a spread that is known. `level` is one-sided; `most` >= FIRST.
-    """
-    decided = crossed(bound(np.arange(FIRST, most + 1), level), effect / sd)
-    return Expected(FIRST + float((1 - decided[:-1]).sum()), float(decided[-1]))
-
-
 def seeds_to_tell(distances: Floats, sds: Floats, level: float, chance: float = 0.5) -> Floats:
     """The fewest seeds a point after which values this far from estimates are likely excluded.
 
     MOST for a distance of 0 or less, and for all that takes more.
     """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        wanted = np.where(distances > 0, distances / sds, -1.0)
+    found = np.full(wanted.shape, float(MOST))
+    if (wanted > 0).any():
+        falling = _told(level, chance)
+        enough = MOST + 1 - np.searchsorted(falling, np.nan_to_num(wanted, nan=-1.0), side="right")
+        found = np.where(wanted > 0, np.minimum(enough, MOST), found)
+    return found
+
+
+@cache
+def _told(level: float, chance: float) -> Floats:
+    """What MOST, MOST - 1, ... FIRST seeds are likely to exclude, in standard deviations."""
     from scipy.special import ndtri
 
     at = np.arange(FIRST, MOST + 1, dtype=np.float64)
     reaches = (bound(at, level) + float(ndtri(chance))) / np.sqrt(at)
-    falling = np.minimum.accumulate(reaches)[::-1]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        wanted = np.where(distances > 0, distances / sds, -1.0)
-    enough = len(at) - np.searchsorted(falling, np.nan_to_num(wanted, nan=-1.0), side="right")
-    found: Floats = at[np.minimum(np.where(wanted > 0, enough, len(at)), len(at) - 1)]
-    return found
+    return np.minimum.accumulate(reaches)[::-1]
 
 
 def _way(claim: Combination, goal: Goal, known: Known, chance: float) -> Price:
@@ -125,7 +118,7 @@ def _way(claim: Combination, goal: Goal, known: Known, chance: float) -> Price:
         return _contrast(claim.place, goal, known, chance)
     if isinstance(claim, Same):
         return _contrast(claim.place, "beyond" if goal == "below" else "within", known, chance)
-    together = goal == "within" or isinstance(claim, Every) == (goal == "above")
+    together = goal == "within" or isinstance(claim, All) == (goal == "above")
     whole, *parts = [_way(part, goal, known, chance) for part in claim.parts]
     for part in parts:
         if together:

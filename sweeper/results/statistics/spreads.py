@@ -107,7 +107,8 @@ def moderated(given: Sample) -> Spreads:
     pooled_df = lends.sum(axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):
         pooled = np.nan_to_num((lends * variances).sum(axis=-1) / pooled_df)[..., None]
-    worth = np.minimum(_worth(variances, lends), _lendable(regular))[..., None]
+    most = _lendable(regular)
+    worth = (np.minimum(_worth(variances, lends), most) if most.any() else most)[..., None]
     weight = worth + lends
     with np.errstate(invalid="ignore", divide="ignore"):
         mixed = (worth * pooled + lends * variances) / weight

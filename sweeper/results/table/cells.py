@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sweeper.store.code.state import state_of
 from sweeper.store.errors import UserError, shown
+from sweeper.store.history import lineage
 from sweeper.store.identity import leaves
 from sweeper.store.runs import Run, State
 
+THEN = " then "  # between what one run was trained with, one after the other
+
 _RESULT = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
+
+
+def _made_with(attempts: Sequence[Mapping[str, Any]], device: str) -> dict[str, Any]:
+    """What trained a run, the last time on `device`: all of it, where it was continued with or on
+    something else."""
+    before = [one.get("hardware", {}) for one in attempts[:-1]]
+    devices = [found for one in before if (found := one.get("gpu") or one.get("cpu"))]
+    told = {
+        "device": [*(one for one in devices if not device.endswith(one)), device],
+        "code": [one.get("code") for one in attempts],
+        "torch": [one.get("versions", {}).get("torch") for one in attempts],
+    }
+    return {
+        **{column: THEN.join(dict.fromkeys(filter(None, words))) for column, words in told.items()},
+        "code_parts": [state for one in attempts if (state := state_of(one))],
+    }
 
 
 def planned_cells(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,7 +49,7 @@ def run_cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, An
         cells |= planned_cells(record["config"])
         if result is not None:
             cells |= {field: result.get(field) for field in _RESULT}
-            cells["code"] = run.attempt(result["attempt"]).info().get("code")
+            cells |= _made_with(lineage(run, result["attempt"]), str(cells["device"] or ""))
             cells |= {**result.get("validation", {}), **result["metrics"]}
     except UserError as problem:
         cells |= {"state": str(State.FAILED), "reason": str(problem)}

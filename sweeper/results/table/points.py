@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -9,9 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sweeper.results.statistics.estimates import Estimate, Spread, estimate, pooled
+from sweeper.results.table.cells import THEN
 from sweeper.results.table.columns import LOGARITHMIC_FROM, factor, number
 from sweeper.results.table.table import Row, Table
 from sweeper.results.table.tuned import tuned_in_words
+from sweeper.store.code.state import COMMIT, differing
 
 
 @dataclass
@@ -128,17 +131,36 @@ def caveats(table: Table) -> list[str]:
     """What whoever sees a result must know: what else differs between its runs, missing runs."""
     reason, without, of = unfinished(table)
     lacking = f"{without} of {of} runs are missing: {reason}."
+    return [*tuned_in_words(table.experiment), *mixed(table), *[lacking] * bool(without)]
+
+
+def mixed(table: Table) -> list[str]:
+    """What runs were trained with beside what the plan says, where that is not one thing."""
+    apart = code_apart(table.rows)
+    words = "Runs of {} versions of the program"
     return [
-        *tuned_in_words(table.experiment),
-        *_mixed(table, "code", "Runs of {} versions of the program"),
+        *(_mixed(table, "code", words, ", ".join(apart or ())) if apart != [] else []),
+        *_mixed(table, "torch", "Runs with {} versions of PyTorch"),
         *_mixed(table, "device", "Runs on {} kinds of device"),
-        *[lacking] * bool(without),
     ]
 
 
-def _mixed(table: Table, column: str, words: str) -> list[str]:
-    found = sorted({str(row[column]) for row in table.rows if row.get(column)})
-    return [f"{words.format(len(found))}: {', '.join(found)}."] if len(found) > 1 else []
+def code_apart(rows: Iterable[Row]) -> list[str] | None:
+    """The parts of the code that rows were not all trained by the same of; None where one does not
+    say by which it was. Other versions of the program may have all of them in common."""
+    told = (str(row.get("code_parts") or "[]") for row in rows if row.get("code"))
+    states = [state for one in told for state in json.loads(one) or [{}]]
+    known = all(state.keys() - {COMMIT} for state in states)
+    return differing(states) if known else None
+
+
+def _mixed(table: Table, column: str, words: str, apart: str = "") -> list[str]:
+    cells = (str(row[column]) for row in table.rows if row.get(column))
+    found = sorted({one for cell in cells for one in cell.split(THEN)})
+    if len(found) < 2 and not apart:
+        return []
+    told = f"; they differ in {apart}" if apart else ""
+    return [f"{words.format(max(len(found), 2))}: {', '.join(found)}{told}."]
 
 
 def marks_in_words(points: Iterable[Point], *spreads: Spread | None) -> list[str]:

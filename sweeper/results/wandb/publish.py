@@ -9,21 +9,14 @@ from typing import Any
 from sweeper.results.claims.evidence.verdict import Verdict
 from sweeper.results.draw import write_figures
 from sweeper.results.judge import Verdicts
-from sweeper.results.table.table import Table, stem
+from sweeper.results.table.table import Table, files_made_of, stem
 from sweeper.results.wandb.service import Project, connected, module, project_of, sentences
 from sweeper.results.wandb.workspace import EXTRA, JOB_TYPE, saved
 from sweeper.store.runs import RunStore
 
-_FOLDERS = ("tables", "figures")
-
 
 def publish_dashboard(
-    outputs: Path,
-    tables: Sequence[Table],
-    verdicts: Verdicts,
-    given: str | None,
-    *,
-    offline: bool,
+    outputs: Path, tables: Sequence[Table], verdicts: Verdicts, given: str | None, *, offline: bool
 ) -> str:
     """Draws the tables and shows them there with the verdicts on them; where to find them.
 
@@ -71,7 +64,10 @@ def publish(
         for verdict in verdicts:
             run.summary[f"{verdict.claim}, {verdict.measure}"] = str(verdict.verdict)
         run.log(_shown(wandb, outputs, table))
-        run.log_artifact(_artifact(wandb, outputs, name))
+        artifact = wandb.Artifact(name, type=JOB_TYPE)
+        for path in files_made_of(outputs, table.name):
+            artifact.add_file(str(path), path.relative_to(outputs).as_posix())
+        run.log_artifact(artifact)
 
 
 def _project(outputs: Path, tables: Sequence[Table]) -> Project:
@@ -90,12 +86,3 @@ def _shown(wandb: Any, outputs: Path, table: Table) -> dict[str, Any]:
         "table": wandb.Table(columns=list(table.columns), data=cells, allow_mixed_types=True),
         "figure": wandb.Image(str(picture)),
     }
-
-
-def _artifact(wandb: Any, outputs: Path, name: str) -> Any:
-    """All files of the experiment, as they lie in its outputs."""
-    artifact = wandb.Artifact(name, type=JOB_TYPE)
-    for folder in _FOLDERS:
-        for path in sorted((outputs / folder).glob(f"{name}.*")):
-            artifact.add_file(str(path), f"{folder}/{path.name}")
-    return artifact

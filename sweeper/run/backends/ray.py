@@ -24,7 +24,6 @@ from sweeper.run.backend import Backend
 from sweeper.run.context import BackendContext, Resources
 from sweeper.run.limits import WORD, LimitedOptions, at_least
 from sweeper.store.errors import UserError, shown, wrong
-from sweeper.store.registry import ROOT
 
 
 def backend(context: BackendContext) -> RayBackend:
@@ -93,7 +92,7 @@ class RayBackend(Backend):
         # Two calls at a time: one waits for the run, the other may signal it.
         actor = self._ray.remote(max_concurrency=2, max_restarts=0, max_task_retries=0)(Place)
         request = self._options.request(Resources.of_record(run))
-        self._actors[number] = actor.options(**request).remote(str(run.resolve()), str(ROOT))
+        self._actors[number] = actor.options(**request).remote(str(run.resolve()), str(self.code))
         self._running[self._actors[number].work.remote()] = number
         return number
 

@@ -30,7 +30,6 @@ from sweeper.run.limits import LINES, WORD, LimitedOptions, at_least
 from sweeper.run.slurm_job import Work
 from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.files import make_directory, publish_json, read_object
-from sweeper.store.registry import ROOT
 
 # States after which Slurm does nothing more for a job (squeue, JOB STATE CODES).
 OVER = frozenset(
@@ -211,12 +210,12 @@ class SlurmBackend(Backend):
             wckey=None,
             stderr_to_stdout=True,
             srun_args=["--kill-on-bad-exit=1"],
-            additional_parameters=_further(parent),
+            additional_parameters=_further(parent, self.code),
         )
         said = io.StringIO()  # submitit copies there what sbatch says
         try:
             with contextlib.redirect_stderr(said), executor.batch():
-                handed = [executor.submit(Work(str(job.run), str(ROOT))) for job in jobs]
+                handed = [executor.submit(Work(str(job.run), str(self.code))) for job in jobs]
         except submitit.core.utils.FailedJobError:
             words = [line.removeprefix("sbatch: error: ") for line in said.getvalue().splitlines()]
             sentence = f"hydra/launcher=slurm: sbatch refused the job: {shown('; '.join(words))}"
@@ -236,6 +235,6 @@ def _refuse_shared(*folders: Path) -> None:
             raise wrong("outputs", folder, expected, f"say `chmod go-w {folder}`")
 
 
-def _further(parent: str | None) -> dict[str, Any]:
+def _further(parent: str | None, code: Path) -> dict[str, Any]:
     after = {"dependency": f"afterok:{parent}", "kill-on-invalid-dep": "yes"} if parent else {}
-    return {"chdir": str(ROOT), "requeue": True, **after}
+    return {"chdir": str(code), "requeue": True, **after}

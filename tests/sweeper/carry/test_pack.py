@@ -19,7 +19,7 @@ class FakeProcess:
     """Answers like tasks.server."""
 
     def ask(self, questions):
-        known = {"preload": {"code": "c0de"}, "data": {"prepared": "text-7"}}
+        known = {"data": {"prepared": "text-7"}}
         return [known[question["op"]] for question in questions]
 
 

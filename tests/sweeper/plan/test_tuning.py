@@ -94,8 +94,32 @@ def test_further_seeds_leave_out_those_of_the_trials(plan):
 def test_a_key_that_is_typed_is_not_tuned(plan):
     found = plan("experiment=fig1_tuned", CPU, f"{RATE}=0.03")
     assert [one.tune for one in found.experiments.values()] == [None]
-    off = plan("experiment=fig1", CPU, "experiment.scales.cpu.tune=null")
-    assert [one.tune for one in off.experiments.values()] == [None]
+
+
+@pytest.mark.parametrize(
+    ("typed", "tuned"),
+    [
+        (["scale=demo"], False),
+        (["scale=demo", "experiment.tuned=true"], True),
+        ([CPU], True),
+        ([CPU, "experiment.tuned=false"], False),
+        ([CPU, f"{TUNE}=null"], False),
+    ],
+)
+def test_tuning_is_switched_on_and_off_at_any_scale_and_has_a_name_of_its_own(plan, typed, tuned):
+    found = plan("experiment=fig1", *typed)
+    [(name, own)] = found.experiments.items()
+    assert bool(own.tune) == tuned
+    assert name == "-".join(["fig1", *["cpu"] * (CPU in typed), *_words(typed[1:])])
+
+
+def _words(typed):
+    return [word for one in typed for word in one.rpartition(".")[2].split("=")]
+
+
+def test_what_is_to_be_tuned_with_nothing_to_try_is_refused(plan):
+    with pytest.raises(UserError, match=r"nothing to tune at scale=paper; give it experiment.tune"):
+        plan("experiment=fig1", "scale=paper", "experiment.tuned=true")
 
 
 def test_what_tuning_is_asked_for_changes_no_run_that_is_not_tuned(plan):
@@ -110,8 +134,10 @@ def test_what_tuning_is_asked_for_changes_no_run_that_is_not_tuned(plan):
         ("+{}.arms=[fixed]", ["all arms", "standard, matched, collaborative", "tune.unequal"]),
         ("+{}.arms=[fixed,no]", ["arms of the experiment", "standard, fixed"]),
         ("{}.seeds=[7,2]", ["seeds that are not judged, as 0, 1, 2 are"]),
+        ("+{}.transfer.no=width", ["transfer=['no']", "arms of the experiment"]),
+        ("+{}.halving=[0.2,0.1]", ["halving=[0.2, 0.1]", "rising shares", "below steps=0.4"]),
         ("{}.by=test/loss", ["by=test/loss", "validation split"]),
-        ("experiment.scales.cpu.tune.steps=0", ["steps=0.0", "share of the full length"]),
+        ("{}.steps=0", ["steps=0.0", "share of the full length"]),
         (
             "experiment.scales.cpu.tune.grid={{optimizer.learning_rate:[0.1]}}",
             ["two different values"],

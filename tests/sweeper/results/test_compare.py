@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -35,6 +36,24 @@ def test_a_sweep_against_itself_differs_in_nothing(tmp_path, capsys):
     assert code == 0
     assert "30 of 30 values of shared seeds are equal to the last digit: nothing differs." in said
     assert "No claim has another answer." in said
+
+
+@pytest.mark.parametrize(
+    ("models", "told"), [("1", "nothing that trains"), ("2", "models")], ids=["same", "edited"]
+)
+def test_what_trained_them_is_told_beside_whether_it_made_a_difference(
+    tmp_path, capsys, models, told
+):
+    one, other = sweep(tmp_path / "one"), sweep(tmp_path / "other")
+    for folder, code, parts in ((one, "aaa", {"models": "1"}), (other, "bbb", {"models": models})):
+        for path in folder.glob("runs/*/attempts/*/attempt.json"):
+            facts = {"code": code, "code_parts": parts, "versions": {"torch": "2.8"}}
+            path.write_text(json.dumps(json.loads(path.read_text()) | facts))
+    code, said = compared(capsys, one, other)
+    assert code == 0
+    assert f"code: aaa -> bbb ({told} changed)" in said
+    assert "torch:" not in said
+    assert "nothing differs." in said
 
 
 def test_a_flipped_claim_is_named_and_told_by_the_exit_code(tmp_path, capsys):

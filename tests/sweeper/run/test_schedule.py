@@ -1,94 +1,15 @@
-"""The schedule, told with a backend that trains nothing: order, slots, failures, interruption."""
+"""The schedule, told with a backend that trains nothing: order, slots, adoption, interruption."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections import deque
-from dataclasses import replace
 
 import pytest
 
-from sweeper.run.failures import Breaker, OnOom
-from sweeper.run.job_states import Job, Phase, counts
-from sweeper.run.placing import Share
-from sweeper.run.schedule import Schedule
+from sweeper.run.job_states import Phase
 from sweeper.run.stop import Stopped, StopSignals
-from sweeper.run.watchdog import DUMP, Watchdog
-from sweeper.store.runs import RunStore
-from tests.policies import policy
-
-
-class FakeBackend:
-    """Jobs do what the story says, one at a time, in the order they were started."""
-
-    queues = False
-
-    def __init__(self, store, story, slots=2):
-        self.words, self.held = {}, {}
-        self.store, self.story, self.slots = store, story, slots
-        self.started, self.running, self.signals, self.busiest = [], deque(), [], 0
-
-    def start(self, run, slot, after=None):
-        assert slot not in {s for _, _, s in self.running}
-        self.started.append(run.name)
-        self.running.append((len(self.started), run, slot))
-        self.busiest = max(self.busiest, len(self.running))
-        return len(self.started)
-
-    def ended(self, timeout):
-        if not self.running:
-            return []
-        what = self.story.get(self.running[0][1].name, ["done"])
-        if what[0] == "ctrl-c":
-            what.pop(0)
-            raise KeyboardInterrupt
-        handle, run, _ = self.running.popleft()
-        act(self.store.run(run.name), what.pop(0) if len(what) > 1 else what[0])
-        return [handle]
-
-    def grant(self, job, free):
-        fitting = [slot for slot in free if not self.held.pop(slot, False)]
-        return fitting[0] if fitting else None
-
-    def signal(self, job, number):
-        self.signals.append((job, number))
-
-    def exit_reason(self, job):
-        return self.words.get(job, "")
-
-
-def act(run, what):
-    if what == "dropped":
-        return
-    attempt = run.claim({"micro_batches": run.micro_batches()})
-    if what == "done":
-        run.publish_result(attempt, {"metrics": {"test/loss": 1.0}, "steps": 1})
-    attempt.finish(what, what)
-
-
-@pytest.fixture
-def store(tmp_path):
-    return RunStore(tmp_path)
-
-
-@pytest.fixture
-def tell(store):
-    def story(jobs, story, slots=2):
-        for job in jobs:
-            store.freeze({"id": job.run, "config": {"seed": job.run}, "size": {}, "names": {}})
-        backend = FakeBackend(store, story, slots)
-        return Schedule(store, backend, jobs, policy()), backend  # no waits, three tries
-
-    return story
-
-
-def job(name, cost=1.0, parent=None):
-    return Job(f"lm1b-s0-{name}", cost, parent and f"lm1b-s0-{parent}")
-
-
-def phases(schedule):
-    return {run[-1]: state.phase for run, state in schedule.states.items()}
+from tests.sweeper.run.stories import Queue, act, job, phases
 
 
 def test_longest_first_and_never_more_than_the_slots(tell):
@@ -118,66 +39,6 @@ def test_a_run_that_waits_for_room_is_overtaken_by_none(tell):
     assert schedule.execute()
     assert [name[-1] for name in backend.started] == ["a", "b", "c"]
     assert asked == ["a", "b", "b", "c"]
-
-
-def test_one_failing_run_never_stops_the_others(tell):
-    jobs = [job(name) for name in "abcde"]
-    schedule, backend = tell(jobs, {jobs[1].run: ["nan"], jobs[3].run: ["crash"]})
-    assert not schedule.execute()
-    assert counts(schedule.states) == {
-        Phase.WAITING: 0,
-        Phase.RUNNING: 0,
-        Phase.DONE: 3,
-        Phase.FAILED: 2,
-        Phase.BLOCKED: 0,
-    }
-    assert "nan" in schedule.states[jobs[1].run].reason
-    assert len(backend.started) == 5
-
-
-def test_a_run_out_of_gpu_memory_is_started_again_with_half_the_rows_at_a_time(tell):
-    jobs = [job("a"), job("b")]
-    words = ["out_of_gpu_memory", "out_of_gpu_memory", "done"]
-    schedule, _ = tell(jobs, {jobs[0].run: words, jobs[1].run: ["out_of_host_memory"]})
-    schedule.policy = policy(on_oom=OnOom.halve, tries=1)
-    said = []
-    schedule.changed = lambda _, state: state and said.append(state.reason)
-    assert not schedule.execute()
-    assert phases(schedule) == {"a": Phase.DONE, "b": Phase.FAILED}
-    tried = [one.info()["micro_batches"] for one in schedule.store.run(jobs[0].run).attempts()]
-    assert tried == [1, 2, 4]
-    assert any("each batch in 4 parts" in reason for reason in said)
-
-
-def test_a_run_out_of_its_share_of_a_gpu_has_one_to_itself_before_anything_else(tell):
-    jobs = [replace(job("a"), share=Share(7.0, 2)), replace(job("b"), share=Share(7.0, 2))]
-    full = "out_of_gpu_memory"
-    schedule, backend = tell(jobs, {jobs[0].run: [full, "done"], jobs[1].run: [full, full]})
-    shares = []
-    backend.grant = lambda job, free: shares.append((job.run[-1], job.share)) or free[0]
-    assert not schedule.execute()
-    assert phases(schedule) == {"a": Phase.DONE, "b": Phase.FAILED}
-    for name in "ab":
-        assert [share for run, share in shares if run == name] == [Share(7.0, 2), None]
-    assert schedule.store.run(jobs[0].run).micro_batches() == 1
-
-
-def test_a_run_out_of_gpu_memory_has_failed_where_nothing_else_was_asked_for(tell):
-    jobs = [job("a")]
-    schedule, backend = tell(jobs, {jobs[0].run: ["out_of_gpu_memory"]})
-    assert not schedule.execute()
-    assert len(backend.started) == 1
-
-
-def test_a_run_that_was_cut_off_is_started_again_and_not_for_ever(tell):
-    jobs = [job("a"), job("b")]
-    schedule, backend = tell(
-        jobs, {jobs[0].run: ["interrupted", "done"], jobs[1].run: ["interrupted"]}
-    )
-    assert not schedule.execute()
-    assert phases(schedule) == {"a": Phase.DONE, "b": Phase.FAILED}
-    assert backend.started.count(jobs[0].run) == 2
-    assert backend.started.count(jobs[1].run) == 3
 
 
 def test_what_is_done_is_not_started(tell, store):
@@ -243,21 +104,6 @@ def test_a_second_ctrl_c_stops_at_once(tell):
     assert [number for _, number in backend.signals] == [signal.SIGTERM] * 2 + [signal.SIGKILL] * 2
 
 
-class Queue(FakeBackend):
-    """Holds runs back until their parent is done; drops them, unstarted, if it fails."""
-
-    queues = True
-
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
-        self.after = {}
-
-    def start(self, run, slot, after=None):
-        handle = super().start(run, slot)
-        self.after[run.name] = after
-        return handle
-
-
 def test_a_queue_is_given_children_while_their_parent_is_under_way(tell, store):
     jobs = [job("p", 9), job("c", 1, "p")]
     schedule, _ = tell(jobs, {})
@@ -265,69 +111,6 @@ def test_a_queue_is_given_children_while_their_parent_is_under_way(tell, store):
     assert schedule.execute()
     assert queue.started == [jobs[0].run, jobs[1].run]
     assert queue.after == {jobs[0].run: None, jobs[1].run: 1}
-
-
-def test_a_job_that_ended_before_it_had_begun_is_started_again_and_not_for_ever(tell):
-    """Killed before its claim, or met by a disk that was full until a moment ago."""
-    jobs = [job("a"), job("b")]
-    schedule, backend = tell(jobs, {jobs[0].run: ["dropped", "done"], jobs[1].run: ["dropped"]})
-    assert not schedule.execute()
-    assert phases(schedule) == {"a": Phase.DONE, "b": Phase.FAILED}
-    assert backend.started.count(jobs[1].run) == 3
-    assert "start.log" in schedule.states[jobs[1].run].reason
-
-
-def test_what_a_queue_dropped_is_blocked_by_its_parent_or_handed_in_again(tell, store):
-    """ "dropped" leaves no attempt, as a job does that its engine never started."""
-    jobs = [job("p", 1), job("c", 9, "p"), job("q", 1), job("d", 9, "q")]
-    schedule, _ = tell(jobs, {})
-    story = {jobs[0].run: ["nan"], jobs[1].run: ["dropped"], jobs[2].run: ["interrupted", "done"],
-             jobs[3].run: ["dropped", "done"]}  # fmt: skip
-    schedule.backend = queue = Queue(store, story, 4)
-    assert not schedule.execute()
-    assert phases(schedule) == {
-        "p": Phase.FAILED,
-        "c": Phase.BLOCKED,
-        "q": Phase.DONE,
-        "d": Phase.DONE,
-    }
-    assert jobs[0].run in schedule.states[jobs[1].run].reason
-    assert queue.started.count(jobs[3].run) == 2
-
-
-def test_what_only_the_engine_knows_ends_a_run_that_would_be_tried_again(tell):
-    jobs = [job("a")]
-    schedule, backend = tell(jobs, {jobs[0].run: ["interrupted"]})
-    backend.words = {1: "its job was cancelled"}
-    assert not schedule.execute()
-    assert backend.started == [jobs[0].run]
-    assert schedule.states[jobs[0].run].reason == "its job was cancelled"
-
-
-def test_a_full_disk_makes_every_run_wait_and_none_fail(tell, store):
-    jobs = [job("a", 2), job("b", 1)]
-    schedule, backend = tell(jobs, {jobs[0].run: ["disk_full"] * 5 + ["done"]}, slots=1)
-    now = [0.0]
-
-    def tick():
-        now[0] += 1.0
-        return now[0]
-
-    schedule.policy, schedule.clock = policy(wait_s=4.0), tick
-    assert schedule.execute()
-    assert backend.started.count(jobs[0].run) == 6
-    assert schedule.states[jobs[1].run].not_before > 0
-
-
-def test_alike_failures_stop_the_sweep_and_what_waits_is_not_started(tell):
-    jobs = [job(name, cost) for cost, name in enumerate("edcba")]
-    schedule, backend = tell(jobs, {one.run: ["crash"] for one in jobs}, slots=1)
-    schedule.policy = policy(equal_failures=2)
-    schedule.breaker = Breaker(schedule.policy)
-    assert not schedule.execute()
-    assert len(backend.started) == 2
-    assert counts(schedule.states)[Phase.WAITING] == 3
-    assert "2 runs in a row" in schedule.breaker.tripped
 
 
 def test_a_job_whose_server_is_gone_but_which_lives_is_adopted(tell, store):
@@ -347,33 +130,6 @@ def test_a_job_whose_server_is_gone_but_which_lives_is_adopted(tell, store):
     schedule.changed = changed
     assert schedule.execute()
     assert len(backend.started) == len(attempts) == 1
-
-
-def test_a_hanging_run_is_signalled_said_to_hang_and_started_again(tell, store):
-    jobs = [job("a")]
-    schedule, backend = tell(jobs, {})
-    run, now, claimed = store.run(jobs[0].run), [0.0], []
-
-    def ended(timeout):
-        now[0] += 1.0
-        if not backend.signals or backend.signals[-1][1] is not signal.SIGKILL or len(claimed) > 1:
-            return [2] if len(claimed) > 1 else []
-        claimed[0].finish("interrupted", "asked to stop")
-        backend.running.clear()
-        return [1]
-
-    def changed(schedule, state):
-        if state is not None and state.handle is not None:
-            claimed.append(run.claim({}))
-            if len(claimed) == 2:
-                run.publish_result(claimed[1], {"metrics": {}, "steps": 1})
-                claimed[1].finish("done")
-
-    backend.ended, schedule.changed = ended, changed
-    schedule.watchdog = Watchdog(5.0, 2.0, lambda: now[0])
-    assert schedule.execute()
-    assert [number for _, number in backend.signals] == [DUMP, signal.SIGTERM, signal.SIGKILL]
-    assert claimed[0].exit()["cause"] == "hang"
 
 
 def test_a_signal_that_came_while_jobs_were_started_is_heeded_after(tell):

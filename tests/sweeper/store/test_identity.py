@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import copy
+import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.hydra_section import composer
-from sweeper.store.identity import INTRODUCED_AS, NOT_IN_IDENTITY, digest_of, run_id
+from sweeper.plan.compose import CONF
+from sweeper.store.identity import (
+    INTRODUCED_AS,
+    NOT_IN_IDENTITY,
+    digest_of,
+    identity,
+    leaves,
+    run_id,
+)
 
 
 @pytest.fixture(scope="module")
@@ -94,3 +104,55 @@ def test_no_value_can_put_a_path_into_an_id(text):
     assert set(run_id(config)) <= set(
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-"
     )
+
+
+KNOWN = Path(__file__).with_name("identity_keys.json")
+GROUPS = ("task", "model", "model/attention", "data", "optimizer", "trainer")
+OPTIONS = [f"{g}={path.stem}" for g in GROUPS for path in sorted((CONF / g).glob("*.yaml"))]
+
+
+def keys_of(option: str) -> list[str]:
+    """The keys of an option that are part of a run's name, whatever their values."""
+    section = option.partition("=")[0].replace("/", ".")
+    below = [group.replace("/", ".") for group in GROUPS if group.startswith(f"{section}/")]
+    found = [key for key, _ in leaves(identity(composer().base([option]).run({})))]
+    own = [key for key in found if key.startswith(f"{section}.")]
+    return [
+        key
+        for key in own
+        if not any(key.startswith(f"{group}.") for group in below)
+        and not any(key == one or key.startswith(f"{one}.") for one in INTRODUCED_AS)
+    ]
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_a_new_key_says_what_it_was_before_it_came(option):
+    """Fails for whoever adds a key without saying so: else all that it touches trains again."""
+    known = json.loads(KNOWN.read_text("utf-8"))
+    assert option in known, f"{option} is new: add the keys of its runs' names to {KNOWN.name}."
+    new, gone = ({*keys_of(option)} - {*known[option]}, {*known[option]} - {*keys_of(option)})
+    assert not new, (
+        f"{', '.join(sorted(new))} of {option} would rename every run that has it: add each to "
+        "INTRODUCED_AS in sweeper/store/identity.py, with what runs had in effect before it came, "
+        "and give what reads it in tasks/ the same default; or, if it can change no result, to "
+        "NOT_IN_IDENTITY."
+    )
+    assert not gone, f"without {', '.join(sorted(gone))} every run of {option} is another run."
+
+
+@pytest.mark.parametrize("key", ["optimizer.averaging", "averaging.decay", "task.packing"])
+def test_a_section_that_came_as_a_whole_renames_no_run_either(config, key, monkeypatch):
+    before = run_id(config)
+    monkeypatch.setitem(INTRODUCED_AS, key, 0)
+    section, _, name = key.partition(".")
+    config = copy.deepcopy(config)
+    config.setdefault(section, {})[name] = 0
+    assert run_id(config) == before
+    config[section][name] = 3
+    assert run_id(config) != before
+
+
+def test_beside_the_groups_of_yaml_there_are_two_keys(config):
+    sections = tuple(f"{group}." for group in GROUPS)
+    found = [key for key, _ in leaves(identity(config)) if not key.startswith(sections)]
+    assert sorted({*found} - INTRODUCED_AS.keys()) == ["parent", "seed"], "see INTRODUCED_AS"

@@ -54,7 +54,7 @@ def test_an_absent_file_reads_as_none(tmp_path: Path) -> None:
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
     publish_json(tmp_path / "run.json", {"format": 2})
-    with pytest.raises(UserError, match="it is of format 2, not 1"):
+    with pytest.raises(UserError, match="it is of format 2, not 1; use the version that wrote it"):
         read_versioned(tmp_path / "run.json")
 
 

@@ -92,8 +92,6 @@ def test_the_digest_is_what_the_files_hold(tmp_path: Path) -> None:
     with (second / "train.jsonl").open("a") as file:
         file.write("\n")
     assert MultiNLI().digest(_data(root=str(second))) != digests[0]
-    with pytest.raises(UserError, match="expected the data that was planned with"):
-        MultiNLI().load(_data(root=str(second), digest=digests[0]), tmp_path / "sample")
 
 
 @pytest.mark.parametrize("data_set", [MultiNLI(), SQuAD()], ids=["mnli", "squad"])
@@ -111,7 +109,8 @@ def test_a_sample_is_told_by_its_size_and_world_and_writes_nothing_to_be_told(
 
 def test_training_and_validation_share_no_premise_and_no_paragraph(tmp_path: Path) -> None:
     for data_set, sample in ((MultiNLI(), pairs), (SQuAD(), questions)):
-        root = sample.write_sample(tmp_path / sample.__name__, 1009, World(5, 23))
+        root = tmp_path / sample.__name__
+        sample.SAMPLE.write(root, 1009, World(5, 23))
         splits = data_set.load(_data(root=str(root)), tmp_path / "unused").splits
         train, validation = (
             {data_set.group(example) for example in splits[split]}  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from tasks.data import SPLITS
 from tasks.lm1b.data import PackedText
 from tasks.lm1b.rows import PackedRows
 from tasks.parse import parse
-from tasks.text.corpus import digest
+from tasks.text.corpus import Corpora
 from tests.tasks.jobs import config
 
 KEYS = {"vocabulary_size": 397, "sequence_length": 61, "tokenizer_lines": 500}
@@ -69,7 +69,7 @@ def test_text_that_changed_since_the_plan_is_refused(tmp_path):
     root.mkdir()
     (root / "a.txt").write_text("".join(f"line {number} .\n" for number in range(700)))
     data = {"source": "local", "root": str(root)}
-    data["digest"] = digest(data)
+    data["digest"] = Corpora().digest(data)
     with (root / "a.txt").open("a") as file:
         file.write("one more .\n")
     with pytest.raises(UserError, match=r"data\.digest=sha256"):

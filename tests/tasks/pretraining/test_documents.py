@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sweeper.store.errors import UserError
-from tasks.pretraining.documents import LONGEST, checksum, digest, documents_of, open_documents
+from tasks.pretraining.documents import LONGEST, Library, checksum, documents_of
 from tasks.text.lines import Counts
 
 
@@ -64,7 +64,7 @@ def books(folder: Path, numbers: range, name: str = "text.txt") -> None:
 def test_equal_documents_are_in_one_split_and_the_shares_are_exact(tmp_path: Path) -> None:
     books(tmp_path, range(1000), "a.txt")
     books(tmp_path, range(0, 1000, 3), "b.txt")  # copies of every third
-    documents = open_documents(local(tmp_path), "blank_line", tmp_path / "none")
+    documents = Library().open(local(tmp_path), "blank_line", tmp_path / "none")
     thresholds = documents.thresholds()
     splits = {(thresholds.of(document), document[0]) for document in documents.read()}
     assert Counter(split for split, _ in splits) == {"train": 940, "validation": 10, "test": 50}
@@ -74,7 +74,7 @@ def test_equal_documents_are_in_one_split_and_the_shares_are_exact(tmp_path: Pat
 def test_a_split_of_the_sources_own_is_left_as_it_is(tmp_path: Path) -> None:
     books(tmp_path, range(100))
     books(tmp_path, range(100, 107), "test.txt")
-    documents = open_documents(local(tmp_path), "blank_line", tmp_path / "none")
+    documents = Library().open(local(tmp_path), "blank_line", tmp_path / "none")
     thresholds = documents.thresholds()
     splits = Counter(thresholds.of(document) for document in documents.read())
     assert splits == {"train": 98, "validation": 2}
@@ -84,9 +84,9 @@ def test_a_split_of_the_sources_own_is_left_as_it_is(tmp_path: Path) -> None:
 def test_too_few_documents_are_one_sentence_for_the_user(tmp_path: Path) -> None:
     books(tmp_path, range(5))
     with pytest.raises(UserError, match=r"has 5 different documents.*task\.documents"):
-        open_documents(local(tmp_path), "blank_line", tmp_path / "none").thresholds()
+        Library().open(local(tmp_path), "blank_line", tmp_path / "none").thresholds()
     books(tmp_path, range(6))
-    open_documents(local(tmp_path), "blank_line", tmp_path / "none").thresholds()
+    Library().open(local(tmp_path), "blank_line", tmp_path / "none").thresholds()
 
 
 def test_a_document_is_told_by_its_text_alone() -> None:
@@ -132,7 +132,7 @@ def test_of_200_mutated_texts_every_line_is_kept_or_skipped_for_a_reason(
         path = tmp_path / f"{number}.txt"
         path.write_bytes(content)
         counts = Counts()
-        found = list(open_documents(local(path), rule, tmp_path).read(counts=counts))
+        found = list(Library().open(local(path), rule, tmp_path).read(counts=counts))
         assert counts.kept + sum(counts.skipped.values()) == counts.total
         assert counts.total == content.count(b"\n") + (content[-1:] not in (b"\n", b""))
         told = {sentence for document in found for sentence in document}
@@ -144,19 +144,19 @@ def test_of_200_mutated_texts_every_line_is_kept_or_skipped_for_a_reason(
 
 def test_the_digest_changes_with_the_text(tmp_path: Path) -> None:
     books(tmp_path, range(7))
-    before = digest(local(tmp_path))
-    assert digest(local(tmp_path)) == before
+    before = Library().digest(local(tmp_path))
+    assert Library().digest(local(tmp_path)) == before
     books(tmp_path, range(8))
-    assert digest(local(tmp_path)) != before
+    assert Library().digest(local(tmp_path)) != before
 
 
 def test_novels_and_wikipedia_are_read(shared_data: Path, tmp_path: Path) -> None:
     wikipedia = shared_data / "wikipedia" / "wiki.utf8"
     counts = Counts()
-    documents = list(open_documents(local(wikipedia), "file", tmp_path).read(counts=counts))
+    documents = list(Library().open(local(wikipedia), "file", tmp_path).read(counts=counts))
     assert counts.skipped["markup"] == 2 * 2349
     assert 2000 < len(documents) <= 2349 + 20
     assert documents[0][0] == "2007 European Parliament election in Romania"
     novel = shared_data / "novels" / "Woolf_Night_1919.txt"
-    (first, *_) = open_documents(local(novel), "file", tmp_path).read()
+    (first, *_) = Library().open(local(novel), "file", tmp_path).read()
     assert "It was a Sunday evening in October" in " ".join(first[:10])

@@ -13,7 +13,7 @@ from sweeper.store.errors import UserError
 from tasks.data import SPLITS
 from tasks.parse import parse
 from tasks.pretraining.data import MaskedDocuments
-from tasks.pretraining.documents import digest, open_documents
+from tasks.pretraining.documents import Library
 from tasks.pretraining.encoded import LONGEST_SENTENCE, EncodedDocuments
 from tasks.text.tokenizer import load_tokenizer
 from tests.tasks.pretraining_job import small
@@ -55,7 +55,7 @@ def test_what_is_prepared_is_left_alone(folder: Path) -> None:
 
 def test_every_sentence_is_there_in_order_in_the_split_of_its_document(folder: Path) -> None:
     tokenizer = load_tokenizer(folder / "tokenizer.json")
-    documents = open_documents(SAMPLE, "blank_line", folder / "sample")
+    documents = Library().open(SAMPLE, "blank_line", folder / "sample")
     thresholds = documents.thresholds()
     expected: dict[str, list[list[list[int]]]] = {split: [] for split in SPLITS}
     for document in documents.read():
@@ -81,7 +81,7 @@ def test_the_tokenizer_learns_from_no_document_that_is_kept_back(tmp_path: Path)
     documents = [f"{chr(0x4E00 + n)} story {n}.\nIt was told." for n in range(101)]
     data = local(tmp_path / "text", documents)
     masked(data).prepare(tmp_path / "out")
-    opened = open_documents(data, "blank_line", tmp_path)
+    opened = Library().open(data, "blank_line", tmp_path)
     thresholds = opened.thresholds()
     vocabulary = load_tokenizer(tmp_path / "out" / "tokenizer.json").get_vocab()
     for document in opened.read():
@@ -112,7 +112,7 @@ def test_a_text_that_is_not_the_planned_one_is_refused(tmp_path: Path) -> None:
     planned = {**SAMPLE, "digest": "documents:0123"}
     with pytest.raises(UserError, match="expected the text that was planned with"):
         masked(planned).prepare(tmp_path / "out")
-    masked({**SAMPLE, "digest": digest(SAMPLE)}).prepare(tmp_path / "out")
+    masked({**SAMPLE, "digest": Library().digest(SAMPLE)}).prepare(tmp_path / "out")
 
 
 @pytest.mark.parametrize(

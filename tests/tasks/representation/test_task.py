@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-from models.theory.representation import represent
 from sweeper.store.errors import UserError
 from tasks.evaluation import Evaluator
 from tasks.parse import parse
@@ -15,6 +14,7 @@ from tasks.prepare import task_of
 from tasks.server.sizes import size
 from tasks.task import Task
 from tasks.training.module import summed
+from tests.models.theorem_1 import represent
 from tests.tasks.jobs import config
 
 LENGTH, SIZE, PROBLEMS = 5, 7, 11

@@ -7,10 +7,9 @@ from pathlib import Path
 from tasks.synthetic.documents import (
     FILE,
     GATHERINGS,
+    SAMPLE,
     documents,
     generate,
-    generator_hash,
-    write_sample,
 )
 from tasks.synthetic.families import World
 
@@ -29,18 +28,19 @@ def test_there_are_as_many_sentences_as_asked_and_a_longer_text_begins_with_a_sh
     short, long = list(documents(101, WORLD)), list(documents(1009, WORLD))
     assert (sum(map(len, short)), sum(map(len, long))) == (101, 1009)
     assert long[: len(short) - 1] == short[:-1]
-    hashes = [generator_hash(101, WORLD), generator_hash(1009, WORLD)]
-    hashes += [generator_hash(101, World(7, 23)), generator_hash(101, World(5, 0))]
+    hashes = [SAMPLE.digest(101, WORLD), SAMPLE.digest(1009, WORLD)]
+    hashes += [SAMPLE.digest(101, World(7, 23)), SAMPLE.digest(101, World(5, 0))]
     assert len(set(hashes)) == 4
 
 
 def test_it_is_written_in_berts_format_once(tmp_path: Path) -> None:
-    folder = write_sample(tmp_path / "sample", 307, WORLD)
+    folder = tmp_path / "sample"
+    SAMPLE.write(folder, 307, WORLD)
     text = (folder / FILE).read_text()
     blocks = [block.split("\n") for block in text.strip().split("\n\n")]
     assert blocks == list(documents(307, WORLD))
     stamp = (folder / FILE).stat().st_mtime_ns
-    write_sample(tmp_path / "sample", 307, WORLD)
+    SAMPLE.write(folder, 307, WORLD)
     assert (folder / FILE).stat().st_mtime_ns == stamp
 
 

@@ -29,7 +29,7 @@ def test_examples_are_the_same_everywhere() -> None:
 def test_a_longer_sample_begins_with_a_shorter_and_both_are_always_the_same(tmp_path: Path) -> None:
     for sample in (pairs, questions):
         for size in (101, 307):
-            sample.write_sample(tmp_path / f"{sample.__name__}{size}", size, WORLD)
+            sample.SAMPLE.write(tmp_path / f"{sample.__name__}{size}", size, WORLD)
         first, longer = (
             [
                 (tmp_path / f"{sample.__name__}{size}" / name).read_text()
@@ -40,13 +40,13 @@ def test_a_longer_sample_begins_with_a_shorter_and_both_are_always_the_same(tmp_
         for short, long in zip(first, longer, strict=True):
             common = short.rstrip("}] \n")[: len(short) // 2]
             assert long.startswith(common)
-        hashes = [sample.generator_hash(101, WORLD), sample.generator_hash(307, WORLD)]
-        hashes += [sample.generator_hash(101, CHANCE), sample.generator_hash(101, World(4, 5))]
+        hashes = [sample.SAMPLE.digest(101, WORLD), sample.SAMPLE.digest(307, WORLD)]
+        hashes += [sample.SAMPLE.digest(101, CHANCE), sample.SAMPLE.digest(101, World(4, 5))]
         assert len(set(hashes)) == 4
 
 
 def test_the_labels_of_pairs_are_balanced_in_both_files(tmp_path: Path) -> None:
-    pairs.write_sample(tmp_path, 2400, WORLD)
+    pairs.SAMPLE.write(tmp_path, 2400, WORLD)
     for name, count in ((pairs.TRAIN, 2100), (pairs.TEST, 300)):
         rows = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
         labels = Counter(row["gold_label"] for row in rows)

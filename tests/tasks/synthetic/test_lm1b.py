@@ -11,7 +11,7 @@ import pytest
 
 from tasks.synthetic import families, lm1b
 from tasks.synthetic.families import MEMBERS, World
-from tasks.synthetic.lm1b import generate, generator_hash, write_sample
+from tasks.synthetic.lm1b import SAMPLE, generate
 from tasks.text.files import find_files
 
 WORLD = World(competitors=7, directions=23)
@@ -57,7 +57,8 @@ def test_without_directions_who_is_told_of_has_nothing_to_do_with_who_came() -> 
 
 
 def test_the_corpus_is_written_in_lm1bs_layout_once(tmp_path: Path) -> None:
-    root = write_sample(tmp_path / "sample", 1009, WORLD)
+    root = tmp_path / "sample"
+    SAMPLE.write(root, 1009, WORLD)
     found = find_files(root)
     assert found.train == (f"{lm1b.LAYOUT}/{lm1b.TRAIN_SHARD}",)
     assert found.test == (f"{lm1b.LAYOUT}/{lm1b.TEST_SHARD}",)
@@ -66,16 +67,16 @@ def test_the_corpus_is_written_in_lm1bs_layout_once(tmp_path: Path) -> None:
     assert sorted(written) == sorted(islice(generate(WORLD), 1009))
     assert len(lines[found.test[0]]) == 1009 // lm1b.TEST_EVERY
     times = [(root / name).stat().st_mtime_ns for name in found.names]
-    assert write_sample(root, 1009, WORLD) == root
+    SAMPLE.write(root, 1009, WORLD)
     assert times == [(root / name).stat().st_mtime_ns for name in found.names]
 
 
 def test_another_length_world_or_generator_is_another_corpus(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert generator_hash(1000, WORLD) == generator_hash(1000, World(7, 23))
-    hashes = [generator_hash(1000, WORLD), generator_hash(1001, WORLD)]
-    hashes += [generator_hash(1000, World(8, 23)), generator_hash(1000, World(7, 29))]
+    assert SAMPLE.digest(1000, WORLD) == SAMPLE.digest(1000, World(7, 23))
+    hashes = [SAMPLE.digest(1000, WORLD), SAMPLE.digest(1001, WORLD)]
+    hashes += [SAMPLE.digest(1000, World(8, 23)), SAMPLE.digest(1000, World(7, 29))]
     monkeypatch.setattr(families, "SHARES", (1,))
-    hashes.append(generator_hash(1000, WORLD))
+    hashes.append(SAMPLE.digest(1000, WORLD))
     assert len(set(hashes)) == 5

@@ -136,9 +136,9 @@ class NoReads(TorchDispatchMode):
 def watch() -> None:
     train = fit.train
 
-    def watched(*args: Any) -> None:
+    def watched(*args: Any) -> torch.device:
         with NoReads():
-            train(*args)
+            return train(*args)
 
     fit.train = watched
 

@@ -10,9 +10,11 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from typing import TypeAlias
 
 import numpy as np
 
+from sweeper.results.statistics.combination import All, AnyOf
 from sweeper.results.statistics.contrasts import Intervals
 from sweeper.results.table.points import Point
 
@@ -44,21 +46,7 @@ class Contrast:
     note: Callable[[Read], str] = lambda read: ""
 
 
-@dataclass(frozen=True)
-class All:
-    """The claim that all of these hold."""
-
-    parts: tuple[Statement, ...]
-
-
-@dataclass(frozen=True)
-class AnyOf:
-    """The claim that at least one of these holds."""
-
-    parts: tuple[Statement, ...]
-
-
-Statement = Contrast | All | AnyOf
+Statement: TypeAlias = "Contrast | All[Statement] | AnyOf[Statement]"
 
 
 class Design:
@@ -132,7 +120,7 @@ def slopes(sizes: Sequence[float]) -> list[float]:
     return weights
 
 
-def keeps_improving(curve: Collection[Point], column: str, several: str) -> All:
+def keeps_improving(curve: Collection[Point], column: str, several: str) -> Statement:
     """A curve rises as a whole, and still from its middle on."""
     ordered = by(column, curve)
     if len(ordered) < 3:
@@ -147,9 +135,9 @@ def keeps_improving(curve: Collection[Point], column: str, several: str) -> All:
     )
 
 
-def most_heads_lose(found: dict[float, list[Point]], where: str) -> All:
+def most_heads_lose(found: dict[float, list[Point]], where: str) -> Statement:
     """At every number that sets curves of several heads apart, some fewer beat the most."""
-    parts = []
+    parts: list[Statement] = []
     for number, points in found.items():
         *fewer, most = by("model.heads", points)
         if not fewer:

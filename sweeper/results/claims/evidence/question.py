@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from sweeper.results.claims.evidence.design import All, Contrast, Statement, Weights
+from sweeper.results.claims.evidence.design import Contrast, Statement, Weights
 from sweeper.results.claims.evidence.measurements import Measurements
 from sweeper.results.claims.evidence.verdict import Answer, Found, Verdict
 from sweeper.results.statistics.boundary import FIRST, Floats
 from sweeper.results.statistics.combination import (
     Above,
+    All,
     Answers,
+    AnyOf,
     Combination,
-    Every,
     Same,
-    Some,
     answers,
     levels,
 )
@@ -222,7 +222,7 @@ def _placed(statement: Statement, following: Callable[[], int]) -> Combination:
     if isinstance(statement, Contrast):
         return (Same if statement.same else Above)(following())
     parts = tuple(_placed(part, following) for part in statement.parts)
-    return Every(parts) if isinstance(statement, All) else Some(parts)
+    return All(parts) if isinstance(statement, All) else AnyOf(parts)
 
 
 def _listed(contrasts: Sequence[str], notes: Sequence[str]) -> str:

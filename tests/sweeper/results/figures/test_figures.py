@@ -19,9 +19,9 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from sweeper.results.collect import collect
-from sweeper.results.draw import files_of, write_figures
+from sweeper.results.draw import figure_of, write_figures
 from sweeper.results.figures import curves, fig1, fig2
-from sweeper.results.figures.layout.style import COLUMN, DOUBLE_COLUMN
+from sweeper.results.figures.layout.style import COLUMN, DOUBLE_COLUMN, rendered
 from sweeper.results.statistics.estimates import estimate, interval
 from sweeper.results.table.points import points, seed_spread
 from sweeper.results.table.table import Table
@@ -278,7 +278,7 @@ def test_drawn_again_it_is_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_files_are_what_they_are_called_and_hold_no_code(tmp_path: Path) -> None:
-    files = files_of(hostile().table(tmp_path))
+    files = rendered(figure_of(hostile().table(tmp_path)))
     assert files["pdf"].startswith(b"%PDF")
     assert b"/Type3" not in files["pdf"]
     assert not re.search(rb"(CreationDate|ModDate)", files["pdf"])
@@ -299,4 +299,4 @@ def test_an_unknown_figure_is_answered_with_the_known(tmp_path: Path, figure: st
     with pytest.raises(
         UserError, match=r"experiment\.figure of fig1=.*curves, fig1, fig2, fig3, scaling"
     ):
-        files_of(sweep.table(tmp_path))
+        figure_of(sweep.table(tmp_path))

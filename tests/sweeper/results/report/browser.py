@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+WIDTHS = (1280, 390)  # a desk and a phone
+
 PROGRAMS = ("chromium", "chromedriver")
 ARGUMENTS = (
     "--headless",

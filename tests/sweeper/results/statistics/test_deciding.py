@@ -7,10 +7,10 @@ import pytest
 
 from sweeper.results.statistics.allocation import allocated
 from sweeper.results.statistics.boundary import DESIGNED, FIRST, bound, crossed, reach
-from sweeper.results.statistics.combination import Above, Every, Same, Some, answers, levels
+from sweeper.results.statistics.combination import Above, All, AnyOf, Same, answers, levels
 from sweeper.results.statistics.contrasts import Intervals, closed, intervals, looks
 from sweeper.results.statistics.heaps import two_heaps
-from sweeper.results.statistics.price import MOST, expected, known, price, seeds_to_tell
+from sweeper.results.statistics.price import MOST, known, price, seeds_to_tell
 from sweeper.results.statistics.spreads import identical, moderated, sample
 
 PAIR = np.array([[1.0, -1.0]])
@@ -42,7 +42,7 @@ def test_there_is_no_boundary_before_the_first_look_and_one_for_ever_after() -> 
         bound(5, 0.0)
 
 
-def test_the_price_of_an_effect_is_what_simulation_finds() -> None:
+def test_the_chance_to_cross_the_boundary_is_what_simulation_finds() -> None:
     effect, sd, level = 1.3, 1.7, 0.01
     paths = effect * np.arange(1, DESIGNED + 1) + sd * np.random.default_rng(5).standard_normal(
         (10_000, DESIGNED)
@@ -50,9 +50,9 @@ def test_the_price_of_an_effect_is_what_simulation_finds() -> None:
     seeds = np.arange(FIRST, DESIGNED + 1)
     out = np.abs(paths[:, FIRST - 1 :]) > bound(seeds, level) * sd * np.sqrt(seeds)
     stops = np.where(out.any(axis=1), FIRST + out.argmax(axis=1), DESIGNED)
-    told = expected(effect, sd, level, DESIGNED)
-    assert told.seeds == pytest.approx(stops.mean(), rel=0.01)
-    assert told.decided == pytest.approx(out.any(axis=1).mean(), abs=0.01)
+    decided = crossed(bound(seeds, level), effect / sd)
+    assert FIRST + (1 - decided[:-1]).sum() == pytest.approx(stops.mean(), rel=0.01)
+    assert decided[-1] == pytest.approx(out.any(axis=1).mean(), abs=0.01)
     assert crossed(bound(seeds, level))[-1] <= 2 * level
 
 
@@ -111,9 +111,9 @@ def test_what_was_decided_stays_decided() -> None:
 
 def test_the_level_is_shared_only_where_any_miss_would_do() -> None:
     half = 0.05 / 5 / 2
-    every = levels(Every((Above(0), Above(1))), 2, claims=5)
+    every = levels(All((Above(0), Above(1))), 2, claims=5)
     assert every == pytest.approx(np.array([[half, half / 2]] * 2))
-    some = levels(Some((Above(0), Every((Above(1), Above(2))))), 3, claims=5)
+    some = levels(AnyOf((Above(0), All((Above(1), Above(2))))), 3, claims=5)
     expected_levels = [[half / 2, half], [half / 2, half / 2], [half / 2, half / 2]]
     assert some == pytest.approx(np.array(expected_levels))
     assert levels(Same(0), 1, claims=5) == pytest.approx(np.array([[half, half]]))
@@ -136,12 +136,12 @@ def seen(*ends: tuple[float, float]) -> Intervals:
         (Same(0), [(-1, 1)], 2, "supported"),
         (Same(0), [(3, 4)], 2, "not_supported"),
         (Same(0), [(1, 4)], 2, None),
-        (Every((Above(0), Above(1))), [(1, 2), (1, 2)], 9, "supported"),
-        (Every((Above(0), Above(1))), [(1, 2), (-2, -1)], 9, "not_supported"),
-        (Every((Above(0), Above(1))), [(1, 2), (-2, 1)], float("nan"), None),
-        (Some((Above(0), Above(1))), [(1, 2), (-2, -1)], 9, "supported"),
-        (Some((Above(0), Above(1))), [(-2, -1), (-2, -1)], 9, "not_supported"),
-        (Some((Above(0), Above(1))), [(-2, -1), (-2, 1)], float("nan"), None),
+        (All((Above(0), Above(1))), [(1, 2), (1, 2)], 9, "supported"),
+        (All((Above(0), Above(1))), [(1, 2), (-2, -1)], 9, "not_supported"),
+        (All((Above(0), Above(1))), [(1, 2), (-2, 1)], float("nan"), None),
+        (AnyOf((Above(0), Above(1))), [(1, 2), (-2, -1)], 9, "supported"),
+        (AnyOf((Above(0), Above(1))), [(-2, -1), (-2, -1)], 9, "not_supported"),
+        (AnyOf((Above(0), Above(1))), [(-2, -1), (-2, 1)], float("nan"), None),
     ],
 )
 def test_answers_follow_from_intervals(claim, found, margin, said) -> None:  # type: ignore[no-untyped-def]
@@ -161,7 +161,7 @@ def test_the_cheapest_way_to_an_answer_is_priced_and_bought() -> None:
     groups = drawn(0.1, 0, 2, 0, 0, 0, seeds=5)
     weights = np.array([[1, -1, 0, 0, 0, 0], [0, 0, 1, -1, 0, 0.0]])
     now, spreads = sample(groups), moderated(sample(groups))
-    claim = Some((Above(0), Above(1)))
+    claim = AnyOf((Above(0), Above(1)))
     ends = levels(claim, 2)
     found = intervals(now, weights, np.full((2, 2), 1e-9))
     so_far = known(found, now, spreads, weights, ends, np.full(2, np.nan))

@@ -8,6 +8,8 @@ every X of full column rank. Softmax ignores what is added to all logits of a qu
 - Under a causal mask the logits of later keys are free, so it takes the least rank of a completion
   of a triangular matrix, which is found row by row. A generic P takes floor(n / 2); the worst, such
   as a P whose every query has the same logits but for its own position, n - 1.
+
+Everything is in double precision. Shapes as in models/context_heads.py.
 """
 
 from __future__ import annotations
@@ -17,26 +19,14 @@ import math
 import torch
 from torch import Tensor
 
+from models.context_heads import log_context, visible
+
 _TOLERANCE = 1e-9  # relative; below it a singular value or a residual counts as zero
 
 
-def log_context(w_q_PD: Tensor, w_k_PD: Tensor, x_DN: Tensor, *, causal: bool = False) -> Tensor:
-    """Return the logarithm of `context`; axes before the last two are heads of their own."""
-    logits_NN = (w_k_PD @ x_DN).mT @ (w_q_PD @ x_DN) / math.sqrt(w_q_PD.shape[-2])
-    if causal:
-        hidden_NN = ~visible(x_DN.shape[-1], device=x_DN.device)
-        logits_NN = logits_NN.masked_fill(hidden_NN, -math.inf)
-    return logits_NN.log_softmax(dim=-2)
-
-
 def context(w_q_PD: Tensor, w_k_PD: Tensor, x_DN: Tensor, *, causal: bool = False) -> Tensor:
-    """Return context_NN of one head, softmax over keys of (W_k X)^T (W_q X) / sqrt(d_k) (eq. 3)."""
+    """Return context_NN of one head (eq. 3)."""
     return log_context(w_q_PD, w_k_PD, x_DN, causal=causal).exp()
-
-
-def visible(length: int, device: torch.device | None = None) -> Tensor:
-    """Return where key j (row) is not later than query i (column), under a causal mask."""
-    return torch.ones(length, length, dtype=torch.bool, device=device).triu()
 
 
 def theorem_1(

@@ -1,0 +1,109 @@
+"""The state of the code: its files as they were read once, the commit they are of, their parts.
+
+A part is a folder of models/ or tasks/, or a package of other people. What else there is (plans,
+tables, documents) changes no result; nor do other tasks change those of a task.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sweeper.store import registry
+from sweeper.store.identity import digest_of
+from sweeper.store.registry import ROOT
+
+DISTRIBUTION = "headroom-attention"
+REVISION = "REVISION"  # a file beside carried code: what `revision` was at home
+
+TRAINS = ("models", "tasks")
+FOLDERS = (*TRAINS, "sweeper/store", "sweeper/run", "sweeper/carry")
+BESIDE = ("sweeper/__init__.py", "sweeper/model_process.py", "sweeper/options.py")
+COMMIT = "commit"  # in place of parts, where nothing tells these
+_NO_PART = "tasks/server"  # it starts jobs
+
+
+@dataclass(frozen=True)
+class Code:
+    """The program below `root` as far as jobs need it: source by path; it knows no Hydra."""
+
+    root: Path
+    files: Mapping[str, bytes]
+
+    @classmethod
+    def read(cls, root: Path = ROOT) -> Code:
+        """The code as it lies there now."""
+        found = [path for folder in FOLDERS for path in (root / folder).rglob("*.py")]
+        paths = [*found, *(root / name for name in BESIDE)]
+        return cls(root, {path.relative_to(root).as_posix(): path.read_bytes() for path in paths})
+
+    def parts(
+        self, task: str | None = None, packages: Iterable[Mapping[str, str]] = ()
+    ) -> dict[str, str]:
+        """By part the digest of what a result of a task (of any, if None) can depend on."""
+        others = {f"tasks/{name}" for name in registry.names(registry.TASKS)} - {f"tasks/{task}"}
+        left_out = tuple(f"{folder}/" for folder in (_NO_PART, *(others if task else ())))
+        folders: dict[str, dict[str, str]] = {}
+        for path, source in self.files.items():
+            if path.startswith(TRAINS) and not path.startswith(left_out):
+                folder = path.rpartition("/")[0]
+                folders.setdefault(folder, {})[path] = hashlib.sha256(source).hexdigest()
+        outside = {f"package {one['package']}": one["sha256"][:12] for one in packages}
+        return {part: digest_of(folders[part])[:12] for part in sorted(folders)} | outside
+
+    @functools.cached_property
+    def revision(self) -> str:
+        """The commit; "-dirty-" and a digest of what trains, where that is not the commit's; the
+        version of the program if installed."""
+        with suppress(OSError):
+            return (self.root / REVISION).read_text("utf-8").strip()
+        if not (self.root / ".git").exists():  # around an installed program it is another's
+            with suppress(importlib.metadata.PackageNotFoundError):
+                return f"{DISTRIBUTION} {importlib.metadata.version(DISTRIBUTION)}"
+            return "unknown"
+        commit = self._git("describe", "--always", "--abbrev=12", "--exclude=*").strip()
+        edited = self._git("status", "--porcelain", "--", *TRAINS)
+        dirty = f"-dirty-{digest_of(self.parts())[:8]}" if edited else ""
+        return f"{commit}{dirty}" if commit else "unknown"
+
+    def diff(self) -> str:
+        """What was changed since the commit in all that plans and trains; empty if nothing."""
+        if not (self.root / ".git").exists():
+            return ""
+        plain = ("--no-ext-diff", "--no-textconv", "--no-color", "--binary")
+        return self._git("diff", "HEAD", *plain, "--", *TRAINS, "sweeper", "conf")
+
+    def _git(self, *words: str) -> str:
+        command = ["git", "--no-optional-locks", *words]
+        try:
+            done = subprocess.run(
+                command, cwd=self.root, capture_output=True, timeout=10, check=True
+            )
+        except (OSError, subprocess.SubprocessError):
+            return ""
+        return done.stdout.decode("utf-8", "replace")
+
+
+@functools.cache
+def running() -> Code:
+    """The code of this process: as it was when this was first asked, here or before a fork."""
+    return Code.read()
+
+
+def state_of(attempt: Mapping[str, Any]) -> dict[str, str]:
+    """What attempt.json says of the code by parts; of an earlier program's the commit alone."""
+    said = attempt.get("code")
+    return attempt.get("code_parts") or ({COMMIT: said} if said else {})
+
+
+def differing(states: Sequence[Mapping[str, str]]) -> list[str]:
+    """The parts that states of the code which have them do not agree on."""
+    parts = sorted({part for state in states for part in state})
+    return [part for part in parts if len({one[part] for one in states if part in one}) > 1]

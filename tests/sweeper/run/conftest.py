@@ -1,0 +1,26 @@
+"""Schedules of a story."""
+
+from __future__ import annotations
+
+import pytest
+
+from sweeper.run.schedule import Schedule
+from sweeper.store.runs import RunStore
+from tests.policies import policy
+from tests.sweeper.run.stories import FakeBackend
+
+
+@pytest.fixture
+def store(tmp_path):
+    return RunStore(tmp_path)
+
+
+@pytest.fixture
+def tell(store):
+    def story(jobs, story, slots=2):
+        for job in jobs:
+            store.freeze({"id": job.run, "config": {"seed": job.run}, "size": {}, "names": {}})
+        backend = FakeBackend(store, story, slots)
+        return Schedule(store, backend, jobs, policy()), backend  # no waits, three tries
+
+    return story

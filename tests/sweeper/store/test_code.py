@@ -1,0 +1,163 @@
+"""The state of the code: what of it matters to whom, and a copy that stays as it is."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from sweeper.store.code.pinned import pin
+from sweeper.store.code.state import BESIDE, Code, differing, state_of
+from sweeper.store.errors import UserError
+from sweeper.store.history import lineage
+from sweeper.store.registry import ROOT
+from tests.tasks.jobs import config, freeze
+
+FILES = (
+    "models/block.py",
+    "models/attention/wide.py",
+    "tasks/train.py",
+    "tasks/training/loop.py",
+    "tasks/server/fork.py",
+    "tasks/lm1b/task.py",
+    "tasks/squad/task.py",
+    "sweeper/store/runs.py",
+    "sweeper/run/schedule.py",
+    "sweeper/carry/runner.py",
+    "sweeper/results/judge.py",
+    "docs/install.md",
+    *BESIDE,
+)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A program as far as its places go, committed."""
+    for name in FILES:
+        (tmp_path / "program" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "program" / name).write_text(f"{name}\n")
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        identity = ["-c", "user.name=one", "-c", "user.email=one@example.org"]
+        subprocess.run(["git", *identity, *words], cwd=tmp_path / "program", check=True)
+    return tmp_path / "program"
+
+
+def edit(root: Path, name: str) -> None:
+    (root / name).write_text("edited\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "changed"),
+    [
+        ("models/block.py", "lm1b", ["models"]),
+        ("models/attention/wide.py", "lm1b", ["models/attention"]),
+        ("tasks/training/loop.py", "squad", ["tasks/training"]),
+        ("tasks/train.py", "squad", ["tasks"]),
+        ("tasks/lm1b/task.py", "lm1b", ["tasks/lm1b"]),
+        ("tasks/lm1b/task.py", "squad", []),
+        ("tasks/lm1b/task.py", None, ["tasks/lm1b"]),
+        ("tasks/server/fork.py", "lm1b", []),
+        ("sweeper/store/runs.py", "lm1b", []),
+        ("sweeper/results/judge.py", "lm1b", []),
+        ("docs/install.md", "lm1b", []),
+    ],
+)
+def test_what_changed_is_told_by_parts_where_it_matters_to_a_task(root, name, task, changed):
+    before = Code.read(root).parts(task)
+    edit(root, name)
+    assert differing([before, Code.read(root).parts(task)]) == changed
+
+
+def test_a_package_of_other_people_is_a_part(root):
+    one, other = ({"package": "mine", "sha256": letter * 64} for letter in "ab")
+    code = Code.read(root)
+    assert differing([code.parts("lm1b", [one]), code.parts("lm1b", [other])]) == ["package mine"]
+
+
+def test_two_dirty_trees_are_told_apart_and_what_trains_alone_makes_one_dirty(root):
+    commit = Code.read(root).revision
+    assert len(commit) == 12
+    edit(root, "sweeper/results/judge.py")
+    assert Code.read(root).revision == commit
+    (root / "models" / "new.py").write_text("one\n")  # which git does not know yet
+    one = Code.read(root)
+    assert one.revision.startswith(f"{commit}-dirty-")
+    (root / "models" / "new.py").write_text("other\n")
+    assert Code.read(root).revision not in (commit, one.revision)
+    assert one.revision == one.revision  # remembered: it is of what was read
+    assert "+edited" in Code.read(root).diff()
+
+
+def test_what_is_pinned_stays_and_is_shared_by_all_that_have_the_same_code(root, tmp_path):
+    code = Code.read(root)
+    folder = pin(tmp_path, code, [])
+    assert folder.parent == tmp_path / "code"
+    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert names == {*FILES} - {"docs/install.md", "sweeper/results/judge.py"} | {
+        "REVISION",
+        "changes.diff",
+    }
+    assert (folder / "REVISION").read_text() == code.revision
+    assert {path.stat().st_mode & 0o777 for path in folder.rglob("*")} == {0o600, 0o700}
+    inode = (folder / "models" / "block.py").stat().st_ino
+    edit(root, "sweeper/results/judge.py")
+    assert pin(tmp_path, Code.read(root), []) == folder
+    assert (folder / "models" / "block.py").stat().st_ino == inode
+    edit(root, "models/block.py")
+    assert pin(tmp_path, code, []) == folder  # what was read is kept, whatever lies there now
+    other = pin(tmp_path, Code.read(root), [])
+    assert other != folder
+    assert (other / "models" / "block.py").read_text() == "edited\n"
+    assert "-models/block.py" in (other / "changes.diff").read_text()
+    assert len(list((tmp_path / "code").iterdir())) == 2
+
+
+def test_what_was_pinned_and_changed_since_is_not_run(root, tmp_path):
+    folder = pin(tmp_path, Code.read(root), [])
+    for spoil in (Path.unlink, lambda path: path.symlink_to(root / "models" / "block.py")):
+        spoil(folder / "models" / "block.py")
+        with pytest.raises(UserError, match=r"models/block\.py is not the code that was pinned"):
+            pin(tmp_path, Code.read(root), [])
+    assert (root / "models" / "block.py").read_text() == "models/block.py\n"
+
+
+def test_nothing_is_written_through_a_link(root, tmp_path):
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "code").symlink_to(tmp_path / "theirs")
+    with pytest.raises(UserError, match="no symbolic link"):
+        pin(tmp_path, Code.read(root), [])
+    assert not list((tmp_path / "theirs").iterdir())
+
+
+def test_a_package_that_a_run_names_is_pinned_with_it(tmp_path, installed):
+    installed("mine", "class Mine: ...", {"headroom.attention": "wide = mine"})
+    code = Code(ROOT, {"models/block.py": b""})
+    own = pin(tmp_path, code, [config()])
+    beside = pin(tmp_path, code, [config({"model.attention.name": "wide"})])
+    assert not (own / "mine").exists()
+    assert (beside / "mine" / "__init__.py").read_text() == "class Mine: ..."
+    assert (beside / "mine-1.2.3.dist-info" / "entry_points.txt").exists()
+
+
+def test_what_was_continued_comes_of_all_that_trained_it(tmp_path):
+    run = freeze(tmp_path)
+    for facts in (
+        {"code": "old"},
+        {"code": "one", "code_parts": {"models": "a"}, "continues": 1},
+        {"code": "lost", "code_parts": {"models": "b"}},  # from the beginning: of nothing else
+        {"code": "two", "code_parts": {"models": "c"}, "continues": 2},
+    ):
+        run.claim(facts)
+    states = [state_of(one) for one in lineage(run, 4)]
+    assert states == [{"commit": "old"}, {"models": "a"}, {"models": "c"}]
+    assert differing(states) == ["models"]
+
+
+@pytest.mark.parametrize("continues", [1, 2, 7, -1, True])
+def test_attempts_that_would_continue_themselves_have_an_end(tmp_path, continues):
+    run = freeze(tmp_path)
+    run.claim({"continues": continues})
+    assert len(lineage(run, 1)) == 1
+    shutil.rmtree(run.path)
