@@ -22,6 +22,7 @@ ABOUT = Path(__file__).with_suffix(".md")  # what no record says
 SETTINGS = Path(__file__).with_suffix(".toml")
 PAPER = ("theorem1", "fig1", "fig2", "fig3", "fig4", "table1", "table2a", "table2b", "table3")
 SCALES = ("demo", "cpu", "gpu", "paper")
+_MADE_BY = ("device", "code")
 
 
 @dataclass(frozen=True)
@@ -164,18 +165,8 @@ def _end(value: float | None, sign: int) -> float:
 
 
 def _settings(found: Iterable[Kept]) -> str:
-    lines = [
-        (
-            "kept in",
-            "scale",
-            "text",
-            "experiment",
-            "runs",
-            "tokens",
-            "device hours",
-            "device",
-            "code",
-        )
+    lines: list[tuple[str, ...]] = [
+        ("kept in", "scale", "text", "experiment", *("runs", "tokens", "device hours"), *_MADE_BY)
     ]
     for one in sorted(found, key=lambda one: (SCALES.index(one.scale), one.folder.name)):
         tokens = sum(float(row["tokens_seen"] or 0) for row in one.runs.values())
@@ -184,7 +175,7 @@ def _settings(found: Iterable[Kept]) -> str:
             (
                 _link(one),
                 *(one.scale, one.text, one.experiment, *told),
-                *(_distinct(one, column) for column in ("device", "code")),
+                *(_distinct(one, column) for column in _MADE_BY),
             )
         )
     return _table(lines)

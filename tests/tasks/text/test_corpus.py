@@ -56,7 +56,7 @@ def test_a_folder_is_divided_without_loss_or_overlap(tmp_path):
 
 def test_text_to_be_read_on_is_divided_by_whole_blocks_of_lines(tmp_path):
     lines = sentences(7000)
-    corpus = open_corpus(local(write(tmp_path, {"book.txt": lines})), tmp_path)
+    corpus = CORPORA.open(local(write(tmp_path, {"book.txt": lines})), tmp_path)
     found = {split: list(replace(corpus, together=7).lines(split)) for split in SPLITS}
     assert sorted(everything(found)) == sorted(lines)
     for own in found.values():

@@ -11,16 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sweeper.results.claims.evidence.design import (
-    All,
-    Contrast,
-    Statement,
-    Unanswerable,
-    at,
-    curves,
-)
+from sweeper.results.claims.evidence.design import Contrast, Statement, Unanswerable, at, curves
 from sweeper.results.claims.evidence.measurements import Measurements
 from sweeper.results.claims.evidence.question import Question
+from sweeper.results.statistics.combination import All
 from sweeper.results.statistics.estimates import mean
 from sweeper.results.table.points import Point, points
 from sweeper.results.table.table import Table
