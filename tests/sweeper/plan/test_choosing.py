@@ -110,15 +110,15 @@ def test_a_rate_is_carried_over_to_other_widths_in_the_arms_that_say_so(plan, pr
     transfer = "+experiment.tune.transfer.standard=width"
     found = plan("experiment=fig1_tuned", "scale=cpu", transfer, "seed=0")
     tuning = Tuning.of(found, process, RunStore(tmp_path))
-    train(tuning, dict.fromkeys(ARMS, 0.01))
+    train(tuning, dict.fromkeys(ARMS, 0.02))
     assert tuning.advance()
     runs, widths = tuning.judged.runs, {}
     for point in tuning.judged.points:
         config = runs[point.run].config
         size, rate = config["model"]["embedding_size"], config["optimizer"]["learning_rate"]
         widths.setdefault(point.arm == "standard", set()).add((size, rate))
-    assert widths[True] == {(64, 0.01), (96, 0.00816497), (128, 0.00707107)}
-    assert {rate for _, rate in widths[False]} == {0.01}
+    assert widths[True] == {(64, 0.02), (96, 0.0163299), (128, 0.0141421)}
+    assert {rate for _, rate in widths[False]} == {0.02}
     [own] = {p.values["model.embedding_size"] for p in tuning.trials.points if p.arm == "standard"}
     assert own == 64
     [described] = as_data(tuning.judged)["experiments"].values()
@@ -127,7 +127,7 @@ def test_a_rate_is_carried_over_to_other_widths_in_the_arms_that_say_so(plan, pr
 
 def test_the_better_half_of_a_choice_is_tried_longer_whatever_other_arms_do(tuning):
     again = Tuning(tuning.plan, tuning.sizes, tuning.store, dict(tuning.tunes), tuning.trials)
-    best = {**dict.fromkeys(ARMS, 0.011), "fixed": 0.009}
+    best = {**dict.fromkeys(ARMS, 0.022), "fixed": 0.018}
     for one in (tuning, again):
         [(name, own)] = one.tunes.items()
         one.tunes[name] = replace(own, halving=[0.1])
@@ -140,11 +140,11 @@ def test_the_better_half_of_a_choice_is_tried_longer_whatever_other_arms_do(tuni
     tried = {arm: {} for arm in ARMS}
     for point in tuning.trials.points:
         tried[point.arm].setdefault(point.values["trainer.steps"], set()).add(point.values[RATE])
-    longer = {arm: {0.005 if arm == "fixed" else 0.02, 0.01} for arm in ARMS}
-    assert tried == {arm: {500: FIRST, 2000: longer[arm]} for arm in ARMS}
+    longer = {arm: {0.01 if arm == "fixed" else 0.04, 0.02} for arm in ARMS}
+    assert tried == {arm: {150: FIRST, 600: longer[arm]} for arm in ARMS}
     [choices] = tuning.judged.tuning.values()
     assert {(one["values"][RATE], one["among"], len(one["trials"])) for one in choices} == {
-        (0.01, 3, 5)
+        (0.02, 3, 5)
     }
     [line] = budgets(tuning)
     assert "with 5 trials a choice (3, then 2 longer ones) in every arm" in line
