@@ -24,7 +24,6 @@ from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
 from sweeper.results.figures.layout.palette import PALETTE
 from sweeper.results.figures.layout.style import DOUBLE_COLUMN, FAINT_INK, RC
 from sweeper.results.statistics.extrapolation import Line, line
-from sweeper.results.table.points import points, seed_spread
 from sweeper.results.table.table import Table
 from sweeper.store.numbers import short
 
@@ -38,6 +37,10 @@ CLAIMS: Mapping[str, Mapping[str, str]] = {
 
 _PANELS_PT = 300.0
 _AHEAD = 1.5  # decades drawn beyond the last scale
+_INTERVALS = (
+    "Each scale is judged by itself: its intervals hold however often one looks. Line: weighted by "
+    "them; its band has their confidence if the truth is a line, which nobody knows."
+)
 _COLOUR = PALETTE[0]
 _MARGIN: dict[str, Any] = {"color": FAINT_INK, "linewidth": 0.7, "linestyle": (0, (4, 3))}
 _AHEAD_LINE: dict[str, Any] = {"color": _COLOUR, "linestyle": (0, (3, 2)), "linewidth": 1.0}
@@ -57,12 +60,11 @@ def draw(table: Table) -> Figure:
         axes.set_title(f"({letter}) {claim.replace('_', ' ')}", loc="left", pad=4)
         told.append(f"({letter}) {_drawn(axes, found, margin, shown)}")
     for axes in panels[2:]:
-        axes.set_xlabel("training FLOPs / batch position (log)")
+        axes.set_xlabel("training FLOPs (log)")
     for axes in panels[::2]:
         axes.set_ylabel("effect (%)" if measured.ratios else "effect")
-    every = points(table, table.metric)
-    reached = f"At the margin, if the line goes on: {'; '.join(told)}."
-    notes = [reached, *notes_on(table, every, seed_spread(every))]
+    reached = f"FLOPs at the margin, if the line goes on: {'; '.join(told)}."
+    notes = [reached, _INTERVALS, *notes_on(table, [])]
     lay_out(figure, _PANELS_PT, table, _legend(), notes)
     return figure
 
@@ -96,15 +98,21 @@ def _drawn(
     axes.plot(across, [shown(one.value) for one in found], "o", color=_COLOUR)
     ticks = [*across, across[-1] * 10**_AHEAD]
     axes.set_xscale("log")
-    axes.set_xticks(ticks, [short(tick, 2) for tick in ticks])
+    axes.set_xticks(ticks, [short(tick, 3) for tick in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
     return _reached(fitted, margin)
 
 
 def _reached(fitted: Line, margin: float) -> str:
     """The FLOPs at which the line is at the margin, and those at which the band may be."""
-    at = ["beyond" if place is None else short(10**place, 2) for place in fitted.reaches(margin)]
-    return at[0] if at[0] == at[1] == at[2] else f"{at[0]} [{at[1]}, {at[2]}]"
+    value, soonest, latest = (_place(place, fitted.last) for place in fitted.reaches(margin))
+    return value if value == soonest == latest else f"{value} [{soonest}, {latest}]"
+
+
+def _place(place: float | None, last: float) -> str:
+    if place is None:
+        return "not in sight"
+    return "reached" if place == last else short(10**place, 3)
 
 
 def _legend() -> list[Entry]:

@@ -28,7 +28,7 @@ class Effect:
     """What a claim came to at one scale, positive where it is right.
 
     Attributes:
-        flops: of training, per position of a batch, the mean over the points of the scale.
+        flops: of a whole training, the mean over the points of the scale.
         value, low, high: the contrast that decides it; on the scale that is judged.
     """
 
@@ -39,7 +39,7 @@ class Effect:
 
 
 def flops(scale: Sequence[Point]) -> float:
-    """Training FLOPs of a scale's models, per position of a batch: their mean."""
+    """Training FLOPs of a scale's models, per position of a batch: their mean, planned or done."""
     return mean([at(point, STEPS) * at(point, "flops_per_token") for point in scale])
 
 
@@ -60,8 +60,14 @@ def effects(table: Table, claim: str, **roles: str) -> list[Effect]:
             asked = Question(claim, "", ask(measured.design(), **roles), measured)
             own = _deciding(asked.statement, iter(asked.verdict().numbers["contrasts"]))
             if own["low"] is not None and own["high"] is not None:
-                found.append(Effect(flops(scale), own["value"], own["low"], own["high"]))
+                found.append(Effect(_trained(scale), own["value"], own["low"], own["high"]))
     return found
+
+
+def _trained(scale: Sequence[Point]) -> float:
+    """The mean over points that are done."""
+    done = [point for point in scale if point.at("tokens_seen") is not None]
+    return mean([at(point, "tokens_seen") * at(point, "flops_per_token") for point in done])
 
 
 def _scales_of(table: Table) -> list[list[Point]]:

@@ -39,6 +39,8 @@ def over_scale(gain, *, seeds: int = 4) -> Sweep:
                     matched if arm == "standard" else None,
                 )
         sweep.add("larger", setting, Model(2 * d, 3, 5), around(39, f"larger{d}", seeds))
+    for point in sweep.points:
+        sweep.results[point["run"]]["tokens_seen"] = 1024 * point["values"]["trainer.steps"]
     return sweep
 
 
@@ -91,7 +93,7 @@ def test_the_figure_marks_what_is_extrapolated_and_says_where_the_margin_is(tmp_
     figure.draw_without_rendering()
     said = " ".join(text.get_text() for text in figure.findobj(Text)).replace("\n", " ")
     assert "extrapolated" in said
-    assert "At the margin, if the line goes on" in said
+    assert "FLOPs at the margin, if the line goes on" in said
     assert [axes.get_title("left")[:3] for axes in figure.axes] == ["(a)", "(b)", "(c)", "(d)"]
     first = figure.axes[0]
     assert [one.get_hatch() for one in first.collections] == [None, "///"]
