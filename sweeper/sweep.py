@@ -29,7 +29,7 @@ from sweeper.store import registry
 from sweeper.store.code.state import Code
 from sweeper.store.errors import shown
 from sweeper.store.plans import older, replaced
-from sweeper.store.runs import RunStore, State, Status
+from sweeper.store.runs import RunStore, State
 from sweeper.tuning import Tuning, budgets, spent, tune
 
 
@@ -69,9 +69,8 @@ def sweep(
         tuning = Tuning.of(plan, process, store)
         backend = _backend(tuning.whole, launcher, process)
         executor = Executor(console, store, process, backend, options, signals, code)
-        statuses = {run: store.run(run).status() for run in tuning.whole.runs}
         needs = _needs(executor, tuning.whole, launcher)
-        estimate = _show(executor, tuning, statuses, needs)
+        estimate = _show(executor, tuning, needs)
         if options.dry_run:
             show_prices(executor, tuning.judged or plan, estimate)
             return 0
@@ -118,11 +117,10 @@ def _needs(executor: Executor, plan: Plan, launcher: Launcher) -> dict[str, Need
     }
 
 
-def _show(
-    executor: Executor, tuning: Tuning, statuses: Mapping[str, Status], needs: Mapping[str, Need]
-) -> dict[str, float]:
+def _show(executor: Executor, tuning: Tuning, needs: Mapping[str, Need]) -> dict[str, float]:
     """Print the plan and what it will cost there; the seconds each run is thought to train."""
     console, plan = executor.console, tuning.whole
+    statuses = {run: executor.store.run(run).status() for run in plan.runs}
     every_point = executor.options.dry_run or len(plan.points) <= 60
     print_plan(console, plan, statuses, needs, every_point=every_point)
     left = [run for run in plan.runs if statuses[run].state is not State.DONE]
