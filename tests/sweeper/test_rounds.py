@@ -83,7 +83,7 @@ def typed(tmp_path, planned, monkeypatch):
         console = Console(file=io.StringIO(), width=200)
         backend = SimpleNamespace(slots=2, device="cpu", sharing=1)
         chosen, store = replace(usual, **options), RunStore(plan.outputs)
-        executor = Stub(console, store, None, backend, chosen, None)
+        executor = Stub(console, store, None, backend, chosen, None, None)
         executor.lives = lives
         if chosen.pilot:
             pilot(executor, plan)
