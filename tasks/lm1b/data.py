@@ -20,7 +20,7 @@ from tasks.lm1b.rows import ABOUT, FORMAT, PackedRows
 from tasks.text.corpus import Corpora
 from tasks.text.tokenizer import load_tokenizer, save_tokenizer, train_bpe
 
-LINES_TOGETHER = 200  # of joined sentences: some 20 rows of 256 pieces that can be read on
+LINES_TOGETHER = 50  # of joined sentences: some five rows of 256 pieces, which can be read on
 
 
 class PackedText(PreparedRows):
