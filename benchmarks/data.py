@@ -23,7 +23,6 @@ from tasks.lm1b.task import LanguageModel
 
 
 def results(smoke: bool) -> Iterator[Facts]:
-    """Measure."""
     alone()
     [(name, shape)] = SMOKE.items() if smoke else [("tiny32", SHAPES["tiny32"])]
     batches, rounds = (2, 2) if smoke else (100, 7)

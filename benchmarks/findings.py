@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import markdown
 from benchmarks.measure import ROOT
 from sweeper.results.claims.evidence.verdict import Answer, Found, Verdict
 from sweeper.results.table.columns import label
@@ -22,7 +23,6 @@ ABOUT = Path(__file__).with_suffix(".md")  # what no record says
 SETTINGS = Path(__file__).with_suffix(".toml")
 PAPER = ("theorem1", "fig1", "fig2", "fig3", "fig4", "table1", "table2a", "table2b", "table3")
 SCALES = ("demo", "cpu", "gpu", "paper")
-_MADE_BY = ("device", "code")
 
 
 @dataclass(frozen=True)
@@ -129,11 +129,11 @@ def _claims(found: Iterable[Kept]) -> str:
             row = cells.setdefault((one.experiment, verdict.claim, verdict.measure), {})
             row.setdefault(one.scale, []).append(_cell(one, verdict))
     scales = [scale for scale in SCALES if any(scale in row for row in cells.values())]
-    lines = [("experiment", "claim", "measured by", *scales)]
+    rows = []
     for (experiment, claim, measure), row in cells.items():
         own = ("<br>".join(row.get(scale, ["not run"])) for scale in scales)
-        lines.append((experiment, f"`{claim}`", measure, *own))
-    return _table(lines)
+        rows.append((experiment, f"`{claim}`", measure, *own))
+    return markdown.table(("experiment", "claim", "measured by", *scales), rows)
 
 
 def _cell(one: Kept, verdict: Verdict) -> str:
@@ -165,20 +165,14 @@ def _end(value: float | None, sign: int) -> float:
 
 
 def _settings(found: Iterable[Kept]) -> str:
-    lines: list[tuple[str, ...]] = [
-        ("kept in", "scale", "text", "experiment", *("runs", "tokens", "device hours"), *_MADE_BY)
-    ]
+    rows = []
     for one in sorted(found, key=lambda one: (SCALES.index(one.scale), one.folder.name)):
         tokens = sum(float(row["tokens_seen"] or 0) for row in one.runs.values())
         told = (f"{len(one.runs)}", f"{tokens / 1e6:.1f}M", f"{one.hours:.2f}")
-        lines.append(
-            (
-                _link(one),
-                *(one.scale, one.text, one.experiment, *told),
-                *(_distinct(one, column) for column in _MADE_BY),
-            )
-        )
-    return _table(lines)
+        made = (_distinct(one, column) for column in ("device", "code"))
+        rows.append((_link(one), one.scale, one.text, one.experiment, *told, *made))
+    head = ("kept in", "scale", "text", "experiment", "runs", "tokens", "device hours")
+    return markdown.table((*head, "device", "code"), rows)
 
 
 def _distinct(one: Kept, column: str) -> str:
@@ -190,11 +184,6 @@ def _figures(results: Path, found: Iterable[Kept]) -> Iterator[str]:
         if one.figure is not None:
             yield f"**{one.experiment}**, {one.scale} scale, {one.text}:\n"
             yield f"![{one.experiment}]({one.figure.relative_to(results).as_posix()})\n"
-
-
-def _table(lines: Iterable[Iterable[str]]) -> str:
-    head, *rows = [[cell.replace("|", "\\|") for cell in line] for line in lines]
-    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *rows))
 
 
 if __name__ == "__main__":

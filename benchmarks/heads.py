@@ -17,7 +17,6 @@ HEADS = (4, 8, 16, 32, 70)
 
 
 def results(smoke: bool) -> Iterator[Facts]:
-    """Measure."""
     alone()
     [shape] = SMOKE.values() if smoke else [SHAPES["tiny32"]]
     steps, flops = {}, {}

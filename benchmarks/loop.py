@@ -57,7 +57,6 @@ WARMUP = "optimizer.warmup_steps=1"
 
 
 def results(smoke: bool) -> Iterator[Facts]:
-    """Measure each shape."""
     alone()
     shapes = {"demo-d32": SHAPES["demo-d32"]} if smoke else SHAPES
     for name, overrides in shapes.items():

@@ -41,7 +41,6 @@ Way = Callable[[Path, list[Run]], None]
 
 
 def results(smoke: bool) -> Iterator[Facts]:
-    """Measure every way in turn."""
     slots = cores()
     grid = (
         "model.heads=4" if smoke else "model.heads=4,8",

@@ -7,5 +7,6 @@ from collections.abc import Iterable, Sequence
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return the lines of a table, the last one without its end."""
-    lines = (head, ("---",) * len(head), *rows)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    lines = ([cell.replace("|", "\\|") for cell in line] for line in (head, *rows))
+    first, *rest = (f"| {' | '.join(cells)} |" for cells in lines)
+    return "\n".join([first, f"|{' --- |' * len(head)}", *rest])

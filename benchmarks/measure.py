@@ -137,9 +137,9 @@ def leave(results: Callable[[bool], Iterable[Facts]]) -> None:
     `results` is the main module's, given whether sizes are tiny. A line is in JSON: what was
     measured, when and on what.
     """
-    from tasks.training.machine import facts as machine
-
     options = arguments(sys.modules["__main__"].__doc__)
+    from tasks.training.machine import facts as machine  # --help needs no torch
+
     options.lines.parent.mkdir(parents=True, exist_ok=True)
     for facts in results(options.smoke):
         line = {

@@ -45,7 +45,6 @@ STEPS = 2  # moments are there from the second
 
 
 def results(smoke: bool) -> Iterator[Facts]:
-    """Measure every shape."""
     os.environ |= MAPPED  # glibc reads it as a process starts
     shapes = dict(list(SHAPES.items())[:1]) if smoke else SHAPES
     configs = _configs(shapes)

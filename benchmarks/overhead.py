@@ -37,7 +37,6 @@ JOBLIB = "hydra_plugins.hydra_joblib_launcher"
 
 
 def results(smoke: bool) -> Iterator[Facts]:
-    """Measure every way in turn."""
     many = FEW + 1 if smoke else MANY
     with TemporaryDirectory() as folder:
         peer = Path(folder) / "peer.py"

@@ -28,7 +28,6 @@ Batches = list[tuple[list[Row], int]]
 
 
 def results(smoke: bool) -> Iterator[Facts]:
-    """Measure every format."""
     alone()
     [(name, shape)] = SMOKE.items() if smoke else [("tiny32", SHAPES["tiny32"])]
     sentences = lengths(shape.length, 300 if smoke else SENTENCES)

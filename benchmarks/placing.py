@@ -1,9 +1,9 @@
 """Simulates runs that share a GPU beside one after the other: `python -m benchmarks.placing`.
 
 Each plan of gpu scale on one GPU of 141 GB, placed by sweeper/run/placing.py with predicted memory.
-A run starts, which takes the host START_S and the GPU nothing, then does its steps: each as long as
-the host launches (HOST_S for six layers) or the GPU computes, whichever is longer, and runs that
-share a GPU slow down together once it has no time left. All of these are inferred, not measured.
+A run starts, which takes the host alone, then does its steps: each as long as the host launches or
+the GPU computes, whichever is longer, and runs that share a GPU slow down together once it has no
+time left. How long is what the plan assumes (sweeper/plan/throughput.py): inferred, not measured.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from sweeper.executor import jobs
 from sweeper.model_process import ModelProcess
 from sweeper.plan.gpu_memory import predicted
 from sweeper.plan.plan import Plan, Run
+from sweeper.plan.throughput import Throughput, computing
 from sweeper.run.placing import Share, fits
 
 EXPERIMENTS = ("fig1", "fig2", "fig3", "fig4", "table3")
 MEMORY_GB = 141
-GPU_FLOPS = 1e14  # a second, of steps large enough to keep it busy
-START_S, HOST_S = 5.0, 7.5e-3
 
 
 @dataclass
@@ -55,7 +54,6 @@ class Training:
 
 
 def results(smoke: bool) -> Iterator[Facts]:
-    """Simulate every plan both ways."""
     found = {}
     for name in EXPERIMENTS[:1] if smoke else EXPERIMENTS:
         plan, needs = _planned(name, "demo" if smoke else "gpu")
@@ -99,10 +97,9 @@ def _speed(running: Sequence[Training]) -> float:
 
 
 def _training(run: Run, share: Share | None) -> Training:
-    on_gpu = run.step_flops / GPU_FLOPS
-    on_host = HOST_S * run.config["model"].get("layers", 6) / 6
-    step, steps = max(on_gpu, on_host), run.config["trainer"]["steps"]
-    return Training(share, START_S, max(step * steps, 1e-6), on_gpu / step)
+    took = Throughput("gpu").expected(run)
+    steps = max(took.training, 1e-6)
+    return Training(share, took.beside, steps, computing(run) / steps)
 
 
 def _planned(experiment: str, scale: str) -> tuple[Plan, dict[str, float]]:

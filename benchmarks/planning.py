@@ -52,7 +52,6 @@ HEADS = (1, 10, 100)  # a hundred points each
 
 
 def results(smoke: bool) -> Iterator[Facts]:
-    """Plan each number of points."""
     for heads in HEADS[:1] if smoke else HEADS:
         yield _planned(heads)
 

@@ -26,7 +26,6 @@ METRIC = "test/perplexity"
 
 
 def results(smoke: bool) -> Iterator[Facts]:
-    """Measure each number of records."""
     rounds, counts = (1, (10,)) if smoke else (3, RECORDS)
     measured = {str(count): _measured(count, rounds) for count in counts}
     yield {

@@ -103,7 +103,6 @@ class Stack(nn.Module):
 
 
 def results(smoke: bool) -> Iterator[Facts]:
-    """Measure each shape."""
     alone()
     for name, shape in (SMOKE if smoke else STACKED).items():
         yield {"shape": name, **measured(shape, STEPS.get(name, 1), 2 if smoke else 9)}

@@ -24,7 +24,6 @@ ENDS = {**dict.fromkeys(range(6), "done"), 6: "crash", 7: "interrupted"}
 
 
 def results(smoke: bool) -> Iterator[Facts]:
-    """Make the store and ask."""
     runs, rounds = (30, 1) if smoke else (RUNS, 5)
     with TemporaryDirectory() as folder:
         with patch("os.fsync"):  # nothing here has to outlive a power cut

@@ -33,7 +33,6 @@ PRODUCTS, SIZE = 3, 1024  # matrix products in a round that measures the peak, a
 
 
 def results(smoke: bool) -> Iterator[Facts]:
-    """Measure every shape."""
     alone()
     shapes = SMOKE if smoke else SHAPES
     peers = [] if smoke else [name for name in PEERS if present(name)]

@@ -86,7 +86,6 @@ class Terminal:
 
 
 def results(smoke: bool) -> Iterator[Facts]:
-    """Sweep, cut off, resume and watch."""
     found: dict[str, dict[str, Any]] = {}
     for name, command in (SMOKE if smoke else SWEEPS).items():
         with TemporaryDirectory() as outputs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from rich.console import Console
@@ -27,8 +28,9 @@ from sweeper.run.placing import Share, most_together
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.time_left import TimeLeft, makespan, remaining, share_done
+from sweeper.store.code.edits import Edits
 from sweeper.store.code.pinned import pin
-from sweeper.store.code.state import Code, differing
+from sweeper.store.code.state import Code
 from sweeper.store.errors import shown
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
 from sweeper.store.plans import older, replaced, write_plan
@@ -58,7 +60,10 @@ class Executor:
     _throughput: Throughput | None = None
     _failed: set[str] = field(default_factory=set)
     _prepared: set[str] = field(default_factory=set)
-    _edited: bool = False
+
+    @cached_property
+    def _edits(self) -> Edits:
+        return Edits(self.code)
 
     def left(self, plan: Plan) -> list[str]:
         """The runs of a plan that are to be trained."""
@@ -164,9 +169,7 @@ class Executor:
 
     def _say_if_edited(self) -> None:
         """Once, when the code was edited meanwhile: what is running or waiting does not heed it."""
-        changed = [] if self._edited else differing([self.code.parts(), Code.read().parts()])
-        if changed:
-            self._edited = True
+        if changed := self._edits.new():
             told = f"{', '.join(changed)} changed since this sweep began, which goes on with"
             self.console.print(Text(f"{told} {self.backend.code}"), soft_wrap=True)
 

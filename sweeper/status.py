@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeper.plan.grid import shown as in_words
-from sweeper.store.code.state import COMMIT, Code, differing, state_of
+from sweeper.store.code.state import COMMIT, differing, running, state_of
 from sweeper.store.errors import UserError, shown
 from sweeper.store.history import lineage
 from sweeper.store.numbers import clock
@@ -61,7 +61,7 @@ def lines(outputs: Path, experiments: Sequence[str] = ()) -> Iterator[Line]:
     store = RunStore(outputs)
     # Each run is looked at once, however many experiments use it and runs start from it.
     status_of = cache(lambda run: store.run(run).status())
-    now = Code.read()
+    now = running()
     state = {COMMIT: now.revision, **now.parts()}
     changed = cache(lambda run: _changed(store.run(run), status_of(run), state))
     for name, plan in planned(outputs, experiments).items():

@@ -130,10 +130,7 @@ def _rows(batch: Batch, count: int) -> Batch:
 @contextmanager
 def _of_gpu(*, half: bool) -> Iterator[str]:
     """Where precision, fused attention and heads filled up are those of a GPU; its device."""
-    with (
-        patch.dict(_heads.MULTIPLES, meta=_heads.MULTIPLES["cuda"]),
-        Kernels(half=half),
-    ):
+    with patch.dict(_heads.MULTIPLES, meta=_heads.MULTIPLES["cuda"]), Kernels(half=half):
         yield "meta"
 
 

@@ -61,9 +61,4 @@ def mask(
     kept_BM = ~hidden_BM | ((fate_BM >= MASKED) & (fate_BM < MASKED + KEPT))
     tokens_BT = tokens_BT.copy()
     tokens_BT[np.arange(rows)[:, None], places_BM] = np.where(kept_BM, targets_BM, seen_BM)
-    return {
-        "tokens": tokens_BT,
-        "places": places_BM,
-        "targets": targets_BM,
-        "hidden": hidden_BM,
-    }
+    return {"tokens": tokens_BT, "places": places_BM, "targets": targets_BM, "hidden": hidden_BM}

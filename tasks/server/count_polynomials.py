@@ -48,12 +48,7 @@ class CountPolynomials:
         rest = {key: value for key, value in model.items() if key not in NODES}
         name = canonical([rest, run.task.model_dump()])
         kind = self._kinds.setdefault(name, _Kind({}, None))
-        place = (
-            run.model.embedding_size,
-            run.model.heads,
-            head_size,
-            run.model.feedforward_size,
-        )
+        place = (run.model.embedding_size, run.model.heads, head_size, run.model.feedforward_size)
         if place not in kind.built and len(kind.built) >= BUILT_FIRST:
             if kind.found is None:
                 kind = self._kinds[name] = _Kind(kind.built, self._fitted(run, kind.built))

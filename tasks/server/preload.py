@@ -24,7 +24,8 @@ def preload(logger: str) -> None:
         # If it can't be done so, what asks for Lightning next imports all of it.
         with contextlib.suppress(ImportError), _hidden(UNUSED):
             importlib.import_module("pytorch_lightning")
-        importlib.import_module("tasks.training.attempt")
+        for name in ("tasks.train", "tasks.training.attempt"):
+            importlib.import_module(name)
         with contextlib.suppress(ModuleNotFoundError):  # both are absent on some machines
             importlib.import_module("omegaconf")
             for name in () if logger == "none" else WANDB:

@@ -12,7 +12,9 @@ from rich.console import Console
 
 from sweeper.executor import Executor
 from sweeper.plan.plan import Plan, Run
+from sweeper.store.code import edits
 from sweeper.store.code.state import Code
+from sweeper.store.registry import ROOT
 from sweeper.store.runs import RunStore
 
 
@@ -98,13 +100,18 @@ def test_of_an_interrupted_run_only_what_is_left_counts(folder) -> None:
     assert folder.told(new) == pytest.approx(5.0 + 2.0)
 
 
-def test_that_the_code_was_edited_meanwhile_is_told_once(folder) -> None:
-    executor = folder.executor()
+def test_that_the_code_was_edited_meanwhile_is_told_once(folder, monkeypatch) -> None:
+    executor, now = folder.executor(), Code.read()
     executor.console = Console(file=io.StringIO(), width=40)
     executor.backend.code = Path("outputs/code/c0de")
-    executor.code = now = Code.read()
+    executor.code = Code(ROOT, {**now.files, "models/block.py": b""})
+    monkeypatch.setattr(Code, "read", lambda root: executor.code)
     executor._say_if_edited()
-    executor.code = Code(now.root, {**now.files, "models/block.py": b"", "tasks/a/b.py": b""})
+    monkeypatch.setattr(Code, "read", lambda root: now)
+    executor._say_if_edited()  # it is not looked at again so soon
+    assert not executor.console.file.getvalue()
+    monkeypatch.setattr(edits, "LOOK_S", 0.0)
+    executor._edits._next_look = 0.0
     for _ in range(2):
         executor._say_if_edited()
     told = "models changed since this sweep began, which goes on with outputs/code/c0de\n"

@@ -47,6 +47,7 @@ def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path
     beside = {REVISION: files.pop(REVISION), DIFF: code.diff().encode()}
     root = outputs.resolve() / "code"
     make_directory(root)
+    root.chmod(0o700)  # whoever could write there would run code as its owner
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     folder = child(root, digest_of(digests)[:16])
     if not folder.is_dir():

@@ -41,7 +41,9 @@ class Code:
     def read(cls, root: Path = ROOT) -> Code:
         """The code as it lies there now."""
         found = [path for folder in FOLDERS for path in (root / folder).rglob("*.py")]
-        paths = [*found, *(root / name for name in BESIDE)]
+        # Editors and file systems leave links to nowhere, and hidden files, beside what is edited.
+        own = [path for path in found if path.is_file() and not path.name.startswith(".")]
+        paths = [*own, *(root / name for name in BESIDE)]
         return cls(root, {path.relative_to(root).as_posix(): path.read_bytes() for path in paths})
 
     def parts(

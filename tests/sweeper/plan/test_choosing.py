@@ -15,12 +15,16 @@ from sweeper.store.runs import RunStore
 from sweeper.tuning import Tuning, budgets
 
 RATE = "optimizer.learning_rate"
+TYPED = (
+    *("experiment=fig1_tuned", "scale=cpu", "seed=0", "trainer.steps=5000"),
+    f"experiment.tune.grid={{{RATE}:[0.005,0.01,0.02]}}",
+)
 
 
 @pytest.fixture
 def tuning(plan, process, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    found = plan("experiment=fig1_tuned", "scale=cpu", "experiment.tune.per=arm", "seed=0")
+    found = plan(*TYPED, "experiment.tune.per=arm")
     return Tuning.of(found, process, RunStore(tmp_path))
 
 
@@ -50,41 +54,41 @@ def judged(tuning):
 
 
 ARMS = ("standard", "fixed", "matched", "collaborative")
-FIRST = {0.01, 0.02, 0.04}
+FIRST = {0.005, 0.01, 0.02}
 
 
 def test_inside_the_range_nothing_grows_and_each_arm_has_its_own(tuning):
     assert tuning.judged is None
-    train(tuning, dict.fromkeys(ARMS, 0.02))
+    train(tuning, dict.fromkeys(ARMS, 0.01))
     assert tuning.advance()
     assert tried(tuning) == dict.fromkeys(ARMS, FIRST)
-    assert {own["learning_rate"] for own in judged(tuning).values()} == {0.02}
+    assert {own["learning_rate"] for own in judged(tuning).values()} == {0.01}
     before = {p.arm: tuning.plan.runs[p.run].config["optimizer"] for p in tuning.plan.points}
-    assert {arm: {**own, "learning_rate": 0.02} for arm, own in before.items()} == judged(tuning)
+    assert {arm: {**own, "learning_rate": 0.01} for arm, own in before.items()} == judged(tuning)
 
 
 def test_where_one_arm_is_at_an_end_all_try_one_value_more(tuning):
-    best = {**dict.fromkeys(ARMS, 0.02), "fixed": 0.08}
+    best = {**dict.fromkeys(ARMS, 0.01), "fixed": 0.04}
     train(tuning, best)
     assert not tuning.advance()
-    assert tried(tuning) == dict.fromkeys(ARMS, FIRST | {0.08})
+    assert tried(tuning) == dict.fromkeys(ARMS, FIRST | {0.04})
     train(tuning, best)
     assert not tuning.advance()
     train(tuning, best)
     assert tuning.advance()
-    assert tried(tuning) == dict.fromkeys(ARMS, FIRST | {0.08, 0.16})
+    assert tried(tuning) == dict.fromkeys(ARMS, FIRST | {0.04, 0.08})
     assert {arm: own["learning_rate"] for arm, own in judged(tuning).items()} == best
     [told] = as_data(tuning.judged)["experiments"].values()
     assert [choice["at_end"] for choice in told["tuning"]] == [[]] * 4
-    assert told["tune"]["grid"] == {RATE: [0.01, 0.02, 0.04, 0.08, 0.16]}
+    assert told["tune"]["grid"] == {RATE: [0.005, 0.01, 0.02, 0.04, 0.08]}
 
 
 def test_a_range_grows_no_further_than_it_may_and_the_end_is_said(tuning):
-    best = {**dict.fromkeys(ARMS, 0.02), "fixed": 9.0}
+    best = {**dict.fromkeys(ARMS, 0.01), "fixed": 9.0}
     train(tuning, best)
     while not tuning.advance():
         train(tuning, best)
-    assert tried(tuning) == dict.fromkeys(ARMS, FIRST | {0.08, 0.16})
+    assert tried(tuning) == dict.fromkeys(ARMS, FIRST | {0.04, 0.08})
     at_end = {
         choice["arm"]: choice["at_end"]
         for [*choices] in tuning.judged.tuning.values()
@@ -94,7 +98,7 @@ def test_a_range_grows_no_further_than_it_may_and_the_end_is_said(tuning):
 
 
 def test_read_again_from_disk_it_chooses_the_same(tuning, plan, process):
-    best = {**dict.fromkeys(ARMS, 0.02), "standard": 0.001}
+    best = {**dict.fromkeys(ARMS, 0.01), "standard": 0.001}
     train(tuning, best)
     while not tuning.advance():
         train(tuning, best)
@@ -108,17 +112,17 @@ def test_read_again_from_disk_it_chooses_the_same(tuning, plan, process):
 
 def test_a_rate_is_carried_over_to_other_widths_in_the_arms_that_say_so(plan, process, tmp_path):
     transfer = "+experiment.tune.transfer.standard=width"
-    found = plan("experiment=fig1_tuned", "scale=cpu", transfer, "seed=0")
+    found = plan(*TYPED, transfer)
     tuning = Tuning.of(found, process, RunStore(tmp_path))
-    train(tuning, dict.fromkeys(ARMS, 0.02))
+    train(tuning, dict.fromkeys(ARMS, 0.01))
     assert tuning.advance()
     runs, widths = tuning.judged.runs, {}
     for point in tuning.judged.points:
         config = runs[point.run].config
         size, rate = config["model"]["embedding_size"], config["optimizer"]["learning_rate"]
         widths.setdefault(point.arm == "standard", set()).add((size, rate))
-    assert widths[True] == {(64, 0.02), (96, 0.0163299), (128, 0.0141421)}
-    assert {rate for _, rate in widths[False]} == {0.02}
+    assert widths[True] == {(64, 0.01), (96, 0.00816497), (128, 0.00707107)}
+    assert {rate for _, rate in widths[False]} == {0.01}
     [own] = {p.values["model.embedding_size"] for p in tuning.trials.points if p.arm == "standard"}
     assert own == 64
     [described] = as_data(tuning.judged)["experiments"].values()
@@ -127,7 +131,7 @@ def test_a_rate_is_carried_over_to_other_widths_in_the_arms_that_say_so(plan, pr
 
 def test_the_better_half_of_a_choice_is_tried_longer_whatever_other_arms_do(tuning):
     again = Tuning(tuning.plan, tuning.sizes, tuning.store, dict(tuning.tunes), tuning.trials)
-    best = {**dict.fromkeys(ARMS, 0.022), "fixed": 0.018}
+    best = {**dict.fromkeys(ARMS, 0.011), "fixed": 0.009}
     for one in (tuning, again):
         [(name, own)] = one.tunes.items()
         one.tunes[name] = replace(own, halving=[0.1])
@@ -140,11 +144,11 @@ def test_the_better_half_of_a_choice_is_tried_longer_whatever_other_arms_do(tuni
     tried = {arm: {} for arm in ARMS}
     for point in tuning.trials.points:
         tried[point.arm].setdefault(point.values["trainer.steps"], set()).add(point.values[RATE])
-    longer = {arm: {0.01 if arm == "fixed" else 0.04, 0.02} for arm in ARMS}
-    assert tried == {arm: {150: FIRST, 600: longer[arm]} for arm in ARMS}
+    longer = {arm: {0.005 if arm == "fixed" else 0.02, 0.01} for arm in ARMS}
+    assert tried == {arm: {500: FIRST, 2000: longer[arm]} for arm in ARMS}
     [choices] = tuning.judged.tuning.values()
     assert {(one["values"][RATE], one["among"], len(one["trials"])) for one in choices} == {
-        (0.02, 3, 5)
+        (0.01, 3, 5)
     }
     [line] = budgets(tuning)
     assert "with 5 trials a choice (3, then 2 longer ones) in every arm" in line

@@ -78,10 +78,18 @@ def test_tuning_figure_1_costs_at_most_half_of_it_however_far_ranges_grow(
     assert 0 < costs[0] <= costs[1] / 2
 
 
-@pytest.mark.parametrize(("per", "choices"), [("arm", 4), ("size", 9), ("point", 12)])
-def test_points_share_a_choice_as_they_are_told_to(tried, per, choices):
-    _, found = tried(f"{TUNE}.per={per}")
-    assert len(found.points) == 3 * choices
+@pytest.mark.parametrize(
+    ("per", "common"),
+    [
+        ("arm", lambda point, size: None),
+        ("size", lambda point, size: size["params_total"]),
+        ("point", lambda point, size: str(point.values)),
+    ],
+)
+def test_points_share_a_choice_as_they_are_told_to(tried, per, common):
+    judged, found = tried(f"{TUNE}.per={per}")
+    shared = {(point.arm, common(point, judged.runs[point.run].size)) for point in judged.points}
+    assert len(found.points) == 3 * len(shared)
 
 
 def test_further_seeds_leave_out_those_of_the_trials(plan):

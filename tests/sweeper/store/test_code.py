@@ -90,6 +90,13 @@ def test_two_dirty_trees_are_told_apart_and_what_trains_alone_makes_one_dirty(ro
     assert "+edited" in Code.read(root).diff()
 
 
+def test_what_editors_leave_beside_a_file_is_no_code(root):
+    before = Code.read(root).files
+    (root / "models" / ".#block.py").symlink_to("somebody@host.17")
+    (root / "models" / "._block.py").write_text("")
+    assert Code.read(root).files == before
+
+
 def test_what_is_pinned_stays_and_is_shared_by_all_that_have_the_same_code(root, tmp_path):
     code = Code.read(root)
     folder = pin(tmp_path, code, [])
