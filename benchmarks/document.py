@@ -143,6 +143,14 @@ def _placing(line: Line) -> Rows:
         yield name, f"{plan['runs']}", *minutes, f"{plan['speed_up']}x"
 
 
+def _files(line: Line) -> Rows:
+    yield "who asks what", "per run", "per second that a run trains"
+    for name in ("job looked", "job changed", "job synced", "sweep looked", "sweep changed"):
+        per = (line[key].get(name, 0) for key in ("per_run", "per_second"))
+        yield name, *(f"{value:.3g}" for value in per)
+    yield "files that a run leaves", f"{line['files_of_a_run']}", "-"
+
+
 SECTIONS: dict[str, tuple[str, Callable[[Line], Rows]]] = {
     "step": ("A training step", _speeds),
     "loop": ("The loop around it", _loop),
@@ -158,6 +166,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Line], Rows]]] = {
     "status": ("Asking how far it is", _status),
     "heads": ("More heads", _heads),
     "records": ("More records", _records),
+    "files": ("What a file server is asked", _files),
 }
 
 

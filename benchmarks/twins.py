@@ -1,10 +1,10 @@
 """Rounds with real training on twins, two arms that are one model, each with seeds of its own.
 
-A difference between them is a wrong answer. With `--planted` one learns ten times too slowly, which
-is to be found; with `--handicap` one has a learning rate eight times too high, which is to be found
-too, unless `--tuned` chooses each arm's own before. Every repetition is an experiment that shares
-no judged run with another: `--smoke` does two. It trains up to 30 tiny models an arm; what came out
-stands in docs/decisions.md and docs/tuning.md.
+A difference between them is wrong, and a share of `--error` may be. With `--planted` one
+learns ten times too slowly, which is to be found; with `--handicap` one has a learning rate eight
+times too high, which is to be found too, unless `--tuned` chooses each arm's own before. Every
+repetition is an experiment that shares no judged run with another: `--smoke` does two. It trains up
+to 30 tiny models an arm; what came out stands in docs/decisions.md and docs/tuning.md.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import argparse
 import json
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -31,6 +32,7 @@ experiment:
   title: Twins
   metric: test/perplexity
   claims: [wins_at_equal_size]
+  error: {error}
   margin: {{test/perplexity: {{size: 15 %, reason: "seeds of it differ by 8 %."}}}}
   arms:
     standard:
@@ -52,28 +54,34 @@ ALIKE, PLANTED, HANDICAP = (0.01, 0.01), (0.01, 0.001), (0.16, 1.28)
 def command(
     outputs: Path,
     conf: Path,
-    repetitions: int,
+    places: Sequence[int],
     *,
     rates: tuple[float, float] = ALIKE,
     tuned: bool = False,
+    error: float = 0.05,
 ) -> list[str]:
-    """The command that trains rounds of so many experiments; they are written to `conf`."""
-    asked = arguments(conf, repetitions, rates=rates, tuned=tuned)
+    """The command that trains rounds of these experiments; they are written to `conf`."""
+    asked = arguments(conf, places, rates=rates, tuned=tuned, error=error)
     return [sys.executable, "sweep.py", *asked, f"paths.outputs={outputs}"]
 
 
 def arguments(
-    conf: Path, repetitions: int, *, rates: tuple[float, float] = ALIKE, tuned: bool = False
+    conf: Path,
+    places: Sequence[int],
+    *,
+    rates: tuple[float, float] = ALIKE,
+    tuned: bool = False,
+    error: float = 0.05,
 ) -> list[str]:
     """What is typed for that, less where it goes."""
     folder = conf / "experiment"
     folder.mkdir(parents=True, exist_ok=True)
-    names = [f"twins_{place:02d}" for place in range(repetitions)]
-    for place, name in enumerate(names):
+    names = [f"twins_{place:02d}" for place in places]
+    for place, name in zip(places, names, strict=True):
         first, second = (
             [APART * (2 * place + arm) + seed for seed in range(3)] for arm in range(2)
         )
-        text = EXPERIMENT.format(first=first, second=second, rates=rates)
+        text = EXPERIMENT.format(first=first, second=second, rates=rates, error=error)
         (folder / f"{name}.yaml").write_text(text + TUNE * tuned)
     experiments = f"experiment={','.join(names)}"
     return ["--config-dir", str(conf), "-m", *TINY, experiments, "hydra.sweeper.decide=true"]
@@ -93,13 +101,17 @@ def main() -> int:
     different.add_argument("--planted", dest="rates", action="store_const", const=PLANTED)
     different.add_argument("--handicap", dest="rates", action="store_const", const=HANDICAP)
     parser.add_argument("--tuned", action="store_true")
+    parser.add_argument("--repetitions", type=int, default=20)
+    parser.add_argument("--first", type=int, default=0, help="the place of the first repetition")
+    parser.add_argument("--error", type=float, default=0.05, help="experiment.error")
     parser.add_argument("--smoke", action="store_true")
     given = parser.parse_args()
-    repetitions = 2 if given.smoke else 20
+    repetitions = 2 if given.smoke else given.repetitions
+    places = range(given.first, given.first + repetitions)
     with TemporaryDirectory() as folder:
         root = Path(folder)
-        options = {"rates": given.rates or ALIKE, "tuned": given.tuned}
-        _, *typed = command(root / "outputs", root / "conf", repetitions, **options)
+        options = {"rates": given.rates or ALIKE, "tuned": given.tuned, "error": given.error}
+        _, *typed = command(root / "outputs", root / "conf", places, **options)
         call(*typed)
         found = answers(root / "outputs")
     print(", ".join(f"{count} {answer}" for answer, count in sorted(found.items())))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweeper.store import runs as store
+from sweeper.store.archives.reading import present
 from sweeper.store.errors import wrong
 from sweeper.store.files import child
 from sweeper.store.identity import leaves
@@ -31,7 +32,7 @@ MAPPED_ROWS = 4  # as many as the rank and entropy of heads are measured on (tas
 def run(id: str, *, outputs: str | Path = "outputs") -> Run:
     """Return the run of this id, a row's `run` in a table; UserError if there is none."""
     found = store.RunStore(Path(outputs)).run(id)
-    if not (found.path / "run.json").is_file():
+    if not present(found.path / "run.json"):
         expected = f"one that was planned in {outputs}"
         raise wrong("run", id, expected, "headroom.runs() lists them, and so does a table's `run`")
     return Run(found)

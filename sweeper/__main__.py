@@ -61,7 +61,7 @@ def _status(console: Console, options: argparse.Namespace) -> int:
         print(json.dumps([line.described() for line in found], indent=1))
     else:
         print_status(console, found, every=options.all)
-    return 0
+    return int(any(line.damaged for line in found))
 
 
 def _collect(console: Console, options: argparse.Namespace) -> int:
@@ -99,6 +99,16 @@ def _forget(console: Console, options: argparse.Namespace) -> int:
     from sweeper.forget import forget
 
     return 0 if forget(console, options.outputs, options.name, yes=options.yes) else 1
+
+
+def _archive(console: Console, options: argparse.Namespace) -> int:
+    from sweeper.outcome import relative_path
+    from sweeper.store.archives.making import archive
+
+    made, gone = archive(options.outputs, options.name)
+    where = relative_path(made) if made else "nothing new"
+    console.print(Text(f"{where}; the folders of {gone} runs are gone"), soft_wrap=True)
+    return 0
 
 
 def _pack(console: Console, options: argparse.Namespace) -> int:
@@ -166,6 +176,7 @@ _COMMANDS = {
     "draw": _draw,
     "report": _report,
     "forget": _forget,
+    "archive": _archive,
     "decide": _decide,
     "compare": _compare,
     "pack": _pack,

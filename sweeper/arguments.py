@@ -66,6 +66,11 @@ TOLD = {
         "remove what an experiment has left, or a run, once it was listed and agreed to",
         "Runs that another plan has stay, unless they are named; nothing goes while it is trained.",
     ),
+    "archive": (
+        "put the finished runs of an experiment into one file, which everything goes on reading",
+        "Writes DIR/archives/NAME-0001.zip, reads it back and takes the runs' folders away; "
+        "refused while one of them is trained. `unzip` in DIR puts them back.",
+    ),
     "decide": (
         "say what each claim's answer would cost in seeds, runs and device hours; train nothing",
         "Prices are those of an answer at the differences measured so far, at a difference of a "
@@ -120,6 +125,7 @@ POSITIONAL: dict[str, dict[str, Any]] = {
     },
     "compare": {"dest": "sides", "nargs": 2, "metavar": "SWEEP", "help": "what to compare"},
     "forget": {"dest": "name", "metavar": "NAME | RUN", "help": "an experiment, or a run's id"},
+    "archive": {"dest": "name", "metavar": "EXPERIMENT", "help": "which experiment"},
     "merge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "results.tar"},
     "bundle": {"dest": "experiments", "nargs": "+", "metavar": "EXPERIMENT", "help": "which"},
     "judge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "what bundle has written"},

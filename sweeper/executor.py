@@ -13,15 +13,14 @@ from rich.text import Text
 
 from sweeper.model_process import ModelProcess
 from sweeper.options import SweepOptions
-from sweeper.outcome import FiguresAsTheyCome, print_unfinished
+from sweeper.outcome import FiguresAsTheyCome, Telling, print_unfinished
 from sweeper.plan.gpu_memory import predicted
 from sweeper.plan.plan import Plan, Run
 from sweeper.plan.throughput import Throughput, measured
 from sweeper.preparation import prepare
-from sweeper.results.collect import before_training
-from sweeper.results.judge import check_decidable
 from sweeper.results.table.table import set_aside
 from sweeper.run.backend import Backend
+from sweeper.run.failures import Budget, hours
 from sweeper.run.job_states import Job, JobState, Phase
 from sweeper.run.live import LiveTable, Shown
 from sweeper.run.placing import Share, most_together
@@ -46,7 +45,9 @@ class Executor:
 
     Attributes:
         code: what the sweep began with, and runs to its end.
+        telling: who is told what becomes of the sweep.
         tripped: why nothing more is started; empty while things go on.
+        chosen_h: device hours that went into what a plan is to have, as those of trials.
     """
 
     console: Console
@@ -56,7 +57,9 @@ class Executor:
     options: SweepOptions
     signals: StopSignals
     code: Code
+    telling: Telling | None = None
     tripped: str = ""
+    chosen_h: float = 0.0
     _throughput: Throughput | None = None
     _failed: set[str] = field(default_factory=set)
     _prepared: set[str] = field(default_factory=set)
@@ -136,6 +139,8 @@ class Executor:
         time_left = self._time_left(plan, left)
         of = " of this round" if self.options.decide else ""
         early = {} if self.options.decide else plan.by_experiment(left)
+        limit = self.options.budget_device_hours
+        budget = Budget(limit, self.chosen_h + hours(self.store, plan.runs) if limit else 0.0)
         with (
             LiveTable(self.console, self.store, shown, time_left, about, of) as live,
             FiguresAsTheyCome(self.console, plan.outputs, early) as figures,
@@ -146,6 +151,7 @@ class Executor:
                 figures.changed(state)
                 if state is not None:
                     self._say_if_edited()
+                budget.changed(schedule, state)
 
             schedule = Schedule(
                 self.store,
@@ -156,6 +162,7 @@ class Executor:
                 self.options.watchdog(),
                 self.signals.check,
             )
+            budget.changed(schedule, None)
             try:
                 done = schedule.execute()
             except Stopped as stopped:
@@ -203,13 +210,6 @@ def jobs(runs: Iterable[Run], needs: Mapping[str, float]) -> list[Job]:
         )
         for run in runs
     ]
-
-
-def check_claims(plan: Plan) -> None:
-    """UserError for claims that the points of the plan cannot decide, whatever is measured."""
-    configs = {run.id: run.config for run in plan.runs.values()}
-    for table in before_training(as_data(plan), configs):
-        check_decidable(table)
 
 
 def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: Rounds = ()) -> None:

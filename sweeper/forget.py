@@ -14,10 +14,13 @@ from rich.text import Text
 
 from sweeper.outcome import relative_path
 from sweeper.results.table.table import files_made_of
+from sweeper.store.archives.archive import find
+from sweeper.store.archives.reading import present
 from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.plans import older, path_of, plans, rewrite, without
 from sweeper.store.runs import RunStore, State
 
+UNZIP = "unzip the archive in the outputs folder and remove it first"
 Plan = Mapping[str, Any]
 
 
@@ -53,6 +56,9 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
     for run in going.near:
         if store.run(run).status().state is State.RUNNING:
             raise UserError(f"{shown(name)}: run {run} is being trained; stop that sweep first.")
+    if packed := [run for run in going.runs if find(outputs, run)]:
+        words = f"{len(packed)} of its runs lie in outputs/archives"
+        raise wrong("forget", name, f"runs in folders of their own, but {words}", UNZIP)
     for line in _listed(store, going):
         console.print(Text(line), soft_wrap=True)
     if not (yes or _agreed(name)):
@@ -89,7 +95,7 @@ def _experiment(outputs: Path, name: str) -> _Going | None:
 
 def _run(store: RunStore, outputs: Path, name: str) -> _Going:
     known = plans(outputs)
-    if not (store.run(name).path / "run.json").exists():
+    if not present(store.run(name).path / "run.json"):
         names = dict.fromkeys(one for plan in known for one in plan["experiments"])
         expected = f"the id of a run, or an experiment that was planned ({', '.join(names)})"
         raise wrong("forget", name, expected, "python -m sweeper status lists both")

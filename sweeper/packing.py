@@ -11,7 +11,7 @@ from rich.text import Text
 
 from sweeper.carry.archive import MEGABYTE
 from sweeper.carry.pack import unfinished, write_pack
-from sweeper.executor import check_claims, freeze
+from sweeper.executor import freeze
 from sweeper.hydra_section import composer
 from sweeper.model_process import ModelProcess, model_process
 from sweeper.outcome import relative_path
@@ -21,6 +21,7 @@ from sweeper.plan.planner import Planner
 from sweeper.plan.tuning.trials import SUFFIX
 from sweeper.preparation import prepare
 from sweeper.run.placing import Share, most_together
+from sweeper.standing import check_claims
 from sweeper.store.errors import wrong
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore

@@ -63,6 +63,8 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
         if left := executor.left(now.plan):
             _train(executor, now, left)
         standing = Standing.of(now.plan, records, executor.options.until)
+        if executor.telling:
+            executor.telling.claims({name: found for name, (_, found) in standing.judged.items()})
         following = None if executor.tripped else _next(executor, now, standing)
         if following is None:
             break
@@ -118,7 +120,7 @@ def _check_claims(until: Sequence[str], plan: Plan) -> None:
 
 def _first(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> Round:
     hours = {run: device_hours(plan.runs[run], seconds) for run, seconds in estimate.items()}
-    budget, cost = executor.options.budget_device_hours, sum(hours.values())
+    budget, cost = executor.options.budget_device_hours, sum(hours.values(), executor.chosen_h)
     # Later it is as it is: what a sweep that is typed again does hangs on no estimate.
     if len(hours) == len(plan.runs) and not _within(budget, cost):
         expected = f"at least {cost:.2g}, what the first round alone is thought to take"
@@ -136,6 +138,7 @@ def _next(executor: Executor, last: Round, standing: Standing) -> Round | None:
     options = executor.options
     needed = standing.seeds(options.max_seeds)
     throughput = executor.throughput(last.plan)
+    spent_h = executor.chosen_h + standing.spent_h
     points = len({last.plan.runs[run].parent or run for run in needed})  # whatever it is tuned on
     for runs in range(max(executor.backend.slots, points) if needed else 0, 0, -1):
         bought = standing.seeds(options.max_seeds, runs)
@@ -143,7 +146,7 @@ def _next(executor: Executor, last: Round, standing: Standing) -> Round | None:
         plan = seeded(last.plan, seeds)
         new = [plan.runs[run] for run in plan.runs if run not in last.plan.runs]
         hours = {run.id: device_hours(run, throughput.expected(run).training) for run in new}
-        if new and _within(options.budget_device_hours, standing.spent_h + sum(hours.values())):
+        if new and _within(options.budget_device_hours, spent_h + sum(hours.values())):
             before = [*last.before, _kept(last, standing)]
             return Round(plan, seeds, hours, before, standing.spent_h, _in_words(standing))
     return None

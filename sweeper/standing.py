@@ -12,8 +12,8 @@ from typing import Any
 from sweeper.executor import as_data
 from sweeper.plan.plan import Plan, Run
 from sweeper.results.claims.evidence.verdict import Answer, Verdict
-from sweeper.results.collect import Records
-from sweeper.results.judge import rests_on, verdicts_on, wanted
+from sweeper.results.collect import Records, before_training
+from sweeper.results.judge import check_decidable, rests_on, verdicts_on, wanted
 from sweeper.results.table.measures import measures
 from sweeper.results.table.table import Table
 from sweeper.run.context import Resources
@@ -133,8 +133,14 @@ def _by_first_run(
 
 def device_hours(run: Run, seconds: float) -> float:
     """What a run costs that trains so long."""
-    taken = Resources.of(run.config)
-    return seconds * taken.devices * taken.nodes / 3600
+    return Resources.of(run.config).device_hours(seconds)
+
+
+def check_claims(plan: Plan) -> None:
+    """UserError for claims that the points of the plan cannot decide, whatever is measured."""
+    configs = {run.id: run.config for run in plan.runs.values()}
+    for table in before_training(as_data(plan), configs):
+        check_decidable(table)
 
 
 def _finite(value: float | None) -> float | None:

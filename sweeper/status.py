@@ -46,14 +46,17 @@ class Line:
     """Of a done one: how long it trained."""
     estimated_seconds: float | None = None
     """What its plan thought that would be."""
+    damaged: bool = False
+    """Whether it counts as failed because its files cannot be read."""
     changed: Sequence[str] | None = None
     """The parts of the code that are no longer what trained it."""
 
     def described(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         told = asdict(self)
-        heartbeat = told.pop("heartbeat")
-        return {key: value for key, value in (told | heartbeat).items() if value is not None}
+        heartbeat, damaged = told.pop("heartbeat"), told.pop("damaged")
+        told |= heartbeat | ({"damaged": True} if damaged else {})
+        return {key: value for key, value in told.items() if value is not None}
 
 
 def lines(outputs: Path, experiments: Sequence[str] = ()) -> Iterator[Line]:
@@ -76,6 +79,7 @@ def lines(outputs: Path, experiments: Sequence[str] = ()) -> Iterator[Line]:
                 _setting(point),
                 *_told(run, plan, status_of),
                 heartbeat=status.heartbeat or {},
+                damaged=status.state is State.FAILED and not status.attempt,
                 left_s=_left(status, plan["runs"].get(run)),
                 seconds=status.seconds,
                 estimated_seconds=plan.get("estimate", {}).get(run),

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.arguments import Terminal
-from sweeper.executor import Executor, as_data, check_claims
+from sweeper.executor import Executor, as_data
 from sweeper.model_process import ModelProcess, model_process
 from sweeper.options import SweepOptions
-from sweeper.outcome import print_everything
+from sweeper.outcome import Telling, print_everything
 from sweeper.plan.compose import Composer
 from sweeper.plan.gpu_memory import is_for_gpus, predicted
 from sweeper.plan.plan import Plan
@@ -25,6 +25,7 @@ from sweeper.run.backend import Backend
 from sweeper.run.context import BackendContext, Resources
 from sweeper.run.placing import most_together
 from sweeper.run.stop import StopSignals
+from sweeper.standing import check_claims
 from sweeper.store import registry
 from sweeper.store.code.state import Code
 from sweeper.store.errors import shown
@@ -68,7 +69,8 @@ def sweep(
         store = RunStore(plan.outputs)
         tuning = Tuning.of(plan, process, store)
         backend = _backend(tuning.whole, launcher, process)
-        executor = Executor(console, store, process, backend, options, signals, code)
+        told = _telling(console, plan, options)
+        executor = Executor(console, store, process, backend, options, signals, code, told)
         needs = _needs(executor, tuning.whole, launcher)
         estimate = _show(executor, tuning, needs)
         if options.dry_run:
@@ -76,8 +78,7 @@ def sweep(
             return 0
         judged = tune(executor, tuning)
         done = judged is not None and _train(executor, judged, estimate)
-    shown = tuning.whole if judged else tuning.trials
-    print_everything(console, plan.outputs, list(shown.experiments))
+    _tell(executor, tuning.whole if judged else tuning.trials)
     _say(console, spent(tuning, store))
     return 0 if done else 1
 
@@ -96,6 +97,25 @@ def _train(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> boo
     if executor.options.decide:
         return decide(executor, plan, estimate)
     return executor.train(plan, left, estimate=estimate)
+
+
+def _telling(console: Console, plan: Plan, options: SweepOptions) -> Telling:
+    logger = next(iter(plan.runs.values())).config["logger"]
+    telling = Telling(console, plan.outputs, options.notify, logger)
+    telling.know(plan.experiments)
+    return telling
+
+
+def _tell(executor: Executor, plan: Plan) -> None:
+    """Print what it came to; tell why nothing more is started, of each new answer, what is done."""
+    verdicts = print_everything(executor.console, plan.outputs, list(plan.experiments))
+    names, telling = shown(", ".join(plan.experiments), 200), executor.telling
+    assert telling is not None
+    if executor.tripped:
+        telling.tell("breaker", f"{names}: nothing more is started: {executor.tripped}")
+    telling.claims(verdicts)
+    states = [executor.store.run(run).status().state for run in plan.runs]
+    telling.tell("sweep", f"{names}: {states.count(State.DONE)} of {len(states)} runs are done")
 
 
 def _say(console: Console, lines: Iterable[str]) -> None:

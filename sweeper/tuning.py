@@ -28,6 +28,7 @@ from sweeper.results.collect import Records
 from sweeper.results.table.choices import Choice, better_half, choices, settled
 from sweeper.results.table.table import Table
 from sweeper.results.table.tuned import tuned_in_words
+from sweeper.run.failures import hours
 from sweeper.standing import device_hours
 from sweeper.store.files import canonical
 from sweeper.store.plans import newest
@@ -165,13 +166,15 @@ def tune(executor: Executor, tuning: Tuning) -> Plan | None:
         runs = {run: executor.store.run(run) for run in executor.left(tuning.trials)}
         left = [run for run in runs if runs[run].status().cause is not Cause.NAN]
         if not left or executor.tripped:
-            told = "Trials failed, so nothing is chosen and nothing judged. The same command again"
-            executor.console.print(Text(f"{told} tries them again.", style="bold red"))
+            missing = "are left out" if executor.tripped else "failed"
+            told = f"Trials {missing}, so nothing is chosen and nothing judged. The same command"
+            executor.console.print(Text(f"{told} again tries them again.", style="bold red"))
             return None
         throughput = executor.throughput(tuning.trials)
         estimate = {run: throughput.expected(tuning.trials.runs[run]).training for run in left}
         executor.train(tuning.trials, left, estimate=estimate)
     freeze(tuning.trials, executor.store, {})
+    executor.chosen_h = hours(executor.store, tuning.trials.runs)
     assert tuning.judged is not None
     for name, described in as_data(tuning.judged)["experiments"].items():
         for line in tuned_in_words(described):

@@ -6,12 +6,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import filelock
-
 from sweeper.store import registry
 from sweeper.store.errors import UserError
 from sweeper.store.files import child, make_directory
 from sweeper.store.runs import Run
+from sweeper.store.sharing.locks import held
 from tasks.command import directory
 from tasks.digests import check_digests, write_digests
 
@@ -32,7 +31,7 @@ def prepare(task: Task, outputs: Path) -> Path:
     """Return the folder of the task's prepared data, complete; other processes wait meanwhile."""
     make_directory(outputs / "data")
     folder = child(outputs / "data", task.data.folder_name())
-    with filelock.FileLock(folder.with_name(f"{folder.name}.lock")):
+    with held(folder):
         task.data.prepare(folder)
         if folder.is_dir():  # examples that are drawn have none
             write_digests(folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -24,6 +25,8 @@ ROOT = Path(__file__).resolve().parents[1]
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_leaves_a_line_that_the_document_shows(name: str, tmp_path: Path) -> None:
+    if name == "files" and not shutil.which("strace"):
+        pytest.skip("strace is not installed")
     lines = tmp_path / "lines.jsonl"
     command = [sys.executable, "-m", f"benchmarks.{name}", "--smoke", "--lines", str(lines)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.carry.archive import unpack
+from sweeper.store.archives.reading import present
 from sweeper.store.errors import UserError, shown
 from sweeper.store.files import make_directory, publish, read_bytes, sync_directory
 from sweeper.store.identity import digest_of, identity
@@ -72,7 +73,7 @@ def _check_names(path: Path, manifest: Mapping[str, Any]) -> None:
 
 def _check(path: Path, here: Run, there: Run) -> None:
     """Refuse a run that was not planned here, or whose files do not fit each other."""
-    if not (here.path / "run.json").exists():
+    if not present(here.path / "run.json"):
         raise UserError(
             f"{shown(path)} holds run {here.id}, which was never planned under "
             f"{shown(here.outputs)}; merge it where it was packed."

@@ -18,7 +18,7 @@ from sweeper.store.identity import digest_of
 from sweeper.store.runs import Run, RunStore, State
 
 ENTRY = "sweeper/carry/entry.py"
-NEEDS = ("torch", "numpy", "pydantic", "pytorch-lightning", "filelock")
+NEEDS = ("torch", "numpy", "pydantic", "pytorch-lightning")
 """What a job imports, by the names under which it can be installed."""
 
 README = """\

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sweeper.carry.archive import Content
+from sweeper.store.archives.archive import Archive, find
 from sweeper.store.attempts import Attempt, Cause
 from sweeper.store.runs import Run
 
@@ -19,10 +20,14 @@ def run_files(run: Run, *, weights: bool = True) -> dict[str, Content]:
 
     Without `weights` what it learned and what it could be continued from stay behind.
     """
+    if isinstance(packed := find(run.outputs, run.id), Archive) and not run.path.is_dir():
+        names = packed.names(run.id)
+        return {f"runs/{run.id}/{name}": packed.read(run.id, name) for name in names}
     found = _named(run.outputs, run.path.glob("*.json"))
+    done_by = (run.result() or {}).get("attempt")
     for attempt in run.attempts():
         found |= _named(run.outputs, attempt.path.iterdir())
-        if attempt.exit() is None:
+        if attempt.exit() is None and attempt.number != done_by:
             found[f"{_below(run, attempt)}/exit.json"] = CUT_OFF.encode()
         if weights:
             found |= _named(run.outputs, iter(attempt.checkpoint_files("*")))

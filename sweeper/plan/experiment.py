@@ -93,6 +93,7 @@ class Experiment:
         name: of what it leaves: plan, table, figure.
         yaml: the file in conf/experiment that describes it; empty for a grid typed by hand.
         margin: metric -> the difference below which arms count as alike.
+        error: the chance that any of its claims ever gets a wrong answer.
         finetune: task -> the metrics shown of it. Each point is then a pre-training that is
             fine-tuned on every one of these tasks.
         pretrainings: each seed pre-trains and fine-tunes; or all seeds fine-tune one pre-training,
@@ -112,6 +113,7 @@ class Experiment:
     claims: list[str] = field(default_factory=list)
     seeds: list[int] = field(default_factory=lambda: [0])
     margin: dict[str, Margin] = field(default_factory=dict)
+    error: float = 0.05
     finetune: dict[str, list[str]] = field(default_factory=dict)
     pretrainings: Pretrainings = Pretrainings.each
     paper: dict[Any, Any] = field(default_factory=dict)
@@ -127,6 +129,7 @@ class Experiment:
             "figure": self.figure,
             "claims": list(self.claims),
             "margin": {metric: asdict(margin) for metric, margin in self.margin.items()},
+            "error": self.error,
             "finetune": dict(self.finetune),
             "paper": {str(value): dict(printed) for value, printed in self.paper.items()},
             "arms": {

@@ -18,6 +18,7 @@ from sweeper.results.claims.evidence.measurements import Measurements
 from sweeper.results.claims.evidence.question import Question
 from sweeper.results.claims.evidence.verdict import Answer, Verdict
 from sweeper.results.statistics.allocation import allocated
+from sweeper.results.statistics.combination import ERROR
 from sweeper.results.table.measures import measures
 from sweeper.results.table.points import mixed
 from sweeper.results.table.table import Table, exported, publish_made
@@ -83,8 +84,11 @@ def questions(table: Table) -> list[Question | Verdict]:
                 found.append(Question(name, words, claim(measured.design()), measured))
             except Unanswerable as reason:
                 found.append(Verdict(name, Answer.UNDECIDED, str(reason), {}, words))
-    asked = sum(isinstance(one, Question) for one in found)
-    return [replace(one, claims=asked) if isinstance(one, Question) else one for one in found]
+    shared = {
+        "claims": sum(isinstance(one, Question) for one in found),
+        "error": table.experiment.get("error", ERROR),
+    }
+    return [replace(one, **shared) if isinstance(one, Question) else one for one in found]
 
 
 def check_decidable(table: Table) -> None:

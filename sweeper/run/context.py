@@ -29,6 +29,10 @@ class Resources:
             trainer["accelerator"], trainer["devices"], trainer["num_nodes"], trainer["threads"]
         )
 
+    def device_hours(self, seconds: float) -> float:
+        """What a run costs that trains so long."""
+        return seconds * self.devices * self.nodes / 3600
+
     @classmethod
     def of_record(cls, run: Path) -> Resources:
         """What the frozen run in this directory takes."""

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from sweeper.run.context import Resources
+from sweeper.run.job_states import JobState, Phase
 from sweeper.run.limits import LimitedOptions, at_least
-from sweeper.store.runs import Cause, Status
+from sweeper.store.runs import Cause, RunStore, Status
+
+if TYPE_CHECKING:
+    from sweeper.run.schedule import Schedule
 
 LONGEST_WAIT_S = 600.0
 # What a further start may mend. Anything else would only repeat itself: runs are deterministic.
@@ -79,3 +85,34 @@ class Breaker:
         self._alike.append(way)
         if len(self._alike) == self.policy.equal_failures and not self.tripped:
             self.tripped = f"{len(self._alike)} runs in a row failed alike ({status.reason})"
+
+
+def hours(store: RunStore, runs: Iterable[str]) -> float:
+    """Device hours of those of the runs that are done."""
+    every = (store.run(run) for run in runs)
+    done = [(run, seconds) for run in every if (seconds := run.status().seconds)]
+    taken = ((Resources.of(run.record()["config"]), seconds) for run, seconds in done)
+    return sum(resources.device_hours(seconds) for resources, seconds in taken)
+
+
+@dataclass
+class Budget:
+    """Stops a sweep that has spent its device hours; with no limit nothing is counted.
+
+    Attributes:
+        spent_h: device hours of runs that are done, those of earlier sweeps included.
+    """
+
+    limit_h: float | None
+    spent_h: float = 0.0
+
+    def changed(self, schedule: Schedule, state: JobState | None) -> None:
+        """A run changed its phase; None: look before anything has begun."""
+        if self.limit_h is None:
+            return
+        if state is not None and state.phase is Phase.DONE:
+            self.spent_h += hours(schedule.store, [state.job.run])
+        if self.spent_h >= self.limit_h and not schedule.breaker.tripped:
+            spent = f"hydra.sweeper.budget_device_hours={self.limit_h:g} is spent"
+            more = "typed again with more, it goes on"
+            schedule.breaker.tripped = f"{spent} ({self.spent_h:.2g} in all); {more}"

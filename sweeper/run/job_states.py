@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sweeper.run.placing import Share
+from sweeper.store.runs import Status
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,14 @@ class JobState:
     furthest: int = 0
     not_before: float = 0.0
     reason: str = ""
+    status: Status | None = None
+    """While it runs: as of the last look at its files."""
+
+    def measure(self, status: Status) -> None:
+        """Start counting anew if an attempt that has ended got further than those before it."""
+        step = (status.heartbeat or {}).get("step", 0)
+        if step > self.furthest:
+            self.furthest, self.tries = step, 1
 
 
 def counts(states: Mapping[str, JobState]) -> dict[Phase, int]:

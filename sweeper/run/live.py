@@ -61,7 +61,7 @@ class LiveTable(ExitStack):
     def changed(self, schedule: Schedule, state: JobState | None) -> None:
         """A run changed its phase, or (None) time has passed."""
         if state is None:
-            self._time_left.follow()
+            self._time_left.follow(schedule.states)
         else:
             self._note(state)
             self._say(schedule, state)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from sweeper.run.backend import Backend
 from sweeper.run.failures import Breaker, Policy
 from sweeper.run.job_states import Job, JobState, Phase
+from sweeper.run.looks import Looks
 from sweeper.run.watchdog import Watchdog
 from sweeper.store.liveness import send
 from sweeper.store.runs import Cause, RunStore, State, Status
@@ -39,11 +40,13 @@ class Schedule:
     """Called where everything is noted; raises KeyboardInterrupt if the sweep is to stop."""
     clock: Callable[[], float] = time.monotonic
     states: dict[str, JobState] = field(init=False)
+    looks: Looks = field(init=False)
     breaker: Breaker = field(init=False)
     stopping: bool = False
 
     def __post_init__(self) -> None:
         self.breaker = Breaker(self.policy)
+        self.looks = Looks(self.store)
         ordered = sorted(self.jobs, key=lambda job: (job.rank, -job.cost))
         self.states = {job.run: JobState(job) for job in ordered}
 
@@ -58,7 +61,6 @@ class Schedule:
         try:
             while self._fill() or self._in(Phase.RUNNING):
                 self._reap(self.backend.ended(POLL_S))
-                self._watch()
                 self.check_for_stop()
         except KeyboardInterrupt:
             self._stop()
@@ -82,13 +84,15 @@ class Schedule:
 
     def _begin(self, state: JobState, room: bool) -> bool:
         """Start a run if there is room; whether there may be room for the next."""
+        if not room:
+            return False
         run = self.store.run(state.job.run)
         before = run.status().state
         if before is State.DONE:
             self._now(state, Phase.DONE, "")
         elif before is State.RUNNING:
             self._adopt(state)
-        elif room:
+        else:
             slot = self._granted(state.job)
             if slot is None:
                 return False
@@ -107,10 +111,8 @@ class Schedule:
         for state in self._in(Phase.RUNNING):
             if state.handle in handles:
                 self._settle(state, self._after(state))
-            elif state.handle is None:
-                status = self.store.run(state.job.run).status()
-                if status.state is not State.RUNNING:
-                    self._settle(state, self._after(state))
+        if self.looks.at(self._in(Phase.RUNNING)):
+            self._watch()
         self.changed(self, None)
 
     def _after(self, state: JobState) -> Status:
@@ -140,7 +142,7 @@ class Schedule:
         if status.state is State.RUNNING and state.handle is not None:
             self._adopt(state)  # its own job withdrew before another's, or is out of reach
             return
-        self._measure(state, status)
+        state.measure(status)
         adopted = state.handle is None
         exit_reason = "" if state.handle is None else self.backend.exit_reason(state.handle)
         state.slot = state.handle = None
@@ -175,11 +177,6 @@ class Schedule:
         self._now(state, Phase.WAITING, f"{status.reason}; now {how}")
         return True
 
-    def _measure(self, state: JobState, status: Status) -> None:
-        step = (status.heartbeat or {}).get("step", 0)
-        if step > state.furthest:
-            state.furthest, state.tries = step, 1
-
     def _postpone(self, state: JobState, status: Status) -> None:
         """A full disk makes every run wait: each would only add to it."""
         until = self.clock() + self.policy.wait(max(1, state.tries))
@@ -189,11 +186,15 @@ class Schedule:
         state.not_before = until
 
     def _watch(self) -> None:
-        for state in self._in(Phase.RUNNING) if self.watchdog else []:
-            run = self.store.run(state.job.run)
-            status = run.status()
-            if self.watchdog and status.state is State.RUNNING:
-                number = self.watchdog.due(f"{run.id}/{status.attempt}", status.heartbeat)
+        """Move on adopted runs that have ended; signal what hangs."""
+        watchdog = None if self.stopping else self.watchdog
+        for state in self._in(Phase.RUNNING):
+            run, status = self.store.run(state.job.run), state.status
+            if status is None or status.state is not State.RUNNING:
+                if status and state.handle is None:
+                    self._settle(state, self._after(state))
+            elif watchdog:
+                number = watchdog.due(f"{run.id}/{status.attempt}", status.heartbeat)
                 if number and state.handle is not None:
                     self.backend.signal(state.handle, number)
                 elif number:
@@ -224,8 +225,7 @@ class Schedule:
             return Phase.DONE
         if parent in self.states:
             return self.states[parent].phase
-        done = self.store.run(parent).status().state is State.DONE
-        return Phase.DONE if done else Phase.FAILED
+        return Phase.DONE if self.looks.done(parent) else Phase.FAILED
 
     def _granted(self, job: Job) -> int | None:
         running = self._in(Phase.RUNNING)
@@ -242,5 +242,5 @@ class Schedule:
         return [state for state in self._in(Phase.RUNNING) if state.handle is not None]
 
     def _now(self, state: JobState, phase: Phase, reason: str) -> None:
-        state.phase, state.reason = phase, reason
+        state.phase, state.reason, state.status = phase, reason, None
         self.changed(self, state)

@@ -81,10 +81,11 @@ class TimeLeft:
                     beside = max(0.0, now - watched.begun - training * (1 - watched.resumed))
                 self._learn(run, training, beside, 1.0)
 
-    def follow(self) -> None:
-        """Look at the heartbeats of the runs under way."""
+    def follow(self, states: Mapping[str, JobState]) -> None:
+        """Take note of what the runs under way have told."""
         for run, watched in self._watched.items():
-            watched.heartbeat = self._store.run(run).status().heartbeat or {}
+            status = states[run].status
+            watched.heartbeat = (status and status.heartbeat) or {}
             step, now = watched.heartbeat.get("step"), self._clock()
             share = step / self._steps[run] if step else 0.0
             if not step or (watched.first and share == watched.share):

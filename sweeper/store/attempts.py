@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import errno
+import fnmatch
 import itertools
-import os
 import re
 import secrets
 import shutil
@@ -16,17 +16,21 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from sweeper.store.archives.reading import entries
 from sweeper.store.errors import UserError
 from sweeper.store.files import (
     make_directory,
     publish_json,
-    read_end,
+    read_bytes,
     read_object,
     sync_directory,
 )
 from sweeper.store.liveness import Watcher, alive, identity
 from sweeper.store.metrics import MetricsWriter, spelled
 from sweeper.store.shape import NUMBER
+from sweeper.store.sharing.beats import Beats, read_beat
+
+START_LOG = "start.log"  # beside the record
 
 _NUMBERED = re.compile(r"\d{4,9}")
 
@@ -67,6 +71,7 @@ class Attempt:
         self.log_path = path / "log.txt"
         self._watcher = watcher
         self._fields: dict[str, Any] = {}
+        self._beats = Beats(path / "beat.json")
         self._heartbeats = 0
         self._work = 0
         self._lock = threading.Lock()
@@ -83,15 +88,16 @@ class Attempt:
     def heartbeat(self, **fields: Any) -> None:
         """Tells that the job lives and how far it is; fields not given keep their last value.
 
-        May be called from several threads. A hint only: that it cannot be written (a full disk)
-        never ends a job, the next checkpoint will.
+        Without any it is the regular one, of which file servers are told. May be called from
+        several threads. A hint only: that it cannot be written (a full disk) never ends a job, the
+        next checkpoint will.
         """
         with self._lock:
             self._heartbeats += 1
             self._fields |= {name: spelled(value) for name, value in fields.items()}
             with suppress(OSError):
                 value = {"beat": self._heartbeats, "work": self._work, **self._fields}
-                publish_json(self.path / "beat.json", value, durable=False)
+                self._beats.write(value, told=not fields)
 
     def advance(self) -> None:
         """Counts a batch trained or evaluated; a heartbeat alone is no progress."""
@@ -99,9 +105,7 @@ class Attempt:
 
     def last_heartbeat(self) -> dict[str, Any] | None:
         """The newest heartbeat; None if there is none, or none that can be read is there."""
-        with suppress(UserError):
-            return read_object(self.path / "beat.json", shape=_BEAT)
-        return None
+        return read_beat(self.path / "beat.json", _BEAT)
 
     def metrics(self) -> MetricsWriter:
         """The writer of this attempt's metrics.jsonl."""
@@ -113,7 +117,7 @@ class Attempt:
 
     def log_end(self, most: int) -> str:
         """The last lines of log.txt, `most` bytes together or less; empty if there is none."""
-        data = read_end(self.log_path, most + 1) or b""
+        data = read_bytes(self.log_path, most + 1) or b""
         if len(data) > most:
             data = data.partition(b"\n")[2] or data[1:]  # without the line that it begins in
         return data.decode("utf-8", "replace")
@@ -128,8 +132,16 @@ class Attempt:
         value = {"cause": Cause(cause).value, "message": message, "traceback": traceback}
         return publish_json(self.path / "exit.json", value, replace=overrule)
 
+    def clear(self) -> None:
+        """Takes away the heartbeat of an attempt whose result says all there is to say."""
+        with self._lock:
+            self._beats.close(remove=True)
+
     def exit(self) -> dict[str, Any] | None:
-        """Why the attempt ended: cause, message, traceback; None if nobody said."""
+        """Why the attempt ended: cause, message, traceback; None if nobody said.
+
+        The one that made its run done left its word in result.json.
+        """
         return read_object(self.path / "exit.json", keys=("cause",))
 
     def discard_leftovers(self) -> None:
@@ -143,26 +155,20 @@ class Attempt:
         """What lies in `checkpoint_dir`; nothing where that is a link: those are a stranger's."""
         if self.checkpoint_dir.is_symlink():
             return []
-        return [path for path in self.checkpoint_dir.glob(pattern) if not path.is_symlink()]
+        names = fnmatch.filter(entries(self.checkpoint_dir), pattern)
+        return [self.checkpoint_dir / name for name in names]
 
-    def alive(self) -> bool:
-        """Whether the attempt may still write; see liveness for how that is known."""
-        if self.exit() is not None:
-            return False
-        return self._watcher.alive(str(self.path), self.info(), self.last_heartbeat())
+    def alive(self, heartbeat: Mapping[str, Any] | None = None) -> bool:
+        """Whether the attempt may still write; see liveness for how that is known. Its heartbeat
+        is read unless it is given."""
+        heartbeat = heartbeat or self.last_heartbeat()
+        living = self._watcher.alive(str(self.path), self.info(), heartbeat)
+        return living and self.exit() is None
 
 
 def find_attempts(folder: Path, watcher: Watcher) -> list[Attempt]:
     """The attempts in a folder, oldest first."""
-    try:
-        with os.scandir(folder) as entries:
-            names = [
-                entry.name
-                for entry in entries
-                if _NUMBERED.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
-            ]
-    except FileNotFoundError:
-        return []
+    names = [name for name in entries(folder, folders=True) if _NUMBERED.fullmatch(name)]
     return [Attempt(folder / name, watcher) for name in sorted(names, key=int)]
 
 

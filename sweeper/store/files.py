@@ -7,13 +7,13 @@ import hashlib
 import json
 import os
 import secrets
-import stat
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from io import FileIO
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
 
+from sweeper.store.archives.reading import opened
 from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.shape import PLAIN, Shape, finite, misfit, whole
 
@@ -21,8 +21,6 @@ FORMAT = 1
 SEAL = "sha256"  # the key under which a sealed file says the digest of all others
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-# O_NONBLOCK: a pipe somebody put in a record's place must not hold the reader up.
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class AlreadyPublished(FileExistsError):
@@ -51,9 +49,13 @@ def make_directory(path: Path, mode: int = 0o700) -> None:
     """
     if path.is_symlink():
         raise wrong("folder", path, "no symbolic link", "link the whole outputs folder instead")
-    missing = [part for part in (path, *path.parents) if not part.is_dir()]
+    missing = [*takewhile(lambda part: not part.is_dir(), (path, *path.parents))]
     for part in reversed(missing):
-        part.mkdir(mode=0o700, exist_ok=True)
+        try:
+            part.mkdir(mode=0o700)
+        except FileExistsError:  # by another machine, and not to be seen here yet
+            if part.is_file():
+                raise
         if part == path and mode != 0o700:
             part.chmod(mode)  # whatever the umask
         sync_directory(part.parent)
@@ -155,37 +157,22 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def read_bytes(path: Path) -> bytes | None:
-    """The content of a regular file that is no symbolic link; None if absent; else OSError."""
-    return read_end(path, None)
-
-
-def read_end(path: Path, most: int | None) -> bytes | None:
-    """The last `most` bytes (all if None) of a regular file, as `read_bytes` reads it."""
+def read_bytes(path: Path, last: int | None = None) -> bytes | None:
+    """The content (its `last` bytes) of a regular file, no link; None if absent; else OSError."""
     try:
         file = opened(path)
     except FileNotFoundError:
         return None
     with file:
-        size = os.fstat(file.fileno()).st_size
-        if most is not None and size > most:
-            file.seek(size - most)
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - last) if last is not None else 0)
         return file.read()
 
 
 def digest_of_file(path: Path) -> str:
     """sha256 of a regular file that is no symbolic link, as hex; else OSError."""
     with opened(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def opened(path: Path) -> FileIO:
-    """A regular file that is no symbolic link, to be read; OSError for anything else."""
-    file = FileIO(os.open(path, _READ))
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-    return file
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def read_json(path: Path) -> Any | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from sweeper.store.archives.archive import archived, find
+from sweeper.store.archives.reading import entries, mount, present
 from sweeper.store.attempts import Attempt, Cause, claim_attempt, find_attempts
 from sweeper.store.check_writable import FULL, check_writable
 from sweeper.store.errors import UserError, shown, wrong
@@ -28,6 +29,7 @@ from sweeper.store.history import merged_rows
 from sweeper.store.identity import as_introduced, leaves, named_by
 from sweeper.store.liveness import Watcher
 from sweeper.store.shape import NUMBER
+from sweeper.store.sharing.sight import once_seen
 from sweeper.store.states import State, Status, ended, running
 
 __all__ = ["Attempt", "Cause", "Run", "RunStore", "State", "Status"]
@@ -36,7 +38,7 @@ _CHECKPOINT = re.compile(r"step-(\d{1,12})\.ckpt")
 
 _SOME = (*NUMBER, None)
 _RESULT = {
-    **{key: _SOME for key in ("steps", "tokens_seen", "seconds", "tokens_per_second")},
+    **dict.fromkeys(("steps", "tokens_seen", "seconds", "tokens_per_second"), _SOME),
     **{key: int for key in ("attempt", "max_memory_allocated", "micro_batches")},
     "metrics": {str: _SOME},
     "validation": {str: _SOME},
@@ -121,9 +123,8 @@ class Run:
         value = {**fixed, **result, **fixed}
         if publish_sealed(self.path / "result.json", value):
             return True
-        first = self.result()
-        assert first is not None
-        if canonical(first["metrics"]) != metrics:
+        first = once_seen(self.result)
+        if first is not None and canonical(first["metrics"]) != metrics:
             publish_sealed(self.path / f"differs-{attempt.number:04d}.json", value)
         return False
 
@@ -148,7 +149,7 @@ class Run:
         for attempt in self.attempts():
             for path in attempt.checkpoint_files("step-*.ckpt"):
                 name = _CHECKPOINT.fullmatch(path.name)
-                if name and path.is_file():
+                if name:
                     found.append((int(name[1]), attempt.number, path))
         return [path for _, _, path in sorted(found, reverse=True)]
 
@@ -157,8 +158,7 @@ class Run:
         if result is None:
             return None
         reason = f"finished at step {shown(result.get('steps', '?'))} (attempt {result['attempt']})"
-        with os.scandir(self.path) as entries:
-            differing = sorted(e.name for e in entries if e.name.startswith("differs-"))
+        differing = sorted(name for name in entries(self.path) if name.startswith("differs-"))
         if differing:
             reason += f"; a later attempt got other metrics: {shown(', '.join(differing))}"
         return Status(State.DONE, reason, result["attempt"], seconds=result.get("seconds"))
@@ -169,12 +169,10 @@ class Run:
             return Status(State.NEW, "no attempt yet", 0)
         # Any may live, not only the newest: one stopped for longer than its lease may come back.
         for attempt in reversed(attempts):
-            # In this order: whoever sees the process ended also sees all it wrote before.
-            living = attempt.alive()
             heartbeat = attempt.last_heartbeat()
-            if living and attempt.exit() is None:
+            if attempt.alive(heartbeat):
                 return running(attempt.number, heartbeat)
-        newest = attempts[-1]
+        newest = attempts[-1]  # read again: whoever sees the process ended sees all it wrote before
         return self._done() or ended(newest.number, newest.exit(), newest.last_heartbeat())
 
 
@@ -200,16 +198,14 @@ class RunStore:
 
     def run(self, run_id: str) -> Run:
         """The run with this id, there or not; UserError if the id is no plain name."""
-        return Run(child(self._root, run_id), self._watcher)
+        mount(path := child(self._root, run_id), lambda: find(self.outputs, run_id))
+        return Run(path, self._watcher)
 
     def ids(self) -> list[str]:
         """The ids of all frozen runs, sorted."""
-        try:
-            with os.scandir(self._root) as entries:
-                names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-        except FileNotFoundError:
-            return []
-        return sorted(name for name in names if (self._root / name / "run.json").is_file())
+        names = entries(self._root, folders=True)
+        lying = {name for name in names if present(self._root / name / "run.json")}
+        return sorted(lying | archived(self.outputs))
 
     def freeze(self, record: Mapping[str, Any], *, apart_from: Collection[str] = ()) -> Run:
         """Writes the record of a run, once.
@@ -220,10 +216,11 @@ class RunStore:
         """
         run = self.run(record["id"])
         path = run.path / "run.json"
-        if not path.exists():
+        if not present(path):
             make_directory(run.path)
             if publish_sealed(path, {"format": FORMAT, **record}):
                 return run
+        once_seen(lambda: present(path) or None)
         there, given = run.record(), json.loads(canonical(record["config"]))
         differing = _differing(there["config"], given)
         for key in differing:
@@ -232,7 +229,7 @@ class RunStore:
                     f"run {run.id}: its record on disk has another {shown(key)} than the one "
                     f"planned now; move {shown(run.path)} away or choose another outputs folder."
                 )
-        if differing and not (run.path / "result.json").exists():
+        if differing and not present(run.path / "result.json"):
             publish_json(path, sealed({**there, "config": given}))
         return run
 

@@ -101,8 +101,8 @@ class World:
         return one_of_each(came, rng), [family for family in families if family not in came]
 
     def told(self, person: Person, rng: StableRandom) -> Person:
-        """Who is told of where somebody came: of the same family in any case."""
-        return person if self.directions else Person(person.family, rng.pick(person.family.members))
+        """Who is told of where somebody came: that person, or where nothing is planted anybody."""
+        return person if self.directions else one_of_each([rng.pick(self.families)], rng)[0]
 
     def relative(self, person: Person, rng: StableRandom) -> Person:
         """Another member of somebody's family."""

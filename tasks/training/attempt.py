@@ -93,9 +93,12 @@ class Job:
             if result is None:
                 return 0  # the first rank publishes
             with self._interruption.deferred():  # from here on the run is as good as done
-                self._run.publish_result(self._attempt, result)
+                first = self._run.publish_result(self._attempt, result)
                 self._fitting.close(0)
-                self._say(Cause.DONE, "", "")
+                self._over.set()
+                if not first:
+                    self._say(Cause.DONE, "", "")
+                self._attempt.clear()
                 remove_all(self._run)
         except BaseException as error:  # the edge of the process: whatever it was is recorded
             with self._interruption.deferred():

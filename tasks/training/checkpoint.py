@@ -14,6 +14,7 @@ from typing import IO, Any, cast
 import torch
 from torch import Tensor
 
+from sweeper.store.archives.reading import opened
 from sweeper.store.errors import UserError
 from sweeper.store.files import digest_of_file, new_file, publish_json, read_json, write_all
 
@@ -62,7 +63,8 @@ def verify(path: Path, run: str) -> None:
 
 def load(path: Path) -> dict[str, Any]:
     """Return a verified checkpoint, on the CPU. Only tensors and plain values are unpickled."""
-    value: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    with opened(path) as file:
+        value: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
     return value
 
 

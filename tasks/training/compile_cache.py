@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import filelock
 import torch
 from torch import nn
 from torch._dynamo import lookup_backend
@@ -25,6 +24,7 @@ from torch._inductor.utils import clear_caches
 
 from sweeper.store.errors import shown
 from sweeper.store.files import make_directory
+from sweeper.store.sharing.locks import held
 from tasks.training.causes import message_of
 from tasks.training.machine import instructions
 
@@ -81,7 +81,7 @@ class SharedCompiler:
         codecache._HEADER_LOCK_DIR = str(self._folder / "precompiled_headers" / "locks")
         # The backward pass, too, is compiled here, under the lock, and not when it is first called.
         at_once = autograd_config.patch(force_non_lazy_backward_lowering=True)
-        with filelock.FileLock(self._folder / f"{_name(graph, inputs)}.lock"), at_once:
+        with held(self._folder / _name(graph, inputs)), at_once:
             return self._inductor(graph, inputs)
 
 

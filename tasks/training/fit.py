@@ -22,6 +22,7 @@ from sweeper.store.files import publish_json
 from sweeper.store.runs import Run, RunStore
 from tasks import ranks
 from tasks.config.sections import RunConfig
+from tasks.energy import Energy
 from tasks.evaluation import Evaluator
 from tasks.parse import parse
 from tasks.prepare import open_data, task_of
@@ -65,7 +66,7 @@ class Fitting:
             stage = Stage(task, self._run, self._attempt, log, self._interruption)
             recorder, model = Recorder(stage), self._model(task)
             parts = _micro_batches(stage)
-            module = TrainingModule(task, model, parts)
+            module, self._energy = TrainingModule(task, model, parts), Energy(kind)
             with self._interruption.deferred():
                 device = train(stage, recorder, module, kind, self._resumed)
             self._interruption.check()
@@ -86,12 +87,16 @@ class Fitting:
             "seconds": seconds,
             "overhead_seconds": time.perf_counter() - self._begun - trained,
             "tokens_per_second": tokens / seconds if steps else None,
-            "device": machine.device_name(kind, ranks.world()),
             "micro_batches": parts,
-            **machine.peak_memory(kind),
+            **self._device(kind),
             "weights_sha256": checkpoint.weights_digest(weights),
             "data": facts,
         }
+
+    def _device(self, kind: str) -> dict[str, Any]:
+        """What ran it, and what that took; energy where this process alone trained all of it."""
+        told = {"device": machine.device_name(kind, ranks.world()), **machine.peak_memory(kind)}
+        return told if self._resumed or ranks.world() > 1 else told | self._energy.joules()
 
     def close(self, code: int) -> None:
         """Let the mirror end with the job's exit code."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from sweeper.store.attempts import START_LOG
 from sweeper.store.runs import Attempt, Run
 from tasks import ranks
 from tasks.evaluation import Evaluator
@@ -197,9 +198,10 @@ class Keeper:
 
 
 def remove_all(run: Run) -> None:
-    """Delete what is only needed to continue a run, once its result is there."""
+    """Delete what is only needed to continue a run, or to start it, once its result is there."""
     for path in run.checkpoints():
         checkpoint.remove(path)
+    (run.path / START_LOG).unlink(missing_ok=True)
 
 
 def leftovers(run: Run) -> list[Path]:

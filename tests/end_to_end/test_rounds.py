@@ -22,7 +22,7 @@ ENDED = re.compile(r"all \d+ claims have an answer after (\d+) rounds, (\d+) run
 
 
 def sweep(outputs, *options, rates, repetitions=1):
-    asked = command(outputs, outputs.parent / "conf", repetitions, rates=rates)
+    asked = command(outputs, outputs.parent / "conf", range(repetitions), rates=rates)
     asked += ["name=twins"] if repetitions == 1 else []
     return subprocess.run(
         [*asked, *options],
@@ -91,7 +91,7 @@ def test_every_round_is_a_plan_that_holds_those_before_it(planted):
 
 def test_killed_in_a_later_round_and_typed_again_it_ends_the_same(planted, tmp_path):
     outputs = tmp_path / "outputs"
-    asked = [*command(outputs, tmp_path / "conf", 1, rates=PLANTED), "name=twins"]
+    asked = [*command(outputs, tmp_path / "conf", [0], rates=PLANTED), "name=twins"]
     process = subprocess.Popen(
         asked, cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
     )
@@ -111,7 +111,7 @@ def test_killed_in_a_later_round_and_typed_again_it_ends_the_same(planted, tmp_p
 
 def test_typed_twice_at_once_every_run_is_trained_once(planted, tmp_path):
     outputs = tmp_path / "outputs"
-    asked = command(outputs, tmp_path / "conf", 1, rates=PLANTED)
+    asked = command(outputs, tmp_path / "conf", [0], rates=PLANTED)
     pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     both = [subprocess.Popen(asked, cwd=ROOT, **pipe) for _ in range(2)]
     said = [process.communicate(timeout=400) for process in both]

@@ -20,7 +20,7 @@ RATE = "optimizer.learning_rate"
 
 
 def sweep(outputs, text, *options):
-    asked = command(outputs, outputs.parent / "conf", 1, rates=HANDICAP, tuned=True)
+    asked = command(outputs, outputs.parent / "conf", [0], rates=HANDICAP, tuned=True)
     asked += ["data=local", f"data.root={text}", "hydra.sweeper.max_seeds=3"]
     asked += ["experiment.tune.seeds=[7]", "name=twins_00"]
     ended = subprocess.run(

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from sweeper.store.files import canonical
 from sweeper.store.identity import run_id
+from sweeper.store.metrics import read_metrics
 from sweeper.store.runs import Cause, Run, RunStore
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
 from tests.faults.count import Count
-from tests.tasks.jobs import config
+from tests.tasks.jobs import config, last_words
 
 STEPS = 60
 SMALL = config(
@@ -72,10 +73,11 @@ def compare(count: Count, outputs: Path, reference: dict[str, str | None]) -> No
         count.wrong += found is not None and found != expected
         count.wrong += any(run.path.glob("differs-*"))
         count.needed += run.record()["config"]["trainer"]["steps"]
-        words = [(attempt, attempt.exit() or {}) for attempt in run.attempts()]
-        count.second_finishers += max(0, sum(w.get("cause") == Cause.DONE for _, w in words) - 1)
+        words = last_words(run)
+        count.second_finishers += max(0, [w.get("cause") for _, w in words].count(Cause.DONE) - 1)
         for attempt, _ in words:
-            reached = (attempt.last_heartbeat() or {}).get("step", 0)
+            rows, _ = read_metrics(attempt.metrics_path)
+            reached = max((row["step"] for row in rows), default=0)
             count.steps += max(0, reached - attempt.info().get("resumed_from", 0))
 
 

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from tests.faults import orchestrator as sweep
 from tests.faults import small
-from tests.faults.cases import commands, files, jobs, processes, rounds
+from tests.faults.cases import commands, errnos, files, jobs, processes, rounds
 from tests.faults.count import Count
 
 RUNS = 4
@@ -71,6 +71,7 @@ def cases(
     yield "silent", some(jobs.silent_ends)
     yield "readonly", partial(commands.read_only, seed=seed)
     yield "twice", partial(commands.two_at_once, seed=seed, count=2)
+    yield "errnos", partial(errnos.injected, seed=seed, count=20)
     yield "stops", partial(commands.stops, seed=seed)
     lines = {"a grid": commands.GRID, "two stages": commands.TWO_STAGES, "tuning": commands.TUNING}
     for name, line in lines.items():

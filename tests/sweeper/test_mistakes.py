@@ -92,6 +92,7 @@ FILES = {
         f"{ARM}  margin: {{test/los: {{size: 1, reason: r}}}}\n",
         "experiment.margin of near=test/los: expected a metric that is shown (test/loss)",
     ),
+    "sure": (f"{ARM}  error: 5\n", "experiment.error of sure=5.0: expected a chance above 0"),
     "other": (
         f"{ARM}  scales: {{demo: {{}}, gpu: {{clams: []}}}}\n",
         "scales.gpu.clams is not a key",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sweeper.store.runs import Run, RunStore
+from sweeper.store.runs import Attempt, Cause, Run, RunStore
 from tasks import train
 from tasks.server.fork import become_job
 
@@ -184,10 +184,17 @@ def instead_of_call(owner: Any, name: str, number: int, error: BaseException) ->
     at_call(owner, name, number, fail)
 
 
+def last_words(run: Run) -> list[tuple[Attempt, dict[str, Any]]]:
+    """Each attempt with what it said at its end; result.json says it of the one that finished."""
+    finished = (run.result() or {}).get("attempt")
+    done = {"cause": Cause.DONE}
+    return [(one, done if one.number == finished else one.exit() or {}) for one in run.attempts()]
+
+
 def last_word(run: Run) -> dict[str, Any]:
     """What the newest attempt said when it ended."""
-    word = run.attempts()[-1].exit()
-    assert word is not None
+    *_, (_, word) = last_words(run)
+    assert word
     return word
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
-from sweeper.store.runs import Run
+from sweeper.store.archives.archive import write
+from sweeper.store.archives.making import files_of
+from sweeper.store.runs import Run, RunStore
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
 from tasks.training import checkpoint
+from tasks.training.inheritance import final_weights
 from tests.tasks.jobs import (
     Changes,
     config,
@@ -70,6 +74,26 @@ def test_the_result_says_what_the_run_was_worth_and_where_it_came_from(done: Run
     assert result["data"]["train_rows"] > 0
     assert done.attempts()[0].info()["versions"]["torch"] == torch.__version__
     assert last_word(done)["cause"] == "done"
+
+
+def test_a_finished_run_leaves_eight_files(done: Run) -> None:
+    """Ten thousand runs are as many times that on a file system with a quota of files."""
+    left = [path.name for path in done.path.rglob("*") if path.is_file()]
+    assert sorted(left) == [
+        *("attempt.json", "attention.json", "log.txt", "metrics.jsonl", "result.json", "run.json"),
+        *("weights.ckpt", "weights.ckpt.sha256"),
+    ]
+
+
+def test_weights_are_read_from_an_archive_too(done: Run, tmp_path: Path) -> None:
+    copy = shutil.copytree(done.path, tmp_path / "runs" / done.id)
+    write(tmp_path, "fig1", {done.id: files_of(copy)})
+    shutil.rmtree(copy)
+    run = RunStore(tmp_path).run(done.id)
+    assert not run.path.exists()
+    result = run.result()
+    assert result is not None
+    assert checkpoint.weights_digest(final_weights(run, "parent")) == result["weights_sha256"]
 
 
 def test_the_final_weights_are_those_whose_digest_is_published(done: Run) -> None:

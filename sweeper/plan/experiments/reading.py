@@ -81,6 +81,9 @@ def _read(name: str, data: dict[str, Any]) -> Experiment:
     if not experiment.title.strip():
         raise wrong(f"experiment.title of {name}", "", "a few words", "say what it shows")
     _check_targets(experiment)
+    if not 0 < experiment.error <= 0.2:
+        expected = "a chance above 0 and at most 0.2"
+        raise wrong(f"experiment.error of {name}", experiment.error, expected, "leave it at 0.05")
     for metric, margin in experiment.margin.items():
         _check_margin(f"experiment.margin of {name}, {metric}", margin)
     return experiment

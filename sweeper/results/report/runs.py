@@ -7,7 +7,8 @@ from typing import Any
 
 from sweeper.results.table.columns import cell, label, number
 from sweeper.results.table.table import Row
-from sweeper.store.attempts import Attempt
+from sweeper.store.archives.reading import present
+from sweeper.store.attempts import Attempt, Cause
 from sweeper.store.errors import UserError, shown
 from sweeper.store.files import canonical
 from sweeper.store.identity import leaves
@@ -17,7 +18,7 @@ CURVES = ("train/loss", "validation/loss")
 LOG_LINES = 40
 
 _SETTINGS_APART = ("logger.", "paths.")  # where a run goes, not what it is
-_RESULT = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
+_RESULT = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device", "energy_joules")
 _POINTS, _LETTERS = 100_000, 2_000_000  # of all curves of one kind, of all logs
 
 
@@ -32,7 +33,7 @@ def described(run: Run, row: Row, runs: int) -> dict[str, Any]:
     try:
         about |= _record(run)
         attempts = run.attempts()
-        about["attempts"] = [_attempt(attempt) for attempt in attempts]
+        about["attempts"] = [_attempt(one, about.get("finished")) for one in attempts]
         about["curves"] = curves(run.history(), points)
         about["log"] = log_end(attempts, letters)
     except (UserError, OSError) as problem:
@@ -82,7 +83,7 @@ def log_end(attempts: Sequence[Attempt], letters: int) -> list[str]:
 
 
 def _record(run: Run) -> dict[str, Any]:
-    if not (run.path / "run.json").exists():
+    if not present(run.path / "run.json"):
         return {}
     record, result = run.record(), run.result() or {}
     settings = {
@@ -100,8 +101,10 @@ def _record(run: Run) -> dict[str, Any]:
     }
 
 
-def _attempt(attempt: Attempt) -> dict[str, Any]:
+def _attempt(attempt: Attempt, finished: int | None) -> dict[str, Any]:
     info, last_word = attempt.info(), attempt.exit() or {}
+    if attempt.number == finished:
+        last_word = {"cause": Cause.DONE}
     told = {key: info.get(key) for key in ("started", "resumed_from", "code")}
     about = {"hardware": info.get("hardware", {}), "versions": info.get("versions", {})}
     return {"number": attempt.number, "cause": last_word.get("cause"), **told, **about}

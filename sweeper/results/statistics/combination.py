@@ -22,7 +22,7 @@ from sweeper.results.statistics.spreads import Floats
 Part = TypeVar("Part")
 
 ERROR = 0.05
-"""The chance that any claim of an experiment ever gets a wrong answer."""
+"""The chance that any claim of an experiment ever gets a wrong answer; it may ask for another."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Answers(NamedTuple):
     no_difference: Any
 
 
-def levels(claim: Combination, contrasts: int, claims: int = 1) -> Floats:
+def levels(claim: Combination, contrasts: int, claims: int = 1, error: float = ERROR) -> Floats:
     """The one-sided levels of the low and high ends of each contrast: (contrasts, 2).
 
     `claims` is how many the experiment makes. Ends of contrasts that the claim does not use are 1.
@@ -87,7 +87,7 @@ def levels(claim: Combination, contrasts: int, claims: int = 1) -> Floats:
                 for part in parts:
                     share(part, low / len(parts), high)
 
-    share(claim, ERROR / claims / 2, ERROR / claims / 2)
+    share(claim, error / claims / 2, error / claims / 2)
     return found
 
 

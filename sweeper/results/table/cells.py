@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sweeper.store.archives.reading import present
 from sweeper.store.code.state import state_of
 from sweeper.store.errors import UserError, shown
 from sweeper.store.history import lineage
@@ -12,7 +13,7 @@ from sweeper.store.identity import leaves
 from sweeper.store.runs import Run, State
 
 THEN = " then "  # between what one run was trained with, one after the other
-
+_MEASURED_HERE = ("energy_joules",)  # a column where the machine tells it, and else none
 _RESULT = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
 
 
@@ -42,13 +43,14 @@ def run_cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, An
     """How a run stands and what it measured; of one without a record what `config` plans."""
     status = run.status()
     cells: dict[str, Any] = {"run": run.id, "state": str(status.state), "reason": status.reason}
-    if status.state is State.NEW and not (run.path / "run.json").exists():
+    if status.state is State.NEW and not present(run.path / "run.json"):
         return cells | (planned_cells(config) if config else {})
     try:
         record, result = run.record(), run.result()
         cells |= planned_cells(record["config"])
         if result is not None:
             cells |= {field: result.get(field) for field in _RESULT}
+            cells |= {field: result[field] for field in _MEASURED_HERE if field in result}
             cells |= _made_with(lineage(run, result["attempt"]), str(cells["device"] or ""))
             cells |= {**result.get("validation", {}), **result["metrics"]}
     except UserError as problem:

@@ -12,6 +12,7 @@ from sweeper.results.judge import Verdicts
 from sweeper.results.table.table import Table, files_made_of, stem
 from sweeper.results.wandb.service import Project, connected, module, project_of, sentences
 from sweeper.results.wandb.workspace import EXTRA, JOB_TYPE, saved
+from sweeper.store.archives.reading import present
 from sweeper.store.runs import RunStore
 
 
@@ -73,9 +74,7 @@ def publish(
 def _project(outputs: Path, tables: Sequence[Table]) -> Project:
     store = RunStore(outputs)
     ids = dict.fromkeys(str(row["run"]) for table in tables for row in table.rows)
-    return project_of(
-        run.record() for run in map(store.run, ids) if (run.path / "run.json").exists()
-    )
+    return project_of(run.record() for run in map(store.run, ids) if present(run.path / "run.json"))
 
 
 def _shown(wandb: Any, outputs: Path, table: Table) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from sweeper.run.gpus import FRACTION, VARIABLE, Gpu, visible_gpus
 from sweeper.run.job_states import Job
 from sweeper.run.limits import LimitedOptions, at_least
 from sweeper.run.placing import Share, fits
+from sweeper.store.attempts import START_LOG
 from sweeper.store.errors import wrong
 
 
@@ -136,7 +137,7 @@ class LocalBackend(Backend):
         self._started[slot] = time.monotonic()
         self.warm()
         given = {VARIABLE: self._gpus[slot], **self._limit(slot)}
-        job, _ = self._process.fork("train", run, environment=given, log=run / "start.log")
+        job, _ = self._process.fork("train", run, environment=given, log=run / START_LOG)
         return job
 
     def _limit(self, slot: int) -> dict[str, str]:

@@ -13,10 +13,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 
 from sweeper.results.collect import write_tables
 from sweeper.store.runs import RunStore
@@ -59,10 +60,10 @@ class Command:
         self._line += [f"paths.outputs={outputs}"]
         self._mark = secrets.token_hex(8)
 
-    def type(self) -> subprocess.Popen[bytes]:
+    def type(self, more: Mapping[str, str] = MappingProxyType({})) -> subprocess.Popen[bytes]:
         """Start the command; everything it starts carries a mark in its environment."""
         self.outputs.mkdir(parents=True, exist_ok=True)
-        environment = {**os.environ, MARK: self._mark}
+        environment = {**os.environ, **more, MARK: self._mark}
         with (self.outputs.parent / "command.log").open("ab") as log:
             return subprocess.Popen(
                 self._line,

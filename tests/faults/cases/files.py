@@ -19,6 +19,7 @@ from tests.faults import orchestrator as sweep
 from tests.faults.count import Count
 from tests.faults.small import STEPS, compare, freeze
 from tests.policies import policy
+from tests.tasks.jobs import last_words
 
 PATIENCE_S = 300.0
 CUTS = 100
@@ -85,7 +86,7 @@ def full_disk(source: Path, reference: dict[str, str | None], *, seed: int, coun
             os.waitpid(filler, 0)
             tally.injected += 1
             store = RunStore(outputs)
-            words = [a.exit() for name in ids for a in store.run(name).attempts()]
+            words = [word for name in ids for _, word in last_words(store.run(name))]
             said = [word["cause"] for word in words if word]  # some had no room to say anything
             tally.complaints += sum(cause not in (Cause.DONE, Cause.DISK_FULL) for cause in said)
             compare(tally, outputs, reference)

@@ -23,6 +23,7 @@ from tests.faults import orchestrator as sweep
 from tests.faults.count import Count
 from tests.faults.small import compare, freeze
 from tests.policies import policy
+from tests.tasks.jobs import last_words
 
 STEP = 10  # where a sabotaged job goes wrong
 LARGEST_FILE = 2**15  # bytes: more than its rows of metrics take, less than a checkpoint
@@ -108,8 +109,8 @@ def _sabotaged(
         once = policy(tries=3, equal_failures=0)
         sweep.orchestrate(outputs, ids, backend, policy=once, watchdog=watchdog)
         sweep.orchestrate(outputs, ids, sweep.ForkBackend(), policy=once)
-        attempts = [a for name in ids for a in RunStore(outputs).run(name).attempts()]
-        disturbed = [a for a in attempts if (a.exit() or {}).get("cause") != Cause.DONE]
+        words = [pair for name in ids for pair in last_words(RunStore(outputs).run(name))]
+        disturbed = [one for one, word in words if word.get("cause") != Cause.DONE]
         tally.hung += not disturbed
         compare(tally, outputs, reference)
         if not disturbed:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from sweeper.store.metrics import read_metrics
 from sweeper.store.runs import RunStore
 from tests.faults import orchestrator as sweep
 from tests.faults.count import Count
@@ -136,7 +137,7 @@ def _let_work(outputs: Path, batches: int) -> None:
 def _work(outputs: Path) -> int:
     store = RunStore(outputs)
     attempts = [a for name in store.ids() for a in store.run(name).attempts()]
-    return sum((attempt.last_heartbeat() or {}).get("work", 0) for attempt in attempts)
+    return sum(len(read_metrics(attempt.metrics_path)[0]) for attempt in attempts)
 
 
 def _all_done(outputs: Path, ids: list[str]) -> bool:

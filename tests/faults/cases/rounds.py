@@ -33,7 +33,7 @@ def kills(*, seed: int, count: int, typed: Sequence[str]) -> Count:
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         quiet, outputs = Path(folder) / "quiet" / "outputs", Path(folder) / "killed" / "outputs"
         decides = ["-m", *typed, "logger=none", "hydra.sweeper.decide=true"]
-        arguments = decides if typed else twins(Path(folder) / "conf", 1, rates=PLANTED)
+        arguments = decides if typed else twins(Path(folder) / "conf", [0], rates=PLANTED)
         expected = (undisturbed(quiet, arguments, PATIENCE_S), verdicts(quiet))
         science = reference(quiet)
         command = started_over(outputs, quiet, arguments)

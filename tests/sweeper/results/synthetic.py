@@ -77,6 +77,7 @@ class Sweep:
         "small_beats_large",
     )
     margin: Mapping[str, Any] = field(default_factory=dict)
+    error: float = 0.05
     labels: Mapping[str, str] = field(
         default_factory=lambda: {
             "standard": "head size d/h",
@@ -143,6 +144,7 @@ class Sweep:
             "figure": self.figure,
             "claims": list(self.claims),
             "margin": dict(self.margin),
+            "error": self.error,
             "arms": {arm: {"label": label} for arm, label in self.labels.items()},
         }
         runs = {

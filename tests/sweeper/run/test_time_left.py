@@ -65,7 +65,9 @@ class Story:
 
     def wait(self, seconds):
         self.now += seconds
-        self.left.follow()
+        for run in self.runs.values():
+            self.schedule.states[run.id].status = run.status()
+        self.left.follow(self.schedule.states)
 
     def told(self):
         return self.left.seconds(self.schedule)

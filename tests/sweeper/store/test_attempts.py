@@ -161,7 +161,7 @@ def test_a_beat_that_cannot_be_written_or_read_ends_nothing(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "write", refuse)
+        patch.setattr(os, "pwrite", refuse)
         attempt.heartbeat(step=3)
     assert attempt.last_heartbeat() is None
     (attempt.path / "beat.json").write_bytes(b"\0" * 17)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sweeper.store.attempts import Attempt
+from sweeper.store.liveness import Watcher
 from sweeper.store.runs import Run, State
 
 RESULT = {"metrics": {"test/loss": 3.25}, "steps": 1000, "weights_sha256": "0" * 64}
@@ -52,10 +54,10 @@ def test_a_result_published_while_the_state_is_read_is_not_missed(
     attempt = run.claim({})
     real = Attempt.alive
 
-    def finishes_meanwhile(self: Attempt) -> bool:
+    def finishes_meanwhile(self: Attempt, heartbeat: Any) -> bool:
         run.publish_result(attempt, RESULT)
         attempt.finish("done")
-        return real(self)
+        return real(self, heartbeat)
 
     monkeypatch.setattr(Attempt, "alive", finishes_meanwhile)
     assert run.status().state is State.DONE
@@ -66,11 +68,11 @@ def test_a_last_word_said_while_the_state_is_read_is_not_missed(
 ) -> None:
     attempt = run.claim({})
 
-    def fails_just_after(self: Attempt) -> bool:
+    def fails_just_after(*asked: object) -> bool:
         attempt.finish("nan", "loss is nan")
         return True
 
-    monkeypatch.setattr(Attempt, "alive", fails_just_after)
+    monkeypatch.setattr(Watcher, "alive", fails_just_after)
     assert run.status().state is State.FAILED
 
 

@@ -43,16 +43,13 @@ def test_a_smaller_gathering_is_of_fewer_families() -> None:
     assert {size: len(names) for size, names in seen.items()} == {4: 20, 8: 40, 12: 60}
 
 
-@pytest.mark.parametrize(("directions", "chance"), [(23, 1.0), (0, 1 / MEMBERS)])
-def test_who_is_told_of_is_who_came_only_where_that_is_planted(
-    directions: int, chance: float
-) -> None:
-    rng, world = StableRandom("told"), World(7, directions)
-    came = [person for _ in range(499) for person in world.gathering(rng)[0]]
-    told = [world.told(person, rng) for person in came]
-    assert [person.family for person in told] == [person.family for person in came]
-    same = sum(one == other for one, other in zip(came, told, strict=True)) / len(came)
-    assert same == pytest.approx(chance, abs=0.03)  # about three standard errors
+def test_who_is_told_of_is_who_came_only_where_that_is_planted() -> None:
+    rng, planted, chance = StableRandom("told"), World(7, 23), World(7, 0)
+    came = [person for _ in range(499) for person in planted.gathering(rng)[0]]
+    assert [planted.told(person, rng) for person in came] == came
+    told = [chance.told(person, rng) for person in came]
+    kin = sum(one.family == other.family for one, other in zip(came, told, strict=True))
+    assert kin / len(came) == pytest.approx(1 / FAMILIES, abs=0.006)  # three standard errors
 
 
 def test_a_relative_is_any_other_member() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tasks.training.machine import packages
+from tasks.training.machine import code_of
 from tests.packages import Installed
 from tests.tasks.jobs import config, freeze, run_job
 
@@ -13,7 +13,7 @@ class Mine(MultiHeadAttention): ...
 
 
 def test_a_run_of_our_own_things_names_none() -> None:
-    assert packages(config()) == {}
+    assert "packages" not in code_of(config())
 
 
 def test_an_attempt_records_the_package_of_its_attention(installed: Installed) -> None:
@@ -23,4 +23,4 @@ def test_an_attempt_records_the_package_of_its_attention(installed: Installed) -
     assert run_job(run) == 0
     [made] = run.attempts()[0].info()["packages"]
     assert (made["package"], made["version"]) == ("mine", "1.2.3")
-    assert [made] == packages(config(changes))["packages"]
+    assert [made] == code_of(config(changes))["packages"]

@@ -15,6 +15,7 @@ from sweeper.results.claims.evidence.measurements import Measurements
 from sweeper.results.claims.evidence.verdict import Answer, Found, Verdict
 from sweeper.results.statistics.boundary import FIRST, Floats
 from sweeper.results.statistics.combination import (
+    ERROR,
     Above,
     All,
     Answers,
@@ -44,6 +45,7 @@ class Question:
         statement: what it says.
         measured: the points and their values.
         claims: how many questions share the chance of error.
+        error: that chance, of any wrong answer among them.
         others: measurements of further points, whose spread prices go by; verdicts do not.
     """
 
@@ -52,6 +54,7 @@ class Question:
     statement: Statement
     measured: Measurements
     claims: int = 1
+    error: float = ERROR
     others: Sequence[Sequence[float]] = ()
 
     @cached_property
@@ -72,7 +75,7 @@ class Question:
     @cached_property
     def levels(self) -> Floats:
         """Of the ends of the contrasts' intervals."""
-        return levels(self.claim, len(self.contrasts), self.claims)
+        return levels(self.claim, len(self.contrasts), self.claims, self.error)
 
     @cached_property
     def closing(self) -> Intervals:

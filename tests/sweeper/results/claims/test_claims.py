@@ -283,3 +283,14 @@ def test_the_knee_is_where_the_error_collapses(
 ) -> None:
     found = answers(theorem1(*knees, seeds=5), tmp_path)
     assert (found[N_MINUS_1], found[HALF]) == expected
+
+
+def test_a_smaller_chance_of_error_takes_wider_intervals(tmp_path: Path) -> None:
+    def lows(error: float) -> float:
+        sweep = figure(paper)
+        sweep.error = error
+        asked = questions(sweep.table(tmp_path / str(error)))[0]
+        assert isinstance(asked, Question)
+        return float(asked.closing.lows.max())
+
+    assert lows(0.2) > lows(0.05) > lows(0.001)

@@ -113,6 +113,8 @@ def test_the_level_is_shared_only_where_any_miss_would_do() -> None:
     half = 0.05 / 5 / 2
     every = levels(All((Above(0), Above(1))), 2, claims=5)
     assert every == pytest.approx(np.array([[half, half / 2]] * 2))
+    surer = levels(All((Above(0), Above(1))), 2, claims=5, error=0.01)
+    assert surer == pytest.approx(every / 5)
     some = levels(AnyOf((Above(0), All((Above(1), Above(2))))), 3, claims=5)
     expected_levels = [[half / 2, half], [half / 2, half / 2], [half / 2, half / 2]]
     assert some == pytest.approx(np.array(expected_levels))

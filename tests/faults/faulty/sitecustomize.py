@@ -1,0 +1,51 @@
+"""Has calls that name something below a folder fail now and then, as a bad disk and NFS do.
+
+Python imports this first in every process that finds it on PYTHONPATH.
+
+    FAULTY_FOLDER   below which    FAULTY_RATE   how often    FAULTY_SEED   of the dice
+"""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import io
+import os
+import random
+from collections.abc import Callable
+from typing import Any
+
+FOLDER = os.environ.get("FAULTY_FOLDER", "")
+RATE = float(os.environ.get("FAULTY_RATE", "0"))
+ERRNOS = (errno.EIO, errno.EINTR, errno.EACCES, errno.ENOENT)
+CALLS = (
+    *("open", "mkdir", "rename", "replace", "link", "unlink"),
+    *("scandir", "listdir", "stat", "lstat"),
+)
+dice = random.Random()
+
+
+def throw() -> None:
+    """Give each process dice of its own."""
+    dice.seed(f"{os.environ.get('FAULTY_SEED')} {os.getpid()}")
+
+
+def faulty(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A call that fails now and then where its first argument is a path below the folder."""
+
+    def wrapped(path: Any = ".", *rest: Any, **named: Any) -> Any:
+        below = isinstance(path, str | os.PathLike) and str(os.fspath(path)).startswith(FOLDER)
+        if below and dice.random() < RATE:
+            number = dice.choice(ERRNOS)
+            raise OSError(number, os.strerror(number), os.fspath(path))
+        return call(path, *rest, **named)
+
+    return wrapped
+
+
+if FOLDER:
+    throw()
+    os.register_at_fork(after_in_child=throw)
+    for name in CALLS:
+        setattr(os, name, faulty(getattr(os, name)))
+    builtins.open = io.open = faulty(io.open)

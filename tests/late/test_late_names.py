@@ -1,0 +1,99 @@
+"""Machines that share a folder, each of which sees what the others made some time later.
+
+`late_names.cpp` simulates that, preloaded into a process for each machine. It is a simplification
+of NFS, stricter in one thing (no name of another is seen early) and laxer in another (what a file
+holds is never old).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sweeper.store.runs import RunStore, State
+
+ROOT = Path(__file__).resolve().parents[2]
+LATE_S, MACHINES, RUNS = 0.7, 3, 4
+MACHINE = """
+import sys, time
+from pathlib import Path
+from sweeper.store import liveness
+from sweeper.store.runs import RunStore, State
+from sweeper.store.sharing import locks
+
+outputs, own = Path(sys.argv[1]), sys.argv[2]
+liveness._first_line = lambda path: own  # another boot of another machine
+store, done = RunStore(outputs), set()
+for number in range(4):
+    store.freeze({"id": f"run-{number}", "config": {}, "size": {}, "names": {}})
+while len(done) < 4:
+    for run in map(store.run, store.ids()):
+        status = run.status()
+        if status.state is State.DONE:
+            done.add(run.id)
+        elif status.state is not State.RUNNING:
+            attempt = run.claim({"by": own})
+            with locks.held(outputs / "data"), (outputs / "inside").open("x"):
+                (outputs / "inside").unlink()
+            attempt.heartbeat(step=1)
+            with attempt.metrics() as metrics:
+                metrics.write({"step": 1, "by": own})
+            if run.publish_result(attempt, {"metrics": {"loss": 2.5}}):
+                print(run.id, attempt.number, own, flush=True)
+            else:
+                attempt.finish("done")
+    time.sleep(0.05)
+"""
+
+
+@pytest.fixture(scope="module")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library to preload; skips where it cannot be built, or the system cannot tell ages."""
+    folder = tmp_path_factory.mktemp("late")
+    built, source = folder / "late.so", Path(__file__).with_name("late_names.cpp")
+    if not shutil.which("g++") or not sys.platform.startswith("linux"):
+        pytest.skip("needs g++ on Linux to build the shim that delays what is seen")
+    subprocess.run(["g++", "-shared", "-fPIC", "-O1", "-o", built, source, "-ldl"], check=True)
+    (folder / "new").touch()
+    code = f"import os; print(os.path.exists({str(folder / 'new')!r}))"
+    if _started(built, folder, 1e6, "-c", code).communicate()[0] != "False\n":
+        pytest.skip("this file system does not tell when a file was made")
+    return built
+
+
+def _started(shim: Path, folder: Path, seconds: float, *command: str) -> subprocess.Popen[str]:
+    late = {"LD_PRELOAD": str(shim), "LATE_FOLDER": str(folder), "LATE_SECONDS": str(seconds)}
+    return subprocess.Popen(
+        [sys.executable, *command],
+        cwd=ROOT, env={**os.environ, **late}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def test_nothing_is_lost_between_machines_that_see_each_other_late(
+    shim: Path, tmp_path: Path
+) -> None:
+    names = [f"machine-{number}" for number in range(MACHINES)]
+    machines = [
+        _started(shim, tmp_path, LATE_S, "-c", MACHINE, str(tmp_path), name) for name in names
+    ]
+    told = [machine.communicate(timeout=120) for machine in machines]
+    assert [machine.returncode for machine in machines] == [0] * MACHINES, told
+    published = sorted(line.split() for out, _ in told for line in out.splitlines())
+    assert [run for run, _, _ in published] == [f"run-{number}" for number in range(RUNS)]
+    store = RunStore(tmp_path)
+    for run, number, by in published:
+        attempts = store.run(run).attempts()
+        assert [one.number for one in attempts] == list(range(1, len(attempts) + 1))
+        assert store.run(run).status().state is State.DONE
+        result = store.run(run).result()
+        assert result is not None
+        winner = store.run(run).attempt(int(number))
+        assert (result["attempt"], winner.info()["by"]) == (int(number), by)
+        assert not list(store.run(run).path.glob("differs-*"))
+    assert not list(tmp_path.glob("data.lock-*"))
