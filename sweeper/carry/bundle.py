@@ -1,7 +1,8 @@
 """What a bundle holds: all that an experiment rests on and what was made of it, for whoever doubts.
 
-Records without weights, tables, figures and claims as made from them, the lock file, and a
-description that archives of research data read (crate.py). `python -m sweeper judge` opens it.
+Records without weights, tables, figures and claims as made from them, which states of the code
+trained, the lock file, and a description that archives of research data read (crate.py).
+`python -m sweeper judge` opens it.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from typing import Any
 from sweeper.carry.archive import Content, write_archive
 from sweeper.carry.crate import METADATA, described
 from sweeper.carry.run_files import folder_files, run_files
+from sweeper.plan.tuning.trials import SUFFIX
 from sweeper.results.collect import write_tables
 from sweeper.results.draw import write_figures
 from sweeper.results.judge import judge
 from sweeper.store import registry
+from sweeper.store.code.pinned import DIFF
+from sweeper.store.code.state import REVISION
 from sweeper.store.errors import UserError
 from sweeper.store.files import FORMAT, as_json, sealed
 from sweeper.store.plans import newest, planned, without
@@ -25,7 +29,6 @@ from sweeper.store.runs import RunStore, State
 
 KIND = "bundle"
 LOCK = "requirements/lock.txt"
-TRIALS = "_trials"  # what chose for an experiment goes along with it
 
 README = """\
 # {name}
@@ -47,7 +50,7 @@ def write_bundle(outputs: Path, names: Sequence[str], path: Path) -> Path:
     Raises:
         UserError: one was never planned, has a run that is being trained, or cannot be judged.
     """
-    tuned = [name + TRIALS for name in names if name + TRIALS in newest(outputs)]
+    tuned = [name + SUFFIX for name in names if name + SUFFIX in newest(outputs)]
     plans = planned(outputs, list(dict.fromkeys([*names, *tuned])))
     store = RunStore(outputs)
     runs = list(dict.fromkeys(run for _, plan in _apart(plans) for run in plan["runs"]))
@@ -59,6 +62,7 @@ def write_bundle(outputs: Path, names: Sequence[str], path: Path) -> Path:
         write_figures(made, tables)
         files |= folder_files(made, made)
         code = sorted({str(row["code"]) for table in tables for row in table.rows if row["code"]})
+        files |= _states(outputs / "code", code)
         if (registry.ROOT / LOCK).is_file():
             files[LOCK] = registry.ROOT / LOCK
         name = path.name.partition(".")[0]
@@ -69,6 +73,17 @@ def write_bundle(outputs: Path, names: Sequence[str], path: Path) -> Path:
         about = {"kind": KIND, "experiments": list(plans), "code": code}
         [written] = write_archive(path, files, about, None)
     return written
+
+
+def _states(folder: Path, codes: Sequence[str]) -> dict[str, Content]:
+    """Of each state of the code that trained its commit, and what was changed since."""
+    kept = [one for one in folder.glob("*/" + REVISION) if one.read_text("utf-8").strip() in codes]
+    return {
+        f"code/{path.parent.name}/{path.name}": path
+        for revision in kept
+        for path in (revision, revision.with_name(DIFF))
+        if path.is_file()
+    }
 
 
 def _apart(plans: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:

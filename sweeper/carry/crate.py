@@ -16,6 +16,7 @@ PROGRAM = "#headroom"
 
 _KINDS = {
     "csv": "text/csv",
+    "diff": "text/x-diff",
     "json": "application/json",
     "jsonl": "application/jsonl",
     "md": "text/markdown",
@@ -26,6 +27,7 @@ _KINDS = {
     "txt": "text/plain",
 }
 _ROLES = {
+    "code": "a state of the code that trained: its commit, and what was changed since",
     "plans": "what was asked for: points, runs, and how claims are judged",
     "runs": "the record of a training run",
     "tables": "made from the records: a table, or the verdicts on claims (.claims.json)",

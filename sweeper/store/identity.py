@@ -27,7 +27,11 @@ NOT_IN_IDENTITY = frozenset(
 
 # What keys held, in effect, before there were any: so their coming renames no run of before. What
 # reads a run's config has the same default: records of before do not have the key.
-INTRODUCED_AS: dict[str, Any] = {"data.competitors": None, "data.directions": None}
+INTRODUCED_AS: dict[str, Any] = {
+    "data.competitors": None,
+    "data.directions": None,
+    "task.joined": False,
+}
 
 _DIGEST = re.compile(r"-([0-9a-f]{12})$")
 

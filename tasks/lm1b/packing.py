@@ -64,8 +64,28 @@ class FirstFit:
             yield self._open.pop(0)[1]
 
 
+class Joined:
+    """Puts sentences one after the other, cut wherever a row is full; interface as of FirstFit."""
+
+    def __init__(self, sequence_length: int) -> None:
+        self.sequence_length = sequence_length
+        self._row: list[int] = []
+
+    def add(self, segment: list[int]) -> list[int] | None:
+        self._row.extend(segment)
+        if len(self._row) < self.sequence_length:
+            return None
+        row = self._row[: self.sequence_length]
+        del self._row[: self.sequence_length]
+        return row
+
+    def rest(self) -> Iterator[list[int]]:
+        if self._row:
+            yield self._row
+
+
 def pack_split(
-    folder: Path, corpus: Corpus, split: str, tokenizer: Tokenizer, sequence_length: int
+    folder: Path, corpus: Corpus, split: str, tokenizer: Tokenizer, packer: FirstFit | Joined
 ) -> dict[str, Any]:
     """Encode and pack a split into `folder`; returns what rows.json holds.
 
@@ -76,9 +96,9 @@ def pack_split(
             f"a tokenizer of {tokenizer.get_vocab_size()} pieces: expected at most "
             f"{LARGEST_VOCABULARY}, two bytes each; choose a smaller task.vocabulary_size."
         )
-    lines, rows = Counts(), RowCounts()
+    lines, rows, sequence_length = Counts(), RowCounts(), packer.sequence_length
     with new_arrays(folder, {"rows": PIECES}) as add:
-        _write_rows(add, corpus.lines(split, lines), tokenizer, sequence_length, rows)
+        _write_rows(add, corpus.lines(split, lines), tokenizer, packer, rows)
     about = {
         "format": FORMAT,
         "split": split,
@@ -90,14 +110,20 @@ def pack_split(
         "skipped": lines.skipped,
         "repaired": lines.repaired,
     }
+    if isinstance(packer, Joined):
+        about |= {"joined": True, "segments": rows.rows}
     publish_json(folder / ABOUT, about)
     return about
 
 
 def _write_rows(
-    add: Add, lines: Iterator[str], tokenizer: Tokenizer, sequence_length: int, counts: RowCounts
+    add: Add,
+    lines: Iterator[str],
+    tokenizer: Tokenizer,
+    packer: FirstFit | Joined,
+    counts: RowCounts,
 ) -> None:
-    packer = FirstFit(sequence_length)
+    sequence_length = packer.sequence_length
     for texts in batches(lines, CHUNK):
         closed = []
         for text, pieces in zip(texts, encode_sentences(tokenizer, texts), strict=True):

@@ -4,7 +4,7 @@ A row holds whole segments one after the other and PAD at its end. A segment is 
 being its last piece; a sentence longer than a row is cut into segments of a full row and a rest.
 Only targets are stored; the rest follows from them. Within a segment of targets [t1 .. tn] the
 inputs are [PAD, t1 .. tn-1], as in tensor2tensor: every piece, the first and END included, is
-predicted exactly once, from its own segment only.
+predicted exactly once, from its own segment only. Where sentences are joined a row is one segment.
 
 Shapes: R rows of a split, B rows of a batch, T positions of a row.
 """
@@ -31,6 +31,7 @@ class PackedRows:
         arrays = Arrays(folder, ABOUT, FORMAT, ("rows", "sequence_length"))
         self.about = arrays.about
         self.sequence_length: int = self.about["sequence_length"]
+        self._joined = bool(self.about.get("joined"))
         self._targets_RT = arrays.mapped("rows", PIECES, self.about["rows"], self.sequence_length)
 
     def __len__(self) -> int:
@@ -42,18 +43,20 @@ class PackedRows:
         segments count from 1 in every row and are 0 on padding; positions count from 0 in every
         segment and are 0 on padding.
         """
-        return expand(self._targets_RT[numbers])
+        return expand(self._targets_RT[numbers], self._joined)
 
 
-def expand(targets_BT: NDArray[np.uint16]) -> dict[str, NDArray[np.int64]]:
+def expand(targets_BT: NDArray[np.uint16], joined: bool = False) -> dict[str, NDArray[np.int64]]:
     """Inputs, segments and positions of stored targets.
 
-    END ends a segment and a segment without one fills its row, so both follow from the targets.
+    END ends a segment and a segment without one fills its row, so both follow from the targets;
+    rows of joined sentences are one segment each.
     """
     _, length = targets_BT.shape
-    starts_BT = np.empty(targets_BT.shape, bool)
+    starts_BT = np.zeros(targets_BT.shape, bool)
     starts_BT[:, 0] = True
-    np.equal(targets_BT[:, :-1], END, out=starts_BT[:, 1:])
+    if not joined:
+        np.equal(targets_BT[:, :-1], END, out=starts_BT[:, 1:])
     attention_mask_BT = targets_BT != PAD
     tokens_BT = np.zeros(targets_BT.shape, np.int64)
     np.multiply(targets_BT[:, :-1], ~starts_BT[:, 1:], out=tokens_BT[:, 1:])

@@ -17,7 +17,7 @@ from models.attention_map import HeadMeasures, head_measures
 from models.transformer import Decoder
 from tasks.architectures.decoder import DecoderSection
 from tasks.batch import Batch
-from tasks.config.schema import Problem, whole
+from tasks.config.schema import Problem, given, whole
 from tasks.config.sections import RunConfig, TextSection, partial_rows
 from tasks.evaluation import Evaluator
 from tasks.lm1b.data import PackedText
@@ -33,6 +33,7 @@ class LanguageModelSection(TextSection):
     vocabulary_size: Annotated[int, whole(SMALLEST_BPE, LARGEST_VOCABULARY, 32_768)]
     sequence_length: Annotated[int, whole(2, 65_536, 256)]
     tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
+    joined: Annotated[bool, given("true or false", False)] = False  # records from before the key
 
     def problems(self, path: str) -> Iterator[Problem]:
         yield from partial_rows(path, self.batch_tokens, self.sequence_length)

@@ -22,11 +22,15 @@ class Corpus:
     Which split a line belongs to follows from its text alone (a checksum modulo 100), so equal
     lines are always in one split: 1 % are validation, and 2 % are test where the source has no test
     split of its own. Lines that are skipped count as train's.
+
+    Of text that is to be read on from line to line the first of so many `together` decides for all;
+    a line that is found twice may then be in two splits.
     """
 
     name: str
     train: Texts
     test: Texts | None
+    together: int = 1
 
     def lines(self, split: str, counts: Counts | None = None) -> Iterator[str]:
         """The kept lines of a split in a fixed order; `counts` is filled while reading.
@@ -36,8 +40,11 @@ class Corpus:
         counts = Counts() if counts is None else counts
         own = split == "test" and self.test is not None
         source = self.test if own and self.test is not None else self.train
-        for line in map(read_line, itertools.chain.from_iterable(source())):
-            if (own or self._split_of(line) == split) and counts.add(line):
+        found = ""
+        for number, line in enumerate(map(read_line, itertools.chain.from_iterable(source()))):
+            if number % self.together == 0:
+                found = self._split_of(line)
+            if (own or found == split) and counts.add(line):
                 yield line.text
         if not counts.kept:
             skipped = f", {counts.total} lines were skipped" if counts.total else ""

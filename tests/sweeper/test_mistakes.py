@@ -36,7 +36,7 @@ SWEEPS = {
     "experiment=glob(nothing*)": "experiment=glob(nothing*): expected at least one value",
     "experiment=fig9": "experiment=fig9: expected one of",
     "scale=huge experiment=fig1": "scale=huge: expected one of cpu, demo",
-    "scale=cpu experiment=fig4": "scale=cpu: expected one that experiment=fig4 defines (demo",
+    "scale=cpu experiment=head_sizes": "scale=cpu: expected one that experiment=head_sizes defines",
     "data.root=/tmp": "expected no folder, since data.source=sample; add data=local",
     "data=local": "data.root",
     "data=local data.root=/nonexistent": "data.root=/nonexistent: expected a folder of text files",

@@ -32,8 +32,14 @@ def home(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         outputs = figure1(grid=FEW).write(tmp_path_factory.mktemp("home") / "outputs")
-    run = next(iter(RunStore(outputs).ids()))
-    (RunStore(outputs).run(run).attempt(1).checkpoint_dir / "weights.ckpt").write_bytes(b"weights")
+    for state, revision in (("1a2b", "c0ffee-dirty-7"), ("3c4d", "another commit")):
+        (outputs / "code" / state).mkdir(parents=True)
+        (outputs / "code" / state / "REVISION").write_text(f"{revision}\n")
+        (outputs / "code" / state / "changes.diff").write_text("+ as it was\n")
+    attempt = RunStore(outputs).run(next(iter(RunStore(outputs).ids()))).attempt(1)
+    (attempt.checkpoint_dir / "weights.ckpt").write_bytes(b"weights")
+    said = as_json({**attempt.info(), "code": "c0ffee-dirty-7"})
+    (attempt.path / "attempt.json").write_text(said)
     return outputs
 
 
@@ -79,6 +85,14 @@ def test_elsewhere_answers_and_figures_are_those_of_home(bundle, home, tmp_path,
         assert (tmp_path / "judged/tables" / name).read_bytes() == files_of(bundle)[
             f"tables/{name}"
         ]
+
+
+def test_the_states_of_the_code_that_trained_go_along_and_no_others(bundle):
+    found = {name: content for name, content in files_of(bundle).items() if "code/" in name}
+    assert found == {
+        "code/1a2b/REVISION": b"c0ffee-dirty-7\n",
+        "code/1a2b/changes.diff": b"+ as it was\n",
+    }
 
 
 def test_equal_records_are_equal_bytes_and_weights_stay(bundle, home):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.store.errors import UserError
-from tasks.lm1b.packing import OPEN_ROWS, FirstFit, pack_split
+from tasks.lm1b.packing import OPEN_ROWS, FirstFit, Joined, pack_split
 from tasks.lm1b.rows import PackedRows, expand
 from tasks.synthetic.families import World
 from tasks.synthetic.lm1b import generate
@@ -95,7 +95,7 @@ def test_a_segment_goes_to_the_first_open_row_that_has_room():
 
 @pytest.mark.parametrize("length", [23, 251])
 def test_a_packed_split_holds_every_sentence_and_counts_it(tmp_path, length):
-    about = pack_split(tmp_path, corpus_of([*LINES, "", LONG]), "test", TOKENIZER, length)
+    about = pack_split(tmp_path, corpus_of([*LINES, "", LONG]), "test", TOKENIZER, FirstFit(length))
     rows = PackedRows(tmp_path)
     batch = rows.rows(np.arange(len(rows)))
     expected = Counter(
@@ -116,7 +116,7 @@ def test_a_packed_split_holds_every_sentence_and_counts_it(tmp_path, length):
 
 def test_a_long_sentence_continues_in_further_segments(tmp_path):
     text = " ".join(f"word{number}" for number in range(97))
-    about = pack_split(tmp_path, corpus_of([text]), "test", TOKENIZER, 17)
+    about = pack_split(tmp_path, corpus_of([text]), "test", TOKENIZER, FirstFit(17))
     rows = PackedRows(tmp_path)
     segments = segments_of(rows.rows(np.arange(len(rows))))
     full = [segment for segment in segments if len(segment) == 17]
@@ -126,8 +126,25 @@ def test_a_long_sentence_continues_in_further_segments(tmp_path):
     assert TOKENIZER.decode(pieces[:-1], skip_special_tokens=False) == text
 
 
+def test_joined_sentences_fill_every_row_and_see_all_that_is_before_them_in_it(tmp_path):
+    about = pack_split(tmp_path, corpus_of([*LINES, LONG]), "test", TOKENIZER, Joined(31))
+    rows = PackedRows(tmp_path)
+    batch = rows.rows(np.arange(len(rows)))
+    text = [piece for pieces in encode_sentences(TOKENIZER, [*LINES, LONG]) for piece in pieces]
+    targets = batch["targets"].ravel()
+    assert list(targets[: len(text)]) == text
+    assert not targets[len(text) :].any()
+    assert len(rows) == about["rows"] == about["segments"] == -(-len(text) // 31)
+    assert (batch["segments"] == (batch["targets"] != PAD)).all()
+    whole = batch["segments"].all(axis=1)
+    assert whole.sum() >= len(rows) - 1
+    assert (batch["positions"][whole] == np.arange(31)).all()
+    assert (batch["tokens"][whole][:, 1:] == batch["targets"][whole][:, :-1]).all()
+    assert not batch["tokens"][:, 0].any()
+
+
 def test_rows_are_read_in_any_order_and_number(tmp_path):
-    pack_split(tmp_path, corpus_of(LINES), "test", TOKENIZER, 31)
+    pack_split(tmp_path, corpus_of(LINES), "test", TOKENIZER, FirstFit(31))
     rows = PackedRows(tmp_path)
     everything = rows.rows(np.arange(len(rows)))
     numbers = np.array([5, 2, 2, len(rows) - 1])
@@ -139,7 +156,7 @@ def test_rows_are_read_in_any_order_and_number(tmp_path):
 
 def test_packing_again_gives_the_same_bytes(tmp_path):
     for folder in ("one", "two"):
-        pack_split(tmp_path / folder, corpus_of(LINES), "test", TOKENIZER, 31)
+        pack_split(tmp_path / folder, corpus_of(LINES), "test", TOKENIZER, FirstFit(31))
     for name in ("rows.uint16", "rows.json"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
@@ -150,7 +167,7 @@ def test_a_split_that_breaks_off_leaves_no_rows(tmp_path):
         raise OSError("gone")
 
     with pytest.raises(OSError, match="gone"):
-        pack_split(tmp_path, Corpus("broken", broken, broken), "test", TOKENIZER, 31)
+        pack_split(tmp_path, Corpus("broken", broken, broken), "test", TOKENIZER, FirstFit(31))
     assert not list(tmp_path.iterdir())
     with pytest.raises(UserError, match="holds no prepared data"):
         PackedRows(tmp_path)
@@ -158,7 +175,7 @@ def test_a_split_that_breaks_off_leaves_no_rows(tmp_path):
 
 @pytest.mark.parametrize("damage", ["cut", "no_rows", "no_json", "other_format", "not_json"])
 def test_rows_that_are_not_as_written_are_refused(tmp_path, damage):
-    pack_split(tmp_path, corpus_of(LINES), "test", TOKENIZER, 31)
+    pack_split(tmp_path, corpus_of(LINES), "test", TOKENIZER, FirstFit(31))
     about, rows = tmp_path / "rows.json", tmp_path / "rows.uint16"
     if damage == "cut":
         rows.write_bytes(rows.read_bytes()[:-2])

@@ -2,6 +2,7 @@
 
 import sys
 import types
+from dataclasses import replace
 
 import pytest
 
@@ -51,6 +52,17 @@ def test_a_folder_is_divided_without_loss_or_overlap(tmp_path):
     assert 0.01 < len(splits["test"]) / 5000 < 0.03
     assert 0.005 < len(splits["validation"]) / 5000 < 0.015
     assert splits == read(local(root), tmp_path / "unused")[0]
+
+
+def test_text_to_be_read_on_is_divided_by_whole_blocks_of_lines(tmp_path):
+    lines = sentences(7000)
+    corpus = CORPORA.open(local(write(tmp_path, {"book.txt": lines})), tmp_path)
+    found = {split: list(replace(corpus, together=7).lines(split)) for split in SPLITS}
+    assert sorted(everything(found)) == sorted(lines)
+    for own in found.values():
+        blocks = [lines.index(line) for line in own[::7]]
+        assert all(place % 7 == 0 for place in blocks)
+        assert own == [line for place in blocks for line in lines[place : place + 7]]
 
 
 def test_equal_lines_are_in_one_split_wherever_they_stand(tmp_path):

@@ -76,6 +76,7 @@ def test_the_verdict_is_the_truth(
 
 def test_every_claim_that_exists_is_tested_here() -> None:
     elsewhere = [SAVES, WINS, SMALL_LOSE, LONGER]  # test_claims_on_size.py
+    elsewhere += ["wins_grow_with_scale"]  # test_scaling.py, beside the figures
     every = [WORSENS, IMPROVES, BEATS, LARGER, N_MINUS_1, HALF, *elsewhere]
     assert names(CLAIMS) == sorted(every)
 

@@ -108,6 +108,8 @@ def test_the_figures_are_found() -> None:
         "fig1",
         "fig2",
         "fig3",
+        "scaling",
+        "sequence_length",
         "table",
         "theorem1",
     ]
@@ -295,6 +297,6 @@ def test_an_unknown_figure_is_answered_with_the_known(tmp_path: Path, figure: st
     sweep = figure1(grid=FEW, seeds=1)
     sweep.figure = figure
     with pytest.raises(
-        UserError, match=r"experiment\.figure of fig1=.*curves, fig1, fig2, fig3, table"
+        UserError, match=r"experiment\.figure of fig1=.*curves, fig1, fig2, fig3, scaling"
     ):
         figure_of(sweep.table(tmp_path))

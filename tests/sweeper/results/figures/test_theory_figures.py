@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from sweeper.results.figures import attention, collaborative
+from sweeper.results.figures import sequence_length as lengths_figure
 from sweeper.results.figures import theorem1 as knees_figure
 from tests.sweeper.results.contexts import theorem1
 from tests.sweeper.results.synthetic import Model, Sweep
@@ -28,6 +29,32 @@ def test_every_knee_is_marked_with_its_head_size(tmp_path: Path) -> None:
         assert rings == {head_size / n for n, head_size in knees.items()}
         guides = [text.get_text() for text in axes.texts]
         assert {"n", "n / 2"} <= set(guides)
+
+
+def test_each_length_has_its_knees_above_what_smaller_heads_cost(tmp_path: Path) -> None:
+    sweep = Sweep(name="lengths", figure="sequence_length", metric="test/loss", claims=())
+    sweep.labels = {"heads": "heads"}
+    for length in (8, 32):
+        for size in (2, 4, 16, 32):
+            values = {"task.sequence_length": length, "model.head_size": size}
+            measured = {seed: 5 - length / 16 + 0.25 / size + seed / 1024 for seed in (0, 2)}
+            sweep.add("heads", values, Model(length, 4, size), measured)
+    table = sweep.table(tmp_path)
+    figure = lengths_figure.draw(table)
+    axes, *_ = figure.axes
+    placed = {
+        (line.get_xdata()[0], line.get_ydata()[0])
+        for line in axes.get_lines()
+        if len(line.get_xdata()) == 1
+    }
+    assert placed == {(4, 1.02), (7, 1.06), (16, 1.02), (31, 1.06)}
+    curves = [line.get_ydata() for line in axes.get_lines() if len(line.get_xdata()) == 4]
+    assert len(curves) == 2
+    for curve in curves:
+        assert curve[-1] == pytest.approx(0, abs=1e-12)
+    assert {"n = 8", "n = 32", "n / 2", "n - 1"} <= {
+        text.get_text() for text in figure.findobj(Text)
+    }
 
 
 def test_a_reparametrised_run_stands_beside_the_one_it_was(tmp_path: Path) -> None:

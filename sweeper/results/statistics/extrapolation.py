@@ -1,0 +1,62 @@
+"""A straight line through estimates with intervals, and how far it is known beyond them.
+
+Weighted least squares: an estimate counts by one over the square of its interval's half width. The
+band has the confidence of these intervals, if the truth is a line; that it is one nobody knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from sweeper.results.statistics.boundary import Floats
+
+_FARTHEST = 6.0  # decades that are looked through for where a line reaches a level
+
+
+class Band(NamedTuple):
+    """The line and its band at some places, each (places,)."""
+
+    values: Floats
+    lows: Floats
+    highs: Floats
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line; `spread` (2, 2) is the covariance of its ends in squares of half widths."""
+
+    coefficients: Floats
+    spread: Floats
+    last: float
+
+    def at(self, places: Sequence[float] | Floats) -> Band:
+        """The line at places."""
+        design = np.stack([np.ones(len(places)), np.asarray(places, dtype=np.float64)], axis=1)
+        values = design @ self.coefficients
+        half = np.sqrt(np.einsum("ij,jk,ik->i", design, self.spread, design))
+        return Band(values, values - half, values + half)
+
+    def reaches(self, level: float) -> list[float | None]:
+        """Where beyond the last estimate it is at a level: the line, the soonest, the latest.
+
+        None for what does not come to it within six decades; 0 decades where it is there already.
+        """
+        places = np.linspace(self.last, self.last + _FARTHEST, 601)
+        band = self.at(places)
+        found: list[float | None] = []
+        for ends in (band.values, band.highs, band.lows):
+            (above,) = np.nonzero(ends >= level)
+            found.append(float(places[above[0]]) if len(above) else None)
+        return found
+
+
+def line(places: Sequence[float], values: Sequence[float], halves: Sequence[float]) -> Line:
+    """The line through values with intervals of these half widths; two places at least."""
+    design = np.stack([np.ones(len(places)), np.asarray(places, dtype=np.float64)], axis=1)
+    weights = 1.0 / np.square(np.asarray(halves, dtype=np.float64))
+    spread: Floats = np.linalg.inv(design.T @ (design * weights[:, None])).astype(np.float64)
+    return Line(spread @ design.T @ (weights * np.asarray(values)), spread, max(places))
