@@ -21,7 +21,7 @@ help: ## Show this list
 
 install: $(READY) ## Make the environment (VENV) and install the locked versions into it
 
-demo: $(READY) ## Measure Theorem 1 and train Figures 1 to 3 at demo scale (minutes, CPU only)
+demo: $(READY) ## Measure Theorem 1 and train Figures 1 to 3 at demo scale (5 minutes on 2 cores)
 	$(BIN)/python sweep.py -m experiment=$(DEMO)
 
 paper: $(READY) ## Train and draw every figure and table and what goes beyond the paper (SCALE=demo)
