@@ -187,7 +187,7 @@ def instead_of_call(owner: Any, name: str, number: int, error: BaseException) ->
 def last_words(run: Run) -> list[tuple[Attempt, dict[str, Any]]]:
     """Each attempt with what it said at its end; result.json says it of the one that finished."""
     finished = (run.result() or {}).get("attempt")
-    done = {"cause": Cause.DONE}
+    done = {"cause": Cause.DONE, "message": ""}
     return [(one, done if one.number == finished else one.exit() or {}) for one in run.attempts()]
 
 
