@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTENSION = ROOT / "examples" / "extension"
-NOT_SHIPPED = shutil.ignore_patterns(".*", "outputs", "wandb", "build", "*.egg-info", "__pycache__")
+NOT_SHIPPED = shutil.ignore_patterns(".*", "outputs", "build", "*.egg-info", "__pycache__")
 
 FROM_PYTHON = """
 import headroom_attention as headroom

@@ -18,6 +18,7 @@ RATE = "optimizer.learning_rate"
 TYPED = (
     *("experiment=fig1_tuned", "scale=cpu", "seed=0", "trainer.steps=5000"),
     f"experiment.tune.grid={{{RATE}:[0.005,0.01,0.02]}}",
+    "experiment.tune.grow=2",
 )
 
 
