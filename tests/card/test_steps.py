@@ -9,13 +9,18 @@ import json
 from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 
 from sweeper.plan.compose import CONF
 from tasks.memory import memory
 from tests.card.conftest import Report
 
 LARGEST = 256e6  # bytes of a tensor in single precision, where training is in bfloat16
-EXPERIMENTS = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
+EXPERIMENTS = sorted(
+    path.stem
+    for path in (CONF / "experiment").glob("*.yaml")
+    if "gpu" in OmegaConf.load(path).get("experiment", {}).get("scales", {"gpu"})
+)
 
 LM = ("task=lm1b", "model.embedding_size=256")
 MEASURED = {  # operators a step launches, GB at the peak; of 6 layers, in bfloat16
