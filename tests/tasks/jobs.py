@@ -24,6 +24,7 @@ CONFIG: dict[str, Any] = {
         "vocabulary_size": 307,
         "sequence_length": 31,
         "batch_tokens": 3 * 31,
+        "joined": False,
         "tokenizer_lines": 500,
     },
     "data": {

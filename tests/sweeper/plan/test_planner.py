@@ -116,7 +116,7 @@ def test_planning_does_not_depend_on_the_order_or_layout_of_yaml(plan, tmp_path,
 
 def test_what_is_typed_wins_over_the_experiment(plan):
     found = plan(
-        "experiment=fig1",
+        "experiment=attention_rank",
         "model.embedding_size=16,32",
         "model.layers=2",
         "seed=7",

@@ -71,6 +71,7 @@ def test_results_of_an_earlier_version_are_read_and_extended_and_none_is_trained
     [typed] = {tuple(plan["command"][1:]) for plan in planned(outputs).values()}
     words = [word.replace("model.heads=2,3", "model.heads=2,3,5") for word in typed if word != "-m"]
     assert words.pop(words.index("paths.outputs=outputs"))
+    words += [f"data.{key}={config['data'][key]}" for key in ("competitors", "directions")]
     planner = Planner(composer(), SameText(), max_runs=99)
     plan = planner.plan([*words, f"paths.outputs={outputs}"])
     freeze(plan, store, {})
