@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeper.plan.grid import shown as in_words
+from sweeper.store.archives.reading import present
 from sweeper.store.code.state import COMMIT, differing, running, state_of
 from sweeper.store.errors import UserError, shown
 from sweeper.store.history import lineage
@@ -63,7 +64,7 @@ def lines(outputs: Path, experiments: Sequence[str] = ()) -> Iterator[Line]:
     """Every run of the experiments, each once per experiment that uses it."""
     store = RunStore(outputs)
     # Each run is looked at once, however many experiments use it and runs start from it.
-    status_of = cache(lambda run: store.run(run).status())
+    status_of = cache(lambda run: _status(store.run(run)))
     now = running()
     state = {COMMIT: now.revision, **now.parts()}
     changed = cache(lambda run: _changed(store.run(run), status_of(run), state))
@@ -85,6 +86,16 @@ def lines(outputs: Path, experiments: Sequence[str] = ()) -> Iterator[Line]:
                 estimated_seconds=plan.get("estimate", {}).get(run),
                 changed=changed(run) or None,
             )
+
+
+def _status(run: Run) -> Status:
+    """As its record has it too, which whoever only looks how far it is does not ask."""
+    try:
+        if present(run.path / "run.json"):
+            run.record()
+    except UserError as error:
+        return Status(State.FAILED, shown(error), 0)
+    return run.status()
 
 
 def _told(run: str, plan: Mapping[str, Any], status_of: Callable[[str], Status]) -> tuple[str, str]:

@@ -44,8 +44,9 @@ or not; a run that several arms use has a row in each. Columns, in this order:
     run                          the id of the run: outputs/runs/<run>
 
 Besides, a row in memory has `parent`, the run whose weights it starts from, `estimate`, the
-seconds that it was thought to train when it was planned, and `code_parts`, a list of the states of
-the code that trained it, by parts (store/code/state.py); they are no columns.
+seconds that it was thought to train when it was planned, `code_parts`, a list of the states of the
+code that trained it, by parts (store/code/state.py), and, of one whose files cannot be read,
+`damaged`; they are no columns.
 
 Sizes are those of the plan, so rows of unfinished runs have them too; what only a finished run can
 tell is empty there. Collecting reads only, and equal records give equal bytes.
@@ -62,7 +63,7 @@ from sweeper.results.paper_tables.content import has_paper_table
 from sweeper.results.paper_tables.export import write_paper_table
 from sweeper.results.table.cells import planned_cells, run_cells
 from sweeper.results.table.table import Table, write_table
-from sweeper.store.errors import Faults, kept
+from sweeper.store.errors import Faults, UserError, kept
 from sweeper.store.files import canonical
 from sweeper.store.plans import planned
 from sweeper.store.runs import RunStore, State
@@ -78,7 +79,7 @@ _SIZES = (
 )
 _COLUMNS_BEFORE = ("experiment", "arm", "point", "task", "seed")
 _COLUMNS_MATCH = ("matched_to", "match_count", "match_error", "steps", "tokens_seen")
-_IN_MEMORY = ("parent", "estimate", "code_parts")
+_IN_MEMORY = ("parent", "estimate", "code_parts", "damaged")
 _COLUMNS_AFTER = (
     *("seconds", "tokens_per_second", "device", "code", "torch"),
     *("state", "reason", "run"),
@@ -110,8 +111,8 @@ def collect(
 ) -> list[Table]:
     """The tables of the experiments (all that were ever planned if none is named).
 
-    They are made of the newest plan of each and of the records on disk; why one cannot be made is
-    added to `faults` where these are given.
+    They are made of the newest plan of each and of the records on disk; why one cannot be made, or
+    a run of one be read, is added to `faults` where these are given.
 
     Raises:
         UserError: an experiment was never planned, or a plan cannot be read.
@@ -121,6 +122,10 @@ def collect(
     for name, plan in planned(outputs, experiments).items():
         with kept(faults, name):
             tables.append(_table(name, plan, cells))
+    rows = (row for table in tables for row in table.rows if row.get("damaged"))
+    damaged = {row["run"]: UserError(f"run {row['run']}: {row['reason']}") for row in rows}
+    if faults is not None:
+        faults.extend(damaged.values())
     return tables
 
 

@@ -139,6 +139,22 @@ def test_plans_that_cannot_be_judged_or_drawn_are_named_and_the_others_go_on(
     assert (outputs / made).stat().st_size > 0
 
 
+@pytest.mark.parametrize("command", [*COMMANDS, "report"])
+@pytest.mark.parametrize("file", ["run.json", "result.json"])
+def test_a_run_that_cannot_be_read_is_named_and_the_others_are_shown(
+    file: str, command: str, outputs: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    changed(outputs / "runs" / "b" / file, lambda value: value.update(id="a"))
+    assert main([command, "--outputs", str(outputs)]) == 1
+    told = capfd.readouterr()
+    assert "of run b" in " ".join((told.out + told.err).split())
+    assert "Traceback" not in told.err
+    if command == "report":
+        assert "first" in (outputs / "report.html").read_text()
+    else:
+        assert "first" in told.out
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("key", ["seconds", "steps", "attempt", "metrics", "tokens_per_second"])
 @pytest.mark.parametrize("value", ["long", [7], 10**400, {"a": "b"}], ids=type)
@@ -146,7 +162,7 @@ def test_a_bad_result_costs_its_run_alone(
     key: str, value: Any, command: str, outputs: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     changed(outputs / "runs" / "b" / "result.json", lambda result: result.update({key: value}))
-    assert main([command, "--outputs", str(outputs)]) == int(command == "status")
+    assert main([command, "--outputs", str(outputs)]) == 1
     told = capfd.readouterr().out
     assert "first" in told
     assert "second" in told

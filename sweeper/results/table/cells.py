@@ -54,8 +54,11 @@ def run_cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, An
             cells |= _made_with(lineage(run, result["attempt"]), str(cells["device"] or ""))
             cells |= {**result.get("validation", {}), **result["metrics"]}
     except UserError as problem:
-        cells |= {"state": str(State.FAILED), "reason": str(problem)}
+        cells |= _unreadable(str(problem))
     except (KeyError, TypeError, AttributeError) as problem:
-        reason = f"a file of the run lacks {shown(problem, 80)}"
-        cells |= {"state": str(State.FAILED), "reason": reason}
+        cells |= _unreadable(f"a file of the run lacks {shown(problem, 80)}")
     return cells
+
+
+def _unreadable(reason: str) -> dict[str, Any]:
+    return {"state": str(State.FAILED), "reason": reason, "damaged": True}
