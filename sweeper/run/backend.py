@@ -17,8 +17,8 @@ class Backend(Protocol):
     """Where jobs find their code that do not start from this process; as it was when planned."""
 
     look_s: float = 1.0
-    """Seconds between two looks at what its running jobs tell of themselves: of a file system that
-    many share, not everything is asked all the time."""
+    """Seconds, at least, between two looks at what a running job tells of itself: of a file system
+    that many share, not everything is asked all the time."""
 
     queues: bool = False
     """Whether it takes a run whose parent is under way, and holds it back until that is done."""
@@ -61,6 +61,10 @@ class Backend(Protocol):
 
     def ended(self, timeout: float) -> list[int]:
         """Handles of jobs that have ended; waits up to `timeout` seconds for the first."""
+
+    def begun(self, job: int) -> bool:
+        """Whether a job that has not ended may have begun: of one that waits nothing is asked."""
+        return True
 
     def leave(self, command: Sequence[str]) -> str:
         """Have the sweep itself, a command, go on there without this process; where it stands, in

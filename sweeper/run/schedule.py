@@ -86,8 +86,7 @@ class Schedule:
         """Start a run if there is room; whether there may be room for the next."""
         if not room:
             return False
-        run = self.store.run(state.job.run)
-        before = run.status().state
+        before = self.looks.before(state.job.run)
         if before is State.DONE:
             self._now(state, Phase.DONE, "")
         elif before is State.RUNNING:
@@ -98,6 +97,7 @@ class Schedule:
                 return False
             state.tries, state.slot = state.tries + 1, slot
             parent = self.states.get(state.job.parent or "")
+            run = self.store.run(state.job.run)
             state.handle = self.backend.start(run.path, slot, parent.handle if parent else None)
             self._now(state, Phase.RUNNING, "")
         return room
@@ -111,7 +111,7 @@ class Schedule:
         for state in self._in(Phase.RUNNING):
             if state.handle in handles:
                 self._settle(state, self._after(state))
-        if self.looks.at(self._in(Phase.RUNNING)):
+        if self.looks.at([state for state in self._in(Phase.RUNNING) if self._begun(state)]):
             self._watch()
         self.changed(self, None)
 
@@ -189,16 +189,16 @@ class Schedule:
         """Move on adopted runs that have ended; signal what hangs."""
         watchdog = None if self.stopping else self.watchdog
         for state in self._in(Phase.RUNNING):
-            run, status = self.store.run(state.job.run), state.status
+            run, status = state.job.run, state.status
             if status is None or status.state is not State.RUNNING:
                 if status and state.handle is None:
                     self._settle(state, self._after(state))
             elif watchdog:
-                number = watchdog.due(f"{run.id}/{status.attempt}", status.heartbeat)
+                number = watchdog.due(f"{run}/{status.attempt}", status.heartbeat)
                 if number and state.handle is not None:
                     self.backend.signal(state.handle, number)
                 elif number:
-                    send(run.attempt(status.attempt).info(), number)
+                    send(self.store.run(run).attempt(status.attempt).info(), number)
 
     def _stop(self) -> None:
         """Ask own jobs to save and stop, wait for them; a second Ctrl-C kills them."""
@@ -236,6 +236,9 @@ class Schedule:
 
     def _in(self, phase: Phase) -> list[JobState]:
         return [state for state in self.states.values() if state.phase is phase]
+
+    def _begun(self, state: JobState) -> bool:
+        return state.handle is None or self.backend.begun(state.handle)
 
     def _own(self) -> list[JobState]:
         return [state for state in self._in(Phase.RUNNING) if state.handle is not None]

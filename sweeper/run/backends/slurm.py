@@ -60,7 +60,7 @@ class SlurmBackend(Backend):
     """Hands runs in, a whole batch at a time, and watches the queue. A slot is a job there."""
 
     queues = True
-    look_s = 60.0
+    look_s = 30.0
 
     def __init__(self, context: BackendContext, most: Limits) -> None:
         self._options: Options = context.options
@@ -164,6 +164,9 @@ class SlurmBackend(Backend):
             over += ended
         self._jobs = [job for job in self._jobs if job.runs]
         return over
+
+    def begun(self, job: int) -> bool:
+        return self._of[job].state != "PENDING"
 
     def leave(self, command: Sequence[str]) -> str:
         name = digest_of([*command, str(Path.cwd())])[:12]

@@ -39,6 +39,9 @@ class FakeBackend:
         fitting = [slot for slot in free if not self.held.pop(slot, False)]
         return fitting[0] if fitting else None
 
+    def begun(self, job):
+        return True
+
     def signal(self, job, number):
         self.signals.append((job, number))
 
