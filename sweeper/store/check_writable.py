@@ -14,7 +14,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 _REASONS = {
     errno.ENOTDIR: ("a folder, but {} is a file", "remove the file"),
     errno.EEXIST: ("a folder, but {} is a file", "remove the file"),
-    errno.ENOSPC: ("free space, but the disk is full", "free some space"),
+    errno.ENOSPC: ("free space, but the disk is full (df, df -i)", "free some space"),
     errno.EDQUOT: ("free space, but the quota is used up", "free some space"),
     errno.EROFS: ("a folder that can be written, but it is read-only", "mount it for writing"),
     errno.EACCES: ("a folder that you may write to", "change its permissions"),

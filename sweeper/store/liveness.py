@@ -36,8 +36,10 @@ def identity() -> dict[str, Any]:
 def alive(info: Mapping[str, Any]) -> bool | None:
     """Whether the process with the identity `info` lives; None where this machine cannot know."""
     here = identity()
-    # After another boot, too: machines made of one image share their name and their machine-id.
-    if any(info.get(key) != here[key] for key in ("boot", "machine", "pid_namespace")):
+    # After another boot, too: machines made of one image share their name and their machine-id, and
+    # where the system gives no boot a number nothing tells them apart.
+    same = all(info.get(key) == here[key] for key in ("boot", "machine", "pid_namespace"))
+    if not (same and here["boot"]):
         return None
     if not isinstance(info.get("pid"), int):
         return None

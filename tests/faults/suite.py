@@ -56,12 +56,14 @@ def cases(
     yield "flips", partial(files.flipped_checkpoints, source, seed=seed, count=300)
     yield "limit", some(jobs.file_limit, count=1)
     if files.can_mount():
-        yield "disk", some(files.full_disk, count=1 if quick else 4)
+        yield "disk", some(files.full_disk, count=1 if quick else 4, of="bytes")
     for number in range(1 if quick else KILLED_SEEDS):
         killed = partial(processes.kills, source, reference, seed=seed + number)
         yield "kills", partial(killed, count=10 if quick else KILLS_PER_SEED)
     if quick:
         return
+    if files.can_mount():
+        yield "inodes", some(files.full_disk, count=4, of="files")
     yield "zombies", some(processes.zombies, count=30)
     yield "terminations", some(processes.terminations, count=50)
     for number in (2, 5):

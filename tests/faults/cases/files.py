@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -72,18 +74,20 @@ def flipped_checkpoints(source: Path, *, seed: int, count: int) -> Count:
     return tally
 
 
-def full_disk(source: Path, reference: dict[str, str | None], *, seed: int, count: int) -> Count:
-    """A small file system fills up in mid-sweep and is freed again."""
-    tally, rng = Count("disk full", seed), random.Random(seed)
+def full_disk(
+    source: Path, reference: dict[str, str | None], *, seed: int, count: int, of: str
+) -> Count:
+    """A small file system fills up in mid-sweep, with bytes or with files, and is freed again."""
+    tally, rng = Count(f"disk full of {of}", seed), random.Random(seed)
     for _ in range(count):
-        with small_disk() as disk:
+        with small_disk("6m,nr_inodes=400") as disk:
             outputs = disk / "outputs"
             ids = freeze(source, outputs, len(reference))
-            fill = partial(_fill_and_free, disk, rng.uniform(0.2, 2.0))
+            fill = partial(_fill_and_free, disk / "ballast", rng.uniform(0.2, 2.0), of)
             filler = sweep.fork(fill, Path("/dev/null"))
             patient = policy(tries=10_000, wait_s=0.2)
             sweep.orchestrate(outputs, ids, sweep.ForkBackend(), policy=patient)
-            os.waitpid(filler, 0)
+            assert os.waitpid(filler, 0)[1] == 0, "the disk was not full"
             tally.injected += 1
             store = RunStore(outputs)
             words = [word for name in ids for _, word in last_words(store.run(name))]
@@ -93,14 +97,17 @@ def full_disk(source: Path, reference: dict[str, str | None], *, seed: int, coun
     return tally
 
 
-def _fill_and_free(disk: Path, wait: float) -> int:
+def _fill_and_free(ballast: Path, wait: float, of: str) -> int:
+    ballast.mkdir()
     time.sleep(wait)
-    ballast = disk / "ballast"
-    with ballast.open("wb", buffering=0) as file, suppress(OSError):
-        while True:
-            file.write(b"\0" * 4096)
+    with suppress(OSError), (ballast / "bytes").open("wb", buffering=0) as file:
+        for number in itertools.count():
+            if of == "bytes":
+                file.write(b"\0" * 4096)
+            else:
+                (ballast / str(number)).touch()
     time.sleep(3)
-    ballast.unlink()
+    shutil.rmtree(ballast)
     return 0
 
 

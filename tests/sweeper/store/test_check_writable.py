@@ -92,6 +92,7 @@ def test_each_operation_the_store_needs_is_tried(
     [
         pytest.param('mount -o remount,ro "$1"', "read-only", id="read_only"),
         pytest.param('{ cat /dev/zero > "$1/ballast" 2>/dev/null || true; }', "full", id="full"),
+        pytest.param('mount -o remount,nr_inodes=1 "$1"', "full", id="no_inodes"),
     ],
 )
 def test_a_real_file_system_that_refuses_is_told(

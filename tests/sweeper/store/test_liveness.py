@@ -154,6 +154,18 @@ def test_wall_clocks_are_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert watcher.alive("b", identity(), None)
 
 
+def test_where_boots_have_no_number_machines_of_one_image_are_not_taken_for_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first_line = liveness._first_line
+    monkeypatch.setattr(
+        liveness, "_first_line", lambda path: "" if path.name == "boot_id" else first_line(path)
+    )
+    info = identity()
+    assert alive(info) is None
+    assert not send(info, signal.SIGKILL)
+
+
 def test_on_a_system_without_proc_nothing_is_proven(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
