@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from sweeper.outcome import relative_path
 from sweeper.results.table.table import files_made_of
 from sweeper.store.archives.archive import find
 from sweeper.store.archives.reading import present
+from sweeper.store.code.state import REVISION
 from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.plans import older, path_of, plans, rewrite, without
 from sweeper.store.runs import RunStore, State
@@ -46,7 +47,8 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
     """Remove what goes by a name, once that is agreed to; whether it was.
 
     Of an experiment: its plans, tables and figures, and its runs that no other plan has. Of a run:
-    it alone, whatever plan has it.
+    it alone, whatever plan has it. With either go the pinned states of the code that nothing needs
+    any more.
 
     Raises:
         UserError: there is no such thing, or it is being trained; nothing was removed.
@@ -59,6 +61,7 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
     if packed := [run for run in going.runs if find(outputs, run)]:
         words = f"{len(packed)} of its runs lie in outputs/archives"
         raise wrong("forget", name, f"runs in folders of their own, but {words}", UNZIP)
+    going = replace(going, files=[*going.files, *_unused_code(store, going.runs)])
     for line in _listed(store, going):
         console.print(Text(line), soft_wrap=True)
     if not (yes or _agreed(name)):
@@ -105,6 +108,20 @@ def _run(store: RunStore, outputs: Path, name: str) -> _Going:
                 if about.get("parent") == name]  # fmt: skip
     told = [f"planned in {', '.join(users)}: typed again, it is trained again"]
     return _Going([name], [], [], [name, *children], told if users else [])
+
+
+def _unused_code(store: RunStore, gone: Sequence[str]) -> list[Path]:
+    """The pinned states of the code that no run which stays was trained by; none as long as one of
+    these is not done, whose job may wait to start from one."""
+    stay = [store.run(run) for run in store.ids() if run not in gone]
+    if any(run.status().state is not State.DONE for run in stay):
+        return []
+    try:
+        used = {attempt.info().get("code") for run in stay for attempt in run.attempts()}
+    except UserError:  # it cannot be read by what the run was trained
+        return []
+    pinned = sorted((store.outputs / "code").glob(f"*/{REVISION}"))
+    return [path.parent for path in pinned if path.read_text("utf-8").strip() not in used]
 
 
 def _called(plan: Plan, experiment: str) -> tuple[str, str]:

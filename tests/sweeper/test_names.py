@@ -172,6 +172,27 @@ def test_a_run_goes_when_it_is_named_and_is_new_again(sweep, tmp_path, capsys):
     assert RunStore(outputs).ids() == sorted([run, other])
 
 
+def test_a_pinned_state_of_the_code_goes_when_no_run_that_stays_needs_it(sweep, tmp_path):
+    outputs = tmp_path / "outputs"
+    sweep("name=mine model.heads=2")
+    sweep("name=other model.heads=4")
+    store = RunStore(outputs)
+    gone = plans(outputs)[0]["points"][0]["run"]
+    every = sorted(store.ids(), key=lambda run: run != gone)
+    for state, run in zip(("a", "b"), every, strict=True):
+        (outputs / "code" / state).mkdir(parents=True)
+        (outputs / "code" / state / "REVISION").write_text(f"commit-{state}\n")
+        attempt = store.run(run).claim({"code": f"commit-{state}"})
+        attempt.finish("done")
+    result = store.run(run).path / "result.json"
+    result.rename(tmp_path / "result.json")  # its job may wait to start from either
+    assert forget(outputs, gone, "--yes") == 0
+    assert {path.name for path in (outputs / "code").iterdir()} == {"a", "b"}
+    (tmp_path / "result.json").rename(result)
+    assert forget(outputs, "mine", "--yes") == 0
+    assert [path.name for path in (outputs / "code").iterdir()] == ["b"]
+
+
 def test_of_a_plan_of_two_the_other_one_stays(planner, tmp_path):
     outputs = tmp_path / "outputs"
     line = ["experiment=fig1,value_size", f"paths.outputs={outputs}"]
