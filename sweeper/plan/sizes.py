@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from sweeper.model_process import ModelProcess
 from sweeper.store import registry
+from sweeper.store.code.state import TRAINS, sources
 from sweeper.store.errors import UserError
 from sweeper.store.files import (
     FORMAT,
@@ -56,8 +57,8 @@ class Sizes:
     @cached_property
     def _code(self) -> str:
         root = registry.ROOT
-        sources = [p for room in ("models", "tasks") for p in sorted((root / room).rglob("*.py"))]
-        own = [(str(p.relative_to(root)), p.read_text()) for p in sources]
+        paths = sorted(sources(root, TRAINS))
+        own = [(str(path.relative_to(root)), path.read_text()) for path in paths]
         kinds = (registry.TASKS, registry.ARCHITECTURES, registry.ATTENTION)
         every = [registry.made_of(kind, name) for kind in kinds for name in registry.names(kind)]
         return digest_of([own, every])

@@ -40,10 +40,7 @@ class Code:
     @classmethod
     def read(cls, root: Path = ROOT) -> Code:
         """The code as it lies there now."""
-        found = [path for folder in FOLDERS for path in (root / folder).rglob("*.py")]
-        # Editors and file systems leave links to nowhere, and hidden files, beside what is edited.
-        own = [path for path in found if path.is_file() and not path.name.startswith(".")]
-        paths = [*own, *(root / name for name in BESIDE)]
+        paths = [*sources(root, FOLDERS), *(root / name for name in BESIDE)]
         return cls(root, {path.relative_to(root).as_posix(): path.read_bytes() for path in paths})
 
     def parts(
@@ -91,6 +88,13 @@ class Code:
         except (OSError, subprocess.SubprocessError):
             return ""
         return done.stdout.decode("utf-8", "replace")
+
+
+def sources(root: Path, folders: Iterable[str]) -> list[Path]:
+    """The Python files below folders of a program."""
+    found = [path for folder in folders for path in (root / folder).rglob("*.py")]
+    # Editors and file systems leave links to nowhere, and hidden files, beside what is edited.
+    return [path for path in found if path.is_file() and not path.name.startswith(".")]
 
 
 @functools.cache

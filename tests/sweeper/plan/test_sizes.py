@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import pytest
+
 from sweeper.model_process import ModelProcess
 from sweeper.plan.sizes import Sizes
 from tests.packages import Installed
@@ -32,6 +34,18 @@ def test_a_size_is_built_once_until_an_outside_model_changes(installed: Installe
     module.write_text("SIZE = 2")
     installed.forget()
     assert [asked(memory), asked(memory)] == [1, 0]
+
+
+def test_what_editors_leave_beside_the_code_is_no_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory, root = tmp_path / "sizes.json", tmp_path / "root"
+    (root / "models").mkdir(parents=True)
+    (root / "models" / "block.py").write_text("")
+    monkeypatch.setattr("sweeper.store.registry.ROOT", root)
+    assert asked(memory) == 1
+    (root / "models" / ".#block.py").symlink_to("somebody@host.17")
+    assert asked(memory) == 0
 
 
 def test_what_was_changed_in_the_memory_is_not_used(tmp_path: Path) -> None:
