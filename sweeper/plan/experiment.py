@@ -9,6 +9,7 @@ from typing import Any
 
 from sweeper.plan.tuning.tune import Tune
 from sweeper.store.errors import UserError
+from sweeper.store.plans import ERROR
 
 
 class Count(StrEnum):
@@ -113,7 +114,7 @@ class Experiment:
     claims: list[str] = field(default_factory=list)
     seeds: list[int] = field(default_factory=lambda: [0])
     margin: dict[str, Margin] = field(default_factory=dict)
-    error: float = 0.05
+    error: float = ERROR
     finetune: dict[str, list[str]] = field(default_factory=dict)
     pretrainings: Pretrainings = Pretrainings.each
     paper: dict[Any, Any] = field(default_factory=dict)

@@ -18,7 +18,6 @@ from sweeper.results.claims.evidence.measurements import Measurements
 from sweeper.results.claims.evidence.question import Question
 from sweeper.results.claims.evidence.verdict import Answer, Verdict
 from sweeper.results.statistics.allocation import allocated
-from sweeper.results.statistics.combination import ERROR
 from sweeper.results.table.measures import measures
 from sweeper.results.table.points import mixed
 from sweeper.results.table.table import Table, exported, publish_made
@@ -26,6 +25,7 @@ from sweeper.results.table.tuned import tuned_in_words
 from sweeper.store import registry
 from sweeper.store.errors import Faults, UserError, kept, shown
 from sweeper.store.files import as_json
+from sweeper.store.plans import ERROR
 
 Verdicts = Mapping[str, Sequence[Verdict]]
 """The verdicts on tables, by their name."""

@@ -31,6 +31,9 @@ _SHAPE = {
 }  # fmt: skip
 
 
+ERROR = 0.05
+"""The chance that any claim of an experiment ever gets a wrong answer; it may ask for another."""
+
 # What the same plan made again may say otherwise.
 _PASSING = ("format", "number", "estimate")
 

@@ -18,11 +18,9 @@ import numpy as np
 
 from sweeper.results.statistics.contrasts import Intervals
 from sweeper.results.statistics.spreads import Floats
+from sweeper.store.plans import ERROR
 
 Part = TypeVar("Part")
-
-ERROR = 0.05
-"""The chance that any claim of an experiment ever gets a wrong answer; it may ask for another."""
 
 
 @dataclass(frozen=True)

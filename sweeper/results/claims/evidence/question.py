@@ -15,7 +15,6 @@ from sweeper.results.claims.evidence.measurements import Measurements
 from sweeper.results.claims.evidence.verdict import Answer, Found, Verdict
 from sweeper.results.statistics.boundary import FIRST, Floats
 from sweeper.results.statistics.combination import (
-    ERROR,
     Above,
     All,
     Answers,
@@ -29,6 +28,7 @@ from sweeper.results.statistics.contrasts import Intervals, closed, intervals, l
 from sweeper.results.statistics.heaps import two_heaps
 from sweeper.results.statistics.price import MOST, Known, Price, known, price
 from sweeper.results.statistics.spreads import identical, moderated, sample
+from sweeper.store.plans import ERROR
 
 _SHOWN = 6  # contrasts in a sentence
 _HEAPS = "Seeds fall into two heaps far apart, which no mean describes: not all learned."
