@@ -18,6 +18,7 @@ from sweeper.results.ending import brief
 from sweeper.results.judge import Verdicts, judge, lines
 from sweeper.results.notify import notify
 from sweeper.results.paper_tables.terminal import summarise
+from sweeper.results.table.measures import not_learned
 from sweeper.results.table.table import Table, exported, stem
 from sweeper.results.wandb.alert import alert
 from sweeper.run.job_states import JobState, Phase
@@ -150,8 +151,8 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     tables, verdicts = collect_and_judge(outputs, experiments, faults=faults)
     console.print()
     only = tables if len(tables) == 1 and not any(verdicts.values()) else []
-    rows = [Text(line) for table in only for line in summarise(table)]
-    for line in (*rows, *brief(tables, verdicts, console.width)):
+    rows = [Text(line) for t in only for line in (*summarise(t), *not_learned(t))]
+    for line in rows or brief(tables, verdicts, console.width):
         console.print(line, soft_wrap=True)
     figures = {table.name: outputs / "figures" / f"{stem(table.name)}.png" for table in tables}
     changed = [t for t in tables if _changed(t, outputs, before, figures[t.name])]

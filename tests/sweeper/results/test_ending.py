@@ -67,6 +67,14 @@ def test_files_are_named_and_the_page_is_of_all_that_was_planned(tmp_path: Path)
     assert [one["name"] for one in content_of(page)["experiments"]] == ["fig1", "grid"]
 
 
+def test_what_is_missing_is_said_once(tmp_path: Path) -> None:
+    sweep = by_hand({"model.heads": [2, 3]})
+    sweep.points[0]["run"] = "another-run"
+    sweep.write(tmp_path)
+    told = [line for line in ended(tmp_path, "grid") if "1 of 4 runs are missing" in line]
+    assert len(told) == 1
+
+
 def test_another_experiment_that_cannot_be_judged_keeps_no_sweep_from_its_page(
     tmp_path: Path,
 ) -> None:

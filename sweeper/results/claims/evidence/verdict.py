@@ -90,10 +90,11 @@ class Found:
 
     def size(self) -> str:
         """The value and its interval: `1.31 [0.92, 1.70]`, `1.3 % [0.9, 1.7]`, `a factor of 7`."""
-        ends = (self.value, self.low, self.high)
+        value = self.value if abs(self.value) >= _ROUNDING else 0.0
+        ends = (value, self.low, self.high)
         known = math.isfinite(self.low) and math.isfinite(self.high)
         if not self.ratio:
-            return _numbers(ends, "") if known else f"{self.value:.3g} [no interval]"
+            return _numbers(ends, "") if known else f"{value:.3g} [no interval]"
         if max(abs(end) for end in ends if math.isfinite(end)) > 0.5:  # by half or more
             low, high = (_factor(end) for end in (self.low, self.high))
             interval = f"[{low}, {high}]" if known else "[no interval]"

@@ -66,3 +66,7 @@ def test_a_difference_is_as_exact_as_its_interval(
     ends: tuple[float, float, float], ratio: bool, words: str
 ) -> None:
     assert str(Found("it", *ends, ratio)) == words
+
+
+def test_what_only_rounding_makes_differ_from_nothing_is_nothing() -> None:
+    assert Found("it", 5.05e-14, -inf, inf, ratio=False).size() == "0 [no interval]"
