@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -54,6 +55,14 @@ def test_one_that_was_stopped_is_continued_when_it_is_waited_for() -> None:
         server.send_signal(signal.SIGSTOP)
         [answer] = process.ask([{"op": "nor this"}])
         assert answer["error"].startswith("op=nor this")
+
+
+def test_one_whose_sweep_has_nowhere_to_complain_has_somewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.stderr", None)  # as Python has it where 2 is closed
+    with ModelProcess() as process:
+        assert Path(f"/proc/{started(process).pid}/fd/2").readlink() == Path(os.devnull)
 
 
 class Listener:

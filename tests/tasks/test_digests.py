@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,17 @@ def test_splits_that_changed_places_are_noticed(of: tuple[dict[str, Any], Path, 
         open_data(task_of(parse(run)), outputs)
     _exchange(folder / "test", folder / "validation")
     assert open_data(task_of(parse(run)), outputs) == facts
+
+
+def test_a_pipe_in_place_of_rows_holds_nobody_up(of: tuple[dict[str, Any], Path, Path]) -> None:
+    run, outputs, folder = of
+    path = files(folder)[-1]
+    path.rename(folder / "away")
+    os.mkfifo(path)
+    with pytest.raises(UserError, match=path.name):
+        open_data(task_of(parse(run)), outputs)
+    path.unlink()
+    (folder / "away").rename(path)
 
 
 def _exchange(one: Path, other: Path) -> None:

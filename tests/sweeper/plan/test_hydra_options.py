@@ -18,6 +18,8 @@ MISTAKES = {
     "hydra.sweeper.max_runs=many": ("hydra.sweeper.max_runs", "many", "Integer"),
     "hydra.sweeper.fail_fast=maybe": ("hydra.sweeper.fail_fast", "maybe", "bool"),
     "hydra.sweeper.on_oom=shrink": ("hydra.sweeper.on_oom", "shrink", "halve"),
+    "hydra.sweeper.max_runs=null": ("hydra.sweeper.max_runs", "not Optional"),
+    "hydra.sweeper.tries=nan": ("hydra.sweeper.tries", "nan", "Integer"),
     "hydra.sweeper.tries=0": ("hydra.sweeper.tries=0", "at least 1"),
     "hydra.sweeper.until=a": ("hydra.sweeper.until", "str", "list"),
     "hydra.sweeper.pilot=1": ("hydra.sweeper.pilot=1", "at least 2"),

@@ -12,6 +12,7 @@ import pytest
 from sweeper.store.runs import Run, State
 from tasks.lm1b.data import PackedText
 from tasks.lm1b.task import LanguageModel
+from tasks.training import attempt as attempts
 from tasks.training import checkpoint
 from tasks.training.module import TrainingModule
 from tasks.training.progress import Keeper
@@ -125,6 +126,14 @@ def test_asked_to_stop_while_the_data_is_prepared_it_stops_there(
     assert run_job(run, lambda: at_call(PackedText, "prepare", 1, terminate_self)) == 75
     assert run_job(run) == 0
     assert science(run) == undisturbed
+
+
+def test_asked_to_stop_before_its_log_is_there_it_says_so(outputs: Path) -> None:
+    run = freeze(outputs)
+    assert run_job(run, lambda: at_call(attempts, "_redirected", 1, terminate_self)) == 75
+    last_word = run.attempts()[0].exit()
+    assert last_word is not None
+    assert last_word["cause"] == "interrupted"
 
 
 def test_asked_twice_it_stops_at_once(outputs: Path) -> None:
