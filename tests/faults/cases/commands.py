@@ -13,11 +13,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
+from typing import TypeVar
 
 from sweeper.results.collect import write_tables
 from sweeper.store.runs import RunStore
@@ -49,6 +51,7 @@ TUNING += ["task.sequence_length=32", "trainer.steps=40", *TINY]
 KILLS_PER_SWEEP = 5
 LOCKED = ("it is read-only", "a folder that you may write to")
 CHANGES_WITH_TIME = ("seconds", "tokens_per_second", "reason")
+Each = TypeVar("Each")
 
 
 class Command:
@@ -78,6 +81,10 @@ class Command:
         """Type the command and wait; the exit code."""
         return self.type().wait(timeout=patience_s)
 
+    def log(self) -> str:
+        """What it has said, each time that it was typed."""
+        return (self.outputs.parent / "command.log").read_text()
+
     def processes(self) -> list[int]:
         """Pids of everything the command has started and that still lives."""
         found = []
@@ -100,8 +107,8 @@ def undisturbed(
     outputs: Path, arguments: Sequence[str], patience_s: float = PATIENCE_S
 ) -> dict[str, bytes]:
     """The tables of a sweep that nobody disturbs."""
-    code = Command(outputs, arguments).finish(patience_s)
-    assert code == 0, (outputs.parent / "command.log").read_text()
+    command = Command(outputs, arguments)
+    assert command.finish(patience_s) == 0, command.log()
     return tables(outputs)
 
 
@@ -115,75 +122,68 @@ def tables(outputs: Path) -> dict[str, bytes]:
     return found
 
 
+def disturbed(
+    tally: Count, arguments: Sequence[str], each: Iterable[Each]
+) -> Iterator[tuple[Each, Command]]:
+    """A command for each to disturb; what it has come to is compared with what nobody disturbed."""
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        quiet = Path(folder) / "quiet" / "outputs"
+        expected = undisturbed(quiet, arguments)
+        science = reference(quiet)
+        for number, one in enumerate(each):
+            outputs = Path(folder) / str(number) / "outputs"
+            yield one, started_over(outputs, quiet, arguments)
+            compare(tally, outputs, science)
+            tally.wrong += tables(outputs) != expected
+
+
 def kills(*, seed: int, count: int, arguments: Sequence[str], name: str) -> Count:
     """SIGKILL of the sweep, of its server and of its jobs, at random points of both stages."""
     tally, rng = Count(f"sweep.py killed: {name}", seed), random.Random(seed)
-    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        expected = undisturbed(Path(folder) / "quiet" / "outputs", arguments)
-        science = reference(Path(folder) / "quiet" / "outputs")
-        while tally.injected < count and not tally.hung:
-            outputs = Path(folder) / secrets.token_hex(4) / "outputs"
-            command = started_over(outputs, Path(folder) / "quiet" / "outputs", arguments)
-            process = command.type()
-            deadline = time.monotonic() + PATIENCE_S
-            most = min(count, tally.injected + KILLS_PER_SWEEP)
-            while process.poll() is None and time.monotonic() < deadline:
-                time.sleep(rng.uniform(0.5, 4.0))
-                victims = command.processes()
-                if tally.injected < most and victims and (outputs / "runs").exists():
-                    with suppress(ProcessLookupError):
-                        os.kill(rng.choice(victims), signal.SIGKILL)
-                        tally.injected += 1
-                if process.poll() not in (None, 0):
-                    process = command.type()
-            tally.hung += process.poll() is None
-            command.bury()
-            compare(tally, outputs, science)
-            tally.wrong += tables(outputs) != expected
+    sweeps = takewhile(lambda _: tally.injected < count and not tally.hung, itertools.count())
+    for _, command in disturbed(tally, arguments, sweeps):
+        process = command.type()
+        deadline = time.monotonic() + PATIENCE_S
+        most = min(count, tally.injected + KILLS_PER_SWEEP)
+        while process.poll() is None and time.monotonic() < deadline:
+            time.sleep(rng.uniform(0.5, 4.0))
+            victims = command.processes()
+            if tally.injected < most and victims and (command.outputs / "runs").exists():
+                with suppress(ProcessLookupError):
+                    os.kill(rng.choice(victims), signal.SIGKILL)
+                    tally.injected += 1
+            if process.poll() not in (None, 0):
+                process = command.type()
+        tally.hung += process.poll() is None
+        command.bury()
     return tally
 
 
 def two_at_once(*, seed: int, count: int) -> Count:
     """The same command typed twice at the same moment."""
     tally = Count("sweep.py typed twice at once", seed)
-    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        quiet = Path(folder) / "quiet" / "outputs"
-        expected = undisturbed(quiet, GRID)
-        science = reference(quiet)
-        for number in range(count):
-            outputs = Path(folder) / str(number) / "outputs"
-            command = started_over(outputs, quiet, GRID)
-            both = [command.type(), command.type()]
-            tally.injected += 1
-            for process in both:
-                tally.complaints += process.wait(timeout=PATIENCE_S) != 0
-            compare(tally, outputs, science)
-            tally.wrong += tables(outputs) != expected
+    for _, command in disturbed(tally, GRID, range(count)):
+        both = [command.type(), command.type()]
+        tally.injected += 1
+        for process in both:
+            tally.complaints += process.wait(timeout=PATIENCE_S) != 0
     return tally
 
 
 def stops(*, seed: int) -> Count:
     """SIGINT and SIGTERM to the sweep, once and twice, then the command again."""
     tally = Count("Ctrl-C and SIGTERM to sweep.py", seed)
-    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        quiet = Path(folder) / "quiet" / "outputs"
-        expected = undisturbed(quiet, GRID)
-        science = reference(quiet)
-        for number, times in itertools.product((signal.SIGINT, signal.SIGTERM), (1, 2)):
-            outputs = Path(folder) / f"{number.name}{times}" / "outputs"
-            command = started_over(outputs, quiet, GRID)
-            process = command.type()
-            _until_a_checkpoint(outputs)
-            for _ in range(times):
-                process.send_signal(number)
-                tally.injected += 1
-            tally.complaints += process.wait(timeout=PATIENCE_S) != 128 + number
-            tally.complaints += bool(_alive(outputs))
-            log = (outputs.parent / "command.log").read_text()
-            tally.complaints += number.name not in log or "Traceback" in log
-            tally.complaints += command.finish() != 0
-            compare(tally, outputs, science)
-            tally.wrong += tables(outputs) != expected
+    ways = itertools.product((signal.SIGINT, signal.SIGTERM), (1, 2))
+    for (number, times), command in disturbed(tally, GRID, ways):
+        process = command.type()
+        _until_a_checkpoint(command.outputs)
+        for _ in range(times):
+            process.send_signal(number)
+            tally.injected += 1
+        tally.complaints += process.wait(timeout=PATIENCE_S) != 128 + number
+        tally.complaints += bool(_alive(command.outputs))
+        tally.complaints += number.name not in command.log() or "Traceback" in command.log()
+        tally.complaints += command.finish() != 0
     return tally
 
 
