@@ -167,6 +167,10 @@ def test_a_qos_that_refuses_is_waited_for(slurm, tmp_path):
     admin("sacctmgr", "-i", "add", "qos", "few", "MaxSubmitJobsPerUser=2")
     admin("sacctmgr", "-i", "modify", "user", "root", "set", "qos+=few,normal")
     with limit(["qos", "few"], MaxSubmitJobsPerUser=2):
+        admin("scontrol", "update", "PartitionName=urgent", "QOS=few")
+        assert Sweep(tmp_path / "c", [], partition="urgent").backend.slots == 2
+        assert Sweep(tmp_path / "c", []).backend.slots > 2
+        admin("scontrol", "update", "PartitionName=urgent", "QOS=")
         sweep = Sweep(tmp_path / "a", [50] * 3, qos="few")
         assert sweep.backend.slots == 2
         admin("sacctmgr", "-i", "modify", "qos", "few", "set", "MaxSubmitJobsPerUser=1")

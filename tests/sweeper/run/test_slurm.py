@@ -28,6 +28,11 @@ from tests.tasks.jobs import config, freeze
 CONFIGURATION = (
     "Configuration data\nMaxArraySize            = 16\nMaxJobCount             = 10000\n"
 )
+PARTITIONS = (
+    "PartitionName=all AllowGroups=ALL Default=YES QoS=N/A State=UP\\n"
+    "PartitionName=big AllowGroups=ALL Default=NO QoS=N/A State=UP\\n"
+    "PartitionName=short AllowGroups=ALL Default=NO QoS=brief State=UP\\n"
+)
 
 
 @pytest.fixture
@@ -45,14 +50,21 @@ def commands(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("options", "jobs"),
-    [({}, 20), ({"account": "rich"}, 10_000), ({"qos": "few"}, 2), ({"partition": "big"}, 20)],
+    [
+        ({}, 20),
+        ({"account": "rich"}, 10_000),
+        ({"qos": "few"}, 2),
+        ({"partition": "big"}, 20),
+        ({"partition": "big,short"}, 7),
+    ],
 )
 def test_the_least_of_what_a_cluster_lets_its_user_queue_counts(commands, options, jobs):
-    commands("scontrol", config=CONFIGURATION)
+    commands("scontrol", config=CONFIGURATION, partition=PARTITIONS)
     commands(
         "sacctmgr",
         **{
             "show user": "lab|lab||20|night\\nrich|lab|||night\\nlab|lab|other|3|\\n",
+            "name=night,brief": "||\\n||7\\n",
             "name=night": "||\\n",
             "name=few": "2|5|\\n",
         },
