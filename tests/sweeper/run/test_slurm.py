@@ -210,6 +210,17 @@ def test_runs_that_share_a_job_share_its_gpu_by_what_each_takes(slurm):
     assert cluster.arrays == [[{"a": two, "b": three}], [{"c": three}, {"d": None}], [{"e": None}]]
 
 
+@pytest.mark.parametrize(
+    ("accelerator", "job_min", "places"), [("gpu", 60, True), ("gpu", 0, False), ("cpu", 60, False)]
+)
+def test_runs_say_what_they_take_of_a_gpu_where_a_job_may_have_several(
+    slurm, accelerator, job_min, places
+):
+    backend = slurm(job_min=job_min).backend
+    backend._resources = {Resources(accelerator, devices=1, nodes=1, threads=1)}
+    assert backend.places == places
+
+
 def test_a_job_that_shares_ends_only_what_it_had_begun(slurm):
     cluster = slurm(job_min=1)
     begun = [cluster.start(name, 5) for name in "abcd"]
