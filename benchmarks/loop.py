@@ -6,17 +6,16 @@ plain loop is what one would write by hand, and keeps nothing.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
-from benchmarks.measure import Facts, Times, arguments, leave, speed_ups
+from benchmarks.measure import Facts, arguments, leave, speed_ups, turns
 
 if __name__ == "__main__":
     arguments(__doc__)  # --help is answered before torch is imported
@@ -24,10 +23,11 @@ if __name__ == "__main__":
 import torch
 from torch import nn
 
+from benchmarks.one_run import execute
 from benchmarks.runs import forget, frozen, opened
 from benchmarks.shapes import alone
 from sweeper.store.runs import Run
-from tasks.training import attempt, loop
+from tasks.training import loop
 from tasks.training.module import adamw
 
 SHAPES = {
@@ -64,7 +64,7 @@ def results(smoke: bool) -> Iterator[Facts]:
         with TemporaryDirectory() as folder:
             settings = (*overrides, WARMUP, f"trainer.steps={steps}", "seed=0", "logger=none")
             [run] = frozen(Path(folder), *settings)
-            times = _rounds(run, rounds)
+            times = turns({"headroom": partial(_job, run), "plain": partial(_plain, run)}, rounds)
         yield {
             "shape": name,
             "steps": steps,
@@ -72,16 +72,6 @@ def results(smoke: bool) -> Iterator[Facts]:
             "ms_per_step": {k: round(1e3 * median(v) / steps, 3) for k, v in times.items()},
             "speed_up": speed_ups(times, "headroom", ["plain"]),
         }
-
-
-def _rounds(run: Run, rounds: int) -> Times:
-    times: Times = {"headroom": [], "plain": []}
-    for number in range(rounds + 1):
-        ours, plain = _job(run), _plain(run)
-        if number:  # a first round is not counted
-            times["headroom"].append(ours)
-            times["plain"].append(plain)
-    return times
 
 
 def _job(run: Run) -> float:
@@ -95,9 +85,8 @@ def _job(run: Run) -> float:
         seconds.append(time.process_time() - begun)
         return device
 
-    with patch("tasks.training.fit.train", timed), _same_output():
-        code = attempt.Job(run, lambda config: 1).work()
-    assert code == 0, run.status()
+    with patch("tasks.training.fit.train", timed):
+        execute(run.path)
     forget(run)
     return seconds[0]
 
@@ -120,18 +109,6 @@ def _plain(run: Run) -> float:
         optimizer.step()
         optimizer.zero_grad()
     return time.process_time() - begun
-
-
-@contextmanager
-def _same_output() -> Iterator[None]:
-    """Put back stdout and stderr, which a job directs to its log."""
-    kept = [os.dup(number) for number in (1, 2)]
-    try:
-        yield
-    finally:
-        for number, copy in zip((1, 2), kept, strict=True):
-            os.dup2(copy, number)
-            os.close(copy)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Executes a run of benchmarks.makespan in the process that another way of starting it gives it."""
+"""Executes a run in the process of a benchmark, or of another way to start the runs of one."""
 
 from __future__ import annotations
 

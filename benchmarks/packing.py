@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from benchmarks.measure import Facts, Times, arguments, interleaved, leave, spread
+from benchmarks.measure import Facts, Times, arguments, interleaved, leave, speed_ups, spread
 
 if __name__ == "__main__":
     arguments(__doc__)  # --help is answered before torch is imported
@@ -52,13 +52,7 @@ def results(smoke: bool) -> Iterator[Facts]:
         "tokens_per_second": {
             form: round(sum(sentences) / spread(s)["median"], 1) for form, s in seconds.items()
         },
-        "speed_up": {
-            f"packed over {form}": spread(
-                [b / a for a, b in zip(seconds["packed"], seconds[form], strict=True)]
-            )
-            for form in formats
-            if form != "packed"
-        },
+        "speed_up": speed_ups(seconds, "packed", formats),
     }
 
 

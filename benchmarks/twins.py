@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from benchmarks.measure import call
 
@@ -51,17 +52,9 @@ ALIKE, PLANTED, HANDICAP = (0.01, 0.01), (0.01, 0.001), (0.16, 1.28)
 """Learning rates of the two arms; among those that were tried (0.01 to 2.56) 0.16 is the best."""
 
 
-def command(
-    outputs: Path,
-    conf: Path,
-    places: Sequence[int],
-    *,
-    rates: tuple[float, float] = ALIKE,
-    tuned: bool = False,
-    error: float = 0.05,
-) -> list[str]:
-    """The command that trains rounds of these experiments; they are written to `conf`."""
-    asked = arguments(conf, places, rates=rates, tuned=tuned, error=error)
+def command(outputs: Path, conf: Path, places: Sequence[int], **options: Any) -> list[str]:
+    """The command that trains rounds of these experiments; see `arguments`."""
+    asked = arguments(conf, places, **options)
     return [sys.executable, "sweep.py", *asked, f"paths.outputs={outputs}"]
 
 
@@ -73,7 +66,7 @@ def arguments(
     tuned: bool = False,
     error: float = 0.05,
 ) -> list[str]:
-    """What is typed for that, less where it goes."""
+    """What is typed to train rounds of these experiments, which are written to `conf`."""
     folder = conf / "experiment"
     folder.mkdir(parents=True, exist_ok=True)
     names = [f"twins_{place:02d}" for place in places]

@@ -117,18 +117,15 @@ class Executor:
             UserError: the data cannot be built; nothing was started.
             SystemExit: asked to stop; what ran was saved.
         """
+        freeze(plan, self.store, estimate, rounds)
         if not left:
-            freeze(plan, self.store, estimate, rounds)
             return True
-        self.ready(plan, left, estimate, rounds)
+        self.ready(plan, left)
         with self.signals.held():
             return self._run(plan, left, about)
 
-    def ready(
-        self, plan: Plan, left: Sequence[str], estimate: Mapping[str, float], rounds: Rounds = ()
-    ) -> None:
-        """Freeze a plan, pin the code, prepare the data of the runs that are left; see `train`."""
-        freeze(plan, self.store, estimate, rounds)
+    def ready(self, plan: Plan, left: Sequence[str]) -> None:
+        """Pin the code and prepare the data of the runs that are left of a frozen plan."""
         configs = {run: plan.runs[run].config for run in left}
         self.backend.code = self.process.code = pin(plan.outputs, self.code, configs.values())
         new = {run: it for run, it in configs.items() if _data(it) not in self._prepared}

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.arguments import Terminal
-from sweeper.executor import Executor, as_data
+from sweeper.executor import Executor, as_data, freeze
 from sweeper.model_process import ModelProcess, model_process
 from sweeper.options import SweepOptions
 from sweeper.outcome import Telling, print_everything
@@ -96,7 +96,8 @@ def _leave(
     plan, rounds = tuning.judged or tuning.trials, executor.options.decide or executor.options.pilot
     left = executor.left(plan)
     if left:
-        executor.ready(plan, left, {run: estimate[run] for run in left if run in estimate})
+        freeze(plan, executor.store, {run: estimate[run] for run in left if run in estimate})
+        executor.ready(plan, left)
     if left or rounds:
         command = [sys.executable, str(registry.ROOT / "sweep.py"), *sys.argv[1:]]
         _say(executor.console, [executor.backend.leave(command)])

@@ -142,18 +142,6 @@ class Experiment:
         }
 
 
-def grid_by_hand(title: str, axes: Mapping[str, list[Any]], metric: str) -> Experiment:
-    """The experiment behind a grid that was typed rather than named: one arm, the swept keys."""
-    arm = Arm(name="grid", label=" x ".join(axes) or "run", grid=dict(axes))
-    return Experiment(
-        name="grid",
-        title=title,
-        metric=metric,
-        arms={"grid": arm},
-        x=next(iter(axes), "params_total"),
-    )
-
-
 def with_typed(
     experiment: Experiment, axes: Mapping[str, list[Any]], fixed: Mapping[str, Any]
 ) -> Experiment:

@@ -14,19 +14,14 @@ has its runs trained.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from sweeper.model_process import ModelProcess
 from sweeper.plan import grid
 from sweeper.plan.compose import Composer, RunTemplate
-from sweeper.plan.experiment import (
-    Experiment,
-    Pretrainings,
-    grid_by_hand,
-    with_typed,
-)
+from sweeper.plan.experiment import Arm, Experiment, with_typed
 from sweeper.plan.experiments.checks import check_results
 from sweeper.plan.experiments.names import check_name, name_of
 from sweeper.plan.experiments.reading import read_experiment
@@ -66,7 +61,7 @@ class Planner:
         experiments = self._experiments(typed, template, scale)
         sizes = Sizes(self._process, outputs / "cache" / "sizes.json")
         made = UnseededPoints(self._composer, typed, self._texts, sizes)
-        points = {name: [*self._points(one, made)] for name, one in experiments.items()}
+        points = {name: [*made.of(one)] for name, one in experiments.items()}
         texts = {name: self._texts.of(of[0].config)["describe"] for name, of in points.items()}
         for name, experiment in experiments.items():
             check_results(experiment, points[name], self._measured(points[name]))
@@ -95,30 +90,23 @@ class Planner:
             found[name] = replace(with_typed(shipped, axes, typed.values), name=name)
         if not found:
             name = template.beside("name") or name_of(typed, None, self._composer)
-            title = f"{template.run({})['task']['name']}: {', '.join(axes) or 'one run'}"
-            by_hand = grid_by_hand(title, axes, template.beside("metric"))
-            found[name] = replace(by_hand, name=name)
+            found[name] = Experiment(
+                name=name,
+                title=f"{template.run({})['task']['name']}: {', '.join(axes) or 'one run'}",
+                metric=template.beside("metric"),
+                arms={"grid": Arm("grid", " x ".join(axes) or "run", grid=axes)},
+                x=next(iter(axes), "params_total"),
+            )
         if seeds is not None:
-            found = {n: replace(e, seeds=_seeds(seeds)) for n, e in found.items()}
+            found = {n: replace(e, seeds=_checked(seeds)) for n, e in found.items()}
         for experiment in found.values():
             check(experiment)
         points = sum(len(e.seeds) * sum(map(grid.count, e.arms.values())) for e in found.values())
         grid.check_size(points, self._max_runs, "the sweep")
         return found
 
-    def _points(self, experiment: Experiment, made: UnseededPoints) -> Iterator[UnseededPoint]:
-        """The points of an experiment, each before those that are fine-tuned from it."""
-        for point in made.of(experiment):
-            one = bool(experiment.finetune) and experiment.pretrainings is Pretrainings.one
-            yield replace(point, once=one)
-            for task in experiment.finetune:
-                config = made.child_config(experiment, {"task": task}, point.config)
-                config["parent"] = run_id(point.config)
-                child = replace(point, config=config, parent=None if one else point)
-                yield from made.sized([child])
 
-
-def _seeds(given: Iterable[Any]) -> list[int]:
+def _checked(given: Iterable[Any]) -> list[int]:
     for seed in given:
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise wrong("seed", seed, "whole numbers of at least 0", "for example seed=0,1,2")
@@ -139,10 +127,15 @@ def seeded(plan: Plan, wanted: Mapping[str, int]) -> Plan:
     for experiment in plan.experiments.values():
         unseeded = plan.unseeded[experiment.name]
         for one, count in zip(unseeded, _counts(unseeded, experiment, wanted), strict=True):
-            for config in _configs(one, experiment, count):
-                point, run = _point(experiment, one, config)
-                points.append(point)
-                runs.setdefault(run.id, run)
+            for seed in _seeds(one, experiment, count):
+                config = _config(one, seed)
+                run, task, setting = run_id(config), config["task"]["name"], grid.shown(one.values)
+                about = one.values, run, one.matched, one.chosen
+                points.append(Point(experiment.name, one.arm.name, task, seed, *about))
+                words = f"{task} {setting}" if experiment.finetune else setting
+                label = f"{words} seed={seed}".strip()
+                names = {"experiment": experiment.name, "arm": one.arm.name, "label": label}
+                runs.setdefault(run, Run(run, config, one.size, names))
     return replace(plan, points=points, runs=runs)
 
 
@@ -150,54 +143,35 @@ def _counts(
     points: Sequence[UnseededPoint], experiment: Experiment, wanted: Mapping[str, int]
 ) -> list[int]:
     """How many seeds each point has; what it starts from stands before it."""
-    own = [len(_own(point, experiment)) for point in points]
+    own = [len(point.arm.seeds or experiment.seeds) for point in points]
     if not wanted:
         return own
-    names = [_first(point, experiment) for point in points]
+
+    def first(point: UnseededPoint) -> str:
+        return run_id(_config(point, _seeds(point, experiment, 1)[0]))
+
+    names = [first(point) for point in points]
     counts: dict[str, int] = {}
     for name, least in zip(names, own, strict=True):
         counts[name] = max(least, wanted.get(name, 0), counts.get(name, 0))
     for point, name in zip(reversed(points), reversed(names), strict=True):
         if point.parent:
-            parent = _first(point.parent, experiment)
+            parent = first(point.parent)
             counts[parent] = max(counts[parent], counts[name])
     return [counts[name] for name in names]
 
 
-def _own(point: UnseededPoint, experiment: Experiment) -> Sequence[int]:
-    return point.arm.seeds or experiment.seeds
-
-
-def _first(point: UnseededPoint, experiment: Experiment) -> str:
-    return run_id(next(_configs(point, experiment, 1)))
-
-
-def _configs(point: UnseededPoint, experiment: Experiment, count: int) -> Iterator[dict[str, Any]]:
-    """The configs of the runs of a point, seed by seed."""
+def _seeds(point: UnseededPoint, experiment: Experiment, count: int) -> list[int]:
+    """The first seeds of a point."""
     if point.once:
-        yield dict(point.config)
-        return
-    own = _own(point, experiment)
+        return [point.config["seed"]]
+    own = point.arm.seeds or experiment.seeds
     apart = experiment.tune.seeds if experiment.tune else []
     further = (seed for seed in itertools.count(max(own) + 1) if seed not in apart)
-    for seed in itertools.islice(itertools.chain(own, further), count):
-        yield _seeded(point, seed)
+    return [*itertools.islice(itertools.chain(own, further), count)]
 
 
-def _seeded(point: UnseededPoint, seed: int) -> dict[str, Any]:
+def _config(point: UnseededPoint, seed: int) -> dict[str, Any]:
     """The config of one run of a point, which starts from its parent's run of the same seed."""
     config = {**point.config, "seed": seed}
-    return config | ({"parent": run_id(_seeded(point.parent, seed))} if point.parent else {})
-
-
-def _point(
-    experiment: Experiment, unseeded: UnseededPoint, config: Mapping[str, Any]
-) -> tuple[Point, Run]:
-    seed, task, arm = config["seed"], config["task"]["name"], unseeded.arm.name
-    setting = grid.shown(unseeded.values)
-    label = f"{task} {setting}" if experiment.finetune else setting
-    label = f"{label} seed={seed}".strip()
-    names = {"experiment": experiment.name, "arm": arm, "label": label}
-    run = Run(run_id(config), config, unseeded.size, names)
-    about = unseeded.values, run.id, unseeded.matched, unseeded.chosen
-    return Point(experiment.name, arm, task, seed, *about), run
+    return config | ({"parent": run_id(_config(point.parent, seed))} if point.parent else {})

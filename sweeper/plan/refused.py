@@ -75,9 +75,9 @@ def refuse_path(key: str, typed: str) -> None:
         )
 
 
-def refuse_tree(tree: Any, path: str = "") -> None:
+def refuse_tree(tree: Any) -> None:
     """UserError for code or a secret anywhere in a config whose interpolations are unresolved."""
-    for key, value in _nodes(tree, path):
+    for key, value in _nodes(tree):
         name = key.rpartition(".")[2]
         if CALLS.fullmatch(name):
             raise UserError(f"{shown(key)}: a config names no code to call; leave the key out.")
@@ -95,7 +95,7 @@ def refuse_tree(tree: Any, path: str = "") -> None:
             )
 
 
-def _nodes(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
+def _nodes(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     entries = (
         tree.items()
         if isinstance(tree, Mapping)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,22 +43,22 @@ def read(arguments: Iterable[str], composer: Composer, *, max_points: int) -> Ty
     Raises:
         UserError: a malformed or repeated override, or more than `max_points` points.
     """
-    by_key: dict[str, Override] = {}
-    for override in _parsed(arguments, composer):
-        key = override.key_or_group.lstrip("+")
-        if key in by_key:
-            raise UserError(
-                f"{key} is given twice ({by_key[key].input_line}, {override.input_line}); "
-                "give it once, several values separated by commas."
-            )
-        by_key[key] = override
+    by_key = _parsed(arguments, composer)
     several = {k: o for k, o in by_key.items() if o.is_sweep_override()}
     check_size(math.prod(_count(o, composer) for o in several.values()), max_points, "the grid")
-    axes = {key: _values(override, composer) for key, override in several.items()}
+    axes: dict[str, list[Any]] = {}
+    for key, override in several.items():
+        if isinstance(asked := override.value(), Glob):
+            axes[key] = [*asked.filter(composer.options(key))]
+        else:
+            axes[key] = [*map(_plain, override.sweep_iterator(transformer=Transformer.identity))]
+        if not axes[key]:
+            remedy = "nothing matches it; list the values"
+            raise wrong(key, _right_side(override), "at least one value", remedy)
     for key in ("scale", "name"):
         if key in axes:
-            asked = ",".join(map(str, axes[key]))
-            raise wrong(key, asked, f"one {key}", f"sweep one {key} at a time")
+            listed = ",".join(map(str, axes[key]))
+            raise wrong(key, listed, f"one {key}", f"sweep one {key} at a time")
     refuse_tree(axes)
     values = {key: _plain(o.value()) for key, o in by_key.items() if key not in several}
     names = axes.pop("experiment", None) or [values.pop("experiment", None)]
@@ -76,7 +76,9 @@ def typed_path(key: str, typed: Any) -> Path:
     raise wrong(key, typed, "a folder", "give its path")
 
 
-def _parsed(arguments: Iterable[str], composer: Composer) -> Iterator[Override]:
+def _parsed(arguments: Iterable[str], composer: Composer) -> dict[str, Override]:
+    """The overrides by their keys."""
+    by_key: dict[str, Override] = {}
     parser = OverridesParser.create(composer.loader)
     for argument in arguments:
         try:
@@ -89,36 +91,33 @@ def _parsed(arguments: Iterable[str], composer: Composer) -> Iterator[Override]:
             refuse_path(key, argument.partition("=")[2])
         if not override.is_sweep_override() and not key.startswith("hydra."):
             refuse_tree({key: _plain(override.value())})
-        yield override
+        if (known := by_key.setdefault(key.lstrip("+"), override)) is not override:
+            raise UserError(
+                f"{key.lstrip('+')} is given twice ({known.input_line}, {override.input_line}); "
+                "give it once, several values separated by commas."
+            )
+    return by_key
 
 
 def _count(override: Override, composer: Composer) -> int:
     value = override.value()
+    if isinstance(value, IntervalSweep):
+        expected, remedy = "values that can be listed", "use a,b,c or range(start,stop,step)"
+        raise wrong(override.key_or_group, _right_side(override), expected, remedy)
     if isinstance(value, RangeSweep):
         assert value.start is not None
         assert value.stop is not None
         if not (value.step and math.isfinite(value.stop - value.start)):
-            typed = str(override.input_line).partition("=")[2]
-            raise wrong(override.key_or_group, typed, "a range that ends", "give start,stop,step")
+            expected, remedy = "a range that ends", "give start,stop,step"
+            raise wrong(override.key_or_group, _right_side(override), expected, remedy)
         return max(0, math.ceil((value.stop - value.start) / value.step))
     if isinstance(value, ChoiceSweep):
         return len(value.list)
     return len(composer.options(override.key_or_group)) if isinstance(value, Glob) else 1
 
 
-def _values(override: Override, composer: Composer) -> list[Any]:
-    key, typed = override.key_or_group, str(override.input_line).partition("=")[2]
-    if isinstance(override.value(), IntervalSweep):
-        remedy = "use a,b,c or range(start,stop,step)"
-        raise wrong(key, typed, "values that can be listed", remedy)
-    asked = override.value()
-    if isinstance(asked, Glob):
-        values = [*asked.filter(composer.options(key))]
-    else:
-        values = [_plain(v) for v in override.sweep_iterator(transformer=Transformer.identity)]
-    if not values:
-        raise wrong(key, typed, "at least one value", "nothing matches it; list the values")
-    return values
+def _right_side(override: Override) -> str:
+    return str(override.input_line).partition("=")[2]
 
 
 def _plain(value: Any) -> Any:

@@ -6,7 +6,7 @@ starts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,13 +14,13 @@ from sweeper.model_process import ModelProcess
 from sweeper.plan import grid
 from sweeper.plan.compose import Composer, RunTemplate
 from sweeper.plan.conditions import holds, lookup
-from sweeper.plan.experiment import Arm, Experiment, Match
+from sweeper.plan.experiment import Arm, Experiment, Match, Pretrainings
 from sweeper.plan.match import Solution, solve
 from sweeper.plan.plan import Matched, UnseededPoint
 from sweeper.plan.sizes import Invalid, Size, Sizes
 from sweeper.plan.typed import Typed, typed_path
 from sweeper.store.errors import UserError, wrong
-from sweeper.store.identity import digest_of
+from sweeper.store.identity import digest_of, run_id
 
 
 class Texts:
@@ -57,7 +57,7 @@ class UnseededPoints:
         self._sizes = sizes
 
     def of(self, experiment: Experiment) -> Iterator[UnseededPoint]:
-        """Every point of an experiment, sized; matched arms after the arms they are matched to.
+        """Every point of an experiment, sized, before those that are fine-tuned from it.
 
         Raises:
             UserError: a config that no run can have, a target out of reach, an arm without points.
@@ -66,21 +66,34 @@ class UnseededPoints:
         arms = experiment.arms.values()
         # What an arm is matched to, or starts from, comes before it.
         for arm in sorted(arms, key=lambda arm: 2 if arm.parent else 1 if arm.match else 0):
-            make = self._matched if arm.match else self._children if arm.parent else self._own
-            done[arm.name] = make(experiment, arm, done)
+            if arm.match:
+                made = self._matched(experiment, arm, done)
+            elif arm.parent:
+                made = self._children(experiment, arm, done[arm.parent])
+            else:
+                made = (self._unseeded(experiment, arm, v) for v in grid.combinations(arm))
+                made = (point for point in made if holds(arm.where, point.config))
+            done[arm.name] = self._sized(made)
+        one = bool(experiment.finetune) and experiment.pretrainings is Pretrainings.one
         for arm in arms:
             if not done[arm.name]:
                 name = experiment.yaml or experiment.name
                 raise UserError(f"arm {arm.name} of {name} has no points: {_why_none(arm)}.")
-            yield from done[arm.name]
+            for point in done[arm.name]:
+                yield replace(point, once=one)
+                for task in experiment.finetune:
+                    config = self._child_config(experiment, {"task": task}, point.config)
+                    config["parent"] = run_id(point.config)
+                    child = replace(point, config=config, parent=None if one else point)
+                    yield from self._sized([child])
 
-    def template(self, experiment: Experiment, groups: Mapping[str, Any]) -> RunTemplate:
+    def _template(self, experiment: Experiment, groups: Mapping[str, Any]) -> RunTemplate:
         """The config that runs of one experiment and choice of yaml files have in common."""
         chosen = [f"experiment={experiment.yaml}"] if experiment.yaml else []
         own = [text for key, text in self._typed.fixed.items() if key not in groups]
         return self._composer.base([*chosen, *(f"{k}={v}" for k, v in groups.items()), *own])
 
-    def child_config(
+    def _child_config(
         self, experiment: Experiment, settings: Mapping[str, Any], parent: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The config of a run that starts from the run of another: its model, its tokenizer.
@@ -90,7 +103,7 @@ class UnseededPoints:
         """
         groups, plain = self._sorted(settings)
         task = parent["task"]["name"]
-        composed = self.template(experiment, {"task": task, **groups}).run({})
+        composed = self._template(experiment, {"task": task, **groups}).run({})
         other_task = composed["task"]["name"] != task
         model = dict(parent["model"])
         if other_task:
@@ -101,21 +114,21 @@ class UnseededPoints:
         config = RunTemplate(whole).run(plain)
         if other_task and "tokenizer" in config["task"]:
             config["task"]["tokenizer"] = self._texts.of(parent)["prepared"]
-        return self.with_data(config)
+        return self._with_data(config)
 
     def _unseeded(
         self, experiment: Experiment, arm: Arm, values: Mapping[str, Any]
     ) -> UnseededPoint:
         groups, plain = self._sorted({**arm.set, **values})
-        config = self.template(experiment, groups).run(plain)
-        return UnseededPoint(arm, values, self.with_data(config))
+        config = self._template(experiment, groups).run(plain)
+        return UnseededPoint(arm, values, self._with_data(config))
 
     def _sorted(self, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """What chooses a yaml file, and what sets a key."""
         groups = {k: v for k, v in settings.items() if self._composer.is_group(k)}
         return groups, {k.lstrip("+"): v for k, v in settings.items() if k not in groups}
 
-    def with_data(self, config: dict[str, Any]) -> dict[str, Any]:
+    def _with_data(self, config: dict[str, Any]) -> dict[str, Any]:
         """The config with `data.digest` saying what its text is.
 
         A folder of local data may hold one folder per task; then each task reads its own.
@@ -130,8 +143,9 @@ class UnseededPoints:
         data["digest"] = self._texts.of(config)["digest"]
         return config
 
-    def sized(self, points: list[UnseededPoint]) -> list[UnseededPoint]:
+    def _sized(self, points: Iterable[UnseededPoint]) -> list[UnseededPoint]:
         """The points with their sizes; UserError if one of them can have none."""
+        points = [*points]
         sizes = self._sizes.of([unseeded.config for unseeded in points])
         faults = [size for size in sizes if isinstance(size, Invalid)]
         if faults:
@@ -143,29 +157,19 @@ class UnseededPoints:
             if isinstance(s, dict)
         ]
 
-    def _own(
-        self, experiment: Experiment, arm: Arm, done: Mapping[str, list[UnseededPoint]]
-    ) -> list[UnseededPoint]:
-        points = (self._unseeded(experiment, arm, values) for values in grid.combinations(arm))
-        return self.sized([unseeded for unseeded in points if holds(arm.where, unseeded.config)])
-
     def _children(
-        self, experiment: Experiment, arm: Arm, done: Mapping[str, list[UnseededPoint]]
-    ) -> list[UnseededPoint]:
+        self, experiment: Experiment, arm: Arm, parents: Iterable[UnseededPoint]
+    ) -> Iterator[UnseededPoint]:
         """Points that start from those of another arm, each with every combination."""
-        assert arm.parent is not None
-        points = []
-        for parent in done[arm.parent]:
+        for parent in parents:
             for values in grid.combinations(arm):
-                config = self.child_config(experiment, {**arm.set, **values}, parent.config)
-                points.append(
-                    UnseededPoint(arm, {**parent.values, **values}, config, parent=parent)
-                )
-        return self.sized([unseeded for unseeded in points if holds(arm.where, unseeded.config)])
+                config = self._child_config(experiment, {**arm.set, **values}, parent.config)
+                if holds(arm.where, config):
+                    yield UnseededPoint(arm, {**parent.values, **values}, config, parent=parent)
 
     def _matched(
         self, experiment: Experiment, arm: Arm, done: Mapping[str, list[UnseededPoint]]
-    ) -> list[UnseededPoint]:
+    ) -> Iterator[UnseededPoint]:
         match = arm.match
         assert match is not None
         if isinstance(match.to, int):
@@ -176,13 +180,11 @@ class UnseededPoints:
                 for d in done[match.to]
                 if holds(match.where, d.config)
             ]
-        points = []
         for values in grid.combinations(arm):
             for label, target, same in targets:
                 start = self._unseeded(experiment, arm, {**values, **same})
                 if holds(arm.where, start.config):
-                    points.append(self._solved(experiment, start, label, target))
-        return self.sized(points)
+                    yield self._solved(experiment, start, label, target)
 
     def _solved(
         self, experiment: Experiment, start: UnseededPoint, label: str, target: int

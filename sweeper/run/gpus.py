@@ -16,6 +16,7 @@ VARIABLE = "CUDA_VISIBLE_DEVICES"
 FRACTION = "HEADROOM_GPU_FRACTION"
 """What part of its GPU's memory a job may take; `tasks.training.machine` heeds it."""
 _GPU = re.compile(r"GPU \d+: .*\(UUID: (GPU-[^)]+)\)")
+_UNTOLD = (None, None, False)
 _PART = re.compile(r"\s+MIG \S*?(\d+)gb.*\(UUID: (MIG-[^)]+)\)")
 
 
@@ -27,11 +28,13 @@ class Gpu(NamedTuple):
             counts in the order of slots; so it is a UUID unless someone has given a number.
         memory_gb: None where it is not told.
         free_gb: what of it nobody else had taken when it was asked.
+        takes_one: whether it was set to take no second process beside one.
     """
 
     id: str
     memory_gb: float | None
     free_gb: float | None
+    takes_one: bool = False
 
     @property
     def is_part(self) -> bool:
@@ -53,7 +56,8 @@ def _named(id: str, present: list[Gpu]) -> Gpu:
     for gpu in present:
         if gpu.id.startswith(id):
             return gpu
-    return Gpu(id, _least(gpu.memory_gb for gpu in present), _least(gpu.free_gb for gpu in present))
+    sizes = (_least(gpu.memory_gb for gpu in present), _least(gpu.free_gb for gpu in present))
+    return Gpu(id, *sizes, any(gpu.takes_one for gpu in present))
 
 
 def _least(sizes: Iterable[float | None]) -> float | None:
@@ -64,19 +68,24 @@ def _least(sizes: Iterable[float | None]) -> float | None:
 
 
 def _present() -> list[Gpu]:
-    fields = "--query-gpu=uuid,memory.total,memory.free"
+    fields = "--query-gpu=uuid,memory.total,memory.free,compute_mode"
     rows = [row.split(", ") for row in _nvidia_smi(fields, "--format=csv,noheader,nounits")]
-    sizes = {row[0]: [_gigabytes(size) for size in row[1:]] for row in rows if len(row) == 3}
+    told = {
+        row[0]: (_gigabytes(row[1]), _gigabytes(row[2]), row[3].startswith("Exclusive"))
+        for row in rows
+        if len(row) == 4
+    }
     found: list[Gpu] = []
     whole = ""
     for line in _nvidia_smi("-L"):
         if match := _GPU.match(line):
             whole = match[1]
-            found.append(Gpu(whole, *sizes.get(whole, (None, None))))
+            found.append(Gpu(whole, *told.get(whole, _UNTOLD)))
         elif match := _PART.match(line):
             # Named with one of its parts, a GPU is that part; the others would lie idle.
             found = [gpu for gpu in found if gpu.id != whole]
-            found.append(Gpu(match[2], float(match[1]), float(match[1])))
+            size, takes_one = float(match[1]), told.get(whole, _UNTOLD)[2]
+            found.append(Gpu(match[2], size, size, takes_one))
     return found
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from sweeper.run.backend import Backend
@@ -72,6 +72,24 @@ class Schedule:
         if self.breaker.tripped:
             return False
         room = True
+        for state in self._due():
+            before = self.looks.before(state.job.run) if room else None
+            if before is State.DONE:
+                self._now(state, Phase.DONE, "")
+            elif before is State.RUNNING:
+                self._adopt(state)
+            elif room and (slot := self._granted(state.job)) is not None:
+                state.tries, state.slot = state.tries + 1, slot
+                parent = self.states.get(state.job.parent or "")
+                run = self.store.run(state.job.run).path
+                state.handle = self.backend.start(run, slot, parent.handle if parent else None)
+                self._now(state, Phase.RUNNING, "")
+            else:
+                room = False
+        return bool(self._in(Phase.WAITING))
+
+    def _due(self) -> Iterator[JobState]:
+        """What may start now, if there is room; what waits for a parent in vain is blocked."""
         for state in self._in(Phase.WAITING):
             parent = self._parent_phase(state.job.parent)
             if parent in (Phase.FAILED, Phase.BLOCKED):
@@ -79,28 +97,7 @@ class Schedule:
             elif self.clock() >= state.not_before and (
                 parent is Phase.DONE or self._held_back(state)
             ):
-                room = self._begin(state, room)
-        return bool(self._in(Phase.WAITING))
-
-    def _begin(self, state: JobState, room: bool) -> bool:
-        """Start a run if there is room; whether there may be room for the next."""
-        if not room:
-            return False
-        before = self.looks.before(state.job.run)
-        if before is State.DONE:
-            self._now(state, Phase.DONE, "")
-        elif before is State.RUNNING:
-            self._adopt(state)
-        else:
-            slot = self._granted(state.job)
-            if slot is None:
-                return False
-            state.tries, state.slot = state.tries + 1, slot
-            parent = self.states.get(state.job.parent or "")
-            run = self.store.run(state.job.run)
-            state.handle = self.backend.start(run.path, slot, parent.handle if parent else None)
-            self._now(state, Phase.RUNNING, "")
-        return room
+                yield state
 
     def _adopt(self, state: JobState) -> None:
         state.slot = state.handle = None

@@ -64,7 +64,9 @@ class Fitting:
         facts = self._data(task)
         with self._log(config) as log:
             stage = Stage(task, self._run, self._attempt, log, self._interruption)
-            recorder, model = Recorder(stage), self._model(task)
+            recorder = Recorder(stage)
+            torch.manual_seed(derive(config.seed, "weights"))
+            model = self._with_weights(task, task.build())
             parts = _micro_batches(stage)
             module, self._energy = TrainingModule(task, model, parts), Energy(kind)
             with self._interruption.deferred():
@@ -73,8 +75,6 @@ class Fitting:
             if ranks.rank():
                 return None
             metrics = self._test(stage, model, device)
-        for name, value in task.files().items():
-            publish_json(self._attempt.path / name, value)
         weights = model.state_dict()
         checkpoint.save(weights, self._attempt.checkpoint_dir / WEIGHTS, self._run.id)
         steps, seconds = config.trainer.steps, recorder.seconds
@@ -119,9 +119,8 @@ class Fitting:
         self.reading_data = False
         return facts
 
-    def _model(self, task: Task) -> nn.Module:
-        torch.manual_seed(derive(task.config.seed, "weights"))
-        model = task.build()
+    def _with_weights(self, task: Task, model: nn.Module) -> nn.Module:
+        """The model, with what it inherits, and compiled if that is asked."""
         if task.config.parent is not None and self._resumed is None:
             parent = RunStore(self._run.outputs).run(task.config.parent)
             heads = parent.record()["config"]["model"]["heads"]
@@ -142,6 +141,8 @@ class Fitting:
         for name, value in metrics.items():
             if not math.isfinite(value):
                 raise NotFinite(name, value, trainer.steps)
+        for name, content in stage.task.files().items():
+            publish_json(self._attempt.path / name, content)
         return metrics
 
 

@@ -32,6 +32,7 @@ AuthInfo=socket={munge},cred_expire=5
 CredType=cred/munge
 MpiDefault=none
 ProctrackType=proctrack/linuxproc
+GresTypes=gpu
 TaskPlugin=task/none
 SwitchType=switch/none
 SelectType=select/cons_tres
@@ -62,7 +63,11 @@ PartitionName=urgent Nodes=ALL MaxTime=INFINITE PriorityTier=9 State=UP
 
 ACCOUNTING_PROGRAMS = ("mariadbd", "mariadb", "mariadb-install-db", "slurmdbd", "sacct")
 NODES = ("n1", "n2")
-NODE = "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2 RealMemory=64000"
+# Of its GPU there is a file and nothing else.
+NODE = (
+    "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} "
+    "CPUs=2 RealMemory=64000 Gres=gpu:1"
+)
 
 ACCOUNTING = """\
 AccountingStorageEnforce=limits,qos
@@ -142,6 +147,7 @@ def cluster(root: Path) -> Iterator[Cluster]:
         ]
         facts = {"root": root, "host": host, "munge": munge, "accounting": accounting}
         config.write_text(CONFIG.format(ports=[controller], nodes="\n".join(nodes), **facts))
+        (root / "gres.conf").write_text("Name=gpu File=/dev/null\n")
         started.start("slurmctld", "-D", "-i")
         for node in NODES:
             started.start("slurmd", "-D", "-N", node)

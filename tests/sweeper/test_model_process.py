@@ -12,6 +12,7 @@ import pytest
 
 from sweeper.model_process import ModelProcess
 from sweeper.run.backends.local import LocalBackend
+from sweeper.run.placing import Places
 
 
 def started(process: ModelProcess) -> subprocess.Popen[str]:
@@ -82,7 +83,7 @@ class Listener:
 @pytest.mark.parametrize("early", [True, False], ids=["asked to", "unasked"])
 def test_jobs_are_imported_for_once_and_before_the_first(early: bool) -> None:
     listener = Listener()
-    backend = LocalBackend(listener, ["", ""], {}, "none", 0)  # type: ignore[arg-type]
+    backend = LocalBackend(listener, Places(["", ""], {}, 0), "none")  # type: ignore[arg-type]
     if early:
         backend.warm()
     for slot, name in enumerate(("a", "b")):

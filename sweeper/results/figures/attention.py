@@ -5,6 +5,7 @@ from __future__ import annotations
 from operator import methodcaller
 from typing import Any
 
+import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -42,7 +43,8 @@ def draw(table: Table) -> Figure:
         sizes = sorted({mark.x for _, curve in curves for mark in curve})
         if sizes and metric == METRICS[0]:
             limits = axes.get_ylim()
-            axes.plot(sizes, sizes, zorder=1, **_BOUND)
+            bound = np.linspace(sizes[0], sizes[-1], 100)  # a curve, where the axis has logarithms
+            axes.plot(bound, bound, zorder=1, **_BOUND)
             axes.set_ylim(limits)
     legend = [
         *((tuple(looks[arm, n].handle() for arm in arms), f"{n:.0f} heads") for n in heads),

@@ -60,15 +60,15 @@ def reach(n: npt.ArrayLike, df: npt.ArrayLike, level: float) -> Floats:
     return np.where(np.isfinite(t), t, np.inf)
 
 
-def crossed(zs: Floats, drift: float = 0.0, first: int = FIRST) -> Floats:
-    """By each of the looks after first, first + 1, ... seeds: the chance to have left -z to z.
+def crossed(zs: Floats, drift: float = 0.0) -> Floats:
+    """By each of the looks after FIRST, FIRST + 1, ... seeds: the chance to have left -z to z.
 
     `zs` (looks,) are in standard errors; a seed adds `drift` of its own standard deviation.
     """
-    places = np.arange(first, first + len(zs), dtype=np.float64)
+    places = np.arange(FIRST, FIRST + len(zs), dtype=np.float64)
     edges = zs * np.sqrt(places)
     nodes, weights = _quadrature(edges[0])
-    kept = _normal(nodes - drift * first, math.sqrt(first)) * weights
+    kept = _normal(nodes - drift * FIRST, math.sqrt(FIRST)) * weights
     inside = [kept.sum()]
     for _, edge in pairwise(edges):
         following, weights = _quadrature(edge)

@@ -99,10 +99,9 @@ def bent(points: Sequence[Point]) -> tuple[list[Point], Callable[[float], float]
     return [replace(p, values=own) for p, own in zip(points, logs, strict=True)], math.exp
 
 
-def missing(table: Table, metric: str, arms: Collection[str] | None = None) -> tuple[str, int, int]:
+def missing(table: Table, metric: str) -> tuple[str, int, int]:
     """Why runs lack the metric ("2 failed, 1 running"), how many do, of how many."""
-    rows = [row for row in rows_of(table, metric) if arms is None or row["arm"] in arms]
-    return _lacking((row, number(row.get(metric)) is None) for row in rows)
+    return _lacking((row, number(row.get(metric)) is None) for row in rows_of(table, metric))
 
 
 def unfinished(table: Table) -> tuple[str, int, int]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import os
 import queue
 import sys
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -15,10 +13,10 @@ from typing import Annotated
 from sweeper.model_process import ModelProcess
 from sweeper.run.backend import Backend
 from sweeper.run.context import BackendContext, Resources
-from sweeper.run.gpus import FRACTION, VARIABLE, Gpu, visible_gpus
+from sweeper.run.gpus import Gpu, visible_gpus
 from sweeper.run.job_states import Job
 from sweeper.run.limits import LimitedOptions, at_least
-from sweeper.run.placing import Share, fits
+from sweeper.run.placing import Places, shareable
 from sweeper.store.attempts import START_LOG
 from sweeper.store.errors import wrong
 
@@ -59,73 +57,38 @@ def backend(context: BackendContext) -> LocalBackend:
         raise wrong("hydra.launcher.slots", wanted, expected, remedy)
     if wanted:
         slots = slots[:wanted] if slots[0] else [""] * wanted
-    return LocalBackend(context.process, slots, shared, context.logger, options.stagger_s)
+    places = Places(slots, shared, options.stagger_s)
+    return LocalBackend(context.process, places, context.logger)
 
 
 class LocalBackend(Backend):
-    """Forks each job from the warm server, to the GPUs of its slot or, where it has none, to none.
+    """Forks each job from the warm server, to the GPUs of its slot, or to none."""
 
-    (A job that is told of no GPUs would take the first one there is.)
-    """
-
-    def __init__(
-        self,
-        process: ModelProcess,
-        gpus: Sequence[str],
-        shared: Mapping[str, Gpu],
-        logger: str,
-        stagger_s: float,
-    ) -> None:
-        """`gpus` are those of each slot, `shared` by name those whose memory decides who shares."""
+    def __init__(self, process: ModelProcess, places: Places, logger: str) -> None:
         self._process = process
-        self._gpus = gpus
-        self._shared = shared
-        self._shares: dict[int, Share | None] = {}  # by slot, of the last run that it was granted
+        self._places = places
         self._logger = logger
-        self._stagger_s = stagger_s
-        self._started: dict[int, float] = {}  # by slot, when its last run was started
         self._warmed = False
 
     @property
     def slots(self) -> int:
-        return len(self._gpus)
+        return len(self._places.gpus)
 
     @property
     def device(self) -> str:
-        return "gpu" if self._gpus[0] else "cpu"
+        return "gpu" if self._places.gpus[0] else "cpu"
 
     @property
     def places(self) -> bool:
-        return bool(self._shared)
+        return bool(self._places.shared)
 
     @property
     def sharing(self) -> int:
-        return self._gpus.count(self._gpus[0]) if self._gpus[0] else 1
+        gpus = self._places.gpus
+        return gpus.count(gpus[0]) if gpus[0] else 1
 
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
-        """The slot on the GPU that has the fewest runs, of those that have room for this one."""
-        beside = {slot: self._beside(slot, free) for slot in free if self._rested(slot)}
-        fitting = [slot for slot in beside if self._fits(job, slot, beside[slot])]
-        slot = min(fitting, key=lambda slot: len(beside[slot]), default=None)
-        if slot is not None:
-            self._shares[slot] = job.share
-        return slot
-
-    def _rested(self, slot: int) -> bool:
-        """On a GPU that runs share they start apart: what a start takes for a while is the most."""
-        own = self._gpus[slot]
-        here = [at for other, at in self._started.items() if self._gpus[other] == own]
-        return not own or time.monotonic() - max(here, default=-math.inf) >= self._stagger_s
-
-    def _beside(self, slot: int, free: Sequence[int]) -> list[Share | None]:
-        """What the runs on the GPU of a slot take of it."""
-        others = (other for other in range(self.slots) if other not in free)
-        own = self._gpus[slot]
-        return [self._shares.get(other) for other in others if own and self._gpus[other] == own]
-
-    def _fits(self, job: Job, slot: int, beside: Sequence[Share | None]) -> bool:
-        gpu = self._shared.get(self._gpus[slot])
-        return gpu is None or fits(job.share, beside, gpu.free_gb or 0)
+        return self._places.grant(job.share, free)
 
     def warm(self) -> None:
         """What jobs import is imported once, by the server, so that each starts in a moment."""
@@ -134,18 +97,10 @@ class LocalBackend(Backend):
             self._warmed = True
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
-        self._started[slot] = time.monotonic()
+        given = self._places.start(slot)
         self.warm()
-        given = {VARIABLE: self._gpus[slot], **self._limit(slot)}
         job, _ = self._process.fork("train", run, environment=given, log=run / START_LOG)
         return job
-
-    def _limit(self, slot: int) -> dict[str, str]:
-        """A run that takes more than was predicted is to harm itself and none beside it."""
-        gpu, share = self._shared.get(self._gpus[slot]), self._shares.get(slot)
-        if gpu is None or share is None or not gpu.memory_gb:
-            return {}
-        return {FRACTION: f"{min(1.0, share.gigabytes / gpu.memory_gb):.4f}"}
 
     def ended(self, timeout: float) -> list[int]:
         handles = []
@@ -165,9 +120,7 @@ def _shared(
 ) -> dict[str, Gpu]:
     """The GPUs that runs share by predicted memory: where no one has said how, and all is known."""
     said = options.jobs_per_device or options.gpu_memory_gb
-    if said or needed.devices > 1 or together < 2 or not all(gpu.free_gb for gpu in gpus):
-        return {}
-    return {gpu.id: gpu for gpu in gpus}
+    return {} if said or needed.devices > 1 or together < 2 else shareable(gpus)
 
 
 def _on_gpus(gpus: Sequence[Gpu], needed: Resources, options: Options, together: int) -> list[str]:

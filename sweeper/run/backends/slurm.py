@@ -15,12 +15,13 @@ import math
 import shutil
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sweeper.run.backend import Backend
 from sweeper.run.context import BackendContext, Resources
 from sweeper.run.job_states import Job
+from sweeper.run.placing import Share
 from sweeper.run.slurm import queue
 from sweeper.run.slurm.intake import Intake
 from sweeper.run.slurm.job import place
@@ -72,7 +73,7 @@ class SlurmBackend(Backend):
         self._jobs: list[SlurmJob] = []  # those with runs that have not ended
         self._of: dict[int, SlurmJob] = {}  # by the handle of every run that was started
         self._begun: set[Path] = set()
-        self._granted: SlurmJob | None = None
+        self._granted: tuple[SlurmJob, Share | None] | None = None
         self._earlier: dict[str, str] | None = None  # what the queue held when it was first asked
         self._sent: set[tuple[str, int]] = set()
         self._numbers = itertools.count(1)
@@ -85,8 +86,12 @@ class SlurmBackend(Backend):
 
     @property
     def device(self) -> str:
-        asked = (key for needed in self._resources for key in self._options.request(needed))
-        return "gpu" if {"gpus_per_node", "gres"} & {*asked} else "cpu"
+        return "gpu" if any(map(self._options.gpus, self._resources)) else "cpu"
+
+    @property
+    def places(self) -> bool:
+        """Runs that share a job share its GPU, too."""
+        return self.device == "gpu" and self._options.job_min > 0
 
     @property
     def note(self) -> str:
@@ -114,7 +119,8 @@ class SlurmBackend(Backend):
             found.slot = free[0]
             self._jobs.append(found)
         found.seconds += seconds
-        self._granted = found
+        alone = needed.devices * needed.nodes > 1 or not self._options.gpus(needed)
+        self._granted = found, None if alone else job.share
         return found.slot
 
     def _has_room(self, job: SlurmJob, other: SlurmJob, seconds: float) -> bool:
@@ -133,8 +139,8 @@ class SlurmBackend(Backend):
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
         """Put the run that was granted its slot into the job of that."""
         assert self._granted is not None
-        number, job = next(self._numbers), self._granted
-        job.add(number, run.resolve(), after)
+        number, (job, share) = next(self._numbers), self._granted
+        job.add(number, run.resolve(), share, after)
         if job.handed_in and after:
             job.held_by = self._of[after].id
         self._of[number] = job
@@ -200,6 +206,6 @@ class SlurmBackend(Backend):
         return ended.final(self._of.get(ended.after or 0))
 
     def _hand_in(
-        self, jobs: Sequence[Sequence[Path]], needed: Resources, held_by: str
+        self, jobs: Sequence[Mapping[Path, Share | None]], needed: Resources, held_by: str
     ) -> list[str]:
         return hand_in(self._outputs, jobs, self._options, needed, held_by, self.code)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sweeper.run.gpus import visible_gpus
+from sweeper.run.placing import Places, Share, at_a_time, shareable
 from sweeper.store.files import read_object
 
 INTERRUPTED = 75
@@ -18,41 +22,61 @@ LEFT = "HEADROOM_LEFT"
 """Names, to a sweep that is a job, the folder of the code that was pinned when it was left."""
 
 
-class _Command:
-    """A process that a job waits for."""
+STAGGER_S = 5.0
+"""Between two starts on a GPU that runs share, as conf/hydra/launcher/local.yaml has it."""
+POLL_S = 0.2
 
-    _pid = 0
 
-    def _execute(self, command: Sequence[str], folder: str, environment: Mapping[str, str]) -> int:
-        """The exit code, of a signal as a shell tells it."""
+class _Processes:
+    """What a job waits for."""
+
+    def __init__(self) -> None:
+        self._running: dict[int, subprocess.Popen[bytes]] = {}
+
+    def _start(self, command: Sequence[str], folder: str, environment: Mapping[str, str]) -> int:
+        """The number of the process."""
         process = subprocess.Popen(command, cwd=folder, env=environment, preexec_fn=_ignore_notice)
-        self._pid = process.pid
+        self._running[process.pid] = process
+        return process.pid
+
+    def _wait(self, number: int, how: int = 0) -> int | None:
+        """The exit code, of a signal as a shell tells it; None if it runs and is not waited for."""
         # Not process.wait(): it would hold a lock that `checkpoint`, a signal handler, needs.
-        _, status = os.waitpid(process.pid, 0)
-        self._pid = 0
+        ended, status = os.waitpid(number, how)
+        if not ended:
+            return None
         code = os.waitstatus_to_exitcode(status)
-        process.returncode = code
+        self._running.pop(number).returncode = code
         return code if code >= 0 else 128 - code
 
     def _end(self, number: signal.Signals) -> None:
-        if self._pid:
-            os.kill(self._pid, number)
-            os.waitpid(self._pid, 0)
+        """Signal all, and wait for them."""
+        for process in self._running:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, number)
+        for process in [*self._running]:
+            with contextlib.suppress(ChildProcessError):
+                self._wait(process)
 
 
-class Work(_Command):
+class Work(_Processes):
     """One task per node. submitit calls it when the job starts and again when Slurm requeues it.
 
-    Its runs are trained one after the other; one that fails leaves the others theirs. A run gets
-    SIGTERM (from Slurm at a preemption or scancel, from `checkpoint` before the time limit), saves,
-    and ends with a code other than 0; the next start goes on from there.
+    Its runs are begun in order: on a GPU that several share as on this machine (run/placing.py),
+    elsewhere one after the other; one that fails leaves the others theirs. A run gets SIGTERM (from
+    Slurm at a preemption or scancel, from `checkpoint` before the time limit), saves, and ends with
+    a code other than 0; the next start goes on from there.
     """
 
-    def __init__(self, runs: Sequence[str], root: str, name: str) -> None:
-        """`name` is the job's: what has been handed in under another since is not its any more."""
+    def __init__(self, runs: Mapping[str, Share | None], root: str, name: str) -> None:
+        """`runs` with what each takes of a GPU that it may share. `name` is the job's: what has
+        been handed in under another since is not its any more."""
+        super().__init__()
         self._runs = runs
         self._root = root
         self._name = name
+        self._slots: dict[int, int] = {}  # by process
+        self._stopping = False
 
     def __call__(self) -> None:
         """Train.
@@ -61,15 +85,36 @@ class Work(_Command):
             SystemExit: with the code of a run that was not finished, so that Slurm knows it too.
         """
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # a question to the run, which hears it too
-        codes = []
-        for run in self._runs:
-            if belongs(Path(run), self._name):
-                command = [sys.executable, "-m", "tasks.train", run]
-                codes.append(self._execute(command, self._root, {**os.environ, **_node()}))
-            if codes and codes[-1] == INTERRUPTED:
+        signal.signal(signal.SIGTERM, self._stop)  # those that run hear it from Slurm, too
+        places, codes = _places(self._runs.values()), []
+        for run, share in self._runs.items():
+            while (slot := places.grant(share, self._free(places))) is None:
+                codes += self._codes()
+            if self._stopping or INTERRUPTED in codes:
+                codes.append(INTERRUPTED)
                 break
+            if belongs(Path(run), self._name):
+                given = places.start(slot) if places.shared else {}
+                environment = {**os.environ, **_node(), **given}
+                command = [sys.executable, "-m", "tasks.train", run]
+                self._slots[self._start(command, self._root, environment)] = slot
+        while self._running:
+            codes += self._codes()
         if any(codes):
-            sys.exit(next(filter(None, reversed(codes))))
+            sys.exit(INTERRUPTED if INTERRUPTED in codes else max(codes))
+
+    def _stop(self, number: int, frame: object) -> None:
+        self._stopping = True
+
+    def _free(self, places: Places) -> list[int]:
+        taken = {self._slots[process] for process in self._running}
+        return [slot for slot in range(len(places.gpus)) if slot not in taken]
+
+    def _codes(self) -> list[int]:
+        """The exit codes of runs that end within a moment."""
+        time.sleep(POLL_S)
+        codes = [self._wait(process, os.WNOHANG) for process in [*self._running]]
+        return [code for code in codes if code is not None]
 
     def checkpoint(self) -> Any:
         """Let the run save before the time limit; what submitit requeues."""
@@ -79,12 +124,13 @@ class Work(_Command):
         return DelayedSubmission(Work(self._runs, self._root, self._name))
 
 
-class Sweep(_Command):
+class Sweep(_Processes):
     """A sweep as a job. Whatever ends it leaves its runs to the queue, and its next start goes on
     from there: it is killed before its time limit, and heeds no signal otherwise."""
 
     def __init__(self, command: Sequence[str], folder: str, code: str) -> None:
         """`command` is executed in a folder; its runs are of the code in another."""
+        super().__init__()
         self._command = command
         self._folder = folder
         self._code = code
@@ -101,7 +147,8 @@ class Sweep(_Command):
             for name, value in os.environ.items()
             if not name.startswith(("SLURM", "SUBMITIT_")) or name == "SLURM_CONF"
         }
-        if code := self._execute(self._command, self._folder, {**own, LEFT: self._code}):
+        process = self._start(self._command, self._folder, {**own, LEFT: self._code})
+        if code := self._wait(process):
             sys.exit(code)
 
     def checkpoint(self) -> Any:
@@ -121,6 +168,15 @@ def belongs(run: Path, name: str) -> bool:
     """Whether a run is yet to be trained, and by the job of this name: no two are at it."""
     said = read_object(place(run), keys=("name",)) or {}
     return said.get("name") == name and not (run / "result.json").exists()
+
+
+def _places(shares: Collection[Share | None]) -> Places:
+    """Slots on the GPUs of this job, if its runs may share one; else a single one, wherever."""
+    together = at_a_time(shares)
+    gpus = visible_gpus() if together > 1 else []
+    slots = [gpu.id for _ in range(together) for gpu in gpus][:together]
+    shared = shareable(gpus)
+    return Places(slots, shared, STAGGER_S) if shared else Places([""], {}, 0.0)
 
 
 def _ignore_notice() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import itertools
 import re
 import sys
 from collections.abc import Iterable
@@ -37,8 +38,9 @@ def limits(options: Options) -> Limits:
     array = _least([told.get("MaxArraySize", "")])
     of_user, qos = _association(options)
     fields = "format=MaxSubmitJobsPerUser,MaxSubmitJobsPerAccount,GrpSubmitJobs"
-    of_qos = _told(*_ASK, "qos", "where", f"name={options.qos or qos or 'normal'}", fields)
-    numbers = [told.get("MaxJobCount", ""), of_user, *(of_qos[0] if of_qos else [])]
+    names = ",".join([options.qos or qos or "normal", *_of_partitions(options)])
+    of_qos = _told(*_ASK, "qos", "where", f"name={names}", fields)
+    numbers = [told.get("MaxJobCount", ""), of_user, *itertools.chain(*of_qos)]
     return Limits(max(1, array), max(1, _least(numbers)))
 
 
@@ -53,6 +55,16 @@ def _association(options: Options) -> tuple[str, str]:
         if account == (options.account or default) and partition in ("", options.partition):
             return most, qos
     return "", ""
+
+
+def _of_partitions(options: Options) -> list[str]:
+    """The QOS that hold for every job of the partitions that are asked for, or of the usual one."""
+    asked = (options.partition or "").split(",")
+    rows = _told("scontrol", "--oneliner", "show", "partition")
+    known = [dict(word.split("=", 1) for word in row[0].split() if "=" in word) for row in rows]
+    usual = [facts["PartitionName"] for facts in known if facts.get("Default") == "YES"]
+    meant = [facts for facts in known if facts["PartitionName"] in (asked if any(asked) else usual)]
+    return [facts["QoS"] for facts in meant if facts.get("QoS", "N/A") != "N/A"]
 
 
 def _told(*command: str) -> list[list[str]]:

@@ -42,7 +42,6 @@ class Options(LimitedOptions):
         same += ["signal_delay_s", "array_parallelism", "setup"]
         asked = {
             "time": self.timeout_min,
-            "mem": None if self.mem_gb is None else f"{round(self.mem_gb * 1024)}MB",
             **{key: getattr(self, key) for key in same},
         }
         return {key: value for key, value in asked.items() if value is not None}
@@ -51,14 +50,24 @@ class Options(LimitedOptions):
         """What sbatch knows and submitit has no name for."""
         return {} if self.reservation is None else {"reservation": self.reservation}
 
-    def request(self, needed: Resources) -> dict[str, Any]:
-        """What sbatch is asked for a run: one task per node, which starts a process per device."""
-        gpus = 0 if needed.accelerator == "cpu" else self.gpus_per_device * needed.devices
+    def gpus(self, needed: Resources) -> int:
+        """How many GPUs a run takes on each node."""
+        return 0 if needed.accelerator == "cpu" else self.gpus_per_device * needed.devices
+
+    def request(self, needed: Resources, together: int = 1) -> dict[str, Any]:
+        """What sbatch is asked for so many runs at a time, which share the GPUs of one.
+
+        One task per node starts a process per device.
+        """
+        gpus = self.gpus(needed)
         asked = {"gres": self.gres} if self.gres else {"gpus_per_node": gpus}
+        memory = {"mem": f"{round(self.mem_gb * 1024) * together}MB"} if self.mem_gb else {}
+        cores = (self.cpus_per_device or needed.threads) * needed.devices
         return {
             "nodes": needed.nodes,
             "ntasks_per_node": 1,
-            "cpus_per_task": (self.cpus_per_device or needed.threads) * needed.devices,
+            "cpus_per_task": cores * together,
+            **memory,
             **(asked if gpus else {}),
         }
 

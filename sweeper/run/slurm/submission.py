@@ -7,11 +7,12 @@ import io
 import os
 import secrets
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sweeper.run.context import Resources
+from sweeper.run.placing import Share, at_a_time
 from sweeper.run.slurm.job import Sweep, Work, place
 from sweeper.run.slurm.limits import LATER
 from sweeper.run.slurm.options import Options
@@ -25,14 +26,16 @@ class NotNow(Exception):
 
 def hand_in(
     outputs: Path,
-    jobs: Sequence[Sequence[Path]],
+    jobs: Sequence[Mapping[Path, Share | None]],
     options: Options,
     needed: Resources,
     held_by: str,
     code: Path,
 ) -> list[str]:
-    """Have Slurm execute jobs, each the runs it is given, by the code in a folder, once the job
-    that they are held by is completed; their ids.
+    """Have Slurm execute jobs, each the runs it is given with their shares of a GPU, by the code in
+    a folder, once the job that they are held by is completed; their ids.
+
+    All of them have as many runs at a time.
 
     Which job a run is of is on disk before Slurm hears of it: should Slurm have taken a job of
     which it said otherwise, that job finds its runs handed in under another name, and leaves them.
@@ -44,10 +47,12 @@ def hand_in(
     # New for each batch: a cluster that was set up again counts its jobs from 1 again, and
     # submitit would take what an old job of that number left for its own.
     name = secrets.token_hex(6)
-    asked = {**options.request(needed), "additional_parameters": _further(options, held_by, code)}
+    request = options.request(needed, at_a_time(jobs[0].values()))
+    asked = {**request, "additional_parameters": _further(options, held_by, code)}
     executor = _executor(outputs, name, options, asked)
     _note(jobs, [""] * len(jobs), name)
-    ids = _submitted(executor, [Work([*map(str, runs)], str(code), name) for runs in jobs])
+    shares = [{str(run): share for run, share in job.items()} for job in jobs]
+    ids = _submitted(executor, [Work(runs, str(code), name) for runs in shares])
     _note(jobs, ids, name)
     return ids
 
@@ -106,7 +111,7 @@ def refuse_shared(*folders: Path) -> None:
             raise wrong("outputs", folder, expected, f"say `chmod go-w {folder}`")
 
 
-def _note(jobs: Sequence[Sequence[Path]], ids: Sequence[str], name: str) -> None:
+def _note(jobs: Sequence[Iterable[Path]], ids: Sequence[str], name: str) -> None:
     for runs, job in zip(jobs, ids, strict=True):
         for run in runs:
             publish_json(place(run), {"job": job, "name": name})

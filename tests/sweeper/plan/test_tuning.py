@@ -52,18 +52,21 @@ def test_a_trial_is_shorter_validated_and_otherwise_what_is_judged(tried):
     for point in found.points:
         values = {key: value for key, value in point.values.items() if key != RATE}
         config, own = configs[point.arm, str(values)], found.runs[point.run].config
-        steps = round(0.4 * config["trainer"]["steps"])
+        steps = round(0.7 * config["trainer"]["steps"])
         assert own["trainer"] == {**config["trainer"], "steps": steps, "validate_every": steps}
-        warmup = round(0.4 * config["optimizer"]["warmup_steps"])
+        warmup = round(0.7 * config["optimizer"]["warmup_steps"])
         changed = {"learning_rate": point.values[RATE], "warmup_steps": warmup}
         assert own["optimizer"] == {**config["optimizer"], **changed}
         for section in ("model", "task", "data"):
             assert own[section] == config[section]
 
 
-@pytest.mark.parametrize(("name", "scale"), [("fig1_tuned", "gpu"), ("fig1", "cpu")])
-def test_tuning_figure_1_costs_at_most_half_of_it_however_far_ranges_grow(
-    plan, process, tmp_path, name, scale
+@pytest.mark.parametrize(
+    ("name", "scale", "share"),
+    [("fig1_tuned", "demo", 0.5), ("fig1_tuned", "gpu", 0.6), ("fig1", "cpu", 0.75)],
+)
+def test_tuning_figure_1_costs_a_share_of_it_however_far_ranges_grow(
+    plan, process, tmp_path, name, scale, share
 ):
     judged = plan(f"experiment={name}", f"scale={scale}")
     [(name, own)] = judged.experiments.items()
@@ -75,7 +78,7 @@ def test_tuning_figure_1_costs_at_most_half_of_it_however_far_ranges_grow(
         sum(run.config["trainer"]["steps"] * run.size["flops_per_token"] for run in runs.values())
         for runs in (tried.runs, judged.runs)
     ]
-    assert 0 < costs[0] <= costs[1] / 2
+    assert 0 < costs[0] <= costs[1] * share
 
 
 @pytest.mark.parametrize(
@@ -143,7 +146,7 @@ def test_what_tuning_is_asked_for_changes_no_run_that_is_not_tuned(plan):
         ("+{}.arms=[fixed,no]", ["arms of the experiment", "standard, fixed"]),
         ("{}.seeds=[7,2]", ["seeds that are not judged, as 0, 1, 2 are"]),
         ("+{}.transfer.no=width", ["transfer=['no']", "arms of the experiment"]),
-        ("+{}.halving=[0.2,0.1]", ["halving=[0.2, 0.1]", "rising shares", "below steps=0.4"]),
+        ("+{}.halving=[0.2,0.1]", ["halving=[0.2, 0.1]", "rising shares", "below steps=0.7"]),
         ("{}.by=test/loss", ["by=test/loss", "validation split"]),
         ("{}.steps=0", ["steps=0.0", "share of the full length"]),
         (

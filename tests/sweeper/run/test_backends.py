@@ -9,6 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from sweeper.run import placing
 from sweeper.run.backends import local
 from sweeper.run.context import BackendContext, Resources
 from sweeper.run.gpus import FRACTION
@@ -36,13 +37,13 @@ def on(needed, together=1, **options):
 def gpus(tmp_path, monkeypatch):
     """A machine whose nvidia-smi tells of GPUs with these MiB, and of these parts of the first."""
 
-    def fake(*sizes, parts=()):
+    def fake(*sizes, parts=(), mode="Default"):
         listed = [f"GPU {number}: one (UUID: GPU-{number}a)" for number in range(len(sizes))]
         listed[1:1] = [
             f"  MIG {size}     Device  {number}: (UUID: MIG-{number}b)"
             for number, size in enumerate(parts)
         ]
-        rows = [f"GPU-{number}a, {size}, {size}" for number, size in enumerate(sizes)]
+        rows = [f"GPU-{number}a, {size}, {size}, {mode}" for number, size in enumerate(sizes)]
         answers = ("\\n".join(lines) + "\\n" for lines in (listed, rows))
         script = '#!/bin/sh\ncase "$1" in -L) printf "{}";; *) printf "{}";; esac\n'
         (tmp_path / "nvidia-smi").write_text(script.format(*answers))
@@ -90,7 +91,7 @@ def test_gpus_are_shared_as_often_as_asked_or_as_memory_lets(gpus):
 def test_runs_that_share_a_gpu_start_apart(gpus, monkeypatch):
     gpus(81_920, 81_920)
     now = 100.0
-    monkeypatch.setattr(local.time, "monotonic", lambda: now)
+    monkeypatch.setattr(placing.time, "monotonic", lambda: now)
     shared = on(GPU, jobs_per_device=2, stagger_s=7)
     shared.start(Path("run"), 0)
     assert [shared.grant(JOB, [slot]) for slot in (1, 2, 3)] == [1, None, 3]
@@ -135,6 +136,19 @@ def test_nothing_is_shared_by_prediction_where_something_else_decides(gpus, need
     assert backend.slots == 2 // needed.devices
 
 
+def test_a_gpu_that_takes_one_process_is_not_shared(gpus, monkeypatch):
+    for parts, chosen, mode, shared in (
+        ((), None, "Exclusive_Process", False),
+        ((), "0", "Exclusive_Process", False),
+        (("3g.40gb",), None, "Exclusive_Process", False),
+        (("3g.40gb",), None, "Default", True),
+    ):
+        gpus(81_920, parts=parts, mode=mode)
+        if chosen is not None:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
+        assert on(GPU, together=3).places == shared
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_whatever_comes_no_gpu_is_overfull_and_every_run_has_its_turn(gpus, seed):
     gpus(40_960, 81_920)
@@ -152,7 +166,7 @@ def test_whatever_comes_no_gpu_is_overfull_and_every_run_has_its_turn(gpus, seed
             running[slot] = waiting.pop(0)
             free.remove(slot)
         for gpu, size in sizes.items():
-            here = [job.share for slot, job in running.items() if backend._gpus[slot] == gpu]
+            here = [job.share for slot, job in running.items() if backend._places.gpus[slot] == gpu]
             if len(here) > 1:
                 assert None not in here
                 assert sum(share.gigabytes for share in here) <= FILLED * size
@@ -235,12 +249,17 @@ def test_what_cannot_be_is_one_sentence(gpus, needed, options, words):
 def test_slurm_is_asked_for_what_a_run_takes():
     options = launcher("slurm", timeout_min=7, mem_gb=1.5, partition="p", signal_delay_s=5)
     assert options.sbatch() == {
-        "time": 7, "mem": "1536MB", "partition": "p", "setup": [], "signal_delay_s": 5,
-        "array_parallelism": 256,
+        "time": 7, "partition": "p", "setup": [], "signal_delay_s": 5, "array_parallelism": 256,
     }  # fmt: skip
-    node = options.request(Resources("auto", devices=3, nodes=2, threads=5))
-    assert node == {"nodes": 2, "ntasks_per_node": 1, "cpus_per_task": 15, "gpus_per_node": 3}
+    node = {"nodes": 2, "ntasks_per_node": 1, "cpus_per_task": 15, "mem": "1536MB"}
+    asked = options.request(Resources("auto", devices=3, nodes=2, threads=5))
+    assert asked == {**node, "gpus_per_node": 3}
     assert "gpus_per_node" not in options.request(CPU)
+
+
+def test_runs_that_share_a_gpu_of_slurm_have_cores_and_host_memory_each():
+    alone, shared = (launcher("slurm", mem_gb=1.5).request(GPU, runs) for runs in (1, 3))
+    assert shared == {**alone, "cpus_per_task": 3, "mem": "4608MB"}
 
 
 @pytest.mark.parametrize("value", ["a b", "", "a\nb", "a\tb"])

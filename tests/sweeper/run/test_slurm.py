@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
-import json
-import signal
-import sys
 from dataclasses import replace
 
 import pytest
@@ -16,17 +12,21 @@ from sweeper.model_process import ModelProcess
 from sweeper.run.backends.slurm import SILENT, SlurmBackend
 from sweeper.run.context import BackendContext, Resources
 from sweeper.run.job_states import Job
+from sweeper.run.placing import Share
 from sweeper.run.slurm import queue
-from sweeper.run.slurm.job import LEFT, Sweep, Work, belongs, place
 from sweeper.run.slurm.limits import ENOUGH, Limits, limits
 from sweeper.run.slurm.submission import NotNow
 from sweeper.store.errors import UserError
-from sweeper.store.files import make_directory, publish_json
 from tests.policies import launcher
 from tests.tasks.jobs import config, freeze
 
 CONFIGURATION = (
     "Configuration data\nMaxArraySize            = 16\nMaxJobCount             = 10000\n"
+)
+PARTITIONS = (
+    "PartitionName=all AllowGroups=ALL Default=YES QoS=N/A State=UP\\n"
+    "PartitionName=big AllowGroups=ALL Default=NO QoS=N/A State=UP\\n"
+    "PartitionName=short AllowGroups=ALL Default=NO QoS=brief State=UP\\n"
 )
 
 
@@ -45,14 +45,21 @@ def commands(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("options", "jobs"),
-    [({}, 20), ({"account": "rich"}, 10_000), ({"qos": "few"}, 2), ({"partition": "big"}, 20)],
+    [
+        ({}, 20),
+        ({"account": "rich"}, 10_000),
+        ({"qos": "few"}, 2),
+        ({"partition": "big"}, 20),
+        ({"partition": "big,short"}, 7),
+    ],
 )
 def test_the_least_of_what_a_cluster_lets_its_user_queue_counts(commands, options, jobs):
-    commands("scontrol", config=CONFIGURATION)
+    commands("scontrol", config=CONFIGURATION, partition=PARTITIONS)
     commands(
         "sacctmgr",
         **{
             "show user": "lab|lab||20|night\\nrich|lab|||night\\nlab|lab|other|3|\\n",
+            "name=night,brief": "||\\n||7\\n",
             "name=night": "||\\n",
             "name=few": "2|5|\\n",
         },
@@ -77,6 +84,7 @@ class Slurm:
     def __init__(self, outputs, monkeypatch, *, array=100, room=100, **options):
         self.outputs, self.room, self.handed_in, self.states = outputs, room, [], {}
         self.said = {}  # what squeue tells; None: nothing
+        self.arrays = []
         ids = map(str, itertools.count(1))
 
         def hand_in(outputs, jobs, options, needed, held_by, code):
@@ -84,6 +92,7 @@ class Slurm:
                 raise NotNow("sbatch refused the job: QOSMaxSubmitJobPerUserLimit")
             new = [next(ids) for _ in jobs]
             self.handed_in += [([run.name for run in runs], held_by) for runs in jobs]
+            self.arrays.append([{run.name: its for run, its in job.items()} for job in jobs])
             self.states |= dict.fromkeys(new, "RUNNING")
             return new
 
@@ -100,9 +109,11 @@ class Slurm:
         context = BackendContext(given, {Resources.of(config())}, "none", outputs, ModelProcess())
         self.backend = SlurmBackend(context, Limits(array, 50))
 
-    def start(self, name, seconds=None, parent=None, after=None, free=range(50)):
-        run = freeze(self.outputs, {"seed": len(self.handed_in)}, name)
-        slot = self.backend.grant(Job(name, 1.0, parent, seconds=seconds), [*free])
+    def start(self, name, seconds=None, parent=None, after=None, share=None, device="cpu"):
+        run = freeze(
+            self.outputs, {"seed": len(self.handed_in), "trainer.accelerator": device}, name
+        )
+        slot = self.backend.grant(Job(name, 1.0, parent, share, seconds=seconds), [*range(50)])
         return None if slot is None else self.backend.start(run.path, slot, after)
 
     def look(self):
@@ -183,6 +194,33 @@ def test_only_alike_runs_share_a_job_and_none_where_that_is_not_wanted(slurm):
     assert [runs for runs, _ in alone.handed_in] == [["x"], ["y"]]
 
 
+def test_runs_that_share_a_job_share_its_gpu_by_what_each_takes(slurm):
+    cluster = slurm(job_min=1)
+    two, three = Share(5.0, 2), Share(3.0, 3)
+    for name, seconds, share, device in (
+        ("a", 25, two, "gpu"),
+        ("b", 25, three, "gpu"),
+        ("c", 90, three, "gpu"),
+        ("d", 25, None, "gpu"),
+        ("e", 25, two, "cpu"),
+    ):
+        cluster.start(name, seconds, share=share, device=device)
+    cluster.look()
+    # Jobs that have as many runs at a time are one array.
+    assert cluster.arrays == [[{"a": two, "b": three}], [{"c": three}, {"d": None}], [{"e": None}]]
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "job_min", "places"), [("gpu", 60, True), ("gpu", 0, False), ("cpu", 60, False)]
+)
+def test_runs_say_what_they_take_of_a_gpu_where_a_job_may_have_several(
+    slurm, accelerator, job_min, places
+):
+    backend = slurm(job_min=job_min).backend
+    backend._resources = {Resources(accelerator, devices=1, nodes=1, threads=1)}
+    assert backend.places == places
+
+
 def test_a_job_that_shares_ends_only_what_it_had_begun(slurm):
     cluster = slurm(job_min=1)
     begun = [cluster.start(name, 5) for name in "abcd"]
@@ -224,62 +262,6 @@ def test_a_job_of_several_runs_is_asked_to_stop_once(slurm):
         cluster.backend.signal(handle, 15)
         sent.append("1" in cluster.said)
     assert sent == [True, False]
-
-
-def test_a_run_is_trained_by_the_job_that_it_was_handed_in_as_last(tmp_path):
-    run = freeze(tmp_path).path
-    assert not belongs(run, "first")
-    make_directory(place(run).parent)
-    for name in ("first", "second"):
-        publish_json(place(run), {"job": "", "name": name})
-        assert belongs(run, name)
-    assert not belongs(run, "first")
-    (run / "result.json").touch()
-    assert not belongs(run, "second")
-
-
-TRAIN = """\
-import pathlib, sys
-
-run = pathlib.Path(sys.argv[1])
-with (run.parent / "order").open("a") as file:
-    print(run.name, file=file)
-sys.exit(int((run / "code").read_text()))
-"""
-
-
-@pytest.mark.parametrize(
-    ("codes", "trained", "code"),
-    [((0, 0, 0), "abc", None), ((0, 1, 0), "abc", 1), ((0, 75, 0), "ab", 75)],
-    ids=["all done", "one fails", "asked to stop"],
-)
-def test_a_job_trains_its_runs_in_order_until_it_is_asked_to_stop(
-    tmp_path, monkeypatch, codes, trained, code
-):
-    (tmp_path / "tasks").mkdir()
-    (tmp_path / "tasks" / "train.py").write_text(TRAIN)
-    runs = [tmp_path / "outputs" / "runs" / name for name in "abc"]
-    make_directory(tmp_path / "outputs" / "slurm")
-    for run, its in zip(runs, codes, strict=True):
-        run.mkdir(parents=True)
-        (run / "code").write_text(str(its))
-        publish_json(place(run), {"job": "", "name": "own"})
-    monkeypatch.setattr(signal, "signal", lambda number, action: None)
-    with pytest.raises(SystemExit) if code else contextlib.nullcontext() as told:
-        Work([*map(str, runs)], str(tmp_path), "own")()
-    assert (runs[0].parent / "order").read_text().split() == [*trained]
-    assert not code or told.value.code == code
-
-
-def test_a_sweep_that_is_a_job_speaks_for_itself_and_not_for_its_job(tmp_path, monkeypatch):
-    for name in ("SLURM_CONF", "SLURM_CPUS_PER_TASK", "SUBMITIT_EXECUTOR"):
-        monkeypatch.setenv(name, "there")
-    script = "import json, os; json.dump(dict(os.environ), open('told', 'w')); raise SystemExit(3)"
-    with pytest.raises(SystemExit, match="3"):
-        Sweep([sys.executable, "-c", script], str(tmp_path), "pinned")()
-    told = json.loads((tmp_path / "told").read_text())
-    assert told[LEFT] == "pinned"
-    assert {name for name in told if name.startswith(("SLURM", "SUBMITIT"))} == {"SLURM_CONF"}
 
 
 def test_a_sweep_is_left_once_however_often_it_is_typed(slurm, monkeypatch):

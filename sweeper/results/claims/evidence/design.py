@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sweeper.results.statistics.combination import All, AnyOf
+from sweeper.results.statistics.combination import Above, All, AnyOf, Combination, Same
 from sweeper.results.statistics.contrasts import Intervals
 from sweeper.results.table.points import Point
 
@@ -47,6 +47,21 @@ class Contrast:
 
 
 Statement: TypeAlias = "Contrast | All[Statement] | AnyOf[Statement]"
+
+
+def contrasts(statement: Statement) -> list[Contrast]:
+    """Those of a statement, from left to right."""
+    if isinstance(statement, Contrast):
+        return [statement]
+    return [contrast for part in statement.parts for contrast in contrasts(part)]
+
+
+def placed(statement: Statement, following: Callable[[], int]) -> Combination:
+    """A statement with places for its contrasts."""
+    if isinstance(statement, Contrast):
+        return (Same if statement.same else Above)(following())
+    parts = tuple(placed(part, following) for part in statement.parts)
+    return All(parts) if isinstance(statement, All) else AnyOf(parts)
 
 
 class Design:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from sweeper.results.claims.evidence.design import Contrast, Statement, Weights
+from sweeper.results.claims.evidence.design import Contrast, Statement, Weights, contrasts, placed
 from sweeper.results.claims.evidence.measurements import Measurements
-from sweeper.results.claims.evidence.verdict import Answer, Found, Verdict
+from sweeper.results.claims.evidence.verdict import Answer, Found, Verdict, listed, priced
 from sweeper.results.statistics.boundary import FIRST, Floats
 from sweeper.results.statistics.combination import (
-    Above,
-    All,
     Answers,
     AnyOf,
     Combination,
-    Same,
     answers,
     levels,
 )
@@ -30,9 +27,20 @@ from sweeper.results.statistics.price import MOST, Known, Price, known, price
 from sweeper.results.statistics.spreads import identical, moderated, sample
 from sweeper.store.plans import ERROR
 
-_SHOWN = 6  # contrasts in a sentence
 _HEAPS = "Seeds fall into two heaps far apart, which no mean describes: not all learned."
 _TELLING = 10  # seeds a point; of fewer, some fall into what look like heaps by chance
+
+
+class _Weighed(NamedTuple):
+    """How favourable a statement's finding is, what decides, and all in the order told.
+
+    What decides is the least favourable of all that must hold, and the most of what would each do;
+    of the latter the best is told first.
+    """
+
+    favour: float
+    deciding: Found
+    told: list[Found]
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,7 @@ class Question:
     @cached_property
     def contrasts(self) -> list[Contrast]:
         """Those of the statement, from left to right."""
-        return _contrasts(self.statement)
+        return contrasts(self.statement)
 
     @cached_property
     def weights(self) -> Floats:
@@ -70,7 +78,7 @@ class Question:
     @cached_property
     def claim(self) -> Combination:
         """The statement with places for contrasts."""
-        return _placed(self.statement, iter(range(len(self.contrasts))).__next__)
+        return placed(self.statement, iter(range(len(self.contrasts))).__next__)
 
     @cached_property
     def levels(self) -> Floats:
@@ -164,20 +172,19 @@ class Question:
             (named[name] for name, holds in self.said._asdict().items() if holds), Answer.UNDECIDED
         )
         answer = Answer.UNDECIDED if obstacle else answer
-        found = self._found()
-        numbers: dict[str, Any] = {"contrasts": [one.as_data() for one in found]}
+        numbers: dict[str, Any] = {"contrasts": [one.as_data() for one in self.found]}
         margin = self.measured.margin
         if margin:
             numbers["margin"] = {"size": margin.words, "reason": margin.reason}
         told = [obstacle] if obstacle else []
         noted = [] if self._few() else enumerate(self.contrasts)
         notes = [contrast.note(partial(self._read, place)) for place, contrast in noted]
-        told.append(_listed([*map(str, found)], [note for note in notes if note]))
+        told.append(listed([*map(str, self.weighed.told)], [note for note in notes if note]))
         if answer is Answer.NO_DIFFERENCE and margin:
             told.append(f"All within {margin.words}: {margin.reason}")
         if answer is Answer.UNDECIDED and (not obstacle or self._few()):
             numbers["price"] = cost = self.cost(self.price())
-            told.append(_priced(cost, bool(margin)))
+            told.append(priced(cost, bool(margin)))
         return Verdict(self.name, answer, " ".join(told), numbers, self.measure)
 
     def _rows(self, sums: Sequence[Weights]) -> Floats:
@@ -191,8 +198,15 @@ class Question:
         levels = np.repeat(self.levels[[place]], len(sums), axis=0)
         return closed(intervals(looks(self.measured.groups), self._rows(sums), levels))
 
-    def _found(self) -> list[Found]:
+    @cached_property
+    def found(self) -> list[Found]:
+        """What each contrast was found to be."""
         return [self._one(place, closed(self.closing)) for place in range(len(self.contrasts))]
+
+    @cached_property
+    def weighed(self) -> _Weighed:
+        """What was found, as the statement takes it."""
+        return _weighed(self.statement, zip(self.contrasts, self.found, strict=True))
 
     def _one(self, place: int, ends: Intervals) -> Found:
         contrast = self.contrasts[place]
@@ -215,34 +229,13 @@ class Question:
         }
 
 
-def _contrasts(statement: Statement) -> list[Contrast]:
+def _weighed(statement: Statement, found: Iterator[tuple[Contrast, Found]]) -> _Weighed:
     if isinstance(statement, Contrast):
-        return [statement]
-    return [contrast for part in statement.parts for contrast in _contrasts(part)]
-
-
-def _placed(statement: Statement, following: Callable[[], int]) -> Combination:
-    if isinstance(statement, Contrast):
-        return (Same if statement.same else Above)(following())
-    parts = tuple(_placed(part, following) for part in statement.parts)
-    return All(parts) if isinstance(statement, All) else AnyOf(parts)
-
-
-def _listed(contrasts: Sequence[str], notes: Sequence[str]) -> str:
-    """Contrasts in words, the first few of many, and what else is to be said of them."""
-    more = len(contrasts) - _SHOWN
-    listed = "; ".join(
-        [*contrasts[:_SHOWN], *([f"and {more} more"] if more > 0 else []), *notes[:_SHOWN]]
-    )
-    return f"{listed[0].upper()}{listed[1:]}."
-
-
-def _priced(cost: dict[str, Any], margin: bool) -> str:
-    if cost["seeds"] is None:
-        words = "No number of seeds is in sight that would decide it at the difference so far"
-        return f"{words}." if margin else f"{words}; a margin in the experiment would end it."
-    hours = f", {cost['hours']:.2g} device hours" if cost["hours"] is not None else ""
-    return (
-        f"To decide it takes about {cost['seeds']} seeds a point at the spread and difference so "
-        f"far: {cost['runs']} more runs{hours}."
-    )
+        contrast, own = next(found)
+        favour = -abs(own.value) if contrast.same else own.value - contrast.above
+        return _Weighed(favour, own, [own])
+    parts = [_weighed(part, found) for part in statement.parts]
+    if isinstance(statement, AnyOf):
+        parts.sort(key=lambda part: -part.favour)
+    first = parts[0] if isinstance(statement, AnyOf) else min(parts, key=lambda one: one.favour)
+    return first._replace(told=[one for part in parts for one in part.told])

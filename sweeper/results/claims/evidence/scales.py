@@ -6,15 +6,14 @@ has an effect at each scale; it is judged there as in an experiment of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from math import isfinite
 
-from sweeper.results.claims.evidence.design import Contrast, Statement, Unanswerable, at, curves
+from sweeper.results.claims.evidence.design import Unanswerable, at, curves
 from sweeper.results.claims.evidence.measurements import Measurements
 from sweeper.results.claims.evidence.question import Question
-from sweeper.results.statistics.combination import All
 from sweeper.results.statistics.estimates import mean
 from sweeper.results.table.points import Point, points
 from sweeper.results.table.table import Table
@@ -58,9 +57,9 @@ def effects(table: Table, claim: str, **roles: str) -> list[Effect]:
         measured = Measurements(replace(table, rows=rows), table.metric)
         with suppress(Unanswerable):
             asked = Question(claim, "", ask(measured.design(), **roles), measured)
-            own = _deciding(asked.statement, iter(asked.verdict().numbers["contrasts"]))
-            if own["low"] is not None and own["high"] is not None:
-                found.append(Effect(_trained(scale), own["value"], own["low"], own["high"]))
+            own = asked.weighed.deciding
+            if isfinite(own.low) and isfinite(own.high):
+                found.append(Effect(_trained(scale), own.value, own.low, own.high))
     return found
 
 
@@ -75,11 +74,3 @@ def _scales_of(table: Table) -> list[list[Point]]:
         return scales(points(table, table.metric))
     except Unanswerable:
         return []
-
-
-def _deciding(statement: Statement, contrasts: Iterator[dict[str, Any]]) -> dict[str, Any]:
-    """Of all that must hold the least favourable, of any of which one must the most."""
-    if isinstance(statement, Contrast):
-        return next(contrasts)
-    parts = [_deciding(part, contrasts) for part in statement.parts]
-    return (min if isinstance(statement, All) else max)(parts, key=lambda one: float(one["value"]))

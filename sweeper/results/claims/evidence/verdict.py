@@ -12,6 +12,7 @@ from typing import Any
 from sweeper.store.numbers import clock
 
 _ROUNDING = 1e-9  # of floats: a difference below it is none
+_SHOWN = 6  # contrasts in a sentence
 _END = re.compile(r"(?:;|\.) ")  # of what is said first
 
 
@@ -112,6 +113,27 @@ class Found:
             "unit": "log ratio" if self.ratio else "metric",
             "closing": [[_end(low), _end(high)] for low, high in self.closing],
         }
+
+
+def listed(contrasts: Sequence[str], notes: Sequence[str]) -> str:
+    """Contrasts in words, the first few of many, and what else is to be said of them."""
+    more = len(contrasts) - _SHOWN
+    listed = "; ".join(
+        [*contrasts[:_SHOWN], *([f"and {more} more"] if more > 0 else []), *notes[:_SHOWN]]
+    )
+    return f"{listed[0].upper()}{listed[1:]}."
+
+
+def priced(cost: dict[str, Any], margin: bool) -> str:
+    """What an answer is expected to cost, in words; `margin` is whether the experiment has one."""
+    if cost["seeds"] is None:
+        words = "No number of seeds is in sight that would decide it at the difference so far"
+        return f"{words}." if margin else f"{words}; a margin in the experiment would end it."
+    hours = f", {cost['hours']:.2g} device hours" if cost["hours"] is not None else ""
+    return (
+        f"To decide it takes about {cost['seeds']} seeds a point at the spread and difference so "
+        f"far: {cost['runs']} more runs{hours}."
+    )
 
 
 def _factor(log: float) -> str:

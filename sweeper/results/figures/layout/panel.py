@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -166,7 +167,8 @@ def _scale(
 
     The ticks are a few round ones, or the values' own.
     """
-    logarithmic = min(values) > 0 and max(values) / min(values) >= LOGARITHMIC_FROM
+    wide = min(values) > 0 and max(values) / min(values) >= LOGARITHMIC_FROM
+    logarithmic = wide or (own and _by_factors(values))
     axis.set_label_text(plain(f"{words} (log)" if logarithmic else words))
     low, high = min(held), max(held)
     forward, backward = (math.log, math.exp) if logarithmic else (float, float)
@@ -184,6 +186,15 @@ def _scale(
     axis.axes.set(**{f"{name}scale": "log" if logarithmic else "linear", f"{name}lim": limits})
     axis.set_ticks(ticks, [short(tick) for tick in ticks])
     axis.set_minor_locator(NullLocator())
+
+
+def _by_factors(values: Sequence[float]) -> bool:
+    """Whether there are four values and more, each as many times larger than the one before."""
+    ordered = sorted(set(values))
+    if len(ordered) < 4 or ordered[0] <= 0:
+        return False
+    ratio = ordered[1] / ordered[0]
+    return all(math.isclose(b / a, ratio, rel_tol=1e-6) for a, b in pairwise(ordered))
 
 
 _LINEAR = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -47,7 +46,7 @@ def wrapped(text: str, size: float, width: float, *, weight: str = "normal") -> 
     return textwrap.wrap(text, max(1, int(len(text) * share * (1 if share >= 1 else _TIGHT))))
 
 
-def rendered(figure: Figure, kinds: Sequence[str] = KINDS) -> dict[str, bytes]:
+def rendered(figure: Figure) -> dict[str, bytes]:
     """The figure as files, by suffix; equal figures give equal bytes, whenever they are drawn."""
     metadata = {
         "pdf": {"CreationDate": None, "ModDate": None},
@@ -56,7 +55,7 @@ def rendered(figure: Figure, kinds: Sequence[str] = KINDS) -> dict[str, bytes]:
     }
     files = {}
     with mpl.rc_context(RC):
-        for kind in kinds:
+        for kind in KINDS:
             buffer = BytesIO()
             figure.savefig(buffer, format=kind, metadata=metadata[kind])
             files[kind] = buffer.getvalue()

@@ -106,6 +106,20 @@ def test_larger_heads_are_judged_by_all_of_their_curve(
     assert "still from 7 to 29" in found.sentence
 
 
+def test_of_alternatives_the_one_that_decides_is_told_first(tmp_path: Path) -> None:
+    def late(model: Model) -> float:
+        """A world in which heads of a fixed size hurt until there are eight."""
+        return 70.0 if model.head_size == 32 and model.heads < 8 else generous(model)
+
+    found = verdicts(figure(late, Grid((64, 256), (2, 4), (2, 8))), tmp_path)[BEATS]
+    assert found.verdict == SUPPORTED
+    first, *others = found.sentence.split("; ")
+    assert found.brief == first
+    assert "better by" in first
+    assert others[-1].startswith("2 heads of 32 at embedding size 64 over")
+    assert "worse by" in others[-1]
+
+
 def test_arms_that_differ_less_than_the_margin_are_called_alike(tmp_path: Path) -> None:
     sweep = figure(flat)
     sweep.margin = {sweep.metric: {"size": "3 %", "reason": "No one would mind."}}

@@ -189,6 +189,9 @@ def test_scales_are_logarithmic_from_a_factor_of_ten_and_say_so(tmp_path: Path) 
     assert curves.draw(table).axes[0].get_xlabel() == "heads"
     axes = curves.draw(by_hand({"model.heads": [*range(2, 21)]}).table(tmp_path / "log")).axes[0]
     assert (axes.get_xscale(), axes.get_xlabel()) == ("log", "heads (log)")
+    for values, scale in (([2, 4, 8, 16], "log"), ([2, 4, 8, 12], "linear"), ([2, 4, 8], "linear")):
+        table = by_hand({"model.dropout": values}).table(tmp_path / str(values))
+        assert curves.draw(table).axes[0].get_xscale() == scale
 
 
 def test_a_grid_typed_by_hand_has_a_title_and_its_fixed_overrides(tmp_path: Path) -> None:
