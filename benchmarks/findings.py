@@ -138,7 +138,8 @@ def _claims(found: Iterable[Kept]) -> str:
 
 def _cell(one: Kept, verdict: Verdict) -> str:
     answer = verdict.answer if verdict.verdict is Answer.UNDECIDED else f"**{verdict.answer}**"
-    price = f"; to decide: {verdict.brief}" if "price" in verdict.numbers else ""
+    seeds = verdict.numbers.get("price", {}).get("seeds")
+    price = f"; to decide: {verdict.brief}" if seeds else ""
     cost = f"{one.seeds} seeds, {one.hours:.2f} device hours"
     return f"{answer}: {_effect(verdict)}; {cost}{price} ({_link(one)})"
 
@@ -148,16 +149,14 @@ def _link(one: Kept) -> str:
 
 
 def _effect(verdict: Verdict) -> str:
-    """The contrasts that a claim is made of, the least favourable and the most."""
-    contrasts = verdict.numbers.get("contrasts") or ()
-    sizes = [
-        Found("", c["value"], _end(c["low"], -1), _end(c["high"], 1), c["unit"] == "log ratio")
-        for c in sorted(contrasts, key=lambda c: float(c["value"]))
-    ]
-    if not sizes:
+    """The contrast that is told first, and how many others there are."""
+    if "first" not in verdict.numbers:
         return "judged by an earlier rule"
-    ends = dict.fromkeys(one.size() for one in (sizes[0], sizes[-1]))
-    return " to ".join(ends) + (f" in {len(sizes)} contrasts" if len(sizes) > 1 else "")
+    contrasts = verdict.numbers["contrasts"]
+    one, others = contrasts[verdict.numbers["first"]], len(contrasts) - 1
+    ends = _end(one["low"], -1), _end(one["high"], 1)
+    told = Found(one["words"], one["value"], *ends, one["unit"] == "log ratio")
+    return f"{told}" + (f", and {others} more" if others else "")
 
 
 def _end(value: float | None, sign: int) -> float:

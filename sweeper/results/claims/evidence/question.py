@@ -172,7 +172,10 @@ class Question:
             (named[name] for name, holds in self.said._asdict().items() if holds), Answer.UNDECIDED
         )
         answer = Answer.UNDECIDED if obstacle else answer
-        numbers: dict[str, Any] = {"contrasts": [one.as_data() for one in self.found]}
+        numbers: dict[str, Any] = {
+            "contrasts": [one.as_data() for one in self.found],
+            "first": self.found.index(self.weighed.told[0]),
+        }
         margin = self.measured.margin
         if margin:
             numbers["margin"] = {"size": margin.words, "reason": margin.reason}

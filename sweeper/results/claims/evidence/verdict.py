@@ -33,8 +33,9 @@ class Verdict:
         claim: its name.
         verdict: which way it fell.
         sentence: the answer in words, with its numbers and intervals.
-        numbers: the same as plain data; `contrasts`, where it is undecided `price`, and where
-            points have no run to judge by how many these are, as `unmeasured`.
+        numbers: the same as plain data; `contrasts`, the place of the one told `first`, where it is
+            undecided `price`, and where points have no run to judge by how many these are, as
+            `unmeasured`.
         measure: by what it was judged, in words.
     """
 
