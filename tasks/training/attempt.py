@@ -9,6 +9,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,9 @@ class Job:
             self._attempt.heartbeat()
 
     def _stop_at_once(self) -> None:
-        self._say(Cause.INTERRUPTED, "asked twice to stop", "")
+        """Called by a signal, so it takes no lock: the thread that it stops may hold it."""
+        with suppress(OSError):
+            self._attempt.finish(Cause.INTERRUPTED, "asked twice to stop")
         os._exit(INTERRUPTED)
 
 

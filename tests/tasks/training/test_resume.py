@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -145,6 +147,18 @@ def test_asked_twice_it_stops_at_once(outputs: Path) -> None:
 
     assert run_job(run, lambda: step(13)(twice)) == 75
     assert run.checkpoints()[0].name == "step-00000012.ckpt"
+    assert run.status().state is State.INTERRUPTED
+
+
+def test_asked_again_while_it_says_why_it_stops_it_does_not_wait_for_itself(outputs: Path) -> None:
+    run = freeze(outputs)
+
+    def again() -> None:
+        signal.alarm(20)  # ends it, should it wait for ever
+        at_call(threading.Condition, "notify_all", 1, terminate_self)  # holds the event's lock
+        terminate_self()
+
+    assert run_job(run, lambda: step(13)(again)) == 75
     assert run.status().state is State.INTERRUPTED
 
 
