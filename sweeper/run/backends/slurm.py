@@ -36,6 +36,8 @@ from sweeper.store.identity import digest_of
 __all__ = ["Options", "SlurmBackend", "backend"]
 
 SILENT = "Slurm does not answer; what is queued goes on"
+_QUESTIONS = 8  # to the file server, of a look at the runs of a job that has several
+_A_SECOND = 0.5  # of them, so many at most, however many jobs there are
 
 
 def backend(context: BackendContext) -> SlurmBackend:
@@ -162,10 +164,10 @@ class SlurmBackend(Backend):
         handed_in = [job for job in self._jobs if job.handed_in]
         forgotten = {job.id for job in handed_in} - states.keys() - {NEVER}
         states |= queue.accounted(forgotten) if forgotten else {}
-        over = []
+        over, rarely = [], max(self.look_s, _QUESTIONS * len(handed_in) / _A_SECOND)
         for job in handed_in:
             job.state = states.get(job.id, "GONE")
-            ended = job.over()
+            ended = job.over(rarely)
             job.runs = {number: run for number, run in job.runs.items() if number not in ended}
             over += ended
         self._jobs = [job for job in self._jobs if job.runs]

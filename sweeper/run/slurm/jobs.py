@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,6 +50,7 @@ class SlurmJob:
     after: int | None = None
     held_by: str = ""
     ending: bool = False
+    _look_at: float = 0.0
 
     def add(self, number: int, run: Path, share: Share | None, after: int | None) -> None:
         """Have it train a run, too."""
@@ -59,12 +61,15 @@ class SlurmJob:
         """What each of its runs takes of a GPU."""
         return {run: self.shares[run] for run in self.runs.values()}
 
-    def over(self) -> list[int]:
+    def over(self, rarely: float) -> list[int]:
         """The runs that have ended by now. A job that was taken away is to be handed in again, and
-        so is one of several runs with what it had not begun when it ended."""
-        done = self._done() if self.packed or self.state in TAKEN_AWAY else []
+        so is one of several runs with what it had not begun when it ended.
+
+        `rarely`: the seconds between two looks at the runs of a job that goes on.
+        """
         if self.state not in OVER:
-            return done
+            return self._done() if self.packed and self._due(rarely) else []
+        done = self._done() if self.packed or self.state in TAKEN_AWAY else []
         left = done
         if self.state not in TAKEN_AWAY:
             begun = [number for number, run in self.runs.items() if Run(run).attempts()]
@@ -73,6 +78,13 @@ class SlurmJob:
             return [*self.runs]
         self.handed_in = False
         return left
+
+    def _due(self, rarely: float) -> bool:
+        now = time.monotonic()
+        if now < self._look_at:
+            return False
+        self._look_at = now + rarely
+        return True
 
     def _done(self) -> list[int]:
         """Those that have a result, or have failed; of one without a word its job's end will tell.

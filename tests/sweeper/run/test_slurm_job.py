@@ -20,6 +20,8 @@ from tests.tasks.jobs import freeze
 MEBIBYTES = 10_000_000_000 // 2**20
 WAITS = -1
 """Of a run: it goes on until it is told to stop."""
+DONE_AT_ONCE = -2
+"""Of a run: it is done the moment that it is told to stop."""
 TRAIN = f"""\
 import os, pathlib, signal, sys, time
 
@@ -30,12 +32,12 @@ code = int((run / "code").read_text())
 def stop(number, frame):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     (run / "saved").touch()
-    sys.exit(75)
+    sys.exit(0 if code == {DONE_AT_ONCE} else 75)
 
 
 signal.signal(signal.SIGTERM, stop)
 (run / "told").write_text(f"{{os.environ.get('{VARIABLE}')}} {{os.environ.get('{FRACTION}')}}")
-if code == {WAITS}:
+if code < 0:
     time.sleep(60)
 sys.exit(code)
 """
@@ -75,6 +77,12 @@ class Watched(Work):
     def told(self):
         """What each run that was started sees of GPUs, and which part of one it may take."""
         return [(run / "told").read_text().split() for run in self.started]
+
+
+def told_by_slurm(work):
+    """SIGTERM to every process of the job."""
+    for process in (os.getpid(), *work._running):
+        os.kill(process, signal.SIGTERM)
 
 
 @pytest.fixture
@@ -173,8 +181,7 @@ def test_all_that_run_are_asked_to_stop_and_save(work, how):
 
     def stop(work):
         if how == "by Slurm":
-            for process in (os.getpid(), *work._running):
-                os.kill(process, signal.SIGTERM)
+            told_by_slurm(work)
         else:
             work._end(signal.SIGTERM)
             sys.exit(-1)  # as submitit does, once the job is requeued
@@ -186,7 +193,7 @@ def test_all_that_run_are_asked_to_stop_and_save(work, how):
 
 def test_a_job_that_was_asked_to_stop_begins_no_run_more(work):
     """Even if the one that runs ends as if it had not been."""
-    one = work([None] * 2, [0, 0], lambda work: os.kill(os.getpid(), signal.SIGTERM))
+    one = work([None] * 2, [DONE_AT_ONCE, 0], told_by_slurm)
     assert one.ends() == 75
     assert one.names() == "a"
 
