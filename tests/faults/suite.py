@@ -75,8 +75,7 @@ def cases(
     yield "twice", partial(commands.two_at_once, seed=seed, count=2)
     yield "errnos", partial(errnos.injected, seed=seed, count=20)
     yield "stops", partial(commands.stops, seed=seed)
-    lines = {"a grid": commands.GRID, "two stages": commands.TWO_STAGES, "tuning": commands.TUNING}
-    for name, line in lines.items():
+    for name, line in commands.LINES.items():
         killed = partial(commands.kills, seed=seed, count=20, arguments=line, name=name)
         yield f"commands {name}", killed
     yield "rounds", partial(rounds.kills, seed=seed, count=10, typed=typed)

@@ -33,7 +33,6 @@ MARK = "HEADROOM_FAULTS"
 TINY = [
     "data.sentences=600",
     "task.vocabulary_size=400",
-    "task.batch_tokens=480",  # whole rows at every length of both sweeps
     "model.layers=1",
     "optimizer.warmup_steps=5",
     "trainer.log_every=5",
@@ -42,12 +41,14 @@ TINY = [
 ]
 PATIENT = ["hydra.sweeper.tries=1000", "hydra.sweeper.wait_s=0"]
 GRID = ["-m", "model.heads=1,2,3,4", "model.head_size=4", "task.sequence_length=32"]
-GRID += ["trainer.steps=40", *TINY]
+GRID += ["trainer.steps=40", "task.batch_tokens=480", *TINY]
 # A pre-training, with steps for both of its phases, and two fine-tunings of it, twice.
 TWO_STAGES = ["-m", "experiment=table2a", "seed=0", "model.heads=2,4", "trainer.steps=160", *TINY]
+TWO_STAGES += ["task.batch_tokens=520"]  # whole rows of all three tasks
 # Trials of the arms, ranges that grow, and what is judged with what they choose.
 TUNING = ["-m", "experiment=fig1_tuned", "seed=0", "experiment.tune.per=arm"]
-TUNING += ["task.sequence_length=32", "trainer.steps=40", *TINY]
+TUNING += ["task.sequence_length=32", "trainer.steps=40", "task.batch_tokens=480", *TINY]
+LINES = {"a grid": GRID, "two stages": TWO_STAGES, "tuning": TUNING}
 KILLS_PER_SWEEP = 5
 LOCKED = ("it is read-only", "a folder that you may write to")
 CHANGES_WITH_TIME = ("seconds", "tokens_per_second", "reason")
