@@ -13,6 +13,7 @@ from sweeper.hydra_section import composer
 from sweeper.model_process import model_process
 from sweeper.plan.compose import CONF
 from sweeper.plan.planner import Planner
+from sweeper.standing import check_claims
 from tests.faults.cases.commands import LINES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,7 +23,9 @@ def test_every_command_line_of_the_suite_can_be_planned(tmp_path: Path) -> None:
     with model_process() as process:
         planner = Planner(composer(CONF), process, max_runs=100)
         for line in LINES.values():
-            assert planner.plan([*line[1:], f"paths.outputs={tmp_path}"]).runs
+            plan = planner.plan([*line[1:], f"paths.outputs={tmp_path}"])
+            check_claims(plan)
+            assert plan.runs
 
 
 @pytest.mark.slow

@@ -44,7 +44,7 @@ GRID = ["-m", "model.heads=1,2,3,4", "model.head_size=4", "task.sequence_length=
 GRID += ["trainer.steps=40", "task.batch_tokens=480", *TINY]
 # A pre-training, with steps for both of its phases, and two fine-tunings of it, twice.
 TWO_STAGES = ["-m", "experiment=table2a", "seed=0", "model.heads=2,4", "trainer.steps=160", *TINY]
-TWO_STAGES += ["task.batch_tokens=520"]  # whole rows of all three tasks
+TWO_STAGES += ["experiment.claims=[]", "task.batch_tokens=520"]  # whole rows of all three tasks
 # Trials of the arms, ranges that grow, and what is judged with what they choose.
 TUNING = ["-m", "experiment=fig1_tuned", "seed=0", "experiment.tune.per=arm"]
 TUNING += ["task.sequence_length=32", "trainer.steps=40", "task.batch_tokens=480", *TINY]
