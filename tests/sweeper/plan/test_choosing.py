@@ -146,7 +146,7 @@ def test_the_better_half_of_a_choice_is_tried_longer_whatever_other_arms_do(tuni
     for point in tuning.trials.points:
         tried[point.arm].setdefault(point.values["trainer.steps"], set()).add(point.values[RATE])
     longer = {arm: {0.005 if arm == "fixed" else 0.02, 0.01} for arm in ARMS}
-    assert tried == {arm: {500: FIRST, 2000: longer[arm]} for arm in ARMS}
+    assert tried == {arm: {500: FIRST, 3500: longer[arm]} for arm in ARMS}
     [choices] = tuning.judged.tuning.values()
     assert {(one["values"][RATE], one["among"], len(one["trials"])) for one in choices} == {
         (0.01, 3, 5)
