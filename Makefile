@@ -34,7 +34,7 @@ figures: $(READY) ## Collect and draw every planned experiment again from what i
 test: $(READY) ## Run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-faults: $(READY) ## Kill, fill, flip and hang sweeps on purpose, and count what is lost (half an hour on two busy cores)
+faults: $(READY) ## Kill, fill, flip and hang sweeps on purpose, and count what is lost (half an hour on two cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults
 
 bench: $(READY) ## Measure speed beside peers into docs/performance.md (half an hour; it says how to install peers)
