@@ -12,7 +12,7 @@ from importlib.metadata import version
 import numpy as np
 
 from benchmarks.decisions import share
-from benchmarks.markdown import table
+from benchmarks.measure import table
 from benchmarks.simulated import SEEDS, shapes
 from benchmarks.stopping import Simulated
 
@@ -22,7 +22,6 @@ PAIRS = 5
 
 
 def main() -> None:
-    """Print a row for each effect."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--experiments", type=int, default=200, help="of each effect")
     looks = SEEDS // GROUP

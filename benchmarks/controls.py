@@ -16,8 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from benchmarks.markdown import table
-from benchmarks.measure import ROOT, call
+from benchmarks.measure import ROOT, call, table
 
 RESULTS = ROOT / "docs" / "results" / "controls" / "README.md"
 BEGIN = "<!-- counted by python -m benchmarks.controls -->\n"

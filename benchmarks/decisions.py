@@ -10,11 +10,11 @@ spread pooled, right for one look: as it is meant, and looked at after every see
 
 from __future__ import annotations
 
+import itertools
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.measure import arguments
+from benchmarks.measure import arguments, table
 
 if __name__ == "__main__":
     arguments(__doc__)  # --help is answered before numpy is imported
@@ -22,44 +22,34 @@ if __name__ == "__main__":
 import numpy as np
 from scipy.special import betaincinv
 
-from benchmarks.markdown import table
 from benchmarks.simulated import SEEDS, Shape, shapes
 from benchmarks.stopping import Simulated, looks, rounds, student
 from sweeper.results.statistics.boundary import FIRST
 from sweeper.results.statistics.contrasts import intervals
 
+Cells = tuple[str, ...]
+
 EFFECTS = (0.0, 0.5, 1.0, 2.0, 4.0)
 
 
-@dataclass(frozen=True)
-class Line:
-    """One shape and effect: the cells of both tables."""
-
-    errors: tuple[str, ...]
-    costs: tuple[str, ...]
-
-
 def main() -> None:
-    """Measure all shapes and print both tables."""
     experiments = 100 if arguments(__doc__).smoke else 2000
     start = time.process_time()
-    lines = []
-    for shape in shapes():
-        for effect in EFFECTS:
-            lines.append(measured(shape, effect, experiments))
+    pairs = itertools.product(shapes(), EFFECTS)
+    found = [measured(shape, effect, experiments) for shape, effect in pairs]
     errors = ("shape", "effect", "each seed", "first answer", "rounds", "naive", "fixed")
     costs = ("shape", "effect", "seeds a point", "of fixed", "decided", "rounds: of fixed")
     seconds = time.process_time() - start
     print(Path(__file__).with_suffix(".md").read_text())
     print(f"{experiments:,} experiments a line, {seconds:.0f} s of one core.\n")
     print("Experiments with any wrong answer, % (one-sided 95 % bound, Clopper and Pearson):\n")
-    print(table(errors, [line.errors for line in lines]))
+    print(table(errors, [wrong for wrong, _ in found]))
     print("\nWhat a decision costs:\n")
-    print(table((*costs, "decided", "fixed: decided"), [line.costs for line in lines]))
+    print(table((*costs, "decided", "fixed: decided"), [took for _, took in found]))
 
 
-def measured(shape: Shape, effect: float, experiments: int) -> Line:
-    """Each rule on the same experiments."""
+def measured(shape: Shape, effect: float, experiments: int) -> tuple[Cells, Cells]:
+    """Each rule on the same experiments: a line of each table."""
     given = Simulated(shape, effect, experiments)
     each = looks(given, range(FIRST, SEEDS + 1), intervals)
     bought, runs = rounds(given)
@@ -82,7 +72,7 @@ def measured(shape: Shape, effect: float, experiments: int) -> Line:
         f"{bought.decided.mean():.0%}",
         f"{fixed.decided.mean():.0%}",
     )
-    return Line((*name, *errors), (*name, *costs))
+    return (*name, *errors), (*name, *costs)
 
 
 def share(of_claims: np.ndarray) -> str:

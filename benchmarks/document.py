@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.markdown import table
-from benchmarks.measure import LINES, ROOT
+from benchmarks.measure import LINES, ROOT, table
 
 DOCUMENT = ROOT / "docs" / "performance.md"
 ABOUT = Path(__file__).with_name("performance.md")  # what the numbers are, in words
@@ -18,7 +17,6 @@ Line = Mapping[str, Any]
 
 
 def main() -> None:
-    """Read the lines and write the document."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lines", type=Path, default=LINES)
     parser.add_argument("--document", type=Path, default=DOCUMENT)
@@ -60,7 +58,6 @@ def _spread(value: Mapping[str, float], unit: str = "") -> str:
 
 
 def _ratios(line: Line) -> Rows:
-    yield "ratio", "median (quartiles)"
     for name, value in line["speed_up"].items():
         yield name, _spread(value, "x")
 
@@ -73,14 +70,14 @@ def _speeds(line: Line) -> Rows:
         yield name, f"{value:,.0f}{real}"
     if "of_peak" in line:
         yield "headroom, of the matrix-product peak", f"{line['of_peak']:.0%}"
-    yield from list(_ratios(line))[1:]
+    yield from _ratios(line)
 
 
 def _loop(line: Line) -> Rows:
     yield f"{line['shape']}", "CPU ms a step, or ratio: median (quartiles)"
     for name, value in line["ms_per_step"].items():
         yield name, f"{value:.1f}"
-    yield from list(_ratios(line))[1:]
+    yield from _ratios(line)
 
 
 def _makespan(line: Line) -> Rows:
@@ -89,7 +86,7 @@ def _makespan(line: Line) -> Rows:
     for name, value in line["seconds"].items():
         yield name, f"{value:.1f}"
     yield "headroom over the bound", f"{line['over_bound']:.2f}x"
-    yield from list(_ratios(line))[1:]
+    yield from _ratios(line)
 
 
 def _planning(line: Line) -> Rows:

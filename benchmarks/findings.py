@@ -6,6 +6,7 @@ import argparse
 import csv
 import json
 import math
+import shlex
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import markdown
-from benchmarks.measure import ROOT
+from benchmarks.measure import ROOT, table
 from sweeper.results.claims.evidence.verdict import Answer, Found, Verdict
 from sweeper.results.table.columns import label
 
@@ -22,6 +22,7 @@ RESULTS = ROOT / "docs" / "results"
 ABOUT = Path(__file__).with_suffix(".md")  # what no record says
 SETTINGS = Path(__file__).with_suffix(".toml")
 PAPER = ("theorem1", "fig1", "fig2", "fig3", "fig4", "table1", "table2a", "table2b", "table3")
+DECIDES = "hydra.sweeper.decide=true"  # as it is typed
 SCALES = ("demo", "cpu", "gpu", "paper")
 
 
@@ -34,6 +35,8 @@ class Kept:
         scale, text: at which they were made, and on what.
         verdicts: as they were judged.
         rows: of its table; a run that several arms use has several.
+        trials: the rows of what chose its learning rates.
+        provenance: the plan that it is of: its command and its rounds; empty of old ones.
         figure: a picture, if it has one.
     """
 
@@ -43,17 +46,26 @@ class Kept:
     text: str
     verdicts: list[Verdict]
     rows: list[dict[str, str]]
+    trials: list[dict[str, str]]
+    provenance: Mapping[str, Any]
     figure: Path | None
 
     @property
     def runs(self) -> dict[str, dict[str, str]]:
-        """A row of each run that is done, by its id."""
-        return {row["run"]: row for row in self.rows if row["state"] == "done"}
+        """A row of each judged run that is done, by its id."""
+        return _done(self.rows)
 
     @property
     def hours(self) -> float:
-        """Device hours of training."""
-        return sum(float(row["seconds"] or 0) for row in self.runs.values()) / 3600
+        """Device hours of what was judged."""
+        return _hours(self.runs)
+
+    @property
+    def rounds(self) -> str:
+        """How many rounds bought its seeds: the plan's own, and those that it says came before."""
+        if DECIDES not in self.provenance.get("command", ()):
+            return ""
+        return str(len(self.provenance.get("rounds", ())) + 1)
 
     @property
     def seeds(self) -> str:
@@ -77,7 +89,7 @@ def page(results: Path) -> str:
     """The text of the page on all that is kept in that folder."""
     known = tomllib.loads(SETTINGS.read_text("utf-8"))
     found = sorted(kept(results, known), key=_order)
-    parts = {"claims": _claims(found), "settings": _settings(found)}
+    parts = {"claims": _claims(found), "settings": _settings(found), "commands": _commands(found)}
     parts["figures"] = "\n".join(_figures(results, found))
     text = ABOUT.read_text("utf-8")
     for name, part in parts.items():
@@ -90,24 +102,35 @@ def kept(results: Path, known: Mapping[str, Mapping[str, str]]) -> Iterator[Kept
     for path in sorted(results.rglob("*.claims.json")):
         judged = json.loads(path.read_text("utf-8"))
         stem = path.name.removesuffix(".claims.json")
-        table, about = path.with_name(f"{stem}.csv"), path.with_name(f"{stem}.json")
+        about, trials = path.with_name(f"{stem}.json"), path.with_name(f"{stem}_trials.csv")
         folder = results / path.relative_to(results).parts[0]
-        if about.exists():
-            said = json.loads(about.read_text("utf-8"))["experiment"]
-        else:
-            said = known[folder.name]
+        planned = json.loads(about.read_text("utf-8")) if about.exists() else {}
+        said = planned.get("experiment") or known[folder.name]
         pictures = (path.with_name(f"{stem}.png"), folder / "figures" / f"{stem}.png")
-        with table.open(encoding="utf-8", newline="") as lines:
-            rows = list(csv.DictReader(lines))
         yield Kept(
             folder,
             judged["experiment"].partition("-")[0],  # after it, what was typed besides
             said["scale"],
             said["text"],
             [_verdict(one, label(judged["metric"])) for one in judged["verdicts"]],
-            rows,
+            _rows(path.with_name(f"{stem}.csv")),
+            _rows(trials) if trials.exists() else [],
+            planned.get("provenance", {}),
             next((one for one in pictures if one.exists()), None),
         )
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def _done(rows: Iterable[dict[str, str]]) -> dict[str, dict[str, str]]:
+    return {row["run"]: row for row in rows if row["state"] == "done"}
+
+
+def _hours(runs: Mapping[str, Mapping[str, str]]) -> float:
+    return sum(float(row["seconds"] or 0) for row in runs.values()) / 3600
 
 
 def _verdict(said: Mapping[str, Any], measure: str) -> Verdict:
@@ -133,7 +156,7 @@ def _claims(found: Iterable[Kept]) -> str:
     for (experiment, claim, measure), row in cells.items():
         own = ("<br>".join(row.get(scale, ["not run"])) for scale in scales)
         rows.append((experiment, f"`{claim}`", measure, *own))
-    return markdown.table(("experiment", "claim", "measured by", *scales), rows)
+    return table(("experiment", "claim", "measured by", *scales), rows)
 
 
 def _cell(one: Kept, verdict: Verdict) -> str:
@@ -168,10 +191,27 @@ def _settings(found: Iterable[Kept]) -> str:
     for one in sorted(found, key=lambda one: (SCALES.index(one.scale), one.folder.name)):
         tokens = sum(float(row["tokens_seen"] or 0) for row in one.runs.values())
         told = (f"{len(one.runs)}", f"{tokens / 1e6:.1f}M", f"{one.hours:.2f}")
+        chosen = (f"{_hours(_done(one.trials)):.2f}" if one.trials else "", one.rounds)
         made = (_distinct(one, column) for column in ("device", "code"))
-        rows.append((_link(one), one.scale, one.text, one.experiment, *told, *made))
-    head = ("kept in", "scale", "text", "experiment", "runs", "tokens", "device hours")
-    return markdown.table((*head, "device", "code"), rows)
+        rows.append((_link(one), one.scale, one.text, one.experiment, *told, *chosen, *made))
+    head = (
+        "kept in",
+        "scale",
+        "text",
+        "experiment",
+        "runs",
+        "tokens",
+        "device hours",
+        "rates",
+        "rounds",
+    )
+    return table((*head, "device", "code"), rows)
+
+
+def _commands(found: Iterable[Kept]) -> str:
+    """What was typed, where that is known."""
+    typed = (one.provenance["command"] for one in found if one.provenance.get("command"))
+    return "\n".join(f"    python {shlex.join(one)}" for one in typed)
 
 
 def _distinct(one: Kept, column: str) -> str:

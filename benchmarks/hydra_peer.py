@@ -18,7 +18,6 @@ ConfigStore.instance().store("config", {"run": "???", "outputs": "???"})
 
 @hydra.main(version_base="1.3", config_path=None, config_name="config")
 def main(config: DictConfig) -> None:
-    """Train one run."""
     sys.path.insert(0, str(ROOT))  # in a launcher's own process
     from benchmarks.one_run import execute
 

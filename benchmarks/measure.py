@@ -80,7 +80,6 @@ def speed_ups(times: Times, of: str, over: Iterable[str]) -> dict[str, dict[str,
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
-    """Return the median and the quartiles."""
     several = [*values, *values] if len(values) == 1 else values
     low, _, high = quantiles(several, n=4, method="inclusive")
     return {
@@ -153,3 +152,10 @@ def leave(results: Callable[[bool], Iterable[Facts]]) -> None:
         print(text)
         with options.lines.open("a") as file:
             file.write(text + "\n")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return the lines of a table in Markdown, the last one without its end."""
+    lines = ([cell.replace("|", "\\|") for cell in line] for line in (head, *rows))
+    first, *rest = (f"| {' | '.join(cells)} |" for cells in lines)
+    return "\n".join([first, f"|{' --- |' * len(head)}", *rest])

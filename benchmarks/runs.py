@@ -16,7 +16,6 @@ from tasks.task import Task
 
 
 def planned(process: ModelProcess, outputs: Path | str, *overrides: str) -> Plan:
-    """Return the plan of a command line."""
     planner = Planner(composer(), process, max_runs=10_000)
     return planner.plan([*overrides, f"paths.outputs={outputs}"])
 

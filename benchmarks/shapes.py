@@ -43,7 +43,6 @@ class Shape:
         return self.rows * self.length
 
     def decoder(self) -> Decoder:
-        """Return our model of this shape."""
         return Decoder(
             vocabulary_size=self.vocabulary_size,
             layers=self.layers,

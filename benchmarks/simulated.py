@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -59,15 +60,20 @@ def shapes() -> list[Shape]:
     wide = np.where(np.arange(points) < 2, 3.0, 1.0)
     claims, gains = _figure_1()
     return [
-        Shape("five pairs of 16 points", *pairs, _normal(plain)),
-        Shape("spreads of 0.2 to 0.9 %", *pairs, _normal(unequal)),
-        Shape("two points three times as wide", *pairs, _normal(wide)),
-        Shape("heavy tails (t, 3 df)", *pairs, _heavy(plain)),
-        Shape("two heaps, half learned", *pairs, _heaps(plain)),
-        Shape("two points in two heaps", *pairs, _heaps(np.floor(wide / 3))),
-        Shape("fig1 at demo scale", claims, gains, _normal(plain)),
-        Shape("fig1, spreads of 0.2 to 0.9 %", claims, gains, _normal(unequal)),
-        Shape("two points, 1 and 4 wide, one claim", *_pairs(2, 1), _normal(_UNEQUAL), fixed=17),
+        Shape("five pairs of 16 points", *pairs, partial(_normal, plain)),
+        Shape("spreads of 0.2 to 0.9 %", *pairs, partial(_normal, unequal)),
+        Shape("two points three times as wide", *pairs, partial(_normal, wide)),
+        Shape("heavy tails (t, 3 df)", *pairs, partial(_heavy, plain)),
+        Shape("two heaps, half learned", *pairs, partial(_heaps, plain)),
+        Shape("two points in two heaps", *pairs, partial(_heaps, np.floor(wide / 3))),
+        Shape("fig1 at demo scale", claims, gains, partial(_normal, plain)),
+        Shape("fig1, spreads of 0.2 to 0.9 %", claims, gains, partial(_normal, unequal)),
+        Shape(
+            "two points, 1 and 4 wide, one claim",
+            *_pairs(2, 1),
+            partial(_normal, _UNEQUAL),
+            fixed=17,
+        ),
     ]
 
 
@@ -119,30 +125,19 @@ def _figure_1() -> tuple[tuple[Claim, ...], Floats]:
     ), gains
 
 
-def _normal(spreads: Floats) -> Callable[[np.random.Generator, int], Floats]:
-    def draw(random: np.random.Generator, experiments: int) -> Floats:
-        shape = (experiments, len(spreads), SEEDS)
-        return random.standard_normal(shape) * spreads[:, None]
-
-    return draw
+def _normal(spreads: Floats, random: np.random.Generator, experiments: int) -> Floats:
+    return random.standard_normal((experiments, len(spreads), SEEDS)) * spreads[:, None]
 
 
-def _heavy(spreads: Floats) -> Callable[[np.random.Generator, int], Floats]:
-    def draw(random: np.random.Generator, experiments: int) -> Floats:
-        shape = (experiments, len(spreads), SEEDS)
-        values: Floats = random.standard_t(3, shape) / np.sqrt(3) * spreads[:, None]
-        return values
-
-    return draw
+def _heavy(spreads: Floats, random: np.random.Generator, experiments: int) -> Floats:
+    shape = (experiments, len(spreads), SEEDS)
+    values: Floats = random.standard_t(3, shape) / np.sqrt(3) * spreads[:, None]
+    return values
 
 
-def _heaps(mixed: Floats) -> Callable[[np.random.Generator, int], Floats]:
+def _heaps(mixed: Floats, random: np.random.Generator, experiments: int) -> Floats:
     """Half the seeds of these points learn, and are then 2 better; elsewhere all seeds do alike."""
-
-    def draw(random: np.random.Generator, experiments: int) -> Floats:
-        shape = (experiments, len(mixed), SEEDS)
-        learned = random.random(shape) < 0.5
-        values: Floats = 0.1 * random.standard_normal(shape) + (2.0 * learned - 1) * mixed[:, None]
-        return values
-
-    return draw
+    shape = (experiments, len(mixed), SEEDS)
+    learned = random.random(shape) < 0.5
+    values: Floats = 0.1 * random.standard_normal(shape) + (2.0 * learned - 1) * mixed[:, None]
+    return values

@@ -153,8 +153,6 @@ def both(shape: Shape, count: int) -> tuple[Callable[[], None], Callable[[], Non
 
 
 def repeated(function: Callable[[], None], times: int) -> Callable[[], None]:
-    """Return what calls it so many times."""
-
     def run() -> None:
         for _ in range(times):
             function()

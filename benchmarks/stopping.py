@@ -12,7 +12,7 @@ from benchmarks.simulated import MARGIN, SEEDS, Claim, Shape
 from sweeper.results.statistics.allocation import allocated
 from sweeper.results.statistics.boundary import FIRST, Floats
 from sweeper.results.statistics.combination import Answers, answers, levels
-from sweeper.results.statistics.contrasts import Intervals, effective_seeds, intervals
+from sweeper.results.statistics.contrasts import Intervals, closed, effective_seeds, intervals
 from sweeper.results.statistics.heaps import two_heaps
 from sweeper.results.statistics.price import known, price
 from sweeper.results.statistics.spreads import Sample, Spreads, moderated
@@ -76,14 +76,12 @@ class Course:
 
     def _closed(self, place: int, experiments: np.ndarray, found: Intervals) -> Intervals:
         """The intersection of all looks so far, of the newest where nothing is left."""
-        before = self.seen[place]
-        low = np.maximum(before.lows[experiments], found.lows)
-        high = np.minimum(before.highs[experiments], found.highs)
-        empty = low > high
-        low, high = np.where(empty, found.lows, low), np.where(empty, found.highs, high)
-        before.lows[experiments], before.highs[experiments] = low, high
-        before.values[experiments] = found.values
-        return Intervals(found.values, low, high)
+        seen = self.seen[place]
+        pairs = zip(seen, found, strict=True)
+        left = closed(Intervals(*(np.stack([before[experiments], now]) for before, now in pairs)))
+        for before, now in zip(seen, left, strict=True):
+            before[experiments] = now
+        return left
 
     def needs(self, sample: Sample, spreads: Spreads, experiments: np.ndarray) -> Floats:
         """The seeds that contrasts of undecided claims take, those of all claims side by side."""
@@ -142,7 +140,6 @@ def rounds(given: Simulated) -> tuple[Course, Floats]:
 
 
 def pooled(sample: Sample) -> Spreads:
-    """One spread for all points."""
     df = sample.df.sum(axis=-1, keepdims=True)
     variances = (sample.df * sample.variances).sum(axis=-1, keepdims=True) / df
     return Spreads(np.broadcast_to(variances, sample.df.shape), df, np.ones(1), df[..., 0])

@@ -81,7 +81,6 @@ def arguments(
 
 
 def answers(outputs: Path) -> Counter[str]:
-    """How often each answer was given."""
     files = (outputs / "tables").glob("*.claims.json")
     given = (json.loads(path.read_text())["verdicts"][:1] for path in files)
     return Counter(verdict["verdict"] for verdicts in given for verdict in verdicts)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -65,10 +65,7 @@ def attention_weights(call: Callable[[], object]) -> list[Tensor]:
 
 def _watched(call: Callable[[], object], take: Callable[[_Attended], _Taken]) -> list[_Taken]:
     watch = _Watch(take)
-    with ExitStack() as stack:
-        # A compiled graph would hide the call.
-        stack.enter_context(torch.compiler.set_stance("force_eager"))
-        stack.enter_context(watch)
+    with torch.compiler.set_stance("force_eager"), watch:  # a compiled graph would hide the call
         call()
     return watch.taken
 
@@ -93,9 +90,7 @@ class _Watch(TorchFunctionMode):
             given = {**dict(zip(_TAKEN, args, strict=False)), **options}
             # In single precision whatever the model computes in: what is small here decides, and a
             # GPU has no singular values in less.
-            kind = given[
-                "query"
-            ].device.type  # the meta device, which has none, is asked for shapes
+            kind = given["query"].device.type  # the meta device, which has none: asked for shapes
             half = torch.amp.is_autocast_available(kind)
             with torch.autocast(kind, enabled=False) if half else nullcontext():
                 self.taken.append(self._take(_attended(given)))
@@ -134,7 +129,6 @@ def _measures(of: _Attended) -> HeadMeasures:
 
 
 def _weights(of: _Attended) -> Tensor:
-    """Return weights_BHTT."""
     return of.logits_BHTT.masked_fill(~of.seen_BHTT, -math.inf).softmax(-1)
 
 

@@ -69,7 +69,6 @@ class _EncoderModel(nn.Module):
         self.vocabulary_size, self.embedding_size = encoder.embedding.tokens.weight.shape
 
     def embedding_parameters(self) -> list[nn.Parameter]:
-        """Return the encoder's token, position and type embeddings."""
         return self.encoder.embedding_parameters()
 
 
@@ -123,7 +122,6 @@ class Classifier(_EncoderModel):
         self.classes = _dense(self.embedding_size, classes)
 
     def forward(self, tokens_BT: Tensor, types_BT: Tensor, real_BT: Tensor) -> Tensor:
-        """Return logits_BC."""
         hidden_BTD = self.encoder(tokens_BT, types_BT, real_BT)
         logits_BC: Tensor = self.classes(self.dropout(self.pooler(hidden_BTD)))
         return logits_BC

@@ -27,10 +27,8 @@ def attention_mask(segments_BT: Tensor, *, causal: bool) -> Tensor:
     mask_B1TT = (segments_BT[:, :, None] == segments_BT[:, None, :]).unsqueeze(1)
     if causal:
         length = segments_BT.shape[1]
-        mask_B1TT = (
-            mask_B1TT
-            & torch.ones(length, length, dtype=torch.bool, device=segments_BT.device).tril()
-        )
+        earlier_TT = torch.ones(length, length, dtype=torch.bool, device=segments_BT.device).tril()
+        mask_B1TT = mask_B1TT & earlier_TT
     if segments_BT.device.type != "cpu":
         return mask_B1TT  # where the segments begin would have to be waited for
     layout = SegmentLayout.of(segments_BT)

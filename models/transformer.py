@@ -161,6 +161,5 @@ class Encoder(nn.Module):
         return x_BTD
 
     def embedding_parameters(self) -> list[nn.Parameter]:
-        """Return the token, position and type embeddings."""
         tables = (self.embedding.tokens, self.embedding.positions, self.embedding.types)
         return [parameter for table in tables for parameter in table.parameters()]

@@ -75,12 +75,12 @@ def _collect(console: Console, options: argparse.Namespace) -> int:
 
 
 def _draw(console: Console, options: argparse.Namespace) -> int:
-    from sweeper.results.collect import write_tables
+    from sweeper.results.collect import collect, write_tables
     from sweeper.results.draw import write_figures
 
     into, faults = options.into or options.outputs, options.faults
-    tables = write_tables(options.outputs, options.experiments, into, faults)
-    for path in write_figures(into, tables, faults):
+    tables = collect(options.outputs, options.experiments, faults)
+    for path in write_figures(into, write_tables(into, tables, faults), faults):
         console.print(Text(str(path)), soft_wrap=True)
     return 0
 

@@ -141,6 +141,12 @@ _INTO: dict[str, dict[str, Any]] = {
     },
 }
 
+
+def _file(default: str) -> dict[str, Any]:
+    about = {"dest": "output", "type": Path, "default": Path(default), "metavar": "FILE"}
+    return {**about, "help": "what to write (default: %(default)s)"}
+
+
 OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
     "collect": _INTO,
     "draw": _INTO,
@@ -152,13 +158,7 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
         "--watch": {"action": "store_true", "help": "refresh until Ctrl-C"},
     },
     "pack": {
-        "-o": {
-            "dest": "output",
-            "type": Path,
-            "default": Path("sweep.tar"),
-            "metavar": "FILE",
-            "help": "what to write (default: %(default)s)",
-        },
+        "-o": _file("sweep.tar"),
         "--max-mb": {
             "type": float,
             "metavar": "N",
@@ -166,15 +166,7 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
         },
         "--wheels": {"type": Path, "metavar": "DIR", "help": "wheels to take along"},
     },
-    "bundle": {
-        "-o": {
-            "dest": "output",
-            "type": Path,
-            "default": Path("bundle.tar"),
-            "metavar": "FILE",
-            "help": "what to write (default: %(default)s)",
-        },
-    },
+    "bundle": {"-o": _file("bundle.tar")},
     "judge": {
         "-o": {**_INTO["-o"], "help": "where tables and figures are written (default: judged)"},
     },

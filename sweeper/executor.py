@@ -27,10 +27,9 @@ from sweeper.run.placing import Share, most_together
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.time_left import TimeLeft, makespan, remaining, share_done
-from sweeper.store.code.edits import Edits
 from sweeper.store.code.pinned import pin
-from sweeper.store.code.state import Code
-from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
+from sweeper.store.code.state import Code, Edits
+from sweeper.store.identity import NOT_IN_IDENTITY
 from sweeper.store.plans import older, replaced, write_plan
 from sweeper.store.runs import RunStore, State
 
@@ -128,9 +127,7 @@ class Executor:
         """Pin the code and prepare the data of the runs that are left of a frozen plan."""
         configs = {run: plan.runs[run].config for run in left}
         self.backend.code = self.process.code = pin(plan.outputs, self.code, configs.values())
-        new = {run: it for run, it in configs.items() if _data(it) not in self._prepared}
-        prepare(self.console, self.store, self.process, new, meanwhile=self.backend.warm)
-        self._prepared |= {_data(config) for config in new.values()}
+        prepare(self.console, self.store, self.process, configs, self._prepared, self.backend.warm)
 
     def _run(self, plan: Plan, left: Sequence[str], about: Callable[[float], str]) -> bool:
         metric = {point.run: plan.experiments[point.experiment].metric for point in plan.points}
@@ -240,7 +237,3 @@ def as_data(plan: Plan, rounds: Rounds = ()) -> dict[str, Any]:
         "runs": {run.id: {"size": run.size, "parent": run.parent} for run in plan.runs.values()},
         **({"rounds": list(rounds)} if rounds else {}),
     }
-
-
-def _data(config: Mapping[str, Any]) -> str:
-    return digest_of([config["data"], config["task"]])

@@ -18,7 +18,7 @@ from sweeper.store.archives.archive import find
 from sweeper.store.archives.reading import present
 from sweeper.store.code.state import REVISION
 from sweeper.store.errors import UserError, shown, wrong
-from sweeper.store.plans import older, path_of, plans, rewrite, without
+from sweeper.store.plans import older, path_of, plans, rewrite, runs_of, without
 from sweeper.store.runs import RunStore, State
 
 UNZIP = "unzip the archive in the outputs folder and remove it first"
@@ -80,7 +80,8 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
 def _experiment(outputs: Path, name: str) -> _Going | None:
     """What goes with an experiment, in all plans or, named with the number of a plan, in that."""
     known = plans(outputs)
-    parts = [(p, one) for p in known for one in p["experiments"] if name in _called(p, one)]
+    every = [(plan, one) for plan in known for one in plan["experiments"]]
+    parts = [(plan, one) for plan, one in every if name in (one, older(one, plan["number"]))]
     if not parts:
         return None
     own = parts[0][1]
@@ -88,7 +89,7 @@ def _experiment(outputs: Path, name: str) -> _Going | None:
     numbers = {plan["number"] for plan in left}
     others = [*(plan for plan in known if plan["number"] not in numbers), *left]
     used = {run for plan in others for run in plan["runs"]}
-    runs = dict.fromkeys(run for plan, _ in parts for run in _runs(plan, own))
+    runs = dict.fromkeys(run for plan, _ in parts for run in runs_of(plan, own))
     names = [name, *(older(own, number) for number in numbers if name == own)]
     stay = len(used & runs.keys())
     kept = [f"{stay} runs stay: other plans have them"] if stay else []
@@ -122,19 +123,6 @@ def _unused_code(store: RunStore, gone: Sequence[str]) -> list[Path]:
         return []
     pinned = sorted((store.outputs / "code").glob(f"*/{REVISION}"))
     return [path.parent for path in pinned if path.read_text("utf-8").strip() not in used]
-
-
-def _called(plan: Plan, experiment: str) -> tuple[str, str]:
-    return experiment, older(experiment, plan["number"])
-
-
-def _runs(plan: Plan, experiment: str) -> Iterator[str]:
-    """The runs of an experiment's points, and those that they start from."""
-    for point in plan["points"]:
-        run = point["run"] if point["experiment"] == experiment else None
-        while run:
-            yield run
-            run = plan["runs"].get(run, {}).get("parent")
 
 
 def _listed(store: RunStore, going: _Going) -> Iterator[str]:

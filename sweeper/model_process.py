@@ -88,8 +88,8 @@ class ModelProcess:
 
     def fork(
         self, target: str, argument: Path, *, environment: Mapping[str, str], log: Path
-    ) -> tuple[int, int]:
-        """Start a job in a fresh process; its (request id, pid). The id comes back in `exits`."""
+    ) -> int:
+        """Start a job in a fresh process; its request id, which comes back in `exits`."""
         question = {
             "op": "fork",
             "target": target,
@@ -104,7 +104,7 @@ class ModelProcess:
         if "error" in answer:
             raise UserError(str(answer["error"]))
         self._jobs.add(number)
-        return number, int(answer["pid"])
+        return number
 
     def exit_code(self, job: int) -> int:
         """Wait for the only job that is under way; its exit code."""

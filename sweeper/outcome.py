@@ -104,7 +104,8 @@ class FiguresAsTheyCome(ExitStack):
         from sweeper.results.draw import write_figures
 
         with suppress(UserError):  # what cannot be drawn is told of at the end
-            tables = write_tables(self._outputs, [name])
+            tables = collect(self._outputs, [name])
+            write_tables(self._outputs, tables)
             figures = write_figures(self._outputs, tables)
             drawn = next(path for path in figures if path.suffix == ".png")
             self._console.print(Text(f"{name} is drawn: {relative_path(drawn)}"), soft_wrap=True)
@@ -121,8 +122,9 @@ def collect_and_judge(
     Both are also written to outputs/tables, or to that of another folder. Those that cannot be
     judged are left out where there are `faults` to say so.
     """
-    tables = write_tables(outputs, experiments, into, faults)
-    verdicts = judge(into or outputs, tables, faults)
+    tables = collect(outputs, experiments, faults)
+    written = write_tables(into or outputs, tables, faults)
+    verdicts = judge(into or outputs, written, faults)
     return [table for table in tables if table.name in verdicts], verdicts
 
 
@@ -155,7 +157,9 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     for line in rows or brief(tables, verdicts, console.width):
         console.print(line, soft_wrap=True)
     figures = {table.name: outputs / "figures" / f"{stem(table.name)}.png" for table in tables}
-    changed = [t for t in tables if _changed(t, outputs, before, figures[t.name])]
+    now = {table.name: exported(outputs, table) for table in tables}
+    same = {name for name, path in now.items() if before.get(path) == path.read_bytes()}
+    changed = [t for t in tables if t.name not in same or not figures[t.name].exists()]
     write_figures(outputs, changed, faults)
     rest = [name for name in newest(outputs) if name not in experiments]
     others = collect(outputs, rest, faults) if rest else []
@@ -171,12 +175,6 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     for told in (*map(relative_path, (*drawn, outputs / "tables", page)), more):
         console.print(Text(f"  {told}"), soft_wrap=True)
     return {table.name: verdicts[table.name] for table in tables}
-
-
-def _changed(table: Table, outputs: Path, before: Mapping[Path, bytes], figure: Path) -> bool:
-    """Whether a table is another than when its figure was drawn."""
-    path = exported(outputs, table)
-    return before.get(path) != path.read_bytes() or not figure.exists()
 
 
 def print_unfinished(console: Console, schedule: Schedule, labels: Mapping[str, str]) -> None:

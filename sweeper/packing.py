@@ -59,11 +59,13 @@ def pack(
         plans = {name: newest(outputs)[name] for name in names}
         store, runs = RunStore(outputs), unfinished(outputs, plans)
         configs = {run: store.run(run).record()["config"] for run in runs}
-        prepare(console, store, process, configs)
+        prepare(console, store, process, configs, set())
         runs = _with_shares(store, process, configs, runs)
         about = {"experiments": names, "options": _options(hydra)}
         written = write_pack(path, store, runs, about, process, wheels=wheels, max_mb=max_mb)
-    _say(console, path, written, f"{len(runs)} {_what(names)}")
+    trials = any(name.endswith(SUFFIX) for name in names)
+    what = "trials (then pack again: what they choose)" if trials else "runs"
+    _say(console, path, written, f"{len(runs)} {what}")
 
 
 def _say(console: Console, path: Path, written: Sequence[Path], runs: str) -> None:
@@ -75,11 +77,6 @@ def _say(console: Console, path: Path, written: Sequence[Path], runs: str) -> No
     folder = path.name.partition(".")[0]
     told = f"{runs} to train; there: tar xf {source} && cd {folder} && python run.py"
     console.print(Text(told), soft_wrap=True)
-
-
-def _what(names: Sequence[str]) -> str:
-    trials = any(name.endswith(SUFFIX) for name in names)
-    return "trials (then pack again: what they choose)" if trials else "runs"
 
 
 def _with_shares(

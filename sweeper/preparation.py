@@ -21,12 +21,13 @@ def prepare(
     store: RunStore,
     process: ModelProcess,
     configs: Mapping[str, Mapping[str, Any]],
-    *,
+    known: set[str],
     meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
     """Build the data of runs, given with their configs, once for each distinct one.
 
-    `meanwhile` is called when that has begun: nothing trains yet.
+    `known` are digests of what is built already, to which these come. `meanwhile` is called when
+    that has begun: nothing trains yet.
 
     Raises:
         UserError: the data cannot be built; the log says why.
@@ -34,7 +35,7 @@ def prepare(
     distinct: dict[str, str] = {}
     for run, config in configs.items():
         distinct.setdefault(digest_of([config["data"], config["task"]]), run)
-    for run in distinct.values():
+    for run in (run for digest, run in distinct.items() if digest not in known):
         log = store.outputs / "data" / "prepare.log"
         make_directory(log.parent)
         publish(log, "", durable=False)
@@ -47,11 +48,12 @@ def prepare(
             last = next((line for line in reversed(said) if line.strip()), "")
             reason = f"its process was killed (code {code})" if code < 0 else shown(last)
             raise UserError(f"the data could not be prepared: {reason} (log: {log})")
+    known |= distinct.keys()
 
 
 def _prepared(process: ModelProcess, run: Path, log: Path, meanwhile: Callable[[], None]) -> int:
     """Prepare the data of a run in a process of its own, which ends with this one; its code."""
-    job, _ = process.fork("prepare", run, environment={}, log=log)
+    job = process.fork("prepare", run, environment={}, log=log)
     try:
         meanwhile()
         return process.exit_code(job)

@@ -18,7 +18,8 @@ from sweeper.plan.plan import Plan
 from sweeper.plan.planner import seeded
 from sweeper.results.collect import Records
 from sweeper.results.prices import print_prices
-from sweeper.standing import Standing, device_hours
+from sweeper.run.context import device_hours
+from sweeper.standing import Standing
 from sweeper.store.errors import shown, wrong
 from sweeper.store.files import canonical
 
@@ -119,7 +120,7 @@ def _check_claims(until: Sequence[str], plan: Plan) -> None:
 
 
 def _first(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> Round:
-    hours = {run: device_hours(plan.runs[run], seconds) for run, seconds in estimate.items()}
+    hours = {run: device_hours(plan.runs[run].config, seconds) for run, seconds in estimate.items()}
     budget, cost = executor.options.budget_device_hours, sum(hours.values(), executor.chosen_h)
     # Later it is as it is: what a sweep that is typed again does hangs on no estimate.
     if len(hours) == len(plan.runs) and not _within(budget, cost):
@@ -145,7 +146,7 @@ def _next(executor: Executor, last: Round, standing: Standing) -> Round | None:
         seeds = {**last.seeds, **bought}
         plan = seeded(last.plan, seeds)
         new = [plan.runs[run] for run in plan.runs if run not in last.plan.runs]
-        hours = {run.id: device_hours(run, throughput.expected(run).training) for run in new}
+        hours = {run.id: device_hours(run.config, throughput.expected(run).training) for run in new}
         if new and _within(options.budget_device_hours, spent_h + sum(hours.values())):
             before = [*last.before, _kept(last, standing)]
             return Round(plan, seeds, hours, before, standing.spent_h, _in_words(standing))
@@ -178,14 +179,15 @@ def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
     executor.console.print(Text(head), soft_wrap=True)
     budget = executor.options.budget_device_hours
     of = "" if budget is None else f" of {budget:g}"
-    devices = max(device_hours(now.plan.runs[run], 1.0) for run in left)
+    devices = max(device_hours(now.plan.runs[run].config, 1.0) for run in left)
 
     def about(seconds: float) -> str:
         spent = f"{now.spent_h + seconds * devices:.2g}{of} device hours spent"
         return f"{head}\n{spent}; this round is thought to take {sum(now.hours.values()):.2g}"
 
     estimate = {
-        run: hours / device_hours(now.plan.runs[run], 1.0) for run, hours in now.hours.items()
+        run: hours / device_hours(now.plan.runs[run].config, 1.0)
+        for run, hours in now.hours.items()
     }
     executor.train(now.plan, left, estimate=estimate, rounds=now.before, about=about)
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweeper.executor import as_data
-from sweeper.plan.plan import Plan, Run
+from sweeper.plan.plan import Plan
 from sweeper.results.claims.evidence.verdict import Answer, Verdict
 from sweeper.results.collect import Records, before_training
 from sweeper.results.judge import check_decidable, rests_on, verdicts_on, wanted
 from sweeper.results.table.measures import measures
 from sweeper.results.table.table import Table
-from sweeper.run.context import Resources
+from sweeper.run.context import device_hours
 
 _EVERY = 10**6  # runs: all that answers are expected to take
 
@@ -40,7 +40,7 @@ class Standing:
         """What the runs of a plan say that are finished, and no other run of that folder."""
         tables = records.tables(json.loads(json.dumps(as_data(plan))))  # as from disk
         seconds = {str(row["run"]): row.get("seconds") or 0.0 for t in tables for row in t.rows}
-        spent = sum(device_hours(plan.runs[run], took) for run, took in seconds.items())
+        spent = sum(device_hours(plan.runs[run].config, took) for run, took in seconds.items())
         return cls({table.name: (table, verdicts_on(table)) for table in tables}, spent, until)
 
     @property
@@ -129,11 +129,6 @@ def _by_first_run(
         if (arm, name) in more:
             counts[ids[0]] = max(counts.get(ids[0], 0), len(ids) + more[arm, name])
     return counts
-
-
-def device_hours(run: Run, seconds: float) -> float:
-    """What a run costs that trains so long."""
-    return Resources.of(run.config).device_hours(seconds)
 
 
 def check_claims(plan: Plan) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -165,14 +166,12 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
 
 def watch(console: Console, outputs: Path, experiments: Sequence[str], *, every: bool) -> None:
     """Print the status every two seconds until Ctrl-C."""
-    try:
+    with suppress(KeyboardInterrupt):
         while True:
             found = list(lines(outputs, experiments))
             console.clear()
             print_status(console, found, every=every)
             time.sleep(2)
-    except KeyboardInterrupt:
-        return
 
 
 def _setting(point: Mapping[str, Any]) -> str:

@@ -29,7 +29,6 @@ from sweeper.results.table.choices import Choice, better_half, choices, settled
 from sweeper.results.table.table import Table
 from sweeper.results.table.tuned import tuned_in_words
 from sweeper.run.failures import hours
-from sweeper.standing import device_hours
 from sweeper.store.files import canonical
 from sweeper.store.plans import newest
 from sweeper.store.runs import Cause, RunStore
@@ -209,10 +208,10 @@ def budgets(tuning: Tuning) -> Iterator[str]:
 def spent(tuning: Tuning, store: RunStore) -> Iterator[str]:
     """What the tuning of each experiment took beside what is judged, in words, as measured."""
     for name in tuning.tunes if tuning.judged else ():
-        trials, hours = _hours(name + SUFFIX, store)
+        trials, took = _hours(name + SUFFIX, store)
         _, own = _hours(name, store)
-        share = f", {hours / own:.0%} of the {own:.2g} of what is judged" if own else ""
-        yield f"{name}: tuning took {trials} trials, {hours:.2g} device hours{share}."
+        share = f", {took / own:.0%} of the {own:.2g} of what is judged" if own else ""
+        yield f"{name}: tuning took {trials} trials, {took:.2g} device hours{share}."
 
 
 def _of(plan: Plan, experiment: str) -> list[Run]:
@@ -228,12 +227,8 @@ def _hours(experiment: str, store: RunStore) -> tuple[int, float]:
     """How many runs of its newest plan are done, and their device hours."""
     points = newest(store.outputs)[experiment]["points"]
     runs = {point["run"] for point in points if point["experiment"] == experiment}
-    found = [
-        device_hours(Run(id, store.run(id).record()["config"], {}, {}), result["seconds"] or 0.0)
-        for id in runs
-        if (result := store.run(id).result())
-    ]
-    return len(found), sum(found)
+    done = [run for run in runs if store.run(run).result()]
+    return len(done), hours(store, done)
 
 
 def _at_end(tune: Tune, choice: Choice) -> list[str]:

@@ -13,7 +13,8 @@ def moved(batch: Batch, device: torch.device) -> Batch:
     """Return the batch on a device; the copy does not make the host wait."""
     if device.type == "cpu":
         return batch
-    return {key: _pinned(tensor).to(device, non_blocking=True) for key, tensor in batch.items()}
+    pinned = {k: one.pin_memory() if one.device.type == "cpu" else one for k, one in batch.items()}
+    return {key: tensor.to(device, non_blocking=True) for key, tensor in pinned.items()}
 
 
 def repeated(batch: Batch, times: int) -> Batch:
@@ -22,7 +23,3 @@ def repeated(batch: Batch, times: int) -> Batch:
         key: tensor.repeat(max(times, 1), *[1] * (tensor.dim() - 1))
         for key, tensor in batch.items()
     }
-
-
-def _pinned(tensor: Tensor) -> Tensor:
-    return tensor.pin_memory() if tensor.device.type == "cpu" else tensor

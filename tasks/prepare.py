@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 def task_of(config: RunConfig) -> Task:
-    """Return the task that a config names."""
     from tasks.task import Task  # as below: nothing heavy is imported before it is needed
 
     task: Task = registry.class_of(registry.TASKS, config.task.name, "task.name", Task)(config)

@@ -34,7 +34,10 @@ def main(argument: str) -> int:
             if not distributed.is_rank():
                 return distributed.supervise(run, trainer["devices"], trainer["num_nodes"])
             distributed.join(trainer)
-        return Job(run, _parts_that_fit).work()
+        code = Job(run, _parts_that_fit).work()
+        if code in (0, INTERRUPTED):  # whoever failed is not waited for
+            distributed.leave()
+        return code
     except Elsewhere as elsewhere:
         print(elsewhere, file=sys.stderr)
         return INTERRUPTED

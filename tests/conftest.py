@@ -9,11 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.packages import Installed
 
 ROOT = Path(__file__).resolve().parents[1]
 TEST_DATA = Path(os.environ.get("HEADROOM_TEST_DATA", ROOT.parent / "shared" / "data"))
+
+# A busy machine is no failure: no example has a time that it must be done in.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 # A key, a project, a log-in or a cluster allocation of whoever runs the tests must not reach them.
 FOREIGN = ("WANDB_", "HYDRA_", "HF_", "SLURM_", "RAY_", "PL_", "TORCHELASTIC_")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.findings import RESULTS, kept, page
-from sweeper.results.collect import write_tables
+from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import judge
 from tests.sweeper.results.grids import FEW, figure1
 from tests.sweeper.results.synthetic import contrary, paper
@@ -19,7 +19,7 @@ SAYS = {"old": {"scale": "cpu", "text": "two books"}}
 def results(folder: Path, truth) -> Path:
     """Small results as they are kept: tables and verdicts, without what they were planned by."""
     made = figure1(truth, FEW).write(folder / "outputs")
-    tables = write_tables(made, ["fig1"], folder / "kept" / "old")
+    tables = write_tables(folder / "kept" / "old", collect(made, ["fig1"]))
     judge(folder / "kept" / "old", tables)
     (folder / "kept" / "old" / "tables" / "fig1.json").unlink()
     return folder / "kept"

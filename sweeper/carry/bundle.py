@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.carry.archive import Content, write_archive
-from sweeper.carry.crate import METADATA, described
+from sweeper.carry.crate import METADATA, described, versions
 from sweeper.carry.run_files import folder_files, run_files
 from sweeper.plan.tuning.trials import SUFFIX
-from sweeper.results.collect import write_tables
+from sweeper.results.collect import collect, write_tables
 from sweeper.results.draw import write_figures
 from sweeper.results.judge import judge
 from sweeper.store import registry
@@ -57,11 +57,12 @@ def write_bundle(outputs: Path, names: Sequence[str], path: Path) -> Path:
     files: dict[str, Content] = dict(_records(store, plans, runs))
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder)
-        tables = write_tables(outputs, list(plans), made)
+        tables = collect(outputs, list(plans))
+        write_tables(made, tables)
         judge(made, tables)
         write_figures(made, tables)
         files |= folder_files(made, made)
-        code = sorted({str(row["code"]) for table in tables for row in table.rows if row["code"]})
+        code = versions(tables)
         files |= _states(outputs / "code", code)
         if (registry.ROOT / LOCK).is_file():
             files[LOCK] = registry.ROOT / LOCK

@@ -55,17 +55,14 @@ def described(name: str, tables: Sequence[Table], files: Sequence[str], date: st
         "hasPart": [{"@id": part["@id"]} for part in parts],
         "mentions": [{"@id": one["@id"]} for one in made],
     }
-    graph = [_about(), root, *_program(tables), *made, *parts]
-    return as_json({"@context": f"{SPECIFICATION}/context", "@graph": graph})
-
-
-def _about() -> dict[str, Any]:
-    return {
+    itself = {
         "@id": METADATA,
         "@type": "CreativeWork",
         "about": {"@id": "./"},
         "conformsTo": {"@id": SPECIFICATION},
     }
+    graph = [itself, root, *_program(tables), *made, *parts]
+    return as_json({"@context": f"{SPECIFICATION}/context", "@graph": graph})
 
 
 def _program(tables: Sequence[Table]) -> Iterator[dict[str, Any]]:
@@ -97,9 +94,13 @@ def _made(table: Table, files: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def versions(tables: Sequence[Table]) -> list[str]:
+    """The states of the code that trained them; a run that never began has none."""
+    return sorted({str(row["code"]) for table in tables for row in table.rows if row.get("code")})
+
+
 def _versions(tables: Sequence[Table]) -> list[str]:
-    found = {str(row["code"]) for table in tables for row in table.rows if row["code"]}
-    return sorted(code.replace(" ", "-") for code in found)
+    return [code.replace(" ", "-") for code in versions(tables)]
 
 
 def _part(file: str) -> dict[str, Any]:

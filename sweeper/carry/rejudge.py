@@ -12,7 +12,7 @@ from rich.text import Text
 
 from sweeper.carry.archive import unpack
 from sweeper.carry.bundle import KIND
-from sweeper.results.collect import write_tables
+from sweeper.results.collect import collect, write_tables
 from sweeper.results.draw import write_figures
 from sweeper.results.judge import judge
 from sweeper.results.table.table import Table, exported
@@ -36,7 +36,8 @@ def rejudge(console: Console, path: Path, into: Path) -> int:
         manifest = unpack(path, outputs)
         if manifest["kind"] != KIND:
             raise UserError(f"{shown(path)} is a {shown(manifest['kind'], 80)}, not a bundle.")
-        tables = write_tables(outputs, manifest["experiments"], into)
+        tables = collect(outputs, manifest["experiments"])
+        write_tables(into, tables)
         judge(into, tables)
         figures = write_figures(into, tables)
         differ = False

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sweeper.carry.archive import Content
-from sweeper.store.archives.archive import Archive, find
-from sweeper.store.attempts import Attempt, Cause
+from sweeper.store.archives.archive import archived, find
+from sweeper.store.attempts import Cause
 from sweeper.store.runs import Run
 
 CUT_OFF = json.dumps({"cause": Cause.INTERRUPTED, "message": "cut off", "traceback": ""}) + "\n"
@@ -20,7 +20,8 @@ def run_files(run: Run, *, weights: bool = True) -> dict[str, Content]:
 
     Without `weights` what it learned and what it could be continued from stay behind.
     """
-    if isinstance(packed := find(run.outputs, run.id), Archive) and not run.path.is_dir():
+    packed = None if run.path.is_dir() else find(run.outputs, run.id)
+    if packed and run.id in archived(run.outputs):
         names = packed.names(run.id)
         return {f"runs/{run.id}/{name}": packed.read(run.id, name) for name in names}
     found = _named(run.outputs, run.path.glob("*.json"))
@@ -28,7 +29,8 @@ def run_files(run: Run, *, weights: bool = True) -> dict[str, Content]:
     for attempt in run.attempts():
         found |= _named(run.outputs, attempt.path.iterdir())
         if attempt.exit() is None and attempt.number != done_by:
-            found[f"{_below(run, attempt)}/exit.json"] = CUT_OFF.encode()
+            last = attempt.path.relative_to(run.outputs) / "exit.json"
+            found[last.as_posix()] = CUT_OFF.encode()
         if weights:
             found |= _named(run.outputs, iter(attempt.checkpoint_files("*")))
     return found
@@ -46,7 +48,3 @@ def _named(outputs: Path, paths: Iterator[Path]) -> dict[str, Content]:
         for path in paths
         if path.is_file() and not path.is_symlink() and not path.name.startswith(".")
     }
-
-
-def _below(run: Run, attempt: Attempt) -> str:
-    return attempt.path.relative_to(run.outputs).as_posix()

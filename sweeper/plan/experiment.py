@@ -123,22 +123,17 @@ class Experiment:
 
     def described(self) -> dict[str, Any]:
         """What the stages after the plan need to know, as plain data."""
+        same = ("title", "metric", "x", "figure", "claims", "margin", "error", "finetune")
+        plain = asdict(self)
         return {
-            "title": self.title,
-            "metric": self.metric,
-            "x": self.x,
-            "figure": self.figure,
-            "claims": list(self.claims),
-            "margin": {metric: asdict(margin) for metric, margin in self.margin.items()},
-            "error": self.error,
-            "finetune": dict(self.finetune),
+            **{key: plain[key] for key in same},
             "paper": {str(value): dict(printed) for value, printed in self.paper.items()},
             "arms": {
                 arm.name: {"label": arm.label, "metric": arm.metric or self.metric}
                 | ({"parent": arm.parent} if arm.parent else {})
                 for arm in self.arms.values()
             },
-            **({"tune": asdict(self.tune)} if self.tune else {}),
+            **({"tune": plain["tune"]} if self.tune else {}),
         }
 
 

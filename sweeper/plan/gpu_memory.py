@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeGuard
 from sweeper.model_process import ModelProcess
 from sweeper.plan.plan import Plan, Run
 from sweeper.plan.sizes import Invalid, Size, Sizes
-from sweeper.store.errors import UserError, shown
+from sweeper.store.errors import UserError
 from sweeper.store.runs import Run as Record
 from sweeper.store.runs import RunStore
 
@@ -48,14 +48,14 @@ class GpuMemory(Sizes):
 
     def gigabytes(self, configs: Sequence[Config]) -> list[float | None]:
         """What a process of each run takes; None where it is next to nothing, or unknown."""
-        answers = zip(configs, self.of(configs), strict=True)
+        answers = zip(configs, self.answers(configs), strict=True)
         return [
             answer["process"] / GB * self._correction(config) if _said(answer) else None
             for config, answer in answers
         ]
 
     def _learn(self, finished: Sequence[tuple[Config, int]]) -> None:
-        answers = self.of([config for config, _ in finished])
+        answers = self.answers([config for config, _ in finished])
         for (config, taken), answer in zip(finished, answers, strict=True):
             if _said(answer):
                 ratio = taken / max(answer["training"], answer["evaluation"])
@@ -139,10 +139,9 @@ def _check_fits(memory: GpuMemory, plan: Plan, needs: dict[str, float], limit: f
     run = max(large, key=lambda run: needs[run.id])
     found = {key: _fewest(memory, run, key, limit) for key in ("devices", "micro_batches")}
     offers = [f"trainer.{key}={one[0]} ({one[1]:.0f} GB)" for key, one in found.items() if one]
-    label = shown(f"{run.names['experiment']}/{run.names['arm']} {run.names['label']}")
     more = f" (as do {len(large) - 1} more runs)" if len(large) > 1 else ""
     raise UserError(
-        f"{label} needs {needs[run.id]:.0f} GB of GPU memory, more than "
+        f"{run.label} needs {needs[run.id]:.0f} GB of GPU memory, more than "
         f"hydra.launcher.gpu_memory_gb={limit:g}{more}; "
         f"give it {' or '.join(offers) or 'a smaller model: neither devices nor parts are enough'}."
     )

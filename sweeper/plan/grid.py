@@ -1,10 +1,9 @@
-"""From arms to points: every combination of an arm's values that its condition admits."""
+"""The grid of an arm: how large it is, what its axes move together, a point of it in words."""
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from sweeper.plan.experiment import Arm
@@ -12,31 +11,26 @@ from sweeper.store.errors import UserError, wrong
 
 
 def count(arm: Arm) -> int:
-    """How many combinations `combinations` yields, without making them."""
+    """How many combinations there are of an arm's values, without making them."""
     return math.prod(len(values) for values in arm.grid.values())
 
 
-def combinations(arm: Arm) -> Iterator[dict[str, Any]]:
-    """Every combination of the arm's grid, the last axis varying fastest, equal ones once.
+def apart(arm: Arm, values: Mapping[str, Any]) -> dict[str, Any]:
+    """A combination with a value for each key, where an axis of the arm moves several together.
 
-    An axis may move several keys together: `model.heads,model.layers: [[8, 2], [9, 3]]`.
+    Such an axis is `model.heads,model.layers: [[8, 2], [9, 3]]`.
     """
-    seen = set()
-    for values in itertools.product(*arm.grid.values()):
-        if (mark := repr(values)) not in seen:
-            seen.add(mark)
-            axes = zip(arm.grid, values, strict=True)
-            yield {key: value for axis, given in axes for key, value in _moved(arm, axis, given)}
-
-
-def _moved(arm: Arm, axis: str, given: Any) -> list[tuple[str, Any]]:
-    keys = [key.strip() for key in axis.split(",")]
-    if len(keys) == 1:
-        return [(axis, given)]
-    if not isinstance(given, list) or len(given) != len(keys):
-        expected = f"a list of {len(keys)} values, one for each of its keys"
-        raise wrong(f"{arm.name}.grid.{axis}", given, expected, "correct the experiment's yaml")
-    return list(zip(keys, given, strict=True))
+    found = {}
+    for axis, given in values.items():
+        keys = [key.strip() for key in axis.split(",")]
+        if len(keys) == 1:
+            found[axis] = given
+        elif isinstance(given, list) and len(given) == len(keys):
+            found |= zip(keys, given, strict=True)
+        else:
+            expected = f"a list of {len(keys)} values, one for each of its keys"
+            raise wrong(f"{arm.name}.grid.{axis}", given, expected, "correct the experiment's yaml")
+    return found
 
 
 def check_size(points: int, limit: int, what: str) -> None:
@@ -54,8 +48,5 @@ def check_size(points: int, limit: int, what: str) -> None:
 
 def shown(values: Mapping[str, Any]) -> str:
     """A point in words: `heads=8 head_size=32`, keys without their section."""
-    return " ".join(f"{key.rpartition('.')[2]}={_word(value)}" for key, value in values.items())
-
-
-def _word(value: Any) -> str:
-    return "null" if value is None else str(value)
+    words = {key: "null" if value is None else value for key, value in values.items()}
+    return " ".join(f"{key.rpartition('.')[2]}={word}" for key, word in words.items())

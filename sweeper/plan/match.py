@@ -8,9 +8,9 @@ and a target. Out: the number, what it achieves, the error that the plan prints.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 
 from sweeper.store.errors import UserError
 
@@ -60,18 +60,11 @@ def solve(count: Callable[[int], int | None], target: int, *, step: int = 1) -> 
 def _guess(first: list[int], target: int) -> int:
     """Where the parabola through the counts at 1, 2, 3 reaches `target`, rounded down."""
     slope, bend = first[1] - first[0], first[2] - 2 * first[1] + first[0]
-    # count(1 + t) = first[0] + t * slope + t (t - 1) / 2 * bend, solved for t >= 0 by bisection
-    low, high = 0, 1
 
-    def reached(t: int) -> bool:
-        return first[0] + t * slope + Fraction(t * (t - 1), 2) * bend > target
+    def count(t: int) -> int:  # at 1 + t
+        return first[0] + t * slope + t * (t - 1) // 2 * bend
 
-    while high < LARGEST and not reached(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reached(middle) else (middle, high)
-    return 1 + low
+    return max(1, bisect_right(range(LARGEST), target, key=count))
 
 
 def _last_not_above(at: Callable[[int], int], target: int, guess: int) -> int:
@@ -85,7 +78,4 @@ def _last_not_above(at: Callable[[int], int], target: int, guess: int) -> int:
         low, high = high, 2 * high
         if high > LARGEST:
             raise UserError(f"no value up to {LARGEST:,} is large enough to reach {target:,}")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if at(middle) <= target else (low, middle)
-    return low
+    return low + bisect_right(range(low + 1, high), target, key=at)

@@ -103,8 +103,7 @@ class Run:
     @property
     def step_flops(self) -> float:
         """FLOPs of one training step; 0 of a run of none."""
-        steps: int = self.config["trainer"]["steps"]
-        return self.flops / max(1, steps)
+        return self.flops / max(1, self.steps)
 
 
 @dataclass(frozen=True)

@@ -96,14 +96,8 @@ def refuse_tree(tree: Any) -> None:
 
 
 def _nodes(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    entries = (
-        tree.items()
-        if isinstance(tree, Mapping)
-        else enumerate(tree)
-        if isinstance(tree, list)
-        else ()
-    )
-    for key, value in entries:
+    listed = enumerate(tree) if isinstance(tree, list) else ()
+    for key, value in tree.items() if isinstance(tree, Mapping) else listed:
         place = f"{path}.{key}" if path else str(key)
         yield place, value
         yield from _nodes(value, place)

@@ -63,7 +63,15 @@ class Sizes:
         every = [registry.made_of(kind, name) for kind in kinds for name in registry.names(kind)]
         return digest_of([own, every])
 
-    def of(self, configs: Sequence[Mapping[str, Any]]) -> list[Size | Invalid]:
+    def of(self, configs: Sequence[Mapping[str, Any]]) -> list[Size]:
+        """The size of each config; Invalid if one of them has none."""
+        answers = self.answers(configs)
+        if faults := [answer for answer in answers if isinstance(answer, Invalid)]:
+            more = f" (and {len(faults) - 1} more points like it)" if len(faults) > 1 else ""
+            raise Invalid(f"{faults[0]}{more}")
+        return [answer for answer in answers if not isinstance(answer, Invalid)]
+
+    def answers(self, configs: Sequence[Mapping[str, Any]]) -> list[Size | Invalid]:
         """The size of each config, or why it has none."""
         keys = [self.name(config) for config in configs]
         asked = {

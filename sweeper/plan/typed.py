@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,11 +69,9 @@ def read(arguments: Iterable[str], composer: Composer, *, max_points: int) -> Ty
 
 def typed_path(key: str, typed: Any) -> Path:
     """The folder that a key names, absolute; UserError for what names none."""
-    try:
+    with suppress(RuntimeError):  # ~name of nobody
         if isinstance(typed, str) and typed:
             return Path(typed).expanduser().absolute()
-    except RuntimeError:  # ~name of nobody
-        pass
     raise wrong(key, typed, "a folder", "give its path")
 
 

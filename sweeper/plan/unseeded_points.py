@@ -6,9 +6,10 @@ starts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from sweeper.model_process import ModelProcess
 from sweeper.plan import grid
@@ -17,10 +18,18 @@ from sweeper.plan.conditions import holds, lookup
 from sweeper.plan.experiment import Arm, Experiment, Match, Pretrainings
 from sweeper.plan.match import Solution, solve
 from sweeper.plan.plan import Matched, UnseededPoint
-from sweeper.plan.sizes import Invalid, Size, Sizes
+from sweeper.plan.sizes import Invalid, Sizes
 from sweeper.plan.typed import Typed, typed_path
 from sweeper.store.errors import UserError, wrong
 from sweeper.store.identity import digest_of, run_id
+
+
+class _Target(NamedTuple):
+    """What a point is matched to: in words, how large it is, and the values that it shares."""
+
+    label: str
+    size: int
+    same: Mapping[str, Any]
 
 
 class Texts:
@@ -62,18 +71,18 @@ class UnseededPoints:
         Raises:
             UserError: a config that no run can have, a target out of reach, an arm without points.
         """
-        done: dict[str, list[UnseededPoint]] = {}
         arms = experiment.arms.values()
+        done: dict[str, list[UnseededPoint]] = {name: [] for name in experiment.arms}
         # What an arm is matched to, or starts from, comes before it.
         for arm in sorted(arms, key=lambda arm: 2 if arm.parent else 1 if arm.match else 0):
-            if arm.match:
-                made = self._matched(experiment, arm, done)
-            elif arm.parent:
-                made = self._children(experiment, arm, done[arm.parent])
-            else:
-                made = (self._unseeded(experiment, arm, v) for v in grid.combinations(arm))
-                made = (point for point in made if holds(arm.where, point.config))
-            done[arm.name] = self._sized(made)
+            made = [*self._made(experiment, arm, done)]
+            sizes = self._sizes.of([point.config for point in made])
+            for point, size in zip(made, sizes, strict=True):
+                model = dict(point.config["model"])
+                # What `null` stands for: the same model is the same run.
+                model["head_size"] = size.get("head_size", model["head_size"])
+                config = {**point.config, "model": model}
+                done[arm.name].append(replace(point, size=size, config=config))
         one = bool(experiment.finetune) and experiment.pretrainings is Pretrainings.one
         for arm in arms:
             if not done[arm.name]:
@@ -84,8 +93,8 @@ class UnseededPoints:
                 for task in experiment.finetune:
                     config = self._child_config(experiment, {"task": task}, point.config)
                     config["parent"] = run_id(point.config)
-                    child = replace(point, config=config, parent=None if one else point)
-                    yield from self._sized([child])
+                    [size] = self._sizes.of([config])
+                    yield replace(point, config=config, size=size, parent=None if one else point)
 
     def _template(self, experiment: Experiment, groups: Mapping[str, Any]) -> RunTemplate:
         """The config that runs of one experiment and choice of yaml files have in common."""
@@ -116,12 +125,33 @@ class UnseededPoints:
             config["task"]["tokenizer"] = self._texts.of(parent)["prepared"]
         return self._with_data(config)
 
-    def _unseeded(
-        self, experiment: Experiment, arm: Arm, values: Mapping[str, Any]
-    ) -> UnseededPoint:
-        groups, plain = self._sorted({**arm.set, **values})
-        config = self._template(experiment, groups).run(plain)
-        return UnseededPoint(arm, values, self._with_data(config))
+    def _made(
+        self, experiment: Experiment, arm: Arm, done: Mapping[str, list[UnseededPoint]]
+    ) -> Iterator[UnseededPoint]:
+        """The points of an arm that its condition admits, equal ones once, not sized.
+
+        Every combination of its values, the last axis varying fastest, for each point that it
+        starts from; and each combination matched to each of its targets.
+        """
+        chosen = itertools.product(*arm.grid.values())
+        every = [dict(zip(arm.grid, values, strict=True)) for values in chosen]
+        combinations = [*{repr(values): values for values in every}.values()]
+        if any("," in axis for axis in arm.grid):
+            combinations = [grid.apart(arm, values) for values in combinations]
+        if arm.parent:
+            for parent, values in itertools.product(done[arm.parent], combinations):
+                config = self._child_config(experiment, {**arm.set, **values}, parent.config)
+                if holds(arm.where, config):
+                    yield UnseededPoint(arm, {**parent.values, **values}, config, parent=parent)
+            return
+        targets = _targets(arm.match, done) if arm.match else [None]
+        for values, target in itertools.product(combinations, targets):
+            given = {**values, **target.same} if target else values
+            groups, plain = self._sorted({**arm.set, **given})
+            config = self._with_data(self._template(experiment, groups).run(plain))
+            if holds(arm.where, config):
+                start = UnseededPoint(arm, given, config)
+                yield self._solved(experiment, start, target) if target else start
 
     def _sorted(self, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """What chooses a yaml file, and what sets a key."""
@@ -143,58 +173,15 @@ class UnseededPoints:
         data["digest"] = self._texts.of(config)["digest"]
         return config
 
-    def _sized(self, points: Iterable[UnseededPoint]) -> list[UnseededPoint]:
-        """The points with their sizes; UserError if one of them can have none."""
-        points = [*points]
-        sizes = self._sizes.of([unseeded.config for unseeded in points])
-        faults = [size for size in sizes if isinstance(size, Invalid)]
-        if faults:
-            more = f" (and {len(faults) - 1} more points like it)" if len(faults) > 1 else ""
-            raise UserError(f"{faults[0]}{more}")
-        return [
-            replace(d, size=s, config=_answered(d.config, s))
-            for d, s in zip(points, sizes, strict=True)
-            if isinstance(s, dict)
-        ]
-
-    def _children(
-        self, experiment: Experiment, arm: Arm, parents: Iterable[UnseededPoint]
-    ) -> Iterator[UnseededPoint]:
-        """Points that start from those of another arm, each with every combination."""
-        for parent in parents:
-            for values in grid.combinations(arm):
-                config = self._child_config(experiment, {**arm.set, **values}, parent.config)
-                if holds(arm.where, config):
-                    yield UnseededPoint(arm, {**parent.values, **values}, config, parent=parent)
-
-    def _matched(
-        self, experiment: Experiment, arm: Arm, done: Mapping[str, list[UnseededPoint]]
-    ) -> Iterator[UnseededPoint]:
-        match = arm.match
-        assert match is not None
-        if isinstance(match.to, int):
-            targets: list[tuple[str, int, Mapping[str, Any]]] = [(f"{match.to:,}", match.to, {})]
-        else:
-            targets = [
-                (f"{match.to} {grid.shown(d.values)}", d.size[match.count], _same(match, d.config))
-                for d in done[match.to]
-                if holds(match.where, d.config)
-            ]
-        for values in grid.combinations(arm):
-            for label, target, same in targets:
-                start = self._unseeded(experiment, arm, {**values, **same})
-                if holds(arm.where, start.config):
-                    yield self._solved(experiment, start, label, target)
-
     def _solved(
-        self, experiment: Experiment, start: UnseededPoint, label: str, target: int
+        self, experiment: Experiment, start: UnseededPoint, target: _Target
     ) -> UnseededPoint:
         match = start.arm.match
         assert match is not None
         template = RunTemplate(start.config)
 
         def count(value: int) -> int | None:
-            [size] = self._sizes.of([template.run({match.solve: value})])
+            [size] = self._sizes.answers([template.run({match.solve: value})])
             return None if isinstance(size, Invalid) else size[match.count]
 
         step = match.multiple_of
@@ -202,19 +189,25 @@ class UnseededPoints:
             step = int(lookup(step, start.config))
         where = f"{experiment.yaml}, arm {start.arm.name}"
         try:
-            solution = solve(count, target, step=step)
+            solution = solve(count, target.size, step=step)
         except UserError as problem:
             raise UserError(f"{where}: {match.solve} cannot be solved for: {problem}.") from None
         if abs(solution.error) > match.tolerance:
-            raise _unmatched(where, match.solve, match.count, match.tolerance, label, solution)
-        matched = Matched(label, match.count, target, solution.achieved, solution.error)
-        values = {**start.values, match.solve: solution.value}
-        return replace(
-            start,
-            values=values,
-            matched=matched,
-            config=template.run({match.solve: solution.value}),
-        )
+            raise _unmatched(where, match, target.label, solution)
+        matched = Matched(target.label, match.count, target.size, solution.achieved, solution.error)
+        solved = {match.solve: solution.value}
+        values, config = {**start.values, **solved}, template.run(solved)
+        return replace(start, values=values, matched=matched, config=config)
+
+
+def _targets(match: Match, done: Mapping[str, list[UnseededPoint]]) -> list[_Target]:
+    if isinstance(match.to, int):
+        return [_Target(f"{match.to:,}", match.to, {})]
+    return [
+        _Target(f"{match.to} {grid.shown(d.values)}", d.size[match.count], _same(match, d.config))
+        for d in done[match.to]
+        if holds(match.where, d.config)
+    ]
 
 
 def _same(match: Match, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,18 +219,11 @@ def _same(match: Match, config: Mapping[str, Any]) -> dict[str, Any]:
         raise wrong("match.same", list(match.same), expected, f"{remedy} ({unknown})") from None
 
 
-def _answered(config: Mapping[str, Any], size: Size) -> dict[str, Any]:
-    """The config with the head size that `null` stands for: the same model is the same run."""
-    model = config["model"]
-    return {**config, "model": {**model, "head_size": size.get("head_size", model["head_size"])}}
-
-
-def _unmatched(
-    where: str, key: str, count: str, tolerance: float, label: str, nearest: Solution
-) -> UserError:
+def _unmatched(where: str, match: Match, label: str, nearest: Solution) -> UserError:
+    within = f"within {match.tolerance:.2%} of {nearest.target:,} ({label})"
+    found = f"{match.solve}={nearest.value} with {nearest.achieved:,} ({nearest.error:+.2%})"
     return UserError(
-        f"{where}: no {key} brings {count} within {tolerance:.2%} of {nearest.target:,} ({label}); "
-        f"the nearest is {key}={nearest.value} with {nearest.achieved:,} ({nearest.error:+.2%}); "
+        f"{where}: no {match.solve} brings {match.count} {within}; the nearest is {found}; "
         "widen match.tolerance or choose another target."
     )
 

@@ -54,7 +54,7 @@ tell is empty there. Collecting reads only, and equal records give equal bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -86,26 +86,6 @@ _COLUMNS_AFTER = (
 )
 
 
-def write_tables(
-    outputs: Path,
-    experiments: Sequence[str] | None = None,
-    into: Path | None = None,
-    faults: Faults | None = None,
-) -> list[Table]:
-    """`collect`, and every table as files for other programs and for people.
-
-    These lie in `outputs`, or `into` another folder. Tables that cannot be made are left out.
-    """
-    written = []
-    for table in collect(outputs, experiments, faults):
-        with kept(faults, table.name):
-            write_table(into or outputs, table)
-            if has_paper_table(table):
-                write_paper_table(into or outputs, table)
-            written.append(table)
-    return written
-
-
 def collect(
     outputs: Path, experiments: Sequence[str] | None = None, faults: Faults | None = None
 ) -> list[Table]:
@@ -127,6 +107,21 @@ def collect(
     if faults is not None:
         faults.extend(damaged.values())
     return tables
+
+
+def write_tables(into: Path, tables: Iterable[Table], faults: Faults | None = None) -> list[Table]:
+    """Write tables as files for other programs and for people; those that could be written.
+
+    Where there are no `faults` to say why one could not, it is raised.
+    """
+    written = []
+    for table in tables:
+        with kept(faults, table.name):
+            write_table(into, table)
+            if has_paper_table(table):
+                write_paper_table(into, table)
+            written.append(table)
+    return written
 
 
 class Records:

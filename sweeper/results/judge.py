@@ -62,11 +62,10 @@ def verdicts_on(table: Table) -> list[Verdict]:
 def _verdict(asked: Question) -> Verdict:
     """Its verdict; no numbers are told of points that nothing was measured of yet."""
     verdict, measured = asked.verdict(), asked.measured
-    used = np.flatnonzero((asked.weights != 0).any(axis=0))
-    lacking = sum(not measured.groups[place] and not measured.lost[place] for place in used)
+    lacking = sum(not measured.groups[place] and not measured.lost[place] for place in asked.used)
     if not lacking:
         return verdict
-    told = f"{lacking} of the {len(used)} points that it rests on have no finished run."
+    told = f"{lacking} of the {len(asked.used)} points that it rests on have no finished run."
     return replace(verdict, sentence=told, numbers={**verdict.numbers, "unmeasured": lacking})
 
 

@@ -29,10 +29,6 @@ class Resources:
             trainer["accelerator"], trainer["devices"], trainer["num_nodes"], trainer["threads"]
         )
 
-    def device_hours(self, seconds: float) -> float:
-        """What a run costs that trains so long."""
-        return seconds * self.devices * self.nodes / 3600
-
     @classmethod
     def of_record(cls, run: Path) -> Resources:
         """What the frozen run in this directory takes."""
@@ -43,6 +39,12 @@ class Resources:
         if self.nodes != 1:
             expected = f"1, since hydra/launcher={name} starts a run on one machine"
             raise wrong("trainer.num_nodes", self.nodes, expected, "choose hydra/launcher=slurm")
+
+
+def device_hours(config: Mapping[str, Any], seconds: float) -> float:
+    """What a run with this config costs that trains so long."""
+    needed = Resources.of(config)
+    return seconds * needed.devices * needed.nodes / 3600
 
 
 @dataclass(frozen=True)

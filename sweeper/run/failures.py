@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from sweeper.run.context import Resources
+from sweeper.run.context import device_hours
 from sweeper.run.job_states import JobState, Phase
 from sweeper.run.limits import LimitedOptions, at_least
 from sweeper.store.runs import Cause, RunStore, Status
@@ -89,10 +89,8 @@ class Breaker:
 
 def hours(store: RunStore, runs: Iterable[str]) -> float:
     """Device hours of those of the runs that are done."""
-    every = (store.run(run) for run in runs)
-    done = [(run, seconds) for run in every if (seconds := run.status().seconds)]
-    taken = ((Resources.of(run.record()["config"]), seconds) for run, seconds in done)
-    return sum(resources.device_hours(seconds) for resources, seconds in taken)
+    every = ((run, run.status().seconds) for run in map(store.run, runs))
+    return sum(device_hours(run.record()["config"], seconds) for run, seconds in every if seconds)
 
 
 @dataclass

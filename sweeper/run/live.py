@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -27,6 +27,7 @@ class Shown:
     metric: str
 
 
+@dataclass
 class LiveTable(ExitStack):
     """Follows a schedule; give its `changed` to the schedule.
 
@@ -34,35 +35,30 @@ class LiveTable(ExitStack):
     is what the time that is left is left of, where that is not the whole sweep.
     """
 
-    def __init__(
-        self,
-        console: Console,
-        store: RunStore,
-        shown: Mapping[str, Shown],
-        time_left: TimeLeft,
-        about: Callable[[float], str] = lambda seconds: "",
-        of: str = "",
-    ) -> None:
+    console: Console
+    store: RunStore
+    shown: Mapping[str, Shown]
+    time_left: TimeLeft
+    about: Callable[[float], str] = lambda seconds: ""
+    of: str = ""
+    _started: float = field(default_factory=time.monotonic)
+    _begun: dict[str, float] = field(default_factory=dict)
+    _spent: dict[str, float] = field(default_factory=dict)  # slot time of runs that are done, in s
+    _noted: str = ""
+    _live: Live | None = None
+
+    def __post_init__(self) -> None:
         super().__init__()
-        self._about = about
-        self._of = of
-        self._time_left = time_left
-        self._console = console
-        self._store = store
-        self._shown = shown
-        self._started = time.monotonic()
-        self._begun: dict[str, float] = {}
-        self._spent: dict[str, float] = {}  # seconds of slot time of runs that are done
-        self._noted = ""
-        self._live: Live | None = None
-        if console.is_terminal:
-            live = Live(console=console, refresh_per_second=2, transient=True, auto_refresh=False)
+        if self.console.is_terminal:
+            live = Live(
+                console=self.console, refresh_per_second=2, transient=True, auto_refresh=False
+            )
             self._live = self.enter_context(live)
 
     def changed(self, schedule: Schedule, state: JobState | None) -> None:
         """A run changed its phase, or (None) time has passed."""
         if state is None:
-            self._time_left.follow(schedule.states)
+            self.time_left.follow(schedule.states)
             self._hear(schedule.backend.note)
         else:
             self._note(state)
@@ -73,11 +69,11 @@ class LiveTable(ExitStack):
     def _hear(self, note: str) -> None:
         """What the backend waits for; on a plain log once."""
         if note and note != self._noted and not self._live:
-            self._console.print(Text(f"waiting: {note}", style="yellow"), soft_wrap=True)
+            self.console.print(Text(f"waiting: {note}", style="yellow"), soft_wrap=True)
         self._noted = note
 
     def _note(self, state: JobState) -> None:
-        self._time_left.note(state)
+        self.time_left.note(state)
         now = time.monotonic()
         if state.phase is Phase.RUNNING:
             self._begun[state.job.run] = now
@@ -86,11 +82,11 @@ class LiveTable(ExitStack):
 
     def _say(self, schedule: Schedule, state: JobState) -> None:
         """One line for each run that has ended, and on a plain log for each that starts."""
-        shown = self._shown[state.job.run]
+        shown = self.shown[state.job.run]
         done = counts(schedule.states)[Phase.DONE]
         place = f"[{done}/{len(schedule.states)}]"
         if state.phase is Phase.DONE:
-            metrics = (self._store.run(state.job.run).result() or {}).get("metrics", {})
+            metrics = (self.store.run(state.job.run).result() or {}).get("metrics", {})
             value = metrics.get(shown.metric)
             told = "" if value is None else f"  {shown.metric} {value:.4g}"
             seconds = self._spent.get(state.job.run)
@@ -107,7 +103,7 @@ class LiveTable(ExitStack):
             return
         else:
             line = Text(f"{place} started  {shown.label}  {state.reason}".rstrip())
-        self._console.print(line)
+        self.console.print(line)
 
     def _table(self, schedule: Schedule) -> Group:
         table = Table(box=None, pad_edge=False, header_style="bold")
@@ -116,12 +112,12 @@ class LiveTable(ExitStack):
             table.add_column(column, justify="right")
         for run, state in schedule.states.items():
             if state.phase is Phase.RUNNING:
-                table.add_row(Text(self._shown[run].label), *self._progress(run))
+                table.add_row(Text(self.shown[run].label), *self._progress(run))
         tally = counts(schedule.states)
         words = [f"{tally[phase]} {phase}" for phase in Phase if tally[phase]]
         so_far = clock(time.monotonic() - self._started)
         words.append(f"{so_far} so far{self._left(schedule)}")
-        told = self._about(self._seconds_so_far(schedule))
+        told = self.about(self._seconds_so_far(schedule))
         above = [Text(told, style="bold")] if told else []
         below = [Text(f"waiting: {self._noted}", style="yellow")] if self._noted else []
         return Group(*above, table, *below, Text(" · ".join(words), style="bold"))
@@ -133,7 +129,7 @@ class LiveTable(ExitStack):
         return sum(self._spent.values()) + sum(now - self._begun[run] for run in running)
 
     def _progress(self, run: str) -> tuple[str, str, str, str]:
-        heartbeat = self._time_left.heartbeat(run)
+        heartbeat = self.time_left.heartbeat(run)
         step, steps = heartbeat.get("step", 0), heartbeat.get("steps", 0)
         speed, loss = heartbeat.get("tokens_per_second"), heartbeat.get("loss")
         phase = heartbeat.get("phase") or "starting"
@@ -141,8 +137,8 @@ class LiveTable(ExitStack):
             f"{step:,} / {steps:,}" if step else phase,
             f"{loss:.3f}" if isinstance(loss, float) else "-",
             f"{speed:,.0f}" if isinstance(speed, int | float) else "-",
-            clock(self._time_left.of_run(run)),
+            clock(self.time_left.of_run(run)),
         )
 
     def _left(self, schedule: Schedule) -> str:
-        return f", about {clock(self._time_left.seconds(schedule))} left{self._of}"
+        return f", about {clock(self.time_left.seconds(schedule))} left{self.of}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sweeper.run.gpus import FRACTION, VARIABLE, Gpu
@@ -62,21 +63,21 @@ def shareable(gpus: Sequence[Gpu]) -> dict[str, Gpu]:
     return {gpu.id: gpu for gpu in gpus} if known else {}
 
 
+@dataclass
 class Places:
     """Slots on GPUs, or on none, and what the runs in them take.
 
     Attributes:
         gpus: those of each slot; several slots may have the same one.
         shared: by name, those whose memory decides who shares them.
+        stagger_s: seconds that runs which share a GPU start apart.
     """
 
-    def __init__(self, gpus: Sequence[str], shared: Mapping[str, Gpu], stagger_s: float) -> None:
-        """Runs that share a GPU start `stagger_s` seconds apart."""
-        self.gpus = gpus
-        self.shared = shared
-        self._stagger_s = stagger_s
-        self._shares: dict[int, Share | None] = {}  # by slot, of the last run that it was granted
-        self._started: dict[int, float] = {}  # by slot, when its last run was started
+    gpus: Sequence[str]
+    shared: Mapping[str, Gpu]
+    stagger_s: float
+    _shares: dict[int, Share | None] = field(default_factory=dict)  # of the last run in each slot
+    _started: dict[int, float] = field(default_factory=dict)  # by slot, when that was
 
     def grant(self, share: Share | None, free: Sequence[int]) -> int | None:
         """The slot on the GPU that has the fewest runs, of those that have room for this one."""
@@ -97,7 +98,7 @@ class Places:
         """On a GPU that runs share they start apart: what a start takes for a while is the most."""
         own = self.gpus[slot]
         here = [at for other, at in self._started.items() if self.gpus[other] == own]
-        return not own or time.monotonic() - max(here, default=-math.inf) >= self._stagger_s
+        return not own or time.monotonic() - max(here, default=-math.inf) >= self.stagger_s
 
     def _beside(self, slot: int, free: Sequence[int]) -> list[Share | None]:
         """What the runs on the GPU of a slot take of it."""

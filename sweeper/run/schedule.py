@@ -12,6 +12,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from sweeper.run.backend import Backend
@@ -108,7 +109,9 @@ class Schedule:
         for state in self._in(Phase.RUNNING):
             if state.handle in handles:
                 self._settle(state, self._after(state))
-        if self.looks.at([state for state in self._in(Phase.RUNNING) if self._begun(state)]):
+        running = self._in(Phase.RUNNING)
+        begun = [s for s in running if s.handle is None or self.backend.begun(s.handle)]
+        if self.looks.at(begun):
             self._watch()
         self.changed(self, None)
 
@@ -201,7 +204,7 @@ class Schedule:
         """Ask own jobs to save and stop, wait for them; a second Ctrl-C kills them."""
         self.stopping = True
         for number in (signal.SIGTERM, signal.SIGKILL):
-            try:
+            with suppress(KeyboardInterrupt):
                 for state in self._own():
                     assert state.handle is not None
                     self.backend.signal(state.handle, number)
@@ -209,8 +212,6 @@ class Schedule:
                     self._reap(self.backend.ended(POLL_S))
                     self.check_for_stop()
                 return
-            except KeyboardInterrupt:
-                continue
 
     def _held_back(self, state: JobState) -> bool:
         """Whether the backend itself makes a run wait for its parent, which is under way there."""
@@ -233,9 +234,6 @@ class Schedule:
 
     def _in(self, phase: Phase) -> list[JobState]:
         return [state for state in self.states.values() if state.phase is phase]
-
-    def _begun(self, state: JobState) -> bool:
-        return state.handle is None or self.backend.begun(state.handle)
 
     def _own(self) -> list[JobState]:
         return [state for state in self._in(Phase.RUNNING) if state.handle is not None]

@@ -43,57 +43,55 @@ class _Watched:
     heartbeat: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass
 class TimeLeft:
-    """Follows the runs of a schedule; `note` each change of phase, and `follow` now and then."""
+    """Follows the runs of a schedule; `note` each change of phase, and `follow` now and then.
 
-    def __init__(
-        self,
-        store: RunStore,
-        steps: Mapping[str, int],
-        expected: Expected,
-        learn: Learn,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Take the runs with how many steps each has, what is thought and who is told better."""
-        self._store = store
-        self._steps = steps
-        self._expected = expected
-        self._learn = learn
-        self._clock = clock
-        self._shares = {run: share_done(store.run(run), steps[run]) for run in steps}
-        self._watched: dict[str, _Watched] = {}
-        self._end, self._due = 0.0, 0.0
+    `steps` are those of each run, `expected` is what is thought, `learn` who is told better.
+    """
+
+    store: RunStore
+    steps: Mapping[str, int]
+    expected: Expected
+    learn: Learn
+    clock: Callable[[], float] = time.monotonic
+    _watched: dict[str, _Watched] = field(default_factory=dict)
+    _end: float = 0.0
+    _due: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._shares = {r: share_done(self.store.run(r), count) for r, count in self.steps.items()}
 
     def note(self, state: JobState) -> None:
         """A run changed its phase."""
-        run, now, self._due = state.job.run, self._clock(), 0.0
+        run, now, self._due = state.job.run, self.clock(), 0.0
         watched = self._watched.pop(run, None)
         if state.phase is Phase.RUNNING:
             share, adopted = self._shares[run], state.handle is None
             self._watched[run] = _Watched(now, share, adopted, now, share)
         elif state.phase is Phase.WAITING:
-            self._shares[run] = share_done(self._store.run(run), self._steps[run])
+            self._shares[run] = share_done(self.store.run(run), self.steps[run])
         elif state.phase is Phase.DONE:
-            result = self._store.run(run).result() or {}
+            result = self.store.run(run).result() or {}
             training, beside = result.get("seconds"), result.get("overhead_seconds")
             if training is not None:
                 if watched and not watched.adopted:  # the process's start and end counted in
                     beside = max(0.0, now - watched.begun - training * (1 - watched.resumed))
-                self._learn(run, training, beside, 1.0)
+                self.learn(run, training, beside, 1.0)
 
     def follow(self, states: Mapping[str, JobState]) -> None:
         """Take note of what the runs under way have told."""
         for run, watched in self._watched.items():
             status = states[run].status
             watched.heartbeat = (status and status.heartbeat) or {}
-            step, now = watched.heartbeat.get("step"), self._clock()
-            share = step / self._steps[run] if step else 0.0
+            step, now = watched.heartbeat.get("step"), self.clock()
+            share = step / self.steps[run] if step else 0.0
             if not step or (watched.first and share == watched.share):
                 continue
             first_at, first_share = watched.first = watched.first or (now, share)
             watched.at, watched.share, watched.beside = now, share, AFTER
             if now - first_at >= PACE_S:
-                self._learn(run, now - first_at, None, share - first_share)
+                self.learn(run, now - first_at, None, share - first_share)
 
     def heartbeat(self, run: str) -> Mapping[str, Any]:
         """The newest heartbeat of a run under way, as of the last `follow`."""
@@ -101,22 +99,22 @@ class TimeLeft:
 
     def of_run(self, run: str) -> float:
         """Seconds until a run that is under way ends."""
-        watched, whole = self._watched[run], self._expected(run)
+        watched, whole = self._watched[run], self.expected(run)
         left = whole.training * (1 - watched.share) + whole.beside * watched.beside
-        return max(0.0, left - (self._clock() - watched.at))
+        return max(0.0, left - (self.clock() - watched.at))
 
     def seconds(self, schedule: Schedule) -> float:
         """Seconds until all runs of the schedule have ended."""
-        if (now := self._clock()) >= self._due:
+        if (now := self.clock()) >= self._due:
             over = schedule.stopping or schedule.breaker.tripped  # nothing more is started
             waiting = {
-                run: (remaining(self._expected(run), self._shares[run]), state.job.parent)
+                run: (remaining(self.expected(run), self._shares[run]), state.job.parent)
                 for run, state in schedule.states.items()
                 if state.phase is Phase.WAITING and not over
             }
             under_way = {run: self.of_run(run) for run in self._watched}
             self._end = now + makespan(under_way, waiting, schedule.backend.slots)
-            self._due = now + REST * (self._clock() - now)
+            self._due = now + REST * (self.clock() - now)
         return max(0.0, self._end - now)
 
 

@@ -37,20 +37,18 @@ class _Watched:
     sent_at: float = 0.0
 
 
+@dataclass
 class Watchdog:
     """Looks at running attempts; says which signal one that hangs is due."""
 
-    def __init__(
-        self, limit_s: float, grace_s: float, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._limit_s = limit_s
-        self._grace_s = grace_s
-        self._clock = clock
-        self._watched: dict[str, _Watched] = {}
+    limit_s: float
+    grace_s: float
+    clock: Callable[[], float] = time.monotonic
+    _watched: dict[str, _Watched] = field(default_factory=dict)
 
     def due(self, attempt: str, heartbeat: Mapping[str, Any] | None) -> signal.Signals | None:
         """The signal to send now to a running attempt with this newest heartbeat, if any."""
-        now = self._clock()
+        now = self.clock()
         work = int((heartbeat or {}).get("work", 0))
         progress: Progress = (work, (heartbeat or {}).get("step"), (heartbeat or {}).get("phase"))
         seen = self._watched.setdefault(attempt, _Watched((work, None, None), now))
@@ -70,7 +68,7 @@ class Watchdog:
         return f"nothing done for {self._limit(seen):.0f} s; the stacks are in its log"
 
     def _limit(self, seen: _Watched) -> float:
-        return max(self._limit_s, SLOW * median(seen.paces)) if seen.paces else self._limit_s
+        return max(self.limit_s, SLOW * median(seen.paces)) if seen.paces else self.limit_s
 
     def _note(self, seen: _Watched, progress: Progress, now: float) -> None:
         done = progress[0] - seen.progress[0]
@@ -81,7 +79,7 @@ class Watchdog:
     def _harder(self, seen: _Watched, now: float) -> signal.Signals | None:
         if seen.sent is DUMP:
             return self._send(seen, signal.SIGTERM, now)
-        return self._send(seen, signal.SIGKILL, now) if now - seen.sent_at > self._grace_s else None
+        return self._send(seen, signal.SIGKILL, now) if now - seen.sent_at > self.grace_s else None
 
     def _send(self, seen: _Watched, number: signal.Signals, now: float) -> signal.Signals:
         seen.sent, seen.sent_at = number, now

@@ -179,7 +179,9 @@ def read_json(path: Path) -> Any | None:
     """The value in a JSON file; None if the file is absent; UserError if it cannot be read."""
     try:
         data = read_bytes(path)
-        return None if data is None else _parsed(data)
+        if data is None:
+            return None
+        return json.loads(data, parse_constant=_refuse, parse_int=whole, parse_float=finite)
     except OSError as error:
         raise _unreadable(path, error.strerror or str(error)) from error
     except (ValueError, RecursionError) as error:
@@ -223,10 +225,6 @@ def _check(path: Path, value: Any, keys: Collection[str], shape: Shape) -> None:
 def _digest(value: dict[str, Any]) -> str:
     content = {name: entry for name, entry in value.items() if name != SEAL}
     return hashlib.sha256(canonical(content).encode()).hexdigest()
-
-
-def _parsed(data: bytes) -> Any:
-    return json.loads(data, parse_constant=_refuse, parse_int=whole, parse_float=finite)
 
 
 def _refuse(token: str) -> NoReturn:

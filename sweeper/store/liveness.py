@@ -7,6 +7,8 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +41,7 @@ def alive(info: Mapping[str, Any]) -> bool | None:
     # After another boot, too: machines made of one image share their name and their machine-id, and
     # where the system gives no boot a number nothing tells them apart.
     same = all(info.get(key) == here[key] for key in ("boot", "machine", "pid_namespace"))
-    if not (same and here["boot"]):
-        return None
-    if not isinstance(info.get("pid"), int):
+    if not (same and here["boot"] and isinstance(info.get("pid"), int)):
         return None
     return _runs(info["pid"], info.get("pid_started"))
 
@@ -51,22 +51,19 @@ def send(info: Mapping[str, Any], number: signal.Signals) -> bool:
     or its number belongs to another process by now."""
     if not alive(info):
         return False
-    try:
+    with suppress(ProcessLookupError):
         handle = os.pidfd_open(info["pid"])
-    except ProcessLookupError:
-        return False
-    try:
-        # Asked again: the number may have changed hands before the handle was taken, not after.
-        if alive(info):
-            signal.pidfd_send_signal(handle, number)
-            return True
-    except ProcessLookupError:
-        pass
-    finally:
-        os.close(handle)
+        try:
+            # Asked again: the number may have changed hands before the handle was taken, not after.
+            if alive(info):
+                signal.pidfd_send_signal(handle, number)
+                return True
+        finally:
+            os.close(handle)
     return False
 
 
+@dataclass
 class Watcher:
     """Judges attempts; where there is no proof, by whether the heartbeat moved within the lease.
 
@@ -74,12 +71,9 @@ class Watcher:
     of files are asked, and what it sees for the first time counts as alive.
     """
 
-    def __init__(
-        self, lease: float = LEASE_SECONDS, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._lease = lease
-        self._clock = clock
-        self._seen: dict[str, tuple[object, float]] = {}
+    lease: float = LEASE_SECONDS
+    clock: Callable[[], float] = time.monotonic
+    _seen: dict[str, tuple[object, float]] = field(default_factory=dict)
 
     def alive(
         self, name: str, info: Mapping[str, Any], heartbeat: Mapping[str, Any] | None
@@ -89,12 +83,12 @@ class Watcher:
         if proof is not None:
             return proof
         value = heartbeat.get("beat") if heartbeat else None
-        now = self._clock()
+        now = self.clock()
         last, since = self._seen.setdefault(name, (value, now))
         if last != value:
             self._seen[name] = (value, now)
             return True
-        return now - since < self._lease
+        return now - since < self.lease
 
 
 def _runs(pid: int, started: object) -> bool | None:
@@ -118,14 +112,12 @@ def _stat(pid: int) -> tuple[str, int] | None:
 
 
 def _first_line(path: Path) -> str:
-    try:
+    with suppress(OSError):
         return path.read_text().strip()
-    except OSError:
-        return ""
+    return ""
 
 
 def _link_target(path: Path) -> str:
-    try:
+    with suppress(OSError):
         return str(path.readlink())
-    except OSError:
-        return ""
+    return ""

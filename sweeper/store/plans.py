@@ -69,15 +69,21 @@ def path_of(outputs: Path, plan: Mapping[str, Any]) -> Path:
 def without(plan: Mapping[str, Any], name: str) -> dict[str, Any]:
     """A plan less one of its experiments, and less the runs that none of the others has."""
     points = [point for point in plan["points"] if point["experiment"] != name]
-    used: set[str] = set()
-    for point in points:
-        run = point["run"]
-        while run and run not in used:
-            used.add(run)
-            run = plan["runs"].get(run, {}).get("parent")
     experiments = {one: about for one, about in plan["experiments"].items() if one != name}
+    used = {run for one in experiments for run in runs_of(plan, one)}
     runs = {run: about for run, about in plan["runs"].items() if run in used}
     return {**plan, "experiments": experiments, "points": points, "runs": runs}
+
+
+def runs_of(plan: Mapping[str, Any], name: str) -> dict[str, None]:
+    """The runs of an experiment's points, and those that they start from."""
+    found: dict[str, None] = {}
+    for point in plan["points"]:
+        run = point["run"] if point["experiment"] == name else None
+        while run and run not in found:
+            found[run] = None
+            run = plan["runs"].get(run, {}).get("parent")
+    return found
 
 
 def rewrite(outputs: Path, plan: Mapping[str, Any]) -> None:

@@ -6,7 +6,6 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,28 +16,6 @@ from tasks.text.sentences import split_sentences
 WORD = re.compile(r"\w+")
 BUCKETS = 1 << 16  # for the words of each text
 EPOCHS, BATCH, RATE, DECAY = 6, 64, 0.03, 1.0e-5
-
-
-class Bags(NamedTuple):
-    """The words of many pairs of texts: those of one pair after the other, as bucket numbers.
-
-    Bucket 0 is in every pair. starts: where each pair begins, with the total at the end.
-    """
-
-    words: NDArray[np.int64]
-    starts: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, pairs: Sequence[tuple[str, str]]) -> Bags:
-        bags = [_buckets(*pair) for pair in pairs]
-        starts = np.cumsum([0, *map(len, bags)], dtype=np.int64)
-        return cls(np.array([word for bag in bags for word in bag], np.int64), starts)
-
-    def of_pairs(self, numbers: NDArray[np.integer]) -> Bags:
-        """Return those of some pairs."""
-        parts = [self.words[self.starts[n] : self.starts[n + 1]] for n in numbers]
-        starts = np.cumsum([0, *map(len, parts)], dtype=np.int64)
-        return Bags(np.concatenate(parts), starts)
 
 
 def majority_accuracy(train: Sequence[int], test: Sequence[int]) -> float:
@@ -53,31 +30,38 @@ class BagOfWords:
     Fitted by Adagrad; equal data give equal weights.
     """
 
-    def __init__(self, bags: Bags, labels: Sequence[int]) -> None:
-        targets = np.asarray(labels)
+    def __init__(self, pairs: Sequence[tuple[str, str]], labels: Sequence[int]) -> None:
+        bags, targets = [_buckets(*pair) for pair in pairs], np.asarray(labels)
         self._weights = np.zeros((2 * BUCKETS + 1, int(targets.max()) + 1))
         squares = np.full(len(self._weights), 1.0e-8)
         for epoch in range(EPOCHS):
             order = permutation(len(targets), 0, "bag of words", epoch)
             for first in range(0, len(order), BATCH):
                 numbers = order[first : first + BATCH]
-                self._learn(bags.of_pairs(numbers), targets[numbers], squares)
+                self._learn([bags[number] for number in numbers], targets[numbers], squares)
 
-    def accuracy(self, bags: Bags, labels: Sequence[int]) -> float:
+    def accuracy(self, pairs: Sequence[tuple[str, str]], labels: Sequence[int]) -> float:
         """Return the share of pairs whose label is the likeliest class."""
-        return float(np.mean(self._scores(bags).argmax(axis=1) == np.asarray(labels)))
+        scores = self._scores([_buckets(*pair) for pair in pairs])
+        return float(np.mean(scores.argmax(axis=1) == np.asarray(labels)))
 
-    def _scores(self, bags: Bags) -> NDArray[np.float64]:
-        return np.add.reduceat(self._weights[bags.words], bags.starts[:-1], axis=0)
+    def _scores(self, bags: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
+        starts = np.cumsum([0, *map(len, bags[:-1])])
+        return np.add.reduceat(self._weights[np.concatenate(bags)], starts, axis=0)
 
-    def _learn(self, bags: Bags, targets: NDArray[np.int64], squares: NDArray[np.float64]) -> None:
+    def _learn(
+        self,
+        bags: Sequence[NDArray[np.int64]],
+        targets: NDArray[np.int64],
+        squares: NDArray[np.float64],
+    ) -> None:
         scores = self._scores(bags)
         chances = np.exp(scores - scores.max(axis=1, keepdims=True))
         chances /= chances.sum(axis=1, keepdims=True)
         chances[np.arange(len(targets)), targets] -= 1.0
-        words, places = np.unique(bags.words, return_inverse=True)
+        words, places = np.unique(np.concatenate(bags), return_inverse=True)
         gradient = DECAY * self._weights[words]
-        of_word = np.repeat(chances, np.diff(bags.starts), axis=0)
+        of_word = np.repeat(chances, [*map(len, bags)], axis=0)
         np.add.at(gradient, places, of_word / len(targets))
         squares[words] += (gradient**2).sum(axis=1)
         self._weights[words] -= RATE * gradient / np.sqrt(squares[words])[:, None]
@@ -105,10 +89,11 @@ def guessed_answer(question: str, context: str) -> str:
     return sentence[longest[0].start() : longest[-1].end()] if longest else ""
 
 
-def _buckets(first: str, second: str) -> list[int]:
-    """Return the buckets of two texts' words, repetitions included."""
-    return [0] + [
+def _buckets(first: str, second: str) -> NDArray[np.int64]:
+    """Return the buckets of two texts' words, repetitions included; bucket 0 is in every pair."""
+    found = [
         1 + side * BUCKETS + zlib.crc32(word.encode()) % BUCKETS
         for side, text in enumerate((first, second))
         for word in WORD.findall(text.lower())
     ]
+    return np.array([0, *found], np.int64)

@@ -96,7 +96,8 @@ class Sequences:
         """
         starts_B = self._starts[numbers]
         lengths_B = self._starts[numbers + 1] - starts_B
-        positions_T = np.arange(min(_rounded_up(int(lengths_B.max())), longest))
+        padded = -(-int(lengths_B.max()) // ROUND) * ROUND
+        positions_T = np.arange(min(padded, longest))
         attention_mask_BT = positions_T < lengths_B[:, None]
         places_BT = np.minimum(starts_B[:, None] + positions_T, len(self._pieces_N) - 1)
         tokens_BT = self._pieces_N[places_BT].astype(np.int64) * attention_mask_BT
@@ -108,7 +109,3 @@ class Sequences:
             "token_type_ids": token_type_ids_BT.astype(np.int64),
             "attention_mask": attention_mask_BT,
         }
-
-
-def _rounded_up(length: int) -> int:
-    return -(-length // ROUND) * ROUND

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from models.bert_heads import load_pretrained
 from models.transformer import Encoder
 from sweeper.store.errors import wrong
+from sweeper.store.files import child
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch
 from tasks.config.schema import Problem, given, whole
@@ -21,14 +23,20 @@ from tasks.config.sections import TextSection, partial_rows
 from tasks.data import SPLITS, PreparedRows
 from tasks.fine_tuning.dataset import DataSet
 from tasks.fine_tuning.sequences import ABOUT, FORMAT, SPECIAL_TOKENS, Sequences
-from tasks.fine_tuning.tokens import tokenizer_for
 from tasks.task import Task
-from tasks.text.tokenizer import BERT_MARKS, LARGEST_VOCABULARY
+from tasks.text.tokenizer import (
+    BERT_MARKS,
+    LARGEST_VOCABULARY,
+    load_tokenizer,
+    save_tokenizer,
+    train_wordpiece,
+)
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+    from tokenizers import Encoding, Tokenizer
 
 
+CHUNK = 1000  # texts encoded at a time
 NOTED = {"skipped": "dropped", "mended": "mended"}
 """What a result tells of the rows that were read, and what it is called beside them."""
 
@@ -64,12 +72,26 @@ class ExampleData(PreparedRows):
 
     def make(self, folder: Path) -> None:
         examples = self.published.load(self.text, folder / "sample")
-        texts = (example.texts() for example in examples.splits["train"])
-        tokenizer = tokenizer_for(folder, texts, self.section)
+        tokenizer = self._tokenizer(folder, examples.splits["train"])
         about = {**examples.rows, "validation": {}}
         about["test"] = {**about["test"], "baselines": self.measured_baselines(examples.splits)}
         for split in SPLITS:
             self.write_split(folder / split, tokenizer, examples.splits[split], about[split])
+
+    def _tokenizer(self, folder: Path, examples: list[Any]) -> Tokenizer:
+        """Return the pre-training's, or one trained on these texts, each different one once.
+
+        Raises UserError where the pre-training's is missing or damaged.
+        """
+        section = self.section
+        if section.tokenizer is not None:
+            return load_tokenizer(child(folder.parent, section.tokenizer) / "tokenizer.json")
+        path = folder / "tokenizer.json"
+        if not path.exists():
+            lines = dict.fromkeys(text for example in examples for text in example.texts())
+            chosen = itertools.islice(lines, section.tokenizer_lines)
+            save_tokenizer(train_wordpiece(chosen, section.vocabulary_size), path)
+        return load_tokenizer(path)
 
     @abstractmethod
     def write_split(
@@ -147,3 +169,10 @@ class FineTuning(Task):
         except ValueError as error:
             expected = f"a pre-training ({error})"
             raise wrong("parent", parent, expected, "name a run of task=pretraining") from error
+
+
+def encodings(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[Encoding]:
+    """Yield each text's pieces (`ids`) and where they stand in it (`offsets`), without marks."""
+    for first in range(0, len(texts), CHUNK):
+        chunk = list(texts[first : first + CHUNK])
+        yield from tokenizer.encode_batch(chunk, add_special_tokens=False)

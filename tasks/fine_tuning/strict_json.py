@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,8 +26,11 @@ def load(text: str) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
-def load_file(path: Path) -> Any:
-    """Return the value of a whole file. Raises UserError if it cannot be read or is not JSON."""
+def load_file(path: Path, read: Callable[[str], Any] = load) -> Any:
+    """Return what `read` makes of a whole file.
+
+    Raises UserError if it cannot be read or is not JSON.
+    """
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -34,8 +38,8 @@ def load_file(path: Path) -> Any:
     if raw.startswith(UTF16_MARKS):
         raise UserError(f"{path} is UTF-16: expected UTF-8; save it as UTF-8.")
     try:
-        return load(decoded(raw.removeprefix(BYTE_ORDER_MARK)))
-    except ValueError as error:
+        return read(decoded(raw.removeprefix(BYTE_ORDER_MARK)))
+    except (ValueError, RecursionError) as error:
         why = " ".join(str(error).split())
         raise UserError(f"{path} is not JSON ({why}); bring the whole file again.") from error
 

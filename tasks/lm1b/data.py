@@ -60,7 +60,6 @@ class PackedText(PreparedRows):
         return {**rows, **tokens, "skipped": about["train"]["skipped"]}
 
     def first(self, split: str, count: int) -> Batch:
-        """Return the first rows of a split."""
         return self.take(split, np.arange(min(count, len(self.splits[split]))))
 
     def take(self, split: str, numbers: np.ndarray) -> Batch:

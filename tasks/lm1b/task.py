@@ -100,10 +100,8 @@ class LanguageModel(Task):
         self._layers = [
             {"rank": layer.rank_H.tolist(), "entropy": layer.entropy_H.tolist()} for layer in layers
         ]
-        ranks_H, entropies_H = (
-            torch.cat([getattr(layer, name) for layer in layers])
-            for name in ("rank_H", "entropy_H")
-        )
+        ranks_H = torch.cat([layer.rank_H for layer in layers])
+        entropies_H = torch.cat([layer.entropy_H for layer in layers])
         return {
             "test/attention_rank": float(ranks_H.mean()),
             "test/attention_entropy": float(entropies_H.mean()),

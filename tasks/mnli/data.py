@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.fine_tuning.bag_of_words import BagOfWords, Bags, majority_accuracy
+from tasks.fine_tuning.bag_of_words import BagOfWords, majority_accuracy
 from tasks.fine_tuning.sequences import SPECIAL_TOKENS, Marks, write
-from tasks.fine_tuning.shared import ExampleData
-from tasks.fine_tuning.tokens import encodings
+from tasks.fine_tuning.shared import ExampleData, encodings
 from tasks.mnli.dataset import MultiNLI, Pair
 
 if TYPE_CHECKING:
@@ -27,7 +26,11 @@ class LabelledPairs(ExampleData):
         self, folder: Path, tokenizer: Tokenizer, examples: list[Pair], about: Mapping[str, Any]
     ) -> None:
         marks = Marks.of(tokenizer)
-        cut = _encoded(tokenizer, examples, self.section.sequence_length - SPECIAL_TOKENS)
+        room = self.section.sequence_length - SPECIAL_TOKENS
+        premises = encodings(tokenizer, [pair.premise for pair in examples])
+        hypotheses = encodings(tokenizer, [pair.hypothesis for pair in examples])
+        sides = zip(premises, hypotheses, strict=True)
+        cut = [shortened(premise.ids, hypothesis.ids, room) for premise, hypothesis in sides]
         columns = {
             "seconds": [2 + len(premise) for premise, _ in cut],
             "labels": [pair.label for pair in examples],
@@ -37,11 +40,10 @@ class LabelledPairs(ExampleData):
     def measured_baselines(self, splits: Mapping[str, list[Pair]]) -> dict[str, float]:
         train, test = splits["train"], splits["test"]
         labels, expected = [pair.label for pair in train], [pair.label for pair in test]
-        words = BagOfWords(Bags.of([pair.texts() for pair in train]), labels)
-        bags = Bags.of([pair.texts() for pair in test])
+        words = BagOfWords([pair.texts() for pair in train], labels)
         return {
             "majority_accuracy": majority_accuracy(labels, expected),
-            "bag_of_words_accuracy": words.accuracy(bags, expected),
+            "bag_of_words_accuracy": words.accuracy([pair.texts() for pair in test], expected),
         }
 
 
@@ -53,14 +55,3 @@ def shortened(first: list[int], second: list[int], room: int) -> tuple[list[int]
     if len(first) <= room - half:
         return first, second[: room - len(first)]
     return first[: room - half], second[:half]
-
-
-def _encoded(
-    tokenizer: Tokenizer, pairs: list[Pair], room: int
-) -> list[tuple[list[int], list[int]]]:
-    cut = []
-    premises = encodings(tokenizer, [pair.premise for pair in pairs])
-    hypotheses = encodings(tokenizer, [pair.hypothesis for pair in pairs])
-    for premise, hypothesis in zip(premises, hypotheses, strict=True):
-        cut.append(shortened(premise.ids, hypothesis.ids, room))
-    return cut

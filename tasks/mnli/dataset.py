@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +56,15 @@ class MultiNLI(DataSet[Pair]):
 
         Raises UserError for a file that cannot be read, or a table without the columns of a pair.
         """
-        numbered = enumerate(raw_lines_of_file(path), 1)
-        lines = ((str(number), _text(raw)) for number, raw in numbered)
-        yield from _json_rows(lines) if path.suffix == ".jsonl" else _table_rows(lines, path)
+        lines = enumerate(raw_lines_of_file(path), 1)
+        if path.suffix == ".jsonl":
+            read: Callable[[str], Pair | Malformed] = _json_row
+        else:
+            _, first = next(lines, (0, None))
+            read = partial(_table_row, _header(first, path))
+        for number, raw in lines:
+            row = Malformed("too long") if raw is None else read(strict_json.decoded(raw))
+            yield str(number), row
 
     def example_of(self, row: Mapping[str, Any]) -> Pair | Malformed:
         return pair_of(row)
@@ -93,17 +100,6 @@ def pair_of(row: Any) -> Pair | Malformed:
     return Pair(premise, hypothesis, number, id=identity, mended=mended)
 
 
-def _text(raw: bytes | None) -> str | Malformed:
-    return Malformed("too long") if raw is None else strict_json.decoded(raw)
-
-
-def _json_rows(
-    lines: Iterable[tuple[str, str | Malformed]],
-) -> Iterator[tuple[str, Pair | Malformed]]:
-    for place, line in lines:
-        yield place, line if isinstance(line, Malformed) else _json_row(line)
-
-
 def _json_row(line: str) -> Pair | Malformed:
     if not line.strip():
         return Malformed("empty line")
@@ -113,16 +109,12 @@ def _json_row(line: str) -> Pair | Malformed:
         return Malformed("not JSON")
 
 
-def _table_rows(
-    lines: Iterator[tuple[str, str | Malformed]], path: Path
-) -> Iterator[tuple[str, Pair | Malformed]]:
-    _, first = next(lines, ("", ""))
-    header = [] if isinstance(first, Malformed) else first.split("\t")
+def _header(raw: bytes | None, path: Path) -> list[str]:
+    header = strict_json.decoded(raw or b"").split("\t")
     if not any(set(names) <= set(header) for names in NAMES):
         expected = " or ".join(", ".join(names) for names in NAMES)
         raise UserError(f"{path} has no header with the columns {expected}; add one.")
-    for place, line in lines:
-        yield place, line if isinstance(line, Malformed) else _table_row(header, line)
+    return header
 
 
 def _table_row(header: list[str], line: str) -> Pair | Malformed:

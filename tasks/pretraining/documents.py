@@ -71,7 +71,6 @@ class SplitThresholds:
     test: int
 
     def of(self, document: list[str]) -> str:
-        """Return the split of a document of the training source."""
         place = checksum(document)
         if place <= self.validation:
             return "validation"

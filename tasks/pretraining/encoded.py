@@ -9,7 +9,6 @@ Shapes: N pieces, S sentences, C documents.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 
 from sweeper.store.files import publish_json
 from tasks.text.arrays import PIECES, STARTS, Add, Arrays, new_arrays
+from tasks.text.lines import batches
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -85,8 +85,7 @@ def publish_about(folder: Path, about: Mapping[str, Any]) -> None:
 def _encoded(
     documents: Iterable[tuple[str, list[str]]], tokenizer: Tokenizer
 ) -> Iterator[tuple[str, list[list[int]]]]:
-    iterator = iter(documents)
-    while chunk := list(itertools.islice(iterator, CHUNK)):
+    for chunk in batches(documents, CHUNK):
         sentences = [sentence for _, document in chunk for sentence in document]
         ids = (e.ids for e in tokenizer.encode_batch(sentences, add_special_tokens=False))
         for split, document in chunk:

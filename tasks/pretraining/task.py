@@ -16,7 +16,7 @@ from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch, repeated
 from tasks.config.sections import RunConfig
 from tasks.pretraining.data import EVALUATED, MaskedDocuments
-from tasks.pretraining.masking import predictions
+from tasks.pretraining.masked_pairs import predictions
 from tasks.pretraining.sections import PretrainingSection
 from tasks.task import Mean, Task
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 from sweeper.store.errors import UserError
@@ -67,12 +67,9 @@ class CountPolynomials:
             }
         except (UserError, ValueError):  # a variant that has no model there
             return Polynomials({})
-        found = Polynomials.through(at_nodes)
-        return (
-            found
-            if all(found.at(place) == counts for place, counts in built.items())
-            else Polynomials({})
-        )
+        found = Polynomials(at_nodes)
+        known = all(found.at(place) == counts for place, counts in built.items())
+        return found if known else Polynomials({})
 
 
 class _Kind(NamedTuple):
@@ -83,59 +80,36 @@ class _Kind(NamedTuple):
 
 
 class Polynomials:
-    """A polynomial for each count, exact: its coefficients are fractions."""
+    """A polynomial for each count: the one that has these values at the nodes."""
 
-    def __init__(self, terms: dict[str, dict[Place, Fraction]]) -> None:
-        self._terms = terms
-
-    @classmethod
-    def through(cls, values: dict[Place, Counts]) -> Polynomials:
-        """The one polynomial with these values at the nodes."""
-        axes = [_basis(nodes) for nodes in NODES.values()]
-        terms: dict[str, dict[Place, Fraction]] = {}
-        for place, counts in values.items():
-            bases = [axis[node] for axis, node in zip(axes, place, strict=True)]
-            for powers in itertools.product(*(range(len(basis)) for basis in bases)):
-                weight = math.prod(
-                    (basis[power] for basis, power in zip(bases, powers, strict=True)),
-                    start=Fraction(1),
-                )
-                for name, count in counts.items():
-                    known = terms.setdefault(name, {})
-                    known[powers] = known.get(powers, Fraction(0)) + weight * count
-        return cls({n: {p: c for p, c in t.items() if c} for n, t in terms.items()})
+    def __init__(self, at_nodes: dict[Place, Counts]) -> None:
+        self._at_nodes = at_nodes
 
     def at(self, place: Place) -> Counts | None:
         """The counts at a place; None where they are no whole numbers, or nothing is known."""
-        found: dict[str, int] = {}
-        for name, terms in self._terms.items():
-            value = sum(
-                (
-                    factor * math.prod(x**power for x, power in zip(place, powers, strict=True))
-                    for powers, factor in terms.items()
-                ),
-                start=Fraction(0),
-            )
-            if value.denominator != 1:
-                return None
-            found[name] = int(value)
-        return found or None
+        axes = [_weights(nodes, x) for nodes, x in zip(NODES.values(), place, strict=True)]
+        whole = math.prod(times for times, _ in axes)
+        totals: Counter[str] = Counter()
+        for node, counts in self._at_nodes.items():
+            weight = math.prod(axis[x] for (_, axis), x in zip(axes, node, strict=True))
+            totals.update({name: weight * count for name, count in counts.items()})
+        if any(total % whole for total in totals.values()):
+            return None
+        return {name: total // whole for name, total in totals.items()} or None
 
 
-def _basis(nodes: Sequence[int]) -> dict[int, list[Fraction]]:
-    """For each node the coefficients, by power, of the polynomial that is 1 there, 0 at others."""
-    found = {}
-    for node in nodes:
-        coefficients = [Fraction(1)]
-        for other in nodes:
-            if other != node:
-                shifted = [Fraction(0), *coefficients]
-                scaled = [*(-other * c for c in coefficients), Fraction(0)]
-                coefficients = [
-                    (a + b) / (node - other) for a, b in zip(shifted, scaled, strict=True)
-                ]
-        found[node] = coefficients
-    return found
+def _weights(nodes: Sequence[int], x: int) -> tuple[int, dict[int, int]]:
+    """Lagrange's: for each node the polynomial that is 1 there and 0 at the others, at x.
+
+    They are whole numbers, being that many times as large as the first number says.
+    """
+    others = {node: [other for other in nodes if other != node] for node in nodes}
+    apart = {node: math.prod(node - other for other in others[node]) for node in nodes}
+    times = math.lcm(*apart.values())
+    return times, {
+        node: times // apart[node] * math.prod(x - other for other in others[node])
+        for node in nodes
+    }
 
 
 def _reshaped(run: RunConfig, place: Place) -> RunConfig:

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store.errors import UserError, shown
-from tasks.fine_tuning.strict_json import decoded
+from tasks.fine_tuning.strict_json import load_file
 from tasks.squad import scoring
-from tasks.text.lines import BYTE_ORDER_MARK
 
 VERSION = "1.1"
 
@@ -36,7 +35,8 @@ def score_files(predictions: Path, dataset: Path) -> dict[str, float]:
 
     A question without a prediction scores 0. Raises UserError for files the evaluator cannot take.
     """
-    given, gold = _json(predictions), _json(dataset)
+    # As lenient as the evaluator: a key that comes twice has its last value.
+    given, gold = (load_file(path, json.loads) for path in (predictions, dataset))
     if not isinstance(given, dict):
         raise UserError(f"{predictions} is no JSON object of id and text; name another file.")
     questions = list(_questions(gold, dataset))
@@ -68,17 +68,6 @@ def _questions(gold: Any, path: Path) -> Iterator[tuple[str, list[str]]]:
 
 def _missing(question: str) -> None:
     print(f"Unanswered question {question} will receive score 0.", file=sys.stderr)
-
-
-def _json(path: Path) -> Any:
-    # As lenient as the evaluator: a key that comes twice has its last value.
-    try:
-        return json.loads(decoded(path.read_bytes().removeprefix(BYTE_ORDER_MARK)))
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); make it readable.") from error
-    except (ValueError, RecursionError) as error:
-        why = " ".join(str(error).split())
-        raise UserError(f"{path} is not JSON ({why}); bring the whole file again.") from error
 
 
 if __name__ == "__main__":

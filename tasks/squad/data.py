@@ -13,8 +13,7 @@ from sweeper.store.files import make_directory
 from tasks.config.schema import Problem, whole
 from tasks.fine_tuning.bag_of_words import guessed_answer
 from tasks.fine_tuning.sequences import SPECIAL_TOKENS, Marks, write
-from tasks.fine_tuning.shared import ExampleData, FineTuningSection
-from tasks.fine_tuning.tokens import encodings
+from tasks.fine_tuning.shared import ExampleData, FineTuningSection, encodings
 from tasks.squad import scoring
 from tasks.squad.answer_key import AnswerKey, write_key
 from tasks.squad.dataset import Question, SQuAD
@@ -78,17 +77,18 @@ class Windows(ExampleData):
     ) -> None:
         make_directory(folder)
         contexts = list(dict.fromkeys(question.context for question in examples))
-        paragraphs = dict(zip(contexts, _paragraphs(tokenizer, contexts), strict=True))
+        paragraphs = {
+            context: Paragraph(encoding.ids, np.array(encoding.offsets, np.int64).reshape(-1, 2))
+            for context, encoding in zip(contexts, encodings(tokenizer, contexts), strict=True)
+        }
         asked = encodings(tokenizer, [question.question for question in examples])
         marks, rows = Marks.of(tokenizer), []
         columns: dict[str, list[int]] = {
             name: [] for name in ("seconds", "question", "first", "length", "start", "end")
         }
         for number, (question, encoding) in enumerate(zip(examples, asked, strict=True)):
-            paragraph, ids = (
-                paragraphs[question.context],
-                encoding.ids[: self.section.question_length],
-            )
+            paragraph = paragraphs[question.context]
+            ids = encoding.ids[: self.section.question_length]
             answer = _answer(question, paragraph)
             room, place = self.section.sequence_length - SPECIAL_TOKENS - len(ids), 2 + len(ids)
             for first, length in windows(len(paragraph.pieces), room, self.section.stride):
@@ -121,10 +121,3 @@ def _target(answer: tuple[int, int] | None, first: int, length: int, place: int)
     if start < first or end >= first + length:
         return OUTSIDE, OUTSIDE
     return place + start - first, place + end - first
-
-
-def _paragraphs(tokenizer: Tokenizer, contexts: list[str]) -> list[Paragraph]:
-    return [
-        Paragraph(encoding.ids, np.array(encoding.offsets, np.int64).reshape(-1, 2))
-        for encoding in encodings(tokenizer, contexts)
-    ]

@@ -35,7 +35,6 @@ class StableRandom:
         return int(self._random() * limit)
 
     def pick(self, items: Sequence[Item]) -> Item:
-        """One of the items."""
         return items[self.below(len(items))]
 
     def some(self, items: Sequence[Item], count: int) -> list[Item]:
@@ -89,7 +88,6 @@ class World:
 
     @property
     def families(self) -> tuple[Family, ...]:
-        """All there are."""
         return _families()[: self.directions or FAMILIES]
 
     def gathering(self, rng: StableRandom) -> tuple[list[Person], list[Family]]:
@@ -105,13 +103,11 @@ class World:
         return person if self.directions else one_of_each([rng.pick(self.families)], rng)[0]
 
     def relative(self, person: Person, rng: StableRandom) -> Person:
-        """Another member of somebody's family."""
         others = [name for name in person.family.members if name != person.name]
         return Person(person.family, rng.pick(others))
 
 
 def one_of_each(families: Sequence[Family], rng: StableRandom) -> list[Person]:
-    """A member of each family."""
     return [Person(family, rng.pick(family.members)) for family in families]
 
 

@@ -33,7 +33,6 @@ class TextFiles:
         return tuple(sorted((*self.train, *self.test)))
 
     def bytes(self) -> int:
-        """Size of all files together."""
         return sum((self.root / name).stat().st_size for name in self.names)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sweeper.store.errors import UserError, wrong
-from tasks.text.lines import raw_lines_of_text
 
 COLUMN = "text"
 
@@ -38,10 +37,10 @@ def load_splits(hub: Mapping[str, Any], columns: Sequence[str] = (COLUMN,)) -> d
 
 
 def raw_lines_of_rows(split: Any) -> Iterator[list[bytes]]:
-    """The lines of each row of a split."""
+    """The lines of each row of a split, as bytes for `tasks.text.lines.read_line`."""
     for batch in split.iter(batch_size=1000):
         for text in batch[COLUMN]:
-            yield raw_lines_of_text(text or "")
+            yield (text or "").encode("utf-8", "surrogatepass").split(b"\n")
 
 
 def name_of(hub: Mapping[str, Any]) -> str:

@@ -78,11 +78,6 @@ def read_line(raw: bytes | None) -> Line:
     return Line(text, "", repairs)
 
 
-def raw_lines_of_text(text: str) -> list[bytes]:
-    """The lines of a string that came from elsewhere, as bytes for `read_line`."""
-    return text.encode("utf-8", "surrogatepass").split(b"\n")
-
-
 def check_text(path: Path, start: bytes) -> None:
     """UserError unless a file that starts so is text: a tenth of its letters may be none."""
     if start.startswith(UTF16_MARKS):

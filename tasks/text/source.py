@@ -27,7 +27,6 @@ class Source:
     sample: ClassVar[Sample]
 
     def files(self, root: Path) -> files.TextFiles:
-        """The files that a folder has."""
         return files.find_files(root)
 
     def digest(self, data: Mapping[str, Any]) -> str:

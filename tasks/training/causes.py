@@ -11,7 +11,7 @@ from sweeper.store.attempts import Cause
 from sweeper.store.errors import UserError
 from tasks.training.signals import Interrupted
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
+FULL = {errno.ENOSPC, errno.EDQUOT}
 # What torch, CUDA's libraries and C++ say where they have no class of exception for it.
 GPU_MEMORY = (
     "CUDA out of memory",
@@ -45,11 +45,13 @@ def cause_of(error: BaseException, reading_data: bool) -> Cause:
     if isinstance(error, UserError):
         return Cause.DATA if reading_data else Cause.CONFIG
     chain = list(_chain(error))
-    if any(isinstance(one, OSError) and one.errno in FULL for one in chain) or _says(chain, DISK):
+    numbers = {one.errno for one in chain if isinstance(one, OSError)}
+    if numbers & FULL or _says(chain, DISK):
         return Cause.DISK_FULL
     if any(isinstance(one, torch.OutOfMemoryError) for one in chain) or _says(chain, GPU_MEMORY):
         return Cause.OUT_OF_GPU_MEMORY
-    if any(_no_host_memory(one) for one in chain) or _says(chain, HOST_MEMORY):
+    memory = errno.ENOMEM in numbers or any(isinstance(one, MemoryError) for one in chain)
+    if memory or _says(chain, HOST_MEMORY):
         return Cause.OUT_OF_HOST_MEMORY
     return Cause.CRASH
 
@@ -68,12 +70,6 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         seen.add(id(one))
         yield one
         one = one.__cause__ or one.__context__
-
-
-def _no_host_memory(error: BaseException) -> bool:
-    return isinstance(error, MemoryError) or (
-        isinstance(error, OSError) and error.errno == errno.ENOMEM
-    )
 
 
 def _says(chain: list[BaseException], phrases: tuple[str, ...]) -> bool:

@@ -24,7 +24,6 @@ class Damaged(Exception):
 
 
 def sidecar(path: Path) -> Path:
-    """Return where the digest of a checkpoint lies."""
     return path.with_name(path.name + ".sha256")
 
 

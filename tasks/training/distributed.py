@@ -119,6 +119,12 @@ def join(trainer: Mapping[str, Any]) -> None:
     )
 
 
+def leave() -> None:
+    """Part from the other ranks, if any: threads of gloo that outlive Python abort the process."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
 def _end_with_parent() -> None:
     os.read(0, 1)  # nothing is ever written there: it returns when the other end is closed
     os._exit(1)

@@ -30,7 +30,7 @@ from tasks.seeds import derive
 from tasks.task import Task
 from tasks.training import checkpoint, machine
 from tasks.training.causes import NotFinite
-from tasks.training.inheritance import WEIGHTS, adapted, inherited
+from tasks.training.inheritance import WEIGHTS, adapted, final_weights
 from tasks.training.loop import train
 from tasks.training.metrics_log import MetricsLog, NullLog
 from tasks.training.module import TrainingModule
@@ -95,7 +95,7 @@ class Fitting:
 
     def _device(self, kind: str) -> dict[str, Any]:
         """What ran it, and what that took; energy where this process alone trained all of it."""
-        told = {"device": machine.device_name(kind, ranks.world()), **machine.peak_memory(kind)}
+        told = machine.used(kind, ranks.world())
         return told if self._resumed or ranks.world() > 1 else told | self._energy.joules()
 
     def close(self, code: int) -> None:
@@ -124,7 +124,7 @@ class Fitting:
         if task.config.parent is not None and self._resumed is None:
             parent = RunStore(self._run.outputs).run(task.config.parent)
             heads = parent.record()["config"]["model"]["heads"]
-            task.inherit(model, adapted(model, inherited(parent), heads))
+            task.inherit(model, adapted(model, final_weights(parent, "parent"), heads))
         if task.config.trainer.compile:
             from tasks.training.compile_cache import compile_blocks
 

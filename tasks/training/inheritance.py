@@ -18,11 +18,6 @@ from tasks.training import checkpoint
 WEIGHTS = "weights.ckpt"
 
 
-def inherited(parent: Run) -> dict[str, Tensor]:
-    """Return the final weights of the run that `parent` names, as `final_weights` does."""
-    return final_weights(parent, "parent")
-
-
 def final_weights(run: Run, key: str) -> dict[str, Tensor]:
     """Return the final weights of a finished run, verified; `key` is where it was named.
 

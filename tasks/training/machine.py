@@ -86,15 +86,11 @@ def compute_repeatably(kind: str) -> None:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
-def device_name(kind: str, count: int = 1) -> str:
-    """Return what a table calls the device, or several of it."""
+def used(kind: str, count: int) -> dict[str, Any]:
+    """Return what a table calls the device, or several; the bytes that tensors took of a GPU."""
     name = torch.cuda.get_device_name() if kind == "cuda" else cpu_name()
-    return name if count == 1 else f"{count} x {name}"
-
-
-def peak_memory(kind: str) -> dict[str, int]:
-    """Return the bytes of GPU memory that tensors took at most; nothing on a CPU."""
-    return {"max_memory_allocated": torch.cuda.max_memory_allocated()} if kind == "cuda" else {}
+    peak = {"max_memory_allocated": torch.cuda.max_memory_allocated()} if kind == "cuda" else {}
+    return {"device": name if count == 1 else f"{count} x {name}", **peak}
 
 
 def facts(kind: str = "cpu") -> dict[str, Any]:

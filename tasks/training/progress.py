@@ -75,16 +75,13 @@ class Recorder:
 
     def _validate(self, step: int) -> None:
         """Validate if that is due at this step and was not done, by this or an earlier attempt."""
-        every, steps = (
-            self._stage.task.config.trainer.validate_every,
-            self._stage.task.config.trainer.steps,
-        )
+        trainer = self._stage.task.config.trainer
+        every, steps = trainer.validate_every, trainer.steps
         if not every or not step or (step % every and step != steps) or self._validated == step:
             return
         begun = time.perf_counter()
         self._stage.attempt.heartbeat(phase="validate")
-        precision = self._stage.task.config.trainer.precision
-        evaluator = Evaluator(self._device, precision, self._between_batches)
+        evaluator = Evaluator(self._device, trainer.precision, self._between_batches)
         try:
             metrics = self._stage.task.evaluate(self._model, "validation", evaluator)
         except Interrupted:

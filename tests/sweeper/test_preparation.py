@@ -24,12 +24,12 @@ class Process:
         self.codes, self.says = list(codes), says
         self.forked, self.signalled = 0, list[tuple[int, int]]()
 
-    def fork(self, target: str, argument: Path, *, log: Path, **_: Any) -> tuple[int, int]:
+    def fork(self, target: str, argument: Path, *, log: Path, **_: Any) -> int:
         assert (target, argument.name) == ("prepare", "a")
         with log.open("a") as file:
             file.write(self.says)
         self.forked += 1
-        return self.forked, 0
+        return self.forked
 
     def exit_code(self, job: int) -> int:
         code = self.codes[job - 1]
@@ -42,7 +42,8 @@ class Process:
 
 
 def prepared(outputs: Path, process: Process) -> Process:
-    prepare(Console(quiet=True), RunStore(outputs), process, CONFIGS)  # type: ignore[arg-type]
+    store, known = RunStore(outputs), set[str]()
+    prepare(Console(quiet=True), store, process, CONFIGS, known)  # type: ignore[arg-type]
     return process
 
 

@@ -128,10 +128,10 @@ def _points(
     found = [
         trial
         for point in middles(points, tune).values()
-        for values in _combinations(tune)
-        for trial in _lengths(point, values, tune, better)
+        for values in itertools.product(*tune.grid.values())
+        for trial in _lengths(point, dict(zip(tune.grid, values, strict=True)), tune, better)
     ]
-    answers = sizes.of([point.config for point in found])
+    answers = sizes.answers([point.config for point in found])
     made = []
     for point, size in zip(found, answers, strict=True):
         if isinstance(size, Invalid):
@@ -154,11 +154,6 @@ def _lengths(
         yield replace(point, arm=replace(point.arm, seeds=[]), values=own, config=config)
         if canonical([point.arm.name, own]) not in better:
             break
-
-
-def _combinations(tune: Tune) -> Iterator[dict[str, Any]]:
-    for values in itertools.product(*tune.grid.values()):
-        yield dict(zip(tune.grid, values, strict=True))
 
 
 def _config(config: Mapping[str, Any], values: Mapping[str, Any], share: float) -> dict[str, Any]:

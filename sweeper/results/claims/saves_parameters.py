@@ -61,6 +61,8 @@ def _lower(fixed: Sequence[Point], rival: Sequence[Point], words: str) -> Contra
         if gained <= 0:
             return ""
         share = -math.expm1(-ahead / gained * span)
+        if share < _SHARES[0]:  # so far off the line tells no number
+            return "more than twice the parameters needed, as the slope of its curve goes"
         interval = _interval(read(less))
         return f"{share:.0%} of the parameters saved {interval}, as the slope of its curve goes"
 

@@ -68,7 +68,6 @@ def _chosen(table: Table) -> set[str]:
 
 
 def _best(curve: Sequence[Mark], metric: str) -> list[Mark]:
-    """The best mark at each place."""
     found: dict[float, Mark] = {}
     sign = direction(metric)
     for mark in curve:

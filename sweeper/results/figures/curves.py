@@ -72,7 +72,6 @@ def places(series: Sequence[Series], x: str) -> tuple[Callable[[Point], float | 
 
 @rc_context(RC)
 def draw(table: Table) -> Figure:
-    """The figure, from any table."""
     x = str(table.experiment.get("x") or "params_total")
     series = series_of(table, x)
     known = curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])

@@ -23,26 +23,25 @@ from sweeper.results.table.table import Table
 
 TOP = ("params_total", "model.embedding_size")
 BOTTOM = ("params_non_embedding", "flops_per_token", "width")
+STANDARD, FIXED, MATCHED = "standard", "fixed", "matched"
 _TOP_PT, _BOTTOM_PT = 168.0, 122.0  # height of a row, axis labels included
 
 
-def series_of(table: Table, standard: str, fixed: str, matched: str) -> list[Series]:
+def series_of(table: Table) -> list[Series]:
     """The standard arm as one series for each number of heads, every other arm as one series."""
 
     def heads(point: Point) -> float | None:
-        return point.at("model.heads") if point.arm == standard else None
+        return point.at("model.heads") if point.arm == STANDARD else None
 
     found = split(points(table, table.metric), by=heads)
-    order = {standard: 0, fixed: 2, matched: 3}
+    order = {STANDARD: 0, FIXED: 2, MATCHED: 3}
     return sorted(found, key=lambda one: (order.get(one.arm, 1), one.key or 0.0))
 
 
 @rc_context(RC)
-def draw(
-    table: Table, *, standard: str = "standard", fixed: str = "fixed", matched: str = "matched"
-) -> Figure:
+def draw(table: Table) -> Figure:
     """The figure, from a table with these arms; arms it lacks are left out, others added."""
-    series = series_of(table, standard, fixed, matched)
+    series = series_of(table)
     known = curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])
     looks = [known[one.arm, one.key] for one in series]
     everything = points(table, table.metric)
@@ -61,27 +60,25 @@ def draw(
         if x == TOP[0]:
             pairs = zip(series, curves, strict=True)
             drawn = [(one.arm, look, curve) for one, (look, curve) in pairs if curve]
-            direct = _label(axes, drawn, standard, fixed)
-    legend = _legend(table, series, looks, standard, direct)
+            direct = _label(axes, drawn)
+    legend = _legend(table, series, looks, direct=direct)
     lay_out(figure, _TOP_PT + _BOTTOM_PT, table, legend, notes_on(table, everything, spread))
     return figure
 
 
-def _label(
-    axes: Axes, drawn: Sequence[tuple[str, Look, Sequence[Mark]]], standard: str, fixed: str
-) -> bool:
+def _label(axes: Axes, drawn: Sequence[tuple[str, Look, Sequence[Mark]]]) -> bool:
     """Numbers of heads: at both ends of the fixed curve, and at the right end of each standard one.
 
     Whether the latter fit; where they do not, none of them is written.
     """
     for arm, look, curve in drawn:
         for mark in {mark.x: mark for mark in (curve[0], curve[-1])}.values():
-            if arm == fixed:
+            if arm == FIXED:
                 label_point(axes, (_heads(mark.point), look.colour, mark))
     ends = [
         (_heads(curve[-1].point), look.colour, curve[-1])
         for arm, look, curve in drawn
-        if arm == standard
+        if arm == STANDARD
     ]
     return label_ends(axes, ends)
 
@@ -92,17 +89,17 @@ def _heads(point: Point) -> str:
 
 
 def _legend(
-    table: Table, series: Sequence[Series], looks: Sequence[Look], standard: str, direct: bool
+    table: Table, series: Sequence[Series], looks: Sequence[Look], *, direct: bool
 ) -> list[Entry]:
     """An entry a curve; one for all standard curves where their heads stand beside them."""
     entries: list[Entry] = []
-    shades = [look for one, look in zip(series, looks, strict=True) if one.arm == standard]
+    shades = [look for one, look in zip(series, looks, strict=True) if one.arm == STANDARD]
     if direct and shades:
         chosen = list(dict.fromkeys([shades[0], shades[len(shades) // 2], shades[-1]]))
         handles = tuple(look.handle() for look in chosen)
-        entries.append((handles, plain(table.label(standard))))
+        entries.append((handles, plain(table.label(STANDARD))))
     for one, look in zip(series, looks, strict=True):
-        if one.arm != standard:
+        if one.arm != STANDARD:
             entries.append(((look.handle(),), plain(table.label(one.arm))))
         elif not direct:
             name = f"{plain(table.label(one.arm), 32)}, {_heads(one.points[0])}"

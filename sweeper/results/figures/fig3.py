@@ -15,16 +15,17 @@ from sweeper.results.table.points import points, seed_spread
 from sweeper.results.table.table import Table
 
 HEADS, SIZE = "model.heads", "model.head_size"
+SIZES = "sizes"  # the arm of panel (b)
 _PANEL_PT = 170.0
 
 
 @rc_context(RC)
-def draw(table: Table, *, sizes: str = "sizes") -> Figure:
-    """The figure, from a table with these arms; whatever other arms it has are in panel (a)."""
+def draw(table: Table) -> Figure:
+    """The figure, from a table with that arm; whatever other arms it has are in panel (a)."""
     everything = points(table, table.metric)
     spread = seed_spread(everything)
-    left = split([p for p in everything if p.arm != sizes], by=lambda point: None)
-    right = split([p for p in everything if p.arm == sizes], by=methodcaller("at", HEADS))
+    left = split([p for p in everything if p.arm != SIZES], by=lambda point: None)
+    right = split([p for p in everything if p.arm == SIZES], by=methodcaller("at", HEADS))
     arms = table.experiment["arms"]
     looks = curve_looks(arms, [(one.arm, one.key) for one in (*left, *right)])
     drawn = {
@@ -37,7 +38,7 @@ def draw(table: Table, *, sizes: str = "sizes") -> Figure:
         curves = [(look, marks(one.points, methodcaller("at", x), spread)) for look, one in own]
         fill(axes, x, table.metric, curves, letter=letter, own=True)
     legend = [
-        *legend_of(table, {arm: look for arm, look in looks_of(arms).items() if arm != sizes}),
+        *legend_of(table, {arm: look for arm, look in looks_of(arms).items() if arm != SIZES}),
         *(((look.handle(),), f"(b) {one.key or 0:.0f} heads") for look, one in drawn[SIZE]),
     ]
     lay_out(figure, _PANEL_PT, table, legend, notes_on(table, everything, spread))

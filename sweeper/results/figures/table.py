@@ -29,7 +29,6 @@ _FEWEST = 3  # columns a table is laid out for, however few it has
 
 @rc_context(RC)
 def draw(table: Table) -> Figure:
-    """The figure, from any table."""
     content = paper_table(table)
     figure = Figure(figsize=(DOUBLE_COLUMN, DOUBLE_COLUMN))
     axes = figure.add_subplot()

@@ -1,11 +1,18 @@
 """Theorem 1, measured: the error of a fitted context over head size / n, a panel for each mask.
 
 Beside each measured knee stand the n of the theorem, n - 1, and n / 2.
+
+While heads are too small the error falls by a factor of a few from one size to the next. A head
+that is large enough leaves what gradient descent has not come to yet, orders of magnitude below.
+So all is about logarithms here, and the knee is the first head size at which the error is below a
+tenth of that before it. (Where it falls by most says less: at the knee descent is slowest.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from matplotlib import rc_context
@@ -13,16 +20,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.figures.layout.head_size_curve import HeadSizeCurve, head_size_curves
 from sweeper.results.figures.layout.labels import label_point
 from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
 from sweeper.results.figures.layout.panel import Curve, Look, curve_looks, fill
 from sweeper.results.figures.layout.series import Mark
 from sweeper.results.figures.layout.style import DOUBLE_COLUMN, FAINT_INK, INK, RC, SMALL_PT, plain
-from sweeper.results.statistics.estimates import interval
-from sweeper.results.table.points import points
+from sweeper.results.statistics.estimates import Estimate, Spread, interval, mean
+from sweeper.results.table.points import Point, points, seed_spread
 from sweeper.results.table.table import Table
 
+COLLAPSE = 1.0  # orders of magnitude
+LENGTH, HEAD_SIZE = "task.sequence_length", "model.head_size"
 _PANEL_PT = 180.0
 _ACROSS = "head size / n"
 _TICKS = (0, 0.25, 0.5, 0.75, 1)
@@ -39,6 +47,51 @@ _ABOVE: dict[str, Any] = {
     "markeredgewidth": 0.0,
     "linestyle": "none",
 }
+
+
+@dataclass(frozen=True)
+class HeadSizeCurve:
+    """The points of one arm and sequence length by head size, with log10 of the error as values."""
+
+    arm: str
+    length: int
+    points: dict[int, Point]
+    spread: Spread | None
+
+    def estimate(self, size: int) -> Estimate:
+        """The mean at a head size; its spread is that of all points, in orders of magnitude."""
+        values = list(self.points[size].values.values())
+        return Estimate(mean(values), len(values), self.spread)
+
+    @property
+    def knee(self) -> int | None:
+        """The first head size at which the error falls by a whole order; None if it never does."""
+        for size in self.points:
+            before = self.points.get(size - 1)
+            if before is not None:
+                fall = self.estimate(size - 1).mean - self.estimate(size).mean
+                if fall > COLLAPSE:
+                    return size
+        return None
+
+
+def head_size_curves(points: Iterable[Point]) -> list[HeadSizeCurve]:
+    """The curves of points whose values are errors above 0, the shortest sequence first."""
+    logs = [
+        replace(point, values={seed: math.log10(value) for seed, value in point.values.items()})
+        for point in points
+        if point.values and min(point.values.values()) > 0
+    ]
+    spread = seed_spread(logs)
+    found: dict[tuple[str, int], dict[int, Point]] = {}
+    for point in logs:
+        length, size = point.at(LENGTH), point.at(HEAD_SIZE)
+        if length is not None and size is not None:
+            found.setdefault((point.arm, int(length)), {})[int(size)] = point
+    return [
+        HeadSizeCurve(arm, length, dict(sorted(by_size.items())), spread)
+        for (arm, length), by_size in sorted(found.items(), key=lambda item: item[0][1])
+    ]
 
 
 @rc_context(RC)

@@ -110,7 +110,6 @@ def _cell(point: Point, found: Mapping[tuple[str, str], Point]) -> str:
 
 
 def _published(x: str, published: Mapping[str, Mapping[str, Any]], shown: list[Measure]) -> Block:
-    """What the paper prints, as a block of its own."""
     columns = list(published.values())
     lines = [_paper("params", label("params_total"), columns)]
     lines += [_paper(measure.metric, measure.words, columns) for measure in shown]

@@ -27,7 +27,6 @@ _LATEX = {
 
 
 def write_paper_table(outputs: Path, table: Table) -> None:
-    """Writes all three files of a table."""
     content = paper_table(table)
     files = {
         "txt": "".join(f"{line}\n" for line in as_text(content)),

@@ -37,7 +37,6 @@ _KNOWS_NOTHING = next(iter(BASELINES.values()))
 
 
 def experiment(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """An experiment as plain data."""
     about = table.experiment
     return {
         "name": table.name,

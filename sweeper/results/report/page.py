@@ -49,7 +49,6 @@ def write_report(
 
 
 def content(outputs: Path, tables: Sequence[Table], verdicts: Verdicts) -> dict[str, Any]:
-    """What the page shows, as plain data."""
     rows: dict[str, Row] = {str(row["run"]): row for table in tables for row in table.rows}
     store = RunStore(outputs)
     runs = {id: described(store.run(id), row, len(rows)) for id, row in rows.items()}

@@ -85,10 +85,7 @@ def _quadrature(edge: float) -> tuple[Floats, Floats]:
     return edge * nodes, edge * weights
 
 
-@cache
-def _legendre(count: int) -> tuple[Floats, Floats]:
-    nodes, weights = np.polynomial.legendre.leggauss(count)
-    return nodes, weights
+_legendre = cache(np.polynomial.legendre.leggauss)
 
 
 def _normal(x: Floats, sd: float) -> Floats:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 LEVEL = 0.95
 # What spreads further than this has diverged: it is no spread, and its squares may overflow.
@@ -73,11 +72,13 @@ def estimate(values: Sequence[float], spread: Spread | None) -> Estimate:
     if own is not None and own >= BEYOND:
         return Estimate(mean(values), len(values), None)
     if own is not None and spread is not None:
+        from scipy.special import fdtri
+
         df = len(values) - 1
         others = spread.sd**2 * spread.df - own**2 * df
         rest = spread.df - df
         # own^2 / (others / rest) follows an F distribution where all spreads are equal.
-        if rest > 0 and own**2 * rest > others * _f_quantile(1 - OUTLYING_SPREAD, df, rest):
+        if rest > 0 and own**2 * rest > others * float(fdtri(df, rest, 1 - OUTLYING_SPREAD)):
             spread = Spread(own, df)
     return Estimate(mean(values), len(values), spread)
 
@@ -86,19 +87,8 @@ def interval(given: Estimate, level: float = LEVEL) -> tuple[float, float] | Non
     """Student's t interval of the mean; None where the spread is unknown."""
     if given.spread is None:
         return None
-    reach = _t_quantile(level, given.spread.df) * given.spread.sd / math.sqrt(given.n)
-    return given.mean - reach, given.mean + reach
-
-
-@cache
-def _t_quantile(level: float, df: int) -> float:
     from scipy.special import stdtrit
 
-    return float(stdtrit(df, 0.5 + level / 2))
-
-
-@cache
-def _f_quantile(level: float, df: int, df_of: int) -> float:
-    from scipy.special import fdtri
-
-    return float(fdtri(df, df_of, level))
+    t = float(stdtrit(given.spread.df, 0.5 + level / 2))
+    reach = t * given.spread.sd / math.sqrt(given.n)
+    return given.mean - reach, given.mean + reach

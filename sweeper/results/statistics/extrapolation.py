@@ -8,21 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from sweeper.results.statistics.boundary import Floats
+from sweeper.results.statistics.contrasts import Intervals
 
 _FARTHEST = 6.0  # decades that are looked through for where a line reaches a level
-
-
-class Band(NamedTuple):
-    """The line and its band at some places, each (places,)."""
-
-    values: Floats
-    lows: Floats
-    highs: Floats
 
 
 @dataclass(frozen=True)
@@ -33,12 +25,12 @@ class Line:
     spread: Floats
     last: float
 
-    def at(self, places: Sequence[float] | Floats) -> Band:
-        """The line at places."""
+    def at(self, places: Sequence[float] | Floats) -> Intervals:
+        """The line and its band at places, each (places,)."""
         design = np.stack([np.ones(len(places)), np.asarray(places, dtype=np.float64)], axis=1)
         values = design @ self.coefficients
         half = np.sqrt(np.einsum("ij,jk,ik->i", design, self.spread, design))
-        return Band(values, values - half, values + half)
+        return Intervals(values, values - half, values + half)
 
     def reaches(self, level: float) -> list[float | None]:
         """Where beyond the last estimate it is at a level: the line, the soonest, the latest.

@@ -7,7 +7,7 @@ Leading dimensions are of experiments.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -81,10 +81,7 @@ def price(claim: Combination, known: Known, chance: float = 0.5) -> Price:
     `chance` is that with which so many seeds shall be enough. The claim must be undecided.
     """
     goals: tuple[Goal, ...] = ("above", "below", "within")
-    best = _way(claim, goals[0], known, chance)
-    for goal in goals[1:]:
-        best = _cheaper(best, _way(claim, goal, known, chance))
-    return best
+    return reduce(_cheaper, (_way(claim, goal, known, chance) for goal in goals))
 
 
 def seeds_to_tell(distances: Floats, sds: Floats, level: float, chance: float = 0.5) -> Floats:

@@ -107,7 +107,7 @@ def moderated(given: Sample) -> Spreads:
     pooled_df = lends.sum(axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):
         pooled = np.nan_to_num((lends * variances).sum(axis=-1) / pooled_df)[..., None]
-    most = _lendable(regular)
+    most = np.maximum(regular.sum(axis=-1) - 2, 0) ** 2 / 2  # by the points it rests on
     worth = (np.minimum(_worth(variances, lends), most) if most.any() else most)[..., None]
     weight = worth + lends
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -136,13 +136,6 @@ def _middle(given: Sample) -> Floats:
     place = np.minimum(count // 2, given.df.shape[-1] - 1)[..., None]
     middle: Floats = np.nan_to_num(np.take_along_axis(ordered, place, axis=-1)[..., 0])
     return middle
-
-
-def _lendable(regular: npt.NDArray[np.bool_]) -> Floats:
-    """The most that a pooled variance may be worth, by the number of points it rests on."""
-    points = regular.sum(axis=-1)
-    most: Floats = np.maximum(points - 2, 0) ** 2 / 2
-    return most
 
 
 def _worth(variances: Floats, df: Floats) -> Floats:

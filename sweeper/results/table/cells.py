@@ -34,7 +34,6 @@ def _made_with(attempts: Sequence[Mapping[str, Any]], device: str) -> dict[str, 
 
 
 def planned_cells(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What the config of a run says of it."""
     task = {"task": config["task"]["name"]} if "task" in config else {}
     return task | {f"model.{key}": value for key, value in leaves(config["model"])}
 

@@ -30,7 +30,6 @@ class Measure:
         return f"{TASKS.get(self.task, self.task)} {label(self.metric)}".strip()
 
     def points(self, table: Table) -> list[Point]:
-        """The points of the table, with its values."""
         return points(table, self.metric)
 
     def baselines(self, table: Table) -> dict[str, float]:
@@ -70,7 +69,6 @@ def not_learned(table: Table) -> list[str]:
 
 
 def measures(table: Table) -> list[Measure]:
-    """The measures of an experiment, in its order."""
     finetune = table.experiment.get("finetune") or {}
     found = [Measure(task, metric) for task, metrics in finetune.items() for metric in metrics]
     return found or [Measure("", table.metric)]

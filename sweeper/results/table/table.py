@@ -76,7 +76,6 @@ class Table:
         ]
 
     def label(self, arm: str) -> str:
-        """The words for an arm."""
         return str(self.experiment["arms"].get(arm, {}).get("label") or arm)
 
 
@@ -90,7 +89,6 @@ def stem(name: str) -> str:
 
 
 def exported(outputs: Path, table: Table, suffix: str = ".csv") -> Path:
-    """Where one of the files of a table lies."""
     return outputs / "tables" / f"{stem(table.name)}{suffix}"
 
 

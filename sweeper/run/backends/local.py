@@ -50,7 +50,8 @@ def backend(context: BackendContext) -> LocalBackend:
     gpus = [] if most.accelerator == "cpu" else visible_gpus()
     shared = _shared(gpus, most, options, context.together)
     together = context.together if shared else 1
-    slots = _on_gpus(gpus, most, options, together) or _on_cores(most)
+    at_once = max(1, cores() // (most.threads * most.devices))
+    slots = _on_gpus(gpus, most, options, together) or [""] * at_once
     if wanted and slots[0] and wanted > len(slots):
         expected = f"at most {len(slots)}, as many runs as the GPUs here hold at a time"
         remedy = "have each hold more, as in hydra.launcher.jobs_per_device=2"
@@ -99,8 +100,7 @@ class LocalBackend(Backend):
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
         given = self._places.start(slot)
         self.warm()
-        job, _ = self._process.fork("train", run, environment=given, log=run / START_LOG)
-        return job
+        return self._process.fork("train", run, environment=given, log=run / START_LOG)
 
     def ended(self, timeout: float) -> list[int]:
         handles = []
@@ -153,10 +153,6 @@ def _fitting(gpus: Sequence[Gpu], memory: float, shared: int | None) -> int:
         expected = f"at most {smallest:.0f}, what the smallest GPU here has"
         raise wrong(key, f"{memory:g}", expected, "leave it out")
     return min(int(smallest // memory), shared or sys.maxsize)
-
-
-def _on_cores(needed: Resources) -> list[str]:
-    return [""] * max(1, cores() // (needed.threads * needed.devices))
 
 
 def cores() -> int:

@@ -9,8 +9,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from sweeper.run.gpus import visible_gpus
 from sweeper.run.placing import Places, Share, at_a_time, shareable
@@ -27,11 +28,12 @@ STAGGER_S = 5.0
 POLL_S = 0.2
 
 
+@dataclass
 class _Processes:
     """What a job waits for."""
 
-    def __init__(self) -> None:
-        self._running: dict[int, subprocess.Popen[bytes]] = {}
+    _running: dict[int, subprocess.Popen[bytes]] = field(init=False, default_factory=dict)
+    _before_requeue: ClassVar[signal.Signals]
 
     def _start(self, command: Sequence[str], folder: str, environment: Mapping[str, str]) -> int:
         """The number of the process."""
@@ -58,7 +60,15 @@ class _Processes:
             with contextlib.suppress(ChildProcessError):
                 self._wait(process)
 
+    def checkpoint(self) -> Any:
+        """End what runs before the time limit; what submitit requeues."""
+        from submitit.helpers import DelayedSubmission
 
+        self._end(self._before_requeue)
+        return DelayedSubmission(replace(self))
+
+
+@dataclass
 class Work(_Processes):
     """One task per node. submitit calls it when the job starts and again when Slurm requeues it.
 
@@ -66,17 +76,19 @@ class Work(_Processes):
     elsewhere one after the other; one that fails leaves the others theirs. A run gets SIGTERM (from
     Slurm at a preemption or scancel, from `checkpoint` before the time limit), saves, and ends with
     a code other than 0; the next start goes on from there.
+
+    Attributes:
+        runs: with what each takes of a GPU that it may share.
+        root: the folder of the code.
+        name: the job's: what has been handed in under another since is not its any more.
     """
 
-    def __init__(self, runs: Mapping[str, Share | None], root: str, name: str) -> None:
-        """`runs` with what each takes of a GPU that it may share. `name` is the job's: what has
-        been handed in under another since is not its any more."""
-        super().__init__()
-        self._runs = runs
-        self._root = root
-        self._name = name
-        self._slots: dict[int, int] = {}  # by process
-        self._stopping = False
+    runs: Mapping[str, Share | None]
+    root: str
+    name: str
+    _slots: dict[int, int] = field(init=False, default_factory=dict)  # by process
+    _stopping: bool = field(init=False, default=False)
+    _before_requeue = signal.SIGTERM  # at which runs save
 
     def __call__(self) -> None:
         """Train.
@@ -86,18 +98,18 @@ class Work(_Processes):
         """
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # a question to the run, which hears it too
         signal.signal(signal.SIGTERM, self._stop)  # those that run hear it from Slurm, too
-        places, codes = _places(self._runs.values()), []
-        for run, share in self._runs.items():
+        places, codes = _places(self.runs.values()), []
+        for run, share in self.runs.items():
             while (slot := places.grant(share, self._free(places))) is None:
                 codes += self._codes()
             if self._stopping or INTERRUPTED in codes:
                 codes.append(INTERRUPTED)
                 break
-            if belongs(Path(run), self._name):
+            if belongs(Path(run), self.name):
                 given = places.start(slot) if places.shared else {}
                 environment = {**os.environ, **_node(), **given}
                 command = [sys.executable, "-m", "tasks.train", run]
-                self._slots[self._start(command, self._root, environment)] = slot
+                self._slots[self._start(command, self.root, environment)] = slot
         while self._running:
             codes += self._codes()
         if any(codes):
@@ -116,24 +128,19 @@ class Work(_Processes):
         codes = [self._wait(process, os.WNOHANG) for process in [*self._running]]
         return [code for code in codes if code is not None]
 
-    def checkpoint(self) -> Any:
-        """Let the run save before the time limit; what submitit requeues."""
-        from submitit.helpers import DelayedSubmission
 
-        self._end(signal.SIGTERM)
-        return DelayedSubmission(Work(self._runs, self._root, self._name))
-
-
+@dataclass
 class Sweep(_Processes):
-    """A sweep as a job. Whatever ends it leaves its runs to the queue, and its next start goes on
-    from there: it is killed before its time limit, and heeds no signal otherwise."""
+    """A sweep as a job: a command, executed in a folder; its runs are of the code in another.
 
-    def __init__(self, command: Sequence[str], folder: str, code: str) -> None:
-        """`command` is executed in a folder; its runs are of the code in another."""
-        super().__init__()
-        self._command = command
-        self._folder = folder
-        self._code = code
+    Whatever ends it leaves its runs to the queue, and its next start goes on from there: it is
+    killed before its time limit, and heeds no signal otherwise.
+    """
+
+    command: Sequence[str]
+    folder: str
+    code: str
+    _before_requeue = signal.SIGKILL
 
     def __call__(self) -> None:
         """Sweep.
@@ -147,16 +154,9 @@ class Sweep(_Processes):
             for name, value in os.environ.items()
             if not name.startswith(("SLURM", "SUBMITIT_")) or name == "SLURM_CONF"
         }
-        process = self._start(self._command, self._folder, {**own, LEFT: self._code})
+        process = self._start(self.command, self.folder, {**own, LEFT: self.code})
         if code := self._wait(process):
             sys.exit(code)
-
-    def checkpoint(self) -> Any:
-        """End it before the time limit; what submitit requeues."""
-        from submitit.helpers import DelayedSubmission
-
-        self._end(signal.SIGKILL)
-        return DelayedSubmission(Sweep(self._command, self._folder, self._code))
 
 
 def place(run: Path) -> Path:

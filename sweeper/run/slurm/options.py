@@ -40,10 +40,7 @@ class Options(LimitedOptions):
         """What sbatch knows for every job, by submitit's names."""
         same = "partition account qos constraint nodelist exclude mail_type mail_user".split()
         same += ["signal_delay_s", "array_parallelism", "setup"]
-        asked = {
-            "time": self.timeout_min,
-            **{key: getattr(self, key) for key in same},
-        }
+        asked = {"time": self.timeout_min, **{key: getattr(self, key) for key in same}}
         return {key: value for key, value in asked.items() if value is not None}
 
     def further(self) -> dict[str, Any]:

@@ -76,19 +76,6 @@ class Archive:
         return OSError(errno.EIO, f"archives/{self.path.name} is damaged ({why})", str(self.path))
 
 
-class Unreadable:
-    """Stands for runs that may lie in an archive which cannot be read: who asks is told of it."""
-
-    def __init__(self, error: OSError) -> None:
-        self._error = error
-
-    def names(self, folder: str) -> Collection[str]:
-        raise self._error
-
-    def read(self, folder: str, name: str) -> bytes:
-        raise self._error
-
-
 def write(outputs: Path, name: str, runs: Mapping[str, Mapping[str, Path]]) -> Archive:
     """Write files, by run and name below its folder, into the next archive of a name; verified.
 
@@ -135,15 +122,15 @@ def _added(made: zipfile.ZipFile, run: str, files: Mapping[str, Path]) -> dict[s
     return digests
 
 
-def find(outputs: Path, run: str) -> Archive | Unreadable | None:
-    """The archive that holds a run; None if there is none."""
+def find(outputs: Path, run: str) -> Archive | None:
+    """The archive that holds a run, or may, since it cannot be read; None if there is none."""
     unreadable = None
     for archive in archives(outputs):
         try:
             if run in archive.runs():
                 return archive
-        except OSError as error:
-            unreadable = Unreadable(error)
+        except OSError:
+            unreadable = archive
     return unreadable
 
 

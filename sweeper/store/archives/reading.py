@@ -16,7 +16,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Packed(Protocol):
-    """An archive, or what stands for one that cannot be read."""
+    """An archive; of one that cannot be read OSError tells whoever asks."""
 
     def names(self, folder: str) -> Collection[str]:
         """The files of a run by their names below its folder."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.metadata
+import math
 import subprocess
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +29,7 @@ TRAINS = ("models", "tasks")
 FOLDERS = (*TRAINS, "sweeper/store", "sweeper/run", "sweeper/carry")
 BESIDE = ("sweeper/__init__.py", "sweeper/model_process.py", "sweeper/options.py")
 COMMIT = "commit"  # in place of parts, where nothing tells these
+LOOK_S = 30.0  # seconds, at least, from one look to the next: it is many files
 _NO_PART = "tasks/server"  # it starts jobs
 
 
@@ -95,6 +98,26 @@ def sources(root: Path, folders: Iterable[str]) -> list[Path]:
     found = [path for folder in folders for path in (root / folder).rglob("*.py")]
     # Editors and file systems leave links to nowhere, and hidden files, beside what is edited.
     return [path for path in found if path.is_file() and not path.name.startswith(".")]
+
+
+@dataclass
+class Edits:
+    """Looks at the code now and then, and tells once that it is no longer what it was."""
+
+    code: Code
+    _next_look: float = -math.inf
+
+    def new(self) -> list[str]:
+        """The parts that changed, if that was not told yet."""
+        if time.monotonic() < self._next_look:
+            return []
+        self._next_look = time.monotonic() + LOOK_S
+        changed = []
+        with suppress(OSError):  # files come and go while another commit is checked out
+            changed = differing([self.code.parts(), Code.read(self.code.root).parts()])
+        if changed:
+            self._next_look = math.inf
+        return changed
 
 
 @functools.cache

@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import TypeVar
 
-from sweeper.results.collect import write_tables
+from sweeper.results.collect import collect, write_tables
 from sweeper.store.runs import RunStore
 from tests.faults.cases import files
 from tests.faults.count import Count
@@ -115,7 +115,7 @@ def undisturbed(
 
 def tables(outputs: Path) -> dict[str, bytes]:
     """Every table made from the records, without the columns that tell times."""
-    write_tables(outputs)
+    write_tables(outputs, collect(outputs))
     found = {}
     for path in sorted((outputs / "tables").iterdir()):
         if path.suffix in (".csv", ".tex", ".txt"):

@@ -16,7 +16,7 @@ from sweeper.carry.archive import MANIFEST, write_archive
 from sweeper.carry.bundle import write_bundle
 from sweeper.carry.crate import METADATA
 from sweeper.carry.rejudge import rejudge
-from sweeper.results.collect import write_tables
+from sweeper.results.collect import collect, write_tables
 from sweeper.results.draw import write_figures
 from sweeper.store.errors import UserError
 from sweeper.store.files import FORMAT, as_json, sealed
@@ -71,7 +71,7 @@ def rewritten(bundle: Path, place: Path, change) -> Path:
 
 def test_elsewhere_answers_and_figures_are_those_of_home(bundle, home, tmp_path, monkeypatch):
     at_home = tmp_path / "home"
-    drawn = write_figures(at_home, write_tables(home, ["fig1"], at_home))
+    drawn = write_figures(at_home, write_tables(at_home, collect(home, ["fig1"])))
     moved = Path(shutil.copy(bundle, tmp_path))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("socket.socket.connect", None)
@@ -99,6 +99,16 @@ def test_equal_records_are_equal_bytes_and_weights_stay(bundle, home):
     again = write_bundle(home, ["fig1"], home.parent / "again" / "fig1.tar")
     assert again.read_bytes() == bundle.read_bytes()
     assert not [name for name in files_of(bundle) if "ckpt" in name]
+
+
+def test_what_never_began_is_missing_there_as_at_home(home, tmp_path):
+    outputs = Path(shutil.copytree(home, tmp_path / "outputs"))
+    store = RunStore(outputs)
+    never = store.run(max(store.ids())).path
+    shutil.rmtree(never / "attempts")
+    (never / "result.json").unlink()
+    code, said = judged(write_bundle(outputs, ["fig1"], tmp_path / "fig1.tar"), tmp_path / "there")
+    assert (code, "Every answer is that of the bundle" in said) == (0, True), said
 
 
 def test_the_description_names_every_file_once_and_nothing_else(bundle):

@@ -1,124 +1,17 @@
-"""Slurm without a Slurm: what its commands tell, faked; what is handed in, noted."""
+"""Slurm without a Slurm: how jobs are handed in, share and end."""
 
 from __future__ import annotations
 
-import functools
-import itertools
 from dataclasses import replace
 
 import pytest
 
-from sweeper.model_process import ModelProcess
-from sweeper.run.backends.slurm import SILENT, SlurmBackend
-from sweeper.run.context import BackendContext, Resources
-from sweeper.run.job_states import Job
+from sweeper.run.backends.slurm import SILENT
+from sweeper.run.context import Resources
 from sweeper.run.placing import Share
-from sweeper.run.slurm import queue
-from sweeper.run.slurm.limits import ENOUGH, Limits, limits
-from sweeper.run.slurm.submission import NotNow
 from sweeper.store.errors import UserError
 from tests.policies import launcher
-from tests.tasks.jobs import config, freeze
-
-CONFIGURATION = (
-    "Configuration data\nMaxArraySize            = 16\nMaxJobCount             = 10000\n"
-)
-PARTITIONS = (
-    "PartitionName=all AllowGroups=ALL Default=YES QoS=N/A State=UP\\n"
-    "PartitionName=big AllowGroups=ALL Default=NO QoS=N/A State=UP\\n"
-    "PartitionName=short AllowGroups=ALL Default=NO QoS=brief State=UP\\n"
-)
-
-
-@pytest.fixture
-def commands(tmp_path, monkeypatch):
-    """Slurm's commands, each of which answers with the first text whose words it is given."""
-
-    def fake(name, **answers):
-        cases = "".join(f"*'{key}'*) printf '{text}';;\n" for key, text in answers.items())
-        (tmp_path / name).write_text(f'#!/bin/sh\ncase "$*" in\n{cases}*) exit 1;;\nesac\n')
-        (tmp_path / name).chmod(0o755)
-
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    return fake
-
-
-@pytest.mark.parametrize(
-    ("options", "jobs"),
-    [
-        ({}, 20),
-        ({"account": "rich"}, 10_000),
-        ({"qos": "few"}, 2),
-        ({"partition": "big"}, 20),
-        ({"partition": "big,short"}, 7),
-    ],
-)
-def test_the_least_of_what_a_cluster_lets_its_user_queue_counts(commands, options, jobs):
-    commands("scontrol", config=CONFIGURATION, partition=PARTITIONS)
-    commands(
-        "sacctmgr",
-        **{
-            "show user": "lab|lab||20|night\\nrich|lab|||night\\nlab|lab|other|3|\\n",
-            "name=night,brief": "||\\n||7\\n",
-            "name=night": "||\\n",
-            "name=few": "2|5|\\n",
-        },
-    )
-    assert limits(replace(usual(), **options)) == Limits(16, jobs)
-
-
-def test_where_nothing_is_told_nothing_is_limited(commands):
-    commands("scontrol")
-    commands("sacctmgr")
-    assert limits(usual()) == Limits(ENOUGH, ENOUGH)
-
-
-@functools.cache
-def usual():
-    return launcher("slurm")
-
-
-class Slurm:
-    """A backend on a cluster that takes so many jobs, and what was handed in to it."""
-
-    def __init__(self, outputs, monkeypatch, *, array=100, room=100, **options):
-        self.outputs, self.room, self.handed_in, self.states = outputs, room, [], {}
-        self.said = {}  # what squeue tells; None: nothing
-        self.arrays = []
-        ids = map(str, itertools.count(1))
-
-        def hand_in(outputs, jobs, options, needed, held_by, code):
-            if len(jobs) > self.room - len(self.states):
-                raise NotNow("sbatch refused the job: QOSMaxSubmitJobPerUserLimit")
-            new = [next(ids) for _ in jobs]
-            self.handed_in += [([run.name for run in runs], held_by) for runs in jobs]
-            self.arrays.append([{run.name: its for run, its in job.items()} for job in jobs])
-            self.states |= dict.fromkeys(new, "RUNNING")
-            return new
-
-        monkeypatch.setattr("sweeper.run.backends.slurm.hand_in", hand_in)
-        monkeypatch.setattr("time.sleep", lambda seconds: None)
-        monkeypatch.setattr(
-            queue, "states", lambda: None if self.said is None else self.states.copy()
-        )
-        monkeypatch.setattr(queue, "names", lambda: self.said)
-        monkeypatch.setattr(queue, "accounted", lambda jobs: {})
-        monkeypatch.setattr(queue, "send", lambda job, number: self.said.update({job: number}))
-        self.said = {"0": "another's"}
-        given = replace(usual(), poll_s=0.1, **options)
-        context = BackendContext(given, {Resources.of(config())}, "none", outputs, ModelProcess())
-        self.backend = SlurmBackend(context, Limits(array, 50))
-
-    def start(self, name, seconds=None, parent=None, after=None, share=None, device="cpu"):
-        run = freeze(
-            self.outputs, {"seed": len(self.handed_in), "trainer.accelerator": device}, name
-        )
-        slot = self.backend.grant(Job(name, 1.0, parent, share, seconds=seconds), [*range(50)])
-        return None if slot is None else self.backend.start(run.path, slot, after)
-
-    def look(self):
-        self.backend._next_look = 0
-        return self.backend.ended(0)
+from tests.sweeper.run.fake_slurm import Slurm, usual
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tasks.pretraining.counter_rng import CounterRng
-from tasks.pretraining.masking import mask, predictions
+from tasks.pretraining.masked_pairs import mask, predictions
 
 MASK, PIECES = 4, range(5, 211)
 ROWS, LENGTH = 4001, 53

@@ -73,7 +73,7 @@ def test_polynomials_through_the_nodes_has_their_values_and_no_others_that_are_n
         place: {"n": place[0] ** 2 * place[2] + place[1] ** 2 * place[3] + 7}
         for place in itertools.product(*NODES.values())
     }
-    found = Polynomials.through(values)
+    found = Polynomials(values)
     assert all(found.at(place) == counts for place, counts in values.items())
     assert found.at((100, 50, 3, 9)) == {"n": 100**2 * 3 + 50**2 * 9 + 7}
     assert Polynomials({}).at((1, 1, 1, 1)) is None

@@ -95,7 +95,7 @@ QUESTIONS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(QUESTIONS, st.dictionaries(st.sampled_from("pqrst"), ANSWERS))
 def test_any_predictions_score_as_the_official_rules_say(
     questions: list[tuple[str, list[str]]], predictions: dict[str, str]

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.squad.spans import Span, best_span
+from tasks.squad.answer_key import Span, best_span
 
 EVERYWHERE = np.ones(7, bool)
 

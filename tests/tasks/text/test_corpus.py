@@ -1,47 +1,17 @@
 """One reader for three sources: the same splits and counts, one sentence for what is wrong."""
 
-import sys
-import types
 from dataclasses import replace
 
 import pytest
 
 from sweeper.store.errors import UserError
 from tasks.data import SPLITS
-from tasks.text.corpus import Corpora
-from tasks.text.lines import Counts
+from tests.tasks.text.corpora import CORPORA, HUB, everything, local, read, sentences, write
 
-CORPORA = Corpora()
-HUB = {"path": "someone/corpus", "name": None, "revision": "abc123"}
 SAMPLE = {"source": "sample", "sentences": 1000, "competitors": 5, "directions": 7}
 OFFICIAL = "1-billion-word-language-modeling-benchmark-r13output/"
 TRAIN = OFFICIAL + "training-monolingual.tokenized.shuffled/news.en-00001-of-00100"
 TEST = OFFICIAL + "heldout-monolingual.tokenized.shuffled/news.en.heldout-00000-of-00050"
-
-
-def local(root):
-    return {"source": "local", "root": str(root)}
-
-
-def write(root, files):
-    for name, lines in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return root
-
-
-def sentences(count, start=0):
-    return [f"sentence {number} , as it stands ." for number in range(start, start + count)]
-
-
-def everything(splits):
-    return [line for lines in splits.values() for line in lines]
-
-
-def read(data, folder):
-    corpus = CORPORA.open(data, folder)
-    counts = {split: Counts() for split in SPLITS}
-    return {split: list(corpus.lines(split, counts[split])) for split in SPLITS}, counts
 
 
 def test_a_folder_is_divided_without_loss_or_overlap(tmp_path):
@@ -139,62 +109,6 @@ def test_the_sample_is_read_by_the_same_reader(tmp_path):
     assert sum(map(len, splits.values())) == 1009
     again, _ = read(local(tmp_path / "sample"), tmp_path / "unused")
     assert again == splits
-
-
-@pytest.mark.parametrize("has_test", [True, False], ids=["own_test", "no_test"])
-def test_the_hub_gives_lines_of_its_text_column(tmp_path, monkeypatch, has_test):
-    columns = {"train": ["two\nlines", None, "lone \udcff", *sentences(500)]}
-    if has_test:
-        columns["test"] = sentences(3, 500)
-    fake_datasets(monkeypatch, {name: {"text": rows} for name, rows in columns.items()})
-    splits, counts = read({"source": "hub", "hub": HUB}, tmp_path)
-    texts = everything(splits)
-    assert {"two", "lines"} < set(texts)
-    assert len(texts) == 503 + 3 * has_test
-    assert sum(count.total for count in counts.values()) == len(texts) + 1
-    assert not has_test or splits["test"] == sentences(3, 500)
-
-
-def fake_datasets(monkeypatch, columns):
-    """Puts a `datasets` in place that serves these columns and records what it is asked for."""
-
-    class Split:
-        def __init__(self, column):
-            self.column_names = list(column)
-            self.column = column
-
-        def iter(self, batch_size):
-            yield self.column
-
-    class DatasetsError(Exception):
-        pass
-
-    def load_dataset(path, name, revision):
-        if columns is None:
-            raise ConnectionError("no way to the hub\nand more")
-        assert (path, name, revision) == (HUB["path"], HUB["name"], HUB["revision"])
-        return {name: Split(column) for name, column in columns.items()}
-
-    module = types.ModuleType("datasets")
-    module.load_dataset = load_dataset
-    module.exceptions = types.SimpleNamespace(DatasetsError=DatasetsError)
-    monkeypatch.setitem(sys.modules, "datasets", module)
-
-
-@pytest.mark.parametrize(
-    ("columns", "sentence"),
-    [
-        pytest.param(None, "cannot be loaded (no way to the hub)", id="no_connection"),
-        pytest.param({"test": {"text": []}}, "a split train", id="no_train"),
-        pytest.param({"train": {"words": []}}, "a column text", id="no_text"),
-    ],
-)
-def test_a_dataset_that_does_not_serve_is_refused(tmp_path, monkeypatch, columns, sentence):
-    fake_datasets(monkeypatch, columns)
-    with pytest.raises(UserError) as caught:
-        CORPORA.open({"source": "hub", "hub": HUB}, tmp_path)
-    assert sentence in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_the_digest_says_what_the_text_is(tmp_path):

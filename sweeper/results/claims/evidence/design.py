@@ -78,7 +78,6 @@ class Design:
 
     @property
     def arms(self) -> list[str]:
-        """The arms in the order of the plan."""
         return list(dict.fromkeys(point.arm for point in self._points))
 
     def of(self, *arms: str) -> list[Point]:
@@ -114,7 +113,6 @@ def curves(column: str, given: Collection[Point]) -> dict[float, list[Point]]:
 
 
 def over(one: Point, other: Point, words: str) -> Contrast:
-    """One point is better than another."""
     return Contrast(words, [(1.0, one), (-1.0, other)])
 
 
@@ -183,17 +181,11 @@ def knee(curve: Collection[Point], expected: int) -> list[Contrast]:
     if not {expected - 1, expected} <= by_size.keys():
         raise Unanswerable(f"For n = {length:.0f} head sizes around {expected} are not measured.")
     order = math.log(10)
-    falls = [
-        Contrast(
-            f"heads of {expected} over {expected - 1} for n = {length:.0f}",
-            [(1.0, by_size[expected]), (-1.0, by_size[expected - 1])],
-            above=order,
-        )
-    ]
-    for size in range(min(by_size) + 1, expected):
-        if {size - 1, size} <= by_size.keys():
-            words = f"heads of {size - 1} over {size} for n = {length:.0f}"
-            falls.append(
-                Contrast(words, [(1.0, by_size[size - 1]), (-1.0, by_size[size])], above=-order)
-            )
-    return falls
+
+    def fall(better: int, worse: int, above: float) -> Contrast:
+        words = f"heads of {better} over {worse} for n = {length:.0f}"
+        return Contrast(words, [(1.0, by_size[better]), (-1.0, by_size[worse])], above)
+
+    earlier = range(min(by_size) + 1, expected)
+    pairs = ((size - 1, size) for size in earlier if {size - 1, size} <= by_size.keys())
+    return [fall(expected, expected - 1, order), *(fall(*pair, -order) for pair in pairs)]

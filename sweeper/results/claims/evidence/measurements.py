@@ -75,11 +75,9 @@ class Measurements:
                 self._add(point)
 
     def design(self) -> Design:
-        """The points, for a claim to choose among."""
         return Design(self.points, self.metric, ratios=self.ratios)
 
     def place(self, point: Point) -> int:
-        """Which distinct point it is."""
         return self._places[self._key(point)]
 
     def costs(self) -> Floats:
@@ -120,10 +118,10 @@ class Measurements:
             run = point.runs[seed]
             value = self._goodness(point.values.get(seed))
             if value is not None:
-                by_training.setdefault(self._first(run), []).append(value)
+                by_training.setdefault(self._line(run)[-1], []).append(value)
             elif str(self._rows[run]["state"]) in ("done", "failed"):
                 lost += 1
-        first = {self._first(run) for run in point.runs.values()}
+        first = {self._line(run)[-1] for run in point.runs.values()}
         self.groups.append([mean(values) for values in by_training.values()])
         self.lost.append(lost)
         runs = list(point.runs.values())
@@ -135,12 +133,8 @@ class Measurements:
         self.trainings.append(max(len(self._line(run)) for run in runs))
         self.alone.append(len(point.runs) > len(first) == 1)
 
-    def _first(self, run: str) -> str:
-        """The training from scratch that a run goes back to."""
-        return self._line(run)[-1]
-
     def _line(self, run: str) -> list[str]:
-        """A run, the one it starts from, and so on."""
+        """A run, the one it starts from, and so on to the training from scratch."""
         parent = self._rows[run].get("parent") if run in self._rows else None
         return [run, *self._line(str(parent))] if parent else [run]
 

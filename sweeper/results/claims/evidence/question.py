@@ -76,6 +76,11 @@ class Question:
         return self._rows([contrast.weights for contrast in self.contrasts])
 
     @cached_property
+    def used(self) -> list[int]:
+        """The places of the distinct points that the claim rests on."""
+        return np.flatnonzero((self.weights != 0).any(axis=0)).tolist()
+
+    @cached_property
     def claim(self) -> Combination:
         """The statement with places for contrasts."""
         return placed(self.statement, iter(range(len(self.contrasts))).__next__)
@@ -134,10 +139,9 @@ class Question:
     def obstacle(self) -> str | None:
         """Why the claim stays undecided, whatever its intervals say: a sentence, or None."""
         measured = self.measured
-        used = np.flatnonzero((self.weights != 0).any(axis=0))
-        groups = [measured.groups[place] for place in used]
-        lost = sum(measured.lost[place] for place in used)
-        if any(measured.alone[place] for place in used):
+        groups = [measured.groups[place] for place in self.used]
+        lost = sum(measured.lost[place] for place in self.used)
+        if any(measured.alone[place] for place in self.used):
             return (
                 "Every seed starts from the same pre-training, so this is about these weights only;"
                 " more fine-tunings say nothing of another pre-training."
@@ -157,21 +161,12 @@ class Question:
         return self._fewest() < FIRST
 
     def _fewest(self) -> int:
-        used = np.flatnonzero((self.weights != 0).any(axis=0))
-        return min(len(self.measured.groups[place]) for place in used)
+        return min(len(self.measured.groups[place]) for place in self.used)
 
     def verdict(self) -> Verdict:
-        """The verdict, with its numbers and its words."""
         obstacle = self.obstacle()
-        named = {
-            "supported": Answer.SUPPORTED,
-            "not_supported": Answer.NOT_SUPPORTED,
-            "no_difference": Answer.NO_DIFFERENCE,
-        }
-        answer = next(
-            (named[name] for name, holds in self.said._asdict().items() if holds), Answer.UNDECIDED
-        )
-        answer = Answer.UNDECIDED if obstacle else answer
+        said = zip((*self.said, True), Answer, strict=True)  # both in one order
+        answer = Answer.UNDECIDED if obstacle else next(one for holds, one in said if holds)
         numbers: dict[str, Any] = {
             "contrasts": [one.as_data() for one in self.found],
             "first": self.found.index(self.weighed.told[0]),
@@ -203,7 +198,6 @@ class Question:
 
     @cached_property
     def found(self) -> list[Found]:
-        """What each contrast was found to be."""
         return [self._one(place, closed(self.closing)) for place in range(len(self.contrasts))]
 
     @cached_property

@@ -66,7 +66,6 @@ def lay_out(
 
 
 def legend_of(table: Table, looks: Mapping[str, Look]) -> list[Entry]:
-    """A line of the legend for each arm."""
     return [((look.handle(),), plain(table.label(arm))) for arm, look in looks.items()]
 
 

@@ -39,7 +39,6 @@ class Look:
     above: bool = False
 
     def handle(self) -> Line2D:
-        """What a legend shows of this curve."""
         return Line2D([], [], **self._line())
 
     def _line(self) -> dict[str, Any]:
@@ -75,7 +74,6 @@ Curve = tuple[str, Hashable]
 
 
 def looks_of(arms: Iterable[str]) -> dict[str, Look]:
-    """A look for each arm."""
     found = curve_looks(arms, [(arm, None) for arm in arms])
     return {arm: look for (arm, _), look in found.items()}
 

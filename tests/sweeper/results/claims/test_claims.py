@@ -8,55 +8,31 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.results.claims.evidence.question import Question
-from sweeper.results.claims.evidence.verdict import Answer, Verdict
-from sweeper.results.collect import write_tables
-from sweeper.results.judge import check_decidable, judge, questions, verdicts_on, wanted
-from sweeper.store.errors import UserError
+from sweeper.results.claims.evidence.verdict import Answer
+from sweeper.results.collect import collect, write_tables
+from sweeper.results.judge import judge
 from sweeper.store.registry import CLAIMS, names
+from tests.sweeper.results.claims.asked import (
+    BEATS,
+    HALF,
+    IMPROVES,
+    LARGER,
+    N_MINUS_1,
+    NOT,
+    OPEN,
+    SAME,
+    SUPPORTED,
+    WORSENS,
+    answers,
+    figure,
+    generous,
+    stingy,
+    verdicts,
+)
 from tests.sweeper.results.claims.test_claims_on_size import LONGER, SAVES, SMALL_LOSE, WINS
 from tests.sweeper.results.contexts import Knee, theorem1
-from tests.sweeper.results.finetuned import finetuned
-from tests.sweeper.results.grids import FEW, Grid, figure1
-from tests.sweeper.results.synthetic import Model, Sweep, Truth, contrary, flat, paper
-
-WORSENS, IMPROVES, BEATS = "standard_worsens_beyond", "fixed_keeps_improving", "small_beats_large"
-LARGER = "larger_heads_improve"
-N_MINUS_1, HALF = "bidirectional_takes_n_minus_1", "causal_takes_half"
-SUPPORTED, NOT, SAME, OPEN = Answer
-
-
-def verdicts(sweep: Sweep, folder: Path) -> dict[str, Verdict]:
-    return {verdict.claim: verdict for verdict in verdicts_on(sweep.table(folder))}
-
-
-def answers(sweep: Sweep, folder: Path) -> dict[str, Answer]:
-    return {claim: verdict.verdict for claim, verdict in verdicts(sweep, folder).items()}
-
-
-WHOLE = Grid()
-
-
-def figure(truth: Truth, grid: Grid = WHOLE, seeds: int = 5) -> Sweep:
-    """A Figure 1 with little noise."""
-    return figure1(truth, grid, seeds=seeds, noise=0.002)
-
-
-def most_heads(sweep: Sweep) -> str:
-    """A run of the fixed arm that no other arm uses."""
-    return [str(point["run"]) for point in sweep.points if point["arm"] == "fixed"][-1]
-
-
-def generous(model: Model) -> float:
-    """A world in which heads of size 32 are worth more than any embedding."""
-    bonus = 9.0 if model.heads * model.head_size > model.embedding_size else 0.0
-    return paper(model) - bonus
-
-
-def stingy(model: Model) -> float:
-    """A world in which only the embedding counts."""
-    return 60.0 - model.embedding_size / 8
-
+from tests.sweeper.results.grids import Grid
+from tests.sweeper.results.synthetic import Model, Sweep, Truth, contrary, flat
 
 WORLDS = {
     "the paper is right": (generous, (SUPPORTED, SUPPORTED, SUPPORTED)),
@@ -133,63 +109,6 @@ def test_arms_that_differ_less_than_the_margin_are_called_alike(tmp_path: Path) 
     assert "To decide it takes about" in found[WORSENS].sentence
 
 
-def test_fine_tuning_seeds_alone_support_nothing(tmp_path: Path) -> None:
-    about = {"claims": [IMPROVES]}
-    shared = verdicts_on(finetuned(tmp_path / "one", "table2a", seeds=5, about=about))
-    assert [v.measure for v in shared] == ["SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"]
-    assert {verdict.verdict for verdict in shared} == {OPEN}
-    assert all("about these weights only" in verdict.sentence for verdict in shared)
-    two = finetuned(tmp_path / "two", "table2a", seeds=5, about=about, pretrainings=2)
-    assert {verdict.verdict for verdict in verdicts_on(two)} == {OPEN}
-    each = finetuned(tmp_path / "each", "table2a", seeds=5, about=about, pretrainings=5)
-    assert {verdict.verdict for verdict in verdicts_on(each)} == {SUPPORTED}
-
-
-def test_noise_is_not_taken_for_a_finding(tmp_path: Path) -> None:
-    wrong = 0
-    for world in range(20):
-        sweep = figure1(flat, Grid((64, 96), (2, 4, 8), (2, 4, 8, 16)), seeds=5)
-        noise = random.Random(world)
-        for result in sweep.results.values():
-            result["metrics"][sweep.metric] = noise.gauss(43.0, 0.4)
-        found = set(answers(sweep, tmp_path / str(world)).values())
-        wrong += bool(found & {SUPPORTED, NOT})
-    assert wrong <= 2  # of 20, at 5 %: more with a chance of 8 %
-
-
-def test_runs_that_are_still_to_come_leave_what_is_there(tmp_path: Path) -> None:
-    def done(arm: str, model: Model, seed: int) -> bool:
-        return seed < 5
-
-    sweep = figure1(generous, seeds=7, noise=0.002, done=done)
-    assert set(answers(sweep, tmp_path).values()) == {SUPPORTED}
-
-
-def test_runs_that_diverged_leave_their_claims_undecided_and_no_others(tmp_path: Path) -> None:
-    sweep = figure(generous)
-    sweep.results[most_heads(sweep)]["metrics"] = {"test/loss": 1.0}  # the other was not a number
-    found = verdicts(sweep, tmp_path)
-    assert found[WORSENS].verdict == SUPPORTED
-    assert found[IMPROVES].verdict == OPEN
-    assert "1 of its runs failed or diverged" in found[IMPROVES].sentence
-
-
-@pytest.mark.parametrize("seeds", [1, 2])
-def test_too_few_seeds_decide_nothing(tmp_path: Path, seeds: int) -> None:
-    for verdict in verdicts(figure(generous, seeds=seeds), tmp_path).values():
-        assert verdict.verdict == OPEN
-        assert f"It takes 3 seeds of every point at least; one has {seeds}" in verdict.sentence
-
-
-def test_a_claim_that_the_points_cannot_decide_is_refused(tmp_path: Path) -> None:
-    table = figure(generous, FEW).table(tmp_path)
-    with pytest.raises(UserError, match="three or more heads, and has 1") as told:
-        check_decidable(table)
-    assert f"{WORSENS}: At no embedding size" in str(told.value)
-    assert "experiment.claims=[small_beats_large]." in str(told.value)  # what is left
-    check_decidable(figure(generous).table(tmp_path / "whole"))
-
-
 def test_where_higher_is_better_the_same_numbers_say_the_opposite(tmp_path: Path) -> None:
     def mirrored(model: Model) -> float:
         return 100.0 - generous(model)
@@ -240,45 +159,14 @@ def test_an_arm_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert "no arm standard" in verdicts(sweep, tmp_path)[WORSENS].sentence
 
 
-def test_what_is_wanted_next_is_what_undecided_claims_lack(tmp_path: Path) -> None:
-    sweep = figure(flat, seeds=2)
-    sweep.claims = [IMPROVES]
-    first = wanted(sweep.table(tmp_path / "two"), most=11, runs=1)
-    assert "fixed" in {arm for arm, _ in first}
-    assert set(first.values()) == {1}  # the third seed of each, whatever `runs` is
-    sweep = figure(flat)
-    sweep.claims = [IMPROVES]
-    more = wanted(sweep.table(tmp_path / "five"), most=11, runs=3)
-    assert 1 <= sum(seeds for (arm, _), seeds in more.items() if arm == "fixed") <= 3
-    assert not wanted(sweep.table(tmp_path / "all"), most=5, runs=3)
-    decided = figure(generous)
-    assert not wanted(decided.table(tmp_path / "decided"), most=11, runs=3)
-
-
-def test_a_larger_effect_is_cheaper_and_the_margin_prices_none_at_all(tmp_path: Path) -> None:
-    sweep = figure1(flat, seeds=5)
-    sweep.claims = [IMPROVES]
-    sweep.margin = {sweep.metric: {"size": "2 %", "reason": "Less is not seen."}}
-    [asked] = questions(sweep.table(tmp_path))
-    assert isinstance(asked, Question)
-    small, large, none = (asked.cost(asked.price_of(effect)) for effect in (0.02, 0.2, 0.0))
-    assert 3 <= (large["seeds"] or 0) < (small["seeds"] or 0)
-    assert (none["seeds"] or 0) > 5
-    assert (small["hours"] or 0) == pytest.approx((small["runs"] or 0) * 12.5 / 3600)
-    sweep.margin = {}
-    [asked] = questions(sweep.table(tmp_path / "without"))
-    assert isinstance(asked, Question)
-    assert asked.cost(asked.price_of(0.0))["seeds"] is None
-
-
 def test_verdicts_are_kept_beside_the_table(tmp_path: Path) -> None:
     figure(generous).write(tmp_path)
-    found = judge(tmp_path, write_tables(tmp_path, ["fig1"]))
+    found = judge(tmp_path, write_tables(tmp_path, collect(tmp_path, ["fig1"])))
     [*kept] = json.loads((tmp_path / "tables" / "fig1.claims.json").read_text())["verdicts"]
     assert [entry["verdict"] for entry in kept] == [v.verdict for v in found["fig1"]]
     assert [entry["sentence"] for entry in kept] == [v.sentence for v in found["fig1"]]
     before = (tmp_path / "tables" / "fig1.claims.json").read_bytes()
-    judge(tmp_path, write_tables(tmp_path))
+    judge(tmp_path, write_tables(tmp_path, collect(tmp_path)))
     assert (tmp_path / "tables" / "fig1.claims.json").read_bytes() == before
 
 
@@ -297,14 +185,3 @@ def test_the_knee_is_where_the_error_collapses(
 ) -> None:
     found = answers(theorem1(*knees, seeds=5), tmp_path)
     assert (found[N_MINUS_1], found[HALF]) == expected
-
-
-def test_a_smaller_chance_of_error_takes_wider_intervals(tmp_path: Path) -> None:
-    def lows(error: float) -> float:
-        sweep = figure(paper)
-        sweep.error = error
-        asked = questions(sweep.table(tmp_path / str(error)))[0]
-        assert isinstance(asked, Question)
-        return float(asked.closing.lows.max())
-
-    assert lows(0.2) > lows(0.05) > lows(0.001)

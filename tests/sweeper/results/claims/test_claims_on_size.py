@@ -63,6 +63,13 @@ def test_where_a_curve_may_be_flat_no_share_saved_has_an_interval(tmp_path: Path
     assert "of the parameters saved [no interval]" in found.sentence
 
 
+def test_far_off_its_curve_no_number_of_parameters_is_told(tmp_path: Path) -> None:
+    found = judged(figure1(law(6), Grid(head_size=29), seeds=5, noise=0.002), SAVES, tmp_path)
+    assert found.verdict == Answer.NOT_SUPPORTED
+    assert "more than twice the parameters needed" in found.sentence
+    assert "parameters saved" not in found.sentence
+
+
 def test_parameters_are_saved_of_a_loss_only(tmp_path: Path) -> None:
     sweep = figure1(law(0.8))
     for result in sweep.results.values():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sweeper.results.claims.test_claims import (
+from tests.sweeper.results.claims.asked import (
     BEATS,
     IMPROVES,
     OPEN,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.results.claims.evidence.verdict import Answer, Found, Verdict
-from sweeper.results.collect import write_tables
+from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import judge, lines
 from sweeper.store.errors import UserError
 from tests.sweeper.results.grids import figure1
@@ -43,7 +43,7 @@ def test_unknown_names_are_answered_with_the_known(
     sweep.claims, sweep.metric = claims, metric
     sweep.write(tmp_path)
     with pytest.raises(UserError) as caught:
-        judge(tmp_path, write_tables(tmp_path))
+        judge(tmp_path, write_tables(tmp_path, collect(tmp_path)))
     assert told in str(caught.value)
 
 

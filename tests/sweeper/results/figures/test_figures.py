@@ -1,139 +1,22 @@
-"""Figures show every seed, say what is missing, and stay readable whatever they are given."""
+"""Figures show every seed and say what is missing, mixed or not learned."""
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
-import warnings
-from collections.abc import Callable
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
-from matplotlib.figure import Figure
-from matplotlib.text import Text
 
-from sweeper.results.collect import collect
-from sweeper.results.draw import figure_of, write_figures
 from sweeper.results.figures import curves, fig1, fig2
-from sweeper.results.figures.layout.style import COLUMN, DOUBLE_COLUMN, rendered
 from sweeper.results.statistics.estimates import estimate, interval
 from sweeper.results.table.points import points, seed_spread
 from sweeper.results.table.table import Table
-from sweeper.store.errors import UserError
-from sweeper.store.registry import FIGURES, function, names
-from tests.sweeper.results.contexts import theorem1
+from tests.sweeper.results.figures.shown import half, texts, words
 from tests.sweeper.results.finetuned import MODELS, Finetuned, score
 from tests.sweeper.results.grids import FEW, PAPER, Grid, by_hand, figure1
-from tests.sweeper.results.synthetic import METRIC, Model, Sweep
-
-HOSTILE = "$\\foo$ _{x} <script>alert(1)</script>\x1b[31m\n\u202e=cmd() \U0001f600 日本 \0" * 7
-
-
-def half(arm: str, model: Model, seed: int) -> bool:
-    return (model.heads + model.embedding_size // 32 + seed) % 2 == 0
-
-
-def hostile() -> Sweep:
-    sweep = figure1()
-    sweep.title = HOSTILE
-    sweep.labels = {arm: HOSTILE + arm for arm in sweep.labels}
-    return sweep
-
-
-SWEEPS: dict[str, Callable[[], Sweep | Finetuned]] = {
-    "few": lambda: figure1(grid=FEW, seeds=1),
-    "demo": lambda: figure1(seeds=2),
-    "paper": lambda: figure1(grid=PAPER),
-    "half": lambda: figure1(grid=PAPER, done=half),
-    "none": lambda: figure1(done=lambda arm, model, seed: False),
-    "one head count less": lambda: figure1(grid=Grid((64, 96, 128, 160), (2, 4, 8, 16, 32, 64))),
-    "hostile": hostile,
-    "one point": lambda: by_hand({"model.heads": [2]}),
-    "a line": lambda: by_hand({"model.heads": [2, 3, 5]}),
-    "lines": lambda: by_hand({"model.heads": [2, 3], "model.head_size": [7, 11, None]}),
-    "words": lambda: by_hand({"model/attention": ["multi_head", HOSTILE], "model.heads": [2, 3]}),
-    "many lines": lambda: by_hand({"model.heads": [2, 3], "model.layers": list(range(31))}),
-    "contexts": theorem1,
-    "contexts, one seed": lambda: theorem1(seeds=1),
-    "contexts without a knee": lambda: theorem1(lambda n: 99, lambda n: 1),
-    "fine-tuned": lambda: Finetuned("fig2", seeds=3),
-    "fine-tuned, half": lambda: Finetuned("fig2", done=lambda task, heads, seed: seed == 0),
-    "fine-tuned, none": lambda: Finetuned("fig2", done=lambda task, heads, seed: False),
-    "fine-tuned, hostile": lambda: Finetuned(
-        "table2b", about={"title": HOSTILE, "text": HOSTILE, "arms": {"fixed": {"label": HOSTILE}}}
-    ),
-    "fine-tuned, paper": lambda: Finetuned("table3", scale="paper"),
-}
-
-
-def texts(figure: Figure) -> list[Text]:
-    """All text that can be seen."""
-    figure.draw_without_rendering()
-    found = [text for text in figure.findobj(Text) if text.get_visible()]
-    return [text for text in found if text.get_text().strip() and text.get_window_extent().width]
-
-
-def words(figure: Figure) -> str:
-    return " ".join(text.get_text() for text in texts(figure))
-
-
-@pytest.fixture(
-    scope="module", params=[pytest.param(make, id=name) for name, make in SWEEPS.items()]
-)
-def drawn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Figure]:
-    """One sweep, drawn by each figure that can; a warning is an error."""
-    sweep: Sweep | Finetuned = request.param()
-    table = sweep.table(tmp_path_factory.mktemp("outputs"))
-    able = [name for name in names(FIGURES) if name != "fig1" or "standard" in sweep.labels]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found: list[Figure] = [function(FIGURES, name, "figure", "draw")(table) for name in able]
-        for figure in found:
-            figure.draw_without_rendering()
-    return found
-
-
-def test_the_figures_are_found() -> None:
-    assert names(FIGURES) == [
-        "attention",
-        "choices",
-        "collaborative",
-        "curves",
-        "fig1",
-        "fig2",
-        "fig3",
-        "scaling",
-        "sequence_length",
-        "table",
-        "theorem1",
-    ]
-
-
-def test_no_text_is_clipped_or_covered_by_other_text(drawn: list[Figure]) -> None:
-    for figure in drawn:
-        written = texts(figure)
-        width, height = figure.bbox.width, figure.bbox.height
-        # Not an annotation's own extent, which holds its leader too.
-        boxes = [(text.get_text(), Text.get_window_extent(text)) for text in written]
-        for text, box in boxes:
-            inside = box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height
-            assert inside, f"{text!r} leaves the canvas"
-        for (text, box), (other, other_box) in combinations(boxes, 2):
-            across = min(box.x1, other_box.x1) - max(box.x0, other_box.x0)
-            up = min(box.y1, other_box.y1) - max(box.y0, other_box.y0)
-            assert across <= 0.5 or up <= 0.5, f"{text!r} and {other!r} overlap"
-
-
-def test_columns_have_the_width_of_the_conference(drawn: list[Figure]) -> None:
-    for figure in drawn:
-        assert figure.get_figwidth() in (COLUMN, DOUBLE_COLUMN)
-        assert figure.get_figheight() < 9.0  # the height of a page
+from tests.sweeper.results.synthetic import METRIC
 
 
 def test_every_seed_and_every_mean_is_drawn(tmp_path: Path) -> None:
@@ -266,40 +149,3 @@ def test_heads_stand_beside_the_lines_or_else_in_the_legend(tmp_path: Path) -> N
     grid = Grid((64, 96, 128, 160), (2, 4, 8, 16, 32, 64))
     legend = words(fig1.draw(figure1(grid=grid).table(tmp_path / "legend")))
     assert "head size d/h, 64 heads" in legend
-
-
-def test_drawn_again_it_is_the_same_bytes(tmp_path: Path) -> None:
-    """In another process, in another order of hashing, after everything drawn was deleted."""
-    hostile().write(tmp_path)
-    first = {path: path.read_bytes() for path in write_figures(tmp_path, collect(tmp_path))}
-    assert {path.name for path in first} == {"fig1.pdf", "fig1.png", "fig1.svg"}
-    for path in first:
-        path.unlink()
-    command = [sys.executable, "-m", "sweeper", "draw", f"--outputs={tmp_path}"]
-    subprocess.run(command, check=True, env={"PYTHONHASHSEED": "7"}, capture_output=True)
-    assert {path: path.read_bytes() for path in first} == first
-
-
-def test_files_are_what_they_are_called_and_hold_no_code(tmp_path: Path) -> None:
-    files = rendered(figure_of(hostile().table(tmp_path)))
-    assert files["pdf"].startswith(b"%PDF")
-    assert b"/Type3" not in files["pdf"]
-    assert not re.search(rb"(CreationDate|ModDate)", files["pdf"])
-    assert files["png"].startswith(b"\x89PNG")
-    # 300 dots an inch.
-    assert int.from_bytes(files["png"][16:20], "big") == round(DOUBLE_COLUMN * 300)
-    tags = {
-        element.tag.rpartition("}")[2] for element in ElementTree.fromstring(files["svg"]).iter()
-    }
-    assert "path" in tags
-    assert not tags & {"script", "foreignObject", "image", "a"}
-
-
-@pytest.mark.parametrize("figure", ["fig9", "style", "../fig1", "os.path"])
-def test_an_unknown_figure_is_answered_with_the_known(tmp_path: Path, figure: str) -> None:
-    sweep = figure1(grid=FEW, seeds=1)
-    sweep.figure = figure
-    with pytest.raises(
-        UserError, match=r"experiment\.figure of fig1=.*curves, fig1, fig2, fig3, scaling"
-    ):
-        figure_of(sweep.table(tmp_path))

@@ -30,7 +30,7 @@ def test_curves_run_along_the_first_key_that_was_typed(tmp_path: Path) -> None:
 
 def test_standard_models_are_a_curve_for_each_number_of_heads(tmp_path: Path) -> None:
     table = figure1().table(tmp_path)
-    series = fig1.series_of(table, "standard", "fixed", "matched")
+    series = fig1.series_of(table)
     keys = [(one.arm, one.key) for one in series]
     standard = [("standard", heads) for heads in (2.0, 4.0, 8.0, 16.0)]
     assert keys == [*standard, ("fixed", None), ("matched", None)]

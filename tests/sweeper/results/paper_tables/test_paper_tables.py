@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sweeper.results.collect import write_tables
+from sweeper.results.collect import collect, write_tables
 from sweeper.results.paper_tables.content import ABSENT, Block, paper_table
 from sweeper.results.paper_tables.export import as_latex, as_text
 from tests.sweeper.results.finetuned import described, finetuned
@@ -88,7 +88,7 @@ def test_every_number_of_the_paper_is_in_the_text(tmp_path: Path, name: str) -> 
 
 def test_the_files_hold_the_same_cells(tmp_path: Path) -> None:
     table = finetuned(tmp_path)
-    assert write_tables(tmp_path) == [table]
+    assert write_tables(tmp_path, collect(tmp_path)) == [table]
     content = paper_table(table)
     cells = [[b.title, *line] for b in content.blocks for line in (b.head, *b.lines)]
     base = tmp_path / "tables" / "table2a.printed"
