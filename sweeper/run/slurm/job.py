@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,11 +30,15 @@ POLL_S = 0.2
 
 
 @dataclass
-class _Processes:
+class _Processes(ABC):
     """What a job waits for."""
 
     _running: dict[int, subprocess.Popen[bytes]] = field(init=False, default_factory=dict)
     _before_requeue: ClassVar[signal.Signals]
+
+    @abstractmethod
+    def __call__(self) -> None:
+        """Start them, and wait."""
 
     def _start(self, command: Sequence[str], folder: str, environment: Mapping[str, str]) -> int:
         """The number of the process."""
