@@ -154,7 +154,7 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
     if told:
         table = Table(box=None, pad_edge=False, show_header=False)
         for line in told:
-            parts = (*_progress(line), line.reason, _since(line.changed))
+            parts = (line.reason, *_progress(line), _since(line.changed))
             detail = ", ".join(part for part in parts if part)
             setting = f"{shown(line.experiment)}/{shown(line.setting, 400)}"
             table.add_row(line.state, Text(f"{setting}\n{line.run}  {shown(detail, 1000)}"))
@@ -189,8 +189,9 @@ def _add(totals: Table, name: str, lines: Sequence[Line]) -> None:
 def _progress(line: Line) -> tuple[str, ...]:
     heartbeat = line.heartbeat
     step, loss, speed = map(heartbeat.get, ("step", "loss", "tokens_per_second"))
+    untold = line.state == State.FAILED and isinstance(step, int)  # other reasons say the step
     return (
-        f"step {step:,} of {heartbeat.get('steps', 0):,}" if isinstance(step, int) else "",
+        f"step {step:,} of {heartbeat.get('steps', 0):,}" if untold else "",
         f"loss {loss:.3f}" if isinstance(loss, float) else "",
         f"{speed:,.0f} tokens/s" if isinstance(speed, int | float) else "",
         "" if line.left_s is None else f"{clock(line.left_s)} left",

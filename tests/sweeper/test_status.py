@@ -88,7 +88,8 @@ def test_the_table_tells_progress_and_reasons_and_how_good_the_estimate_was(outp
         [cell.strip() for cell in row] for row in rows
     ]
     [details] = [cells[1] for cells in rows if cells[0] == "running" and "step" in cells[1]]
-    assert details.startswith("step 25 of 100, loss 3.250, 50 tokens/s, 30.0 s left, ")
+    progress = "running at step 25 of 100 (attempt 1), loss 3.250, 50 tokens/s, 30.0 s left"
+    assert details.startswith(progress)
     assert "nan: the loss is nan" in text
     assert "no attempt yet" not in text
     assert "training of 1 run took 1:30 where the plan said 1:00 (+50%)" in text
