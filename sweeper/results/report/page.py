@@ -41,7 +41,8 @@ def write_report(
 ) -> Path:
     """Writes the page of these tables, the verdicts on them by name, and the runs behind them.
 
-    It lies in `outputs`, or `into` another folder.
+    What a claim is asked of comes first, trials of tuning last. It lies in `outputs`, or `into`
+    another folder.
     """
     path = (into or outputs) / "report.html"
     publish_made(path, as_html(content(outputs, tables, verdicts)))
@@ -53,9 +54,10 @@ def content(outputs: Path, tables: Sequence[Table], verdicts: Verdicts) -> dict[
     store = RunStore(outputs)
     runs = {id: described(store.run(id), row, len(rows)) for id, row in rows.items()}
     about = provenance(tables, runs)
+    order = sorted(tables, key=lambda table: not verdicts[table.name])
     return {
         "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "experiments": [experiment(table, verdicts[table.name]) for table in tables],
+        "experiments": [experiment(table, verdicts[table.name]) for table in order],
         "provenance": about,
         "shared": shared_settings(runs.values()),
         "runs": runs,

@@ -31,6 +31,7 @@ from tests.sweeper.results.report.reported import (
     small_sweep,
     write_sweep,
 )
+from tests.sweeper.results.synthetic import Model, Sweep
 
 REPORT = Path(__file__).parents[4] / "sweeper" / "results" / "report"
 
@@ -99,6 +100,14 @@ def test_what_has_no_run_yet_is_told_from_what_is_undecided(tmp_path: Path) -> N
     assert told["answer"] == "not measured yet"
     assert told["sentence"] == "3 of the 4 points that it rests on have no finished run."
     assert verdicts["standard_worsens_beyond"]["answer"] == "undecided"
+
+
+def test_what_is_claimed_comes_before_the_trials_that_chose_its_values(tmp_path: Path) -> None:
+    for name, claims in {"chosen_trials": (), "fig1": ("standard_worsens_beyond",)}.items():
+        sweep = Sweep(name, claims=claims)
+        sweep.add("standard", {"model.heads": 4}, Model(64, 4, 16), {0: 60.0})
+        write_sweep(tmp_path, sweep)
+    assert [one["name"] for one in shown_of(tmp_path)["experiments"]] == ["fig1", "chosen_trials"]
 
 
 def test_every_seed_of_a_finished_run_is_drawn(page: Path) -> None:
