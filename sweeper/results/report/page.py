@@ -41,8 +41,8 @@ def write_report(
 ) -> Path:
     """Writes the page of these tables, the verdicts on them by name, and the runs behind them.
 
-    What a claim is asked of comes first, trials of tuning last. It lies in `outputs`, or `into`
-    another folder.
+    What a claim is asked of comes before what has none. It lies in `outputs`, or `into` another
+    folder.
     """
     path = (into or outputs) / "report.html"
     publish_made(path, as_html(content(outputs, tables, verdicts)))
