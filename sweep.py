@@ -16,8 +16,8 @@ import gc
 import os
 import sys
 
-from sweeper.model_process import SINGLE_THREADED, model_process
 from sweeper.plan.refused import SWEEPS, refuse_arguments
+from sweeper.size_server import SINGLE_THREADED, model_process
 from sweeper.store.errors import shown
 
 

@@ -24,8 +24,7 @@ from scipy.special import betaincinv
 
 from benchmarks.simulated import SEEDS, Shape, shapes
 from benchmarks.stopping import Simulated, looks, rounds, student
-from sweeper.results.statistics.boundary import FIRST
-from sweeper.results.statistics.contrasts import intervals
+from sweeper.results.statistics.sequential import FIRST, intervals
 
 Cells = tuple[str, ...]
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.measure import ROOT, table
 from sweeper.results.claims.evidence.verdict import Answer, Found, Verdict
-from sweeper.results.table.columns import label
+from sweeper.results.table import label
 
 RESULTS = ROOT / "docs" / "results"
 ABOUT = Path(__file__).with_suffix(".md")  # what no record says

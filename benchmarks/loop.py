@@ -85,7 +85,7 @@ def _job(run: Run) -> float:
         seconds.append(time.process_time() - begun)
         return device
 
-    with patch("tasks.training.fit.train", timed):
+    with patch("tasks.training.job.train", timed):
         execute(run.path)
     forget(run)
     return seconds[0]

@@ -25,7 +25,7 @@ if __name__ == "__main__":
     arguments(__doc__)  # --help is answered before torch is imported
 
 from benchmarks.runs import planned
-from sweeper.model_process import ModelProcess
+from sweeper.size_server import ModelProcess
 
 MAPPED = {"MALLOC_MMAP_THRESHOLD_": "4096", "MALLOC_MMAP_MAX_": "1000000"}
 # Widths, layers and words are each scale's; of the gpu scale there are fewer rows, in the single

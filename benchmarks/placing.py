@@ -18,12 +18,12 @@ if __name__ == "__main__":
     arguments(__doc__)  # --help is answered before anything else is imported
 
 from benchmarks.runs import planned
-from sweeper.executor import jobs
-from sweeper.model_process import ModelProcess
 from sweeper.plan.gpu_memory import predicted
 from sweeper.plan.plan import Plan, Run
 from sweeper.plan.throughput import Throughput, computing
 from sweeper.run.placing import Share, fits
+from sweeper.size_server import ModelProcess
+from sweeper.train import jobs
 
 EXPERIMENTS = ("fig1", "fig2", "fig3", "fig4", "table3")
 MEMORY_GB = 141

@@ -20,9 +20,9 @@ from hydra.types import RunMode
 
 from benchmarks.measure import Facts, leave
 from sweeper.hydra_section import composer
-from sweeper.model_process import ModelProcess
 from sweeper.plan.compose import CONF
 from sweeper.plan.planner import Planner
+from sweeper.size_server import ModelProcess
 
 EXPERIMENT = """# @package _global_
 experiment:

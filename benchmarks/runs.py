@@ -6,9 +6,9 @@ from pathlib import Path
 from shutil import rmtree
 
 from sweeper.hydra_section import composer
-from sweeper.model_process import ModelProcess
 from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
+from sweeper.size_server import ModelProcess
 from sweeper.store.runs import Run, RunStore
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of

@@ -11,8 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from sweeper.results.statistics.boundary import Floats
-from sweeper.results.statistics.combination import Above, All, AnyOf, Combination
+from sweeper.results.statistics.sequential import Above, All, AnyOf, Combination, Floats
 
 SEEDS = 30
 MARGIN = 1.0

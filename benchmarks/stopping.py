@@ -9,13 +9,19 @@ import numpy as np
 from scipy.special import stdtrit
 
 from benchmarks.simulated import MARGIN, SEEDS, Claim, Shape
-from sweeper.results.statistics.allocation import allocated
-from sweeper.results.statistics.boundary import FIRST, Floats
-from sweeper.results.statistics.combination import Answers, answers, levels
-from sweeper.results.statistics.contrasts import Intervals, closed, effective_seeds, intervals
-from sweeper.results.statistics.heaps import two_heaps
-from sweeper.results.statistics.price import known, price
-from sweeper.results.statistics.spreads import Sample, Spreads, moderated
+from sweeper.results.statistics.expected_cost import allocated, known, price
+from sweeper.results.statistics.sequential import (
+    FIRST,
+    Answers,
+    Floats,
+    Intervals,
+    answers,
+    closed,
+    effective_seeds,
+    intervals,
+    levels,
+)
+from sweeper.results.statistics.spreads import Sample, Spreads, moderated, two_heaps
 
 
 class Simulated:

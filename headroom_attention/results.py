@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from sweeper.results.claims.evidence.verdict import Verdict
-    from sweeper.results.table.table import Table
+    from sweeper.results.table import Table
 
 
 def table(experiment: str, *, outputs: str | Path = "outputs") -> DataFrame:

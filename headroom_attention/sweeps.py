@@ -33,12 +33,12 @@ def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFr
     """
     import pandas as pd
 
-    from sweeper.executor import as_data
     from sweeper.hydra_section import composer
-    from sweeper.model_process import ModelProcess
     from sweeper.plan.planner import Planner
     from sweeper.results.collect import Records
+    from sweeper.size_server import ModelProcess
     from sweeper.store.runs import RunStore
+    from sweeper.train import as_data
 
     loaded = composer()
     given = _typed(overrides, outputs)

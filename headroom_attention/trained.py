@@ -97,7 +97,7 @@ class Run:
     @property
     def checkpoint(self) -> Path:
         """The file of the final weights, which `torch.load(..., weights_only=True)` reads."""
-        from tasks.training.inheritance import final_checkpoint
+        from tasks.training.checkpoint import final_checkpoint
 
         return final_checkpoint(self._run, "run")[0]
 
@@ -132,7 +132,7 @@ class Run:
         Raises:
             UserError: the run is not done, or its weights are not what it published.
         """
-        from tasks.training.inheritance import final_weights
+        from tasks.training.checkpoint import final_weights
 
         weights = final_weights(self._run, "run")
         model = self.task.build().to(next(iter(weights.values())).dtype)

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.arguments import OPTIONS, POSITIONAL, TOLD, Parser, Terminal, Version
+from sweeper.cli.arguments import OPTIONS, POSITIONAL, TOLD, Parser, Terminal, Version
 from sweeper.store.errors import Faults, UserError, shown
 from sweeper.store.files import make_directory
 from sweeper.store.plans import damaged
@@ -51,7 +51,7 @@ def _said(error: Exception, elsewhere: bool) -> str:
 
 
 def _status(console: Console, options: argparse.Namespace) -> int:
-    from sweeper.status import lines, print_status, watch
+    from sweeper.cli.status import lines, print_status, watch
 
     if options.watch:
         watch(console, options.outputs, options.experiments, every=options.all)
@@ -65,7 +65,7 @@ def _status(console: Console, options: argparse.Namespace) -> int:
 
 
 def _collect(console: Console, options: argparse.Namespace) -> int:
-    from sweeper.outcome import collect_and_judge, print_tables, relative_path
+    from sweeper.publish import collect_and_judge, print_tables, relative_path
 
     into = options.into or options.outputs
     found = collect_and_judge(options.outputs, options.experiments, into, options.faults)
@@ -86,7 +86,7 @@ def _draw(console: Console, options: argparse.Namespace) -> int:
 
 
 def _report(console: Console, options: argparse.Namespace) -> int:
-    from sweeper.outcome import collect_and_judge
+    from sweeper.publish import collect_and_judge
     from sweeper.results.report.page import write_report
 
     into = options.into or options.outputs
@@ -96,13 +96,13 @@ def _report(console: Console, options: argparse.Namespace) -> int:
 
 
 def _forget(console: Console, options: argparse.Namespace) -> int:
-    from sweeper.forget import forget
+    from sweeper.cli.forget import forget
 
     return 0 if forget(console, options.outputs, options.name, yes=options.yes) else 1
 
 
 def _archive(console: Console, options: argparse.Namespace) -> int:
-    from sweeper.outcome import relative_path
+    from sweeper.publish import relative_path
     from sweeper.store.archives.making import archive
 
     made, gone = archive(options.outputs, options.name)
@@ -161,7 +161,7 @@ def _compare(console: Console, options: argparse.Namespace) -> int:
 
 
 def _dashboard(console: Console, options: argparse.Namespace) -> int:
-    from sweeper.outcome import collect_and_judge
+    from sweeper.publish import collect_and_judge
     from sweeper.results.wandb.publish import publish_dashboard
 
     found = collect_and_judge(options.outputs, options.experiments)

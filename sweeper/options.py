@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from sweeper.run.backend import at_least
 from sweeper.run.failures import Policy
-from sweeper.run.limits import at_least
 from sweeper.run.watchdog import LEAST_S, Watchdog
 
 

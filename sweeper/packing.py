@@ -11,21 +11,20 @@ from rich.text import Text
 
 from sweeper.carry.archive import MEGABYTE
 from sweeper.carry.pack import unfinished, write_pack
-from sweeper.executor import freeze
+from sweeper.decide import check_claims
 from sweeper.hydra_section import composer
-from sweeper.model_process import ModelProcess, model_process
-from sweeper.outcome import relative_path
 from sweeper.plan.compose import Composer
 from sweeper.plan.gpu_memory import GpuMemory
 from sweeper.plan.planner import Planner
-from sweeper.plan.tuning.trials import SUFFIX
-from sweeper.preparation import prepare
+from sweeper.plan.trials import SUFFIX
+from sweeper.publish import relative_path
 from sweeper.run.placing import Share, most_together
-from sweeper.standing import check_claims
+from sweeper.size_server import ModelProcess, model_process
 from sweeper.store.errors import wrong
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
-from sweeper.tuning import Tuning
+from sweeper.train import freeze, prepare
+from sweeper.tune import Tuning
 
 
 def pack(

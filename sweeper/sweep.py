@@ -11,30 +11,28 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.arguments import Terminal
-from sweeper.executor import Executor, as_data, freeze
-from sweeper.model_process import ModelProcess, model_process
+from sweeper.cli.arguments import Terminal
+from sweeper.decide import check_claims, decide, pilot, show_prices
 from sweeper.options import SweepOptions
-from sweeper.outcome import Telling, print_everything
 from sweeper.plan.compose import Composer
 from sweeper.plan.gpu_memory import is_for_gpus, predicted
 from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import Need, print_cost, print_plan
+from sweeper.publish import Telling, print_everything
 from sweeper.results.draw import import_figures
-from sweeper.rounds import decide, pilot, show_prices
-from sweeper.run.backend import Backend
-from sweeper.run.context import BackendContext, Resources
+from sweeper.run.backend import Backend, BackendContext, Resources
 from sweeper.run.placing import most_together
 from sweeper.run.slurm.job import LEFT
 from sweeper.run.stop import STOPS, StopSignals
-from sweeper.standing import check_claims
+from sweeper.size_server import ModelProcess, model_process
 from sweeper.store import registry
-from sweeper.store.code.state import Code
+from sweeper.store.code import Code
 from sweeper.store.errors import shown
 from sweeper.store.plans import older, replaced
 from sweeper.store.runs import RunStore, State
-from sweeper.tuning import Tuning, budgets, spent, tune
+from sweeper.train import Executor, as_data, freeze
+from sweeper.tune import Tuning, budgets, spent, tune
 
 
 class Launcher(NamedTuple):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from sweeper.store import registry
 from sweeper.store.errors import UserError
 from sweeper.store.files import child, make_directory
+from sweeper.store.liveness import held
 from sweeper.store.runs import Run
-from sweeper.store.sharing.locks import held
 from tasks.command import directory
 from tasks.digests import check_digests, write_digests
 

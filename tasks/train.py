@@ -23,7 +23,7 @@ from tasks.training.gc_freeze import lasting
 def main(argument: str) -> int:
     """Do the job of a run directory; its output goes to the attempt's log.txt; the exit code."""
     from tasks.training import distributed  # torch and Lightning take seconds
-    from tasks.training.attempt import INTERRUPTED, Elsewhere, Job
+    from tasks.training.job import INTERRUPTED, Elsewhere, Job
 
     try:
         run = Run.open(Path(argument))
@@ -56,5 +56,5 @@ def _parts_that_fit(config: Mapping[str, Any]) -> int:
 if __name__ == "__main__":
     run = directory("tasks.train", __doc__)
     with lasting():  # this process does one job
-        import_module("tasks.training.attempt")
+        import_module("tasks.training.job")
     sys.exit(main(run))

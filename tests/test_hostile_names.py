@@ -10,9 +10,9 @@ import pytest
 
 from sweeper.__main__ import main
 from sweeper.hydra_section import composer
-from sweeper.plan.typed import read
+from sweeper.plan.overrides import read
 from sweeper.results.paper_tables.export import write_paper_table
-from sweeper.results.table.table import Table, stem, write_table
+from sweeper.results.table import Table, stem, write_table
 from sweeper.store.errors import UserError, shown
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore

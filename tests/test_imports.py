@@ -69,7 +69,7 @@ def test_the_sweeper_needs_no_training_library() -> None:
 
 def test_planning_and_watching_load_no_drawing_library() -> None:
     rooms = modules_of("sweeper.plan", "sweeper.run", "sweeper.store")
-    assert not loaded_by([*rooms, "sweeper.status", "sweeper.__main__"]) & (HEAVY | DRAWING)
+    assert not loaded_by([*rooms, "sweeper.cli.status", "sweeper.__main__"]) & (HEAVY | DRAWING)
 
 
 def test_a_page_is_written_without_a_drawing_library() -> None:
@@ -138,4 +138,5 @@ def test_a_job_reads_no_configuration_language() -> None:
 
 
 def test_the_warm_server_starts_without_lightning() -> None:
-    assert not loaded_by(["tasks.server.__main__"]) & {"pytorch_lightning", "wandb", "datasets"}
+    loaded = loaded_by(["tasks.size_server.__main__"])
+    assert not loaded & {"pytorch_lightning", "wandb", "datasets"}

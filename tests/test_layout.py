@@ -13,7 +13,7 @@ ROOMS = ("sweeper", "tasks", "models")
 ROAD = re.compile(r"^\| (\d) \| (.+?) \| (.+?) \|", re.MULTILINE)
 PACKAGES = (*ROOMS, "hydra_plugins", "headroom_attention", "examples", "benchmarks")
 PROGRAM = [*ROOT.glob("*.py"), *(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))]
-LARGEST_FOLDER, LONGEST_FILE, LONGEST_FUNCTION = 16, 250, 40
+LARGEST_FOLDER, LONGEST_FILE, LONGEST_FUNCTION = 18, 600, 90
 
 
 def functions_of(path: Path) -> list[tuple[str, int]]:

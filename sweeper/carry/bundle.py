@@ -15,13 +15,12 @@ from typing import Any
 from sweeper.carry.archive import Content, write_archive
 from sweeper.carry.crate import METADATA, described, versions
 from sweeper.carry.run_files import folder_files, run_files
-from sweeper.plan.tuning.trials import SUFFIX
+from sweeper.plan.trials import SUFFIX
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.draw import write_figures
 from sweeper.results.judge import judge
 from sweeper.store import registry
-from sweeper.store.code.pinned import DIFF
-from sweeper.store.code.state import REVISION
+from sweeper.store.code import DIFF, REVISION
 from sweeper.store.errors import UserError
 from sweeper.store.files import FORMAT, as_json, sealed
 from sweeper.store.plans import newest, planned, without

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sweeper.results.table.table import Table, stem
+from sweeper.results.table import Table, stem
 from sweeper.store.files import as_json
 
 METADATA = "ro-crate-metadata.json"

@@ -9,10 +9,9 @@ from typing import Any
 
 from sweeper.carry.archive import Content, write_archive
 from sweeper.carry.run_files import folder_files, run_files
-from sweeper.model_process import ModelProcess
+from sweeper.size_server import ModelProcess
 from sweeper.store import registry
-from sweeper.store.code.pinned import needed
-from sweeper.store.code.state import Code
+from sweeper.store.code import Code, needed
 from sweeper.store.errors import UserError
 from sweeper.store.identity import digest_of
 from sweeper.store.runs import Run, RunStore, State

@@ -15,7 +15,7 @@ from sweeper.carry.bundle import KIND
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.draw import write_figures
 from sweeper.results.judge import judge
-from sweeper.results.table.table import Table, exported
+from sweeper.results.table import Table, exported
 from sweeper.store.errors import UserError, shown
 from sweeper.store.files import read_object
 

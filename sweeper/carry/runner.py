@@ -13,15 +13,21 @@ from typing import Any, TypeVar, get_origin, get_type_hints
 
 from sweeper.carry.archive import MANIFEST, write_archive
 from sweeper.carry.run_files import run_files
-from sweeper.model_process import model_process
 from sweeper.options import SweepOptions
+from sweeper.run.backend import (
+    BackendContext,
+    Job,
+    JobState,
+    LimitedOptions,
+    Phase,
+    Resources,
+    counts,
+)
 from sweeper.run.backends import local
-from sweeper.run.context import BackendContext, Resources
-from sweeper.run.job_states import Job, JobState, Phase, counts
-from sweeper.run.limits import LimitedOptions
 from sweeper.run.placing import Share
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
+from sweeper.size_server import model_process
 from sweeper.store.errors import UserError, wrong
 from sweeper.store.files import read_versioned
 from sweeper.store.runs import RunStore, State

@@ -1,15 +1,165 @@
-"""An experiment as data: what one figure or table needs, and what its arms range over."""
+"""What arms try before they are judged: which values, how the choice is made, equal budgets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any
 
-from sweeper.plan.tuning.tune import Tune
-from sweeper.store.errors import UserError
+from sweeper.plan.compose import as_dataclass
+from sweeper.plan.hydra_errors import unknown_key
+from sweeper.store.errors import UserError, wrong
 from sweeper.store.plans import ERROR
+
+SPLIT = "validation/"
+RATE = "optimizer.learning_rate"
+LENGTH = "trainer.steps"
+Values = Mapping[str, list[Any]]
+
+
+class Per(StrEnum):
+    """Which points of an arm share one choice."""
+
+    arm = "arm"
+    point = "point"
+    size = "size"
+
+
+class Transfer(StrEnum):
+    """How a learning rate that was found at one width is carried over to an arm's other widths."""
+
+    width = "width"
+    """As 1 / sqrt(embedding size): Vaswani et al., Attention Is All You Need, 2017, equation 3.
+
+    Heads do not enter: a rule for them would change what is under study."""
+
+
+@dataclass
+class Tune:
+    """How values are chosen for the runs that are judged.
+
+    Attributes:
+        grid: keys, and the values that are tried of each; all combinations.
+        by: the metric of the validation split that decides.
+        seeds: of the trials; no run that is judged has one of them.
+        steps: the length of a trial as a share of that of the runs that are judged; the warm-up is
+            shortened alike.
+        halving: shorter lengths, at the first of which all values are tried; the better half of
+            those of a choice goes on to the next, at last to `steps`, each time from the start.
+        per: what shares one choice: all points of an arm, those with equally many parameters, or
+            each has its own. Of points that share one, the middle one is tried.
+        grow: by how many values a range of numbers may grow where the best lies at its end.
+        arms: those that are tuned; all if none is named.
+        unequal: why only some are.
+        transfer: arms whose learning rate is found at their least width for all of their points.
+    """
+
+    grid: dict[str, list[Any]]
+    by: str = "validation/loss"
+    seeds: list[int] = field(default_factory=lambda: [1000])
+    steps: float = 1.0
+    halving: list[float] = field(default_factory=list)
+    per: Per = Per.size
+    grow: int = 2
+    arms: list[str] = field(default_factory=list)
+    unequal: str = ""
+    transfer: dict[str, Transfer] = field(default_factory=dict)
+
+    def rungs(self, values: int) -> list[tuple[float, int]]:
+        """The lengths of trials, and how many of so many values are tried at each."""
+        lengths = [*self.halving, self.steps]
+        return [(share, -(-values // 2**place)) for place, share in enumerate(lengths)]
+
+    def length(self, values: int) -> float:
+        """Of all trials of a choice among so many values, in full trainings of one seed."""
+        return sum(share * count for share, count in self.rungs(values))
+
+    def tunes(self, arm: str) -> bool:
+        """Whether an arm is tuned."""
+        return arm in self.arms or not self.arms
+
+
+def check(experiment: Experiment) -> None:
+    """Refuse what would not be a fair choice.
+
+    Raises:
+        UserError: no values, another split, seeds that are judged, budgets that differ unsaid.
+    """
+    tune = experiment.tune
+    if tune is None:
+        return
+    where = f"experiment.tune of {experiment.name}"
+    for key, values in tune.grid.items():
+        _check_values(key, values, where)
+    for key in (*tune.grid, *[LENGTH] * bool(tune.halving)):
+        _check_swept(experiment, key, where)
+    if not tune.by.startswith(SPLIT):
+        remedy = "for example validation/loss"
+        raise wrong(f"{where}, by", tune.by, "a metric of the validation split", remedy)
+    judged = {*experiment.seeds, *(seed for arm in experiment.arms.values() for seed in arm.seeds)}
+    if not tune.seeds or judged & {*tune.seeds}:
+        expected = f"seeds that are not judged, as {', '.join(map(str, sorted(judged)))} are"
+        raise wrong(f"{where}, seeds", list(tune.seeds), expected, "for example [1000]")
+    if not 0 < tune.steps <= 1:
+        expected = "a share of the full length, above 0 and at most 1"
+        raise wrong(f"{where}, steps", tune.steps, expected, "for example 0.5")
+    lengths = [0.0, *tune.halving, tune.steps]
+    if any(longer <= shorter for shorter, longer in pairwise(lengths)):
+        expected = f"rising shares of the full length, below steps={tune.steps}"
+        raise wrong(f"{where}, halving", list(tune.halving), expected, "for example [0.1]")
+    _check_arms(experiment, tune, where)
+
+
+def _check_values(key: str, values: list[Any], where: str) -> None:
+    if len({*map(repr, values)}) < max(len(values), 2):
+        remedy = "list them"
+        raise wrong(f"{where}, grid.{key}", list(values), "two different values or more", remedy)
+
+
+def _check_swept(experiment: Experiment, key: str, where: str) -> None:
+    for arm in experiment.arms.values():
+        if any(key in axis.split(",") for axis in arm.grid):
+            expected = f"a key that no arm sweeps, as {arm.name} does"
+            raise wrong(f"{where}, grid", key, expected, "leave it out of one of the two")
+
+
+def _check_arms(experiment: Experiment, tune: Tune, where: str) -> None:
+    """Refuse budgets that differ between arms without a word, and runs that start from others."""
+    arms = experiment.arms
+    if not {*tune.arms} <= {*arms}:
+        remedy = f"choose among {', '.join(arms)}"
+        raise wrong(f"{where}, arms", list(tune.arms), "arms of the experiment", remedy)
+    if tune.transfer and not ({*tune.transfer} <= {*arms} and RATE in tune.grid):
+        expected = f"arms of the experiment, and {RATE} among what is tuned"
+        raise wrong(f"{where}, transfer", list(tune.transfer), expected, "leave it out")
+    untuned = [name for name in arms if not tune.tunes(name)]
+    if untuned and not tune.unequal.strip():
+        expected = f"all arms, since {', '.join(untuned)} would be judged without a trial"
+        remedy = "name none, which is all, or say in tune.unequal why"
+        raise wrong(f"{where}, arms", list(tune.arms), expected, remedy)
+    if experiment.finetune or any(arm.parent for arm in arms.values()):
+        expected = "none, since runs of this experiment start from others"
+        raise wrong(f"{where}, grid", list(tune.grid), expected, "leave experiment.tune out")
+
+
+def ordered(values: Sequence[Any]) -> bool:
+    """Whether they are a range that has ends: numbers above 0."""
+    return all(isinstance(v, int | float) and not isinstance(v, bool) and v > 0 for v in values)
+
+
+def beyond(values: Sequence[Any], best: Any) -> Any:
+    """The value one geometric step beyond the end of a range; None unless `best` lies there."""
+    known = sorted(values) if ordered(values) else []
+    if not known or best not in (known[0], known[-1]):
+        return None
+    end, inner = (known[0], known[1]) if best == known[0] else (known[-1], known[-2])
+    following = end * end / inner
+    whole = all(isinstance(value, int) for value in values)
+    found = round(following) if whole else float(f"{following:.6g}")
+    return found if found > 0 and found not in values else None
 
 
 class Count(StrEnum):
@@ -165,3 +315,151 @@ def with_typed(
         free = {key: values for key, values in tune.grid.items() if key not in {*axes, *fixed}}
         tune = replace(tune, grid=free) if free else None
     return replace(experiment, arms=arms, tune=tune)
+
+
+_SECTION = "a section of keys and values"
+
+
+def read_experiment(
+    name: str,
+    data: Any,
+    *,
+    scale: str,
+    scales: Collection[str] | None = None,
+    typed: Mapping[str, Any] | None = None,
+) -> Experiment:
+    """The experiment that conf/experiment/<name>.yaml describes at one scale.
+
+    Args:
+        data: its section `experiment`; `scales.<scale>` is laid over the rest of it.
+        scales: the scales that there are; it may define no other.
+        typed: the overrides of a command line; those of the experiment are laid over all.
+
+    Raises:
+        UserError: it is no such description, or holds an unknown key at any scale.
+    """
+    where = f"experiment={name}"
+    if not isinstance(data, Mapping) or "experiment" in data:
+        raise UserError(
+            f"{where}: conf/experiment/{name}.yaml describes no experiment; its first line has to "
+            "be '# @package _global_', and its keys stand below `experiment:`."
+        )
+    rest = {key: value for key, value in data.items() if key != "scales"}
+    own = _section("experiment.scales", data.get("scales"))
+    if own and scale not in own:
+        expected = f"one that {where} defines ({', '.join(own)})"
+        remedy = f"choose one of them or add it to conf/experiment/{name}.yaml"
+        raise wrong("scale", scale, expected, remedy)
+    for other, section in own.items():
+        if scales is not None and other not in scales:
+            expected = f"scales that there are ({', '.join(scales)})"
+            raise wrong(f"experiment.scales of {name}", other, expected, "correct the name")
+        _check_keys(f"{where}: scales.{other}.", _section(f"scales.{other}", section))
+    whole = _overlay(rest, own.get(scale) or {})
+    experiment = _read(name, _overlay(whole, _typed(typed or {})))
+    return _tuned(experiment, scale, asked=(typed or {}).get("experiment.tuned"))
+
+
+def _tuned(experiment: Experiment, scale: str, *, asked: Any) -> Experiment:
+    """The experiment, with `tune` only if it is to be tuned; UserError if it is asked in vain."""
+    nothing = not (experiment.tune and experiment.tune.grid)
+    if nothing and asked:
+        expected = f"false, since {experiment.name} names nothing to tune at scale={scale}"
+        raise wrong("experiment.tuned", True, expected, "give it experiment.tune.grid")
+    return replace(experiment, tune=None) if nothing or not experiment.tuned else experiment
+
+
+def _read(name: str, data: dict[str, Any]) -> Experiment:
+    arms = _section(f"experiment.arms of {name}", data.pop("arms", None))
+    named = {
+        arm: {"label": arm, **_section(f"{name}.arms.{arm}", said), "name": arm}
+        for arm, said in arms.items()
+    }
+    for key in {"name", "yaml"} & data.keys():
+        raise wrong(f"experiment.{key} of {name}", data[key], "no such key", "name=... names it")
+    for value, printed in _section(f"experiment.paper of {name}", data.get("paper")).items():
+        _section(f"experiment.paper.{value} of {name}", printed)
+    whole = {**data, "name": name, "yaml": name, "arms": named}
+    experiment = as_dataclass(Experiment, whole, f"experiment={name}")
+    if not experiment.arms:
+        raise UserError(f"experiment={name} has no arms; name at least one under `arms`.")
+    if not experiment.title.strip():
+        raise wrong(f"experiment.title of {name}", "", "a few words", "say what it shows")
+    _check_targets(experiment)
+    if not 0 < experiment.error <= 0.2:
+        expected = "a chance above 0 and at most 0.2"
+        raise wrong(f"experiment.error of {name}", experiment.error, expected, "leave it at 0.05")
+    for metric, margin in experiment.margin.items():
+        _check_margin(f"experiment.margin of {name}, {metric}", margin)
+    return experiment
+
+
+def _check_keys(prefix: str, section: Mapping[str, Any]) -> None:
+    """UserError for an unknown key in what a scale lays over an experiment."""
+    arms = _section(f"{prefix}arms", section.get("arms"))
+    for path, kind, found in (
+        (prefix, Experiment, section),
+        *((f"{prefix}arms.{name}.", Arm, _section(name, arm)) for name, arm in arms.items()),
+    ):
+        known = [one.name for one in fields(kind)]
+        for key in found:
+            if key not in known:
+                raise unknown_key(f"{path}{key}", (f"{path}{one}" for one in known))
+
+
+def _section(key: str, given: Any) -> Mapping[str, Any]:
+    if given is not None and not isinstance(given, Mapping):
+        raise wrong(key, given, _SECTION, "write it as in conf/experiment/fig1.yaml")
+    return given or {}
+
+
+def _typed(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of an experiment as a tree."""
+    tree: dict[str, Any] = {}
+    for key, value in overrides.items():
+        first, *parts = key.split(".")
+        for part in reversed(parts if first == "experiment" else ()):
+            value = {part: value}
+        if first == "experiment" and parts and parts[0] != "scales":
+            tree = _overlay(tree, value)
+    return tree
+
+
+def _check_margin(where: str, given: Margin) -> None:
+    """UserError if the margin under the key `where` is no size above 0, or has no reason."""
+    remedy = "write for example {size: 1 %, reason: why this is small}"
+    try:
+        size = float(str(given.size).strip().removesuffix("%"))
+    except ValueError:
+        size = 0.0
+    if not 0 < size < math.inf:
+        expected = "a number above 0 in the metric's unit, or per cent"
+        raise wrong(f"{where}, size", given.size, expected, remedy)
+    if not given.reason.strip():
+        raise wrong(f"{where}, reason", given.reason, "a sentence", remedy)
+
+
+def _check_targets(experiment: Experiment) -> None:
+    arms, before = experiment.arms, list[str]()
+    for arm in arms.values():
+        where = f"{experiment.name}.arms.{arm.name}"
+        target = arm.match.to if arm.match else None
+        if isinstance(target, str) and (target not in arms or arms[target].match):
+            expected = "an arm of the same experiment that is not matched itself, or a number"
+            others = ", ".join(name for name in arms if name != arm.name)
+            raise wrong(f"{where}.match.to", target, expected, f"choose among {others}")
+        if arm.parent and (arm.parent not in before or arm.match):
+            expected = "an arm that stands before it" if not arm.match else "none, it is matched"
+            remedy = f"choose among {', '.join(before) or 'none'}"
+            raise wrong(f"{where}.parent", arm.parent, expected, remedy)
+        before.append(arm.name)
+
+
+def _overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`over` on `base`, mapping by mapping; anything else, lists included, is replaced."""
+    merged = dict(base)
+    for key, value in over.items():
+        old = merged.get(key)
+        both = isinstance(old, Mapping) and isinstance(value, Mapping)
+        merged[key] = _overlay(old, value) if both else value  # type: ignore[arg-type]
+    return merged

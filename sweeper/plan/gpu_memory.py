@@ -9,9 +9,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, ClassVar, TypeGuard
 
-from sweeper.model_process import ModelProcess
 from sweeper.plan.plan import Plan, Run
 from sweeper.plan.sizes import Invalid, Size, Sizes
+from sweeper.size_server import ModelProcess
 from sweeper.store.errors import UserError
 from sweeper.store.runs import Run as Record
 from sweeper.store.runs import RunStore

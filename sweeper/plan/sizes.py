@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sweeper.model_process import ModelProcess
+from sweeper.size_server import ModelProcess
 from sweeper.store import registry
-from sweeper.store.code.state import TRAINS, sources
+from sweeper.store.code import TRAINS, sources
 from sweeper.store.errors import UserError
 from sweeper.store.files import (
     FORMAT,

@@ -16,8 +16,7 @@ from typing import Any
 from sweeper.plan.plan import Plan, Run
 from sweeper.store.errors import UserError
 from sweeper.store.files import canonical
-from sweeper.store.runs import RunStore
-from sweeper.store.states import Taken
+from sweeper.store.runs import RunStore, Taken
 
 BESIDE = 50  # runs of other plans that are asked what runs take, at most
 NEWEST = 9  # measurements that count, of those of one likeness: what else a machine does changes

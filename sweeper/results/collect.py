@@ -61,8 +61,7 @@ from typing import Any
 
 from sweeper.results.paper_tables.content import has_paper_table
 from sweeper.results.paper_tables.export import write_paper_table
-from sweeper.results.table.cells import planned_cells, run_cells
-from sweeper.results.table.table import Table, write_table
+from sweeper.results.table import Table, planned_cells, run_cells, write_table
 from sweeper.store.errors import Faults, UserError, kept
 from sweeper.store.files import canonical
 from sweeper.store.plans import planned

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sweeper.results.table.table import Table, publish_made, stem
+from sweeper.results.table import Table, publish_made, stem
 from sweeper.store import registry
 from sweeper.store.errors import Faults, UserError, kept
 

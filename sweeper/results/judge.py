@@ -1,7 +1,7 @@
 """Stop 9 of the road: the claims of an experiment, judged by its table.
 
 In: the tables that results/collect.py made. Out: a `Verdict` for each claim and measure, also as
-words and as outputs/tables/<experiment>.claims.json. Next: nothing; sweeper/outcome.py shows them.
+words and as outputs/tables/<experiment>.claims.json. Next: nothing; sweeper/publish.py shows them.
 """
 
 from __future__ import annotations
@@ -13,15 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
+from sweeper.results.claims.evidence.decision import Measurements, Question
 from sweeper.results.claims.evidence.design import Unanswerable
-from sweeper.results.claims.evidence.measurements import Measurements
-from sweeper.results.claims.evidence.question import Question
 from sweeper.results.claims.evidence.verdict import Answer, Verdict
-from sweeper.results.statistics.allocation import allocated
-from sweeper.results.table.measures import measures
-from sweeper.results.table.points import mixed
-from sweeper.results.table.table import Table, exported, publish_made
-from sweeper.results.table.tuned import tuned_in_words
+from sweeper.results.points import measures, mixed, tuned_in_words
+from sweeper.results.statistics.expected_cost import allocated
+from sweeper.results.table import Table, exported, publish_made
 from sweeper.store import registry
 from sweeper.store.errors import Faults, UserError, kept, shown
 from sweeper.store.files import as_json

@@ -9,13 +9,12 @@ from rich.console import Console
 from rich.table import Table as Printed
 from rich.text import Text
 
-from sweeper.results.claims.evidence.measurements import Measurements
-from sweeper.results.claims.evidence.question import Question
+from sweeper.results.claims.evidence.decision import Measurements, Question
 from sweeper.results.claims.evidence.verdict import Answer
 from sweeper.results.collect import Records
 from sweeper.results.judge import questions
-from sweeper.results.statistics.price import Price
-from sweeper.results.table.table import Table
+from sweeper.results.statistics.expected_cost import Price
+from sweeper.results.table import Table
 from sweeper.store.errors import shown
 from sweeper.store.plans import plans
 from sweeper.store.runs import RunStore

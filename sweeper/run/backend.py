@@ -1,13 +1,162 @@
-"""What the schedule asks of a place where runs execute; the places are in `backends/`."""
+"""Options as dataclasses: Hydra checks their keys and types, making one checks its range.
+
+Comments and defaults are in the yaml of the same name under conf/hydra/.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, get_type_hints
 
-from sweeper.run.job_states import Job
+from sweeper.run.placing import Share
+from sweeper.size_server import ModelProcess
+from sweeper.store.errors import wrong
 from sweeper.store.registry import ROOT
+from sweeper.store.runs import Run, Status
+
+
+class Limit(NamedTuple):
+    """What a value has to fit, in code and in words; a field has it as `Annotated[int, limit]`."""
+
+    fits: Callable[[Any], object]
+    expected: str
+
+
+def at_least(least: float) -> Limit:
+    """A lower limit of a number."""
+    return Limit(lambda value: value >= least, f"a number of at least {least:g}")
+
+
+WORD = Limit(re.compile(r"[!-~]+").fullmatch, "a word without blanks")
+"""A word cannot become two words or lines of a script."""
+LINES = Limit(lambda lines: all(map(str.isprintable, lines)), "a list of printable lines")
+
+
+@dataclass
+class LimitedOptions:
+    """Base of the options of a backend or of the sweep."""
+
+    section: ClassVar[str] = "hydra.launcher"
+    """Where a person sets them."""
+
+    def __post_init__(self) -> None:
+        """Refuse a value out of its limits; whether it may be null, its type says.
+
+        Raises:
+            UserError: what was expected of it.
+        """
+        for name, hint in get_type_hints(type(self), include_extras=True).items():
+            for limit in getattr(hint, "__metadata__", ()):
+                value = getattr(self, name)
+                if value is not None and not limit.fits(value):
+                    key = f"{self.section}.{name}"
+                    raise wrong(key, value, limit.expected, "correct the value")
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one run takes, from the `trainer` section of its config."""
+
+    accelerator: str
+    devices: int  # on each node
+    nodes: int
+    threads: int  # of each device's process
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Resources:
+        """What a run with this config takes."""
+        trainer = config["trainer"]
+        return cls(
+            trainer["accelerator"], trainer["devices"], trainer["num_nodes"], trainer["threads"]
+        )
+
+    @classmethod
+    def of_record(cls, run: Path) -> Resources:
+        """What the frozen run in this directory takes."""
+        return cls.of(Run.open(run).record()["config"])
+
+    def refuse_nodes(self, name: str) -> None:
+        """UserError if a run wants several machines of a backend that starts it on one."""
+        if self.nodes != 1:
+            expected = f"1, since hydra/launcher={name} starts a run on one machine"
+            raise wrong("trainer.num_nodes", self.nodes, expected, "choose hydra/launcher=slurm")
+
+
+def device_hours(config: Mapping[str, Any], seconds: float) -> float:
+    """What a run with this config costs that trains so long."""
+    needed = Resources.of(config)
+    return seconds * needed.devices * needed.nodes / 3600
+
+
+@dataclass(frozen=True)
+class BackendContext:
+    """Where and for whom a backend works.
+
+    `options` are its module's `Options`, `resources` are those of the plan's runs, `process` is the
+    warm process on this machine, and `together` is how many runs of the plan may share a GPU, where
+    its memory is enough for them.
+    """
+
+    options: Any
+    resources: Collection[Resources]
+    logger: str
+    outputs: Path
+    process: ModelProcess
+    together: int = 1
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the schedule needs to know of a run."""
+
+    run: str
+    cost: float  # training FLOPs
+    parent: str | None = None
+    share: Share | None = None  # of a GPU; without one it has a slot's GPU to itself
+    rank: int = 0  # what has a lower one starts first
+    seconds: float | None = None  # what it is thought to take, where somebody asks
+
+
+class Phase(StrEnum):
+    """Where a run stands in this sweep."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+
+
+@dataclass
+class JobState:
+    """A run in this sweep. `handle` is None while another sweep's process trains it."""
+
+    job: Job
+    phase: Phase = Phase.WAITING
+    slot: int | None = None
+    handle: int | None = None
+    tries: int = 0
+    """Starts since the last one that got further than those before it."""
+    furthest: int = 0
+    not_before: float = 0.0
+    reason: str = ""
+    status: Status | None = None
+    """While it runs: as of the last look at its files."""
+
+    def measure(self, status: Status) -> None:
+        """Start counting anew if an attempt that has ended got further than those before it."""
+        step = (status.heartbeat or {}).get("step", 0)
+        if step > self.furthest:
+            self.furthest, self.tries = step, 1
+
+
+def counts(states: Mapping[str, JobState]) -> dict[Phase, int]:
+    """How many runs are in each phase."""
+    return {phase: sum(e.phase is phase for e in states.values()) for phase in Phase}
 
 
 class Backend(Protocol):

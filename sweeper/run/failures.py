@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from sweeper.run.context import device_hours
-from sweeper.run.job_states import JobState, Phase
-from sweeper.run.limits import LimitedOptions, at_least
+from sweeper.run.backend import JobState, LimitedOptions, Phase, at_least, device_hours
 from sweeper.store.runs import Cause, RunStore, Status
 
 if TYPE_CHECKING:

@@ -25,10 +25,9 @@ from sweeper.store.files import (
     read_object,
     sync_directory,
 )
-from sweeper.store.liveness import Watcher, alive, identity
+from sweeper.store.liveness import Beats, Watcher, alive, identity, read_beat
 from sweeper.store.metrics import MetricsWriter, spelled
-from sweeper.store.shape import NUMBER
-from sweeper.store.sharing.beats import Beats, read_beat
+from sweeper.store.validate import NUMBER
 
 START_LOG = "start.log"  # beside the record
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import socket
+import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from sweeper.store.errors import UserError
+from sweeper.store.files import canonical, publish_json, read_object
+from sweeper.store.validate import Shape
 
 HEARTBEAT_SECONDS = 5.0
 """How often a living job writes its heartbeat, at least."""
@@ -121,3 +129,122 @@ def _link_target(path: Path) -> str:
     with suppress(OSError):
         return str(path.readlink())
     return ""
+
+
+_CHECK = "crc"  # tells a beat that was read while it was written, and a torn one
+
+
+class Beats:
+    """The writer of one such file, which need not be there."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor = -1
+        self._longest = 0
+        self._over = False
+
+    def write(self, value: Mapping[str, Any], *, told: bool) -> None:
+        """Say `value` in place of what was said before, until the end; ValueError for nan and inf.
+
+        `told`: a file server hears of it at once, not when this machine comes round to it.
+        """
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        if self._over:
+            return
+        if self._descriptor < 0:
+            self._descriptor = os.open(self._path, flags, 0o600)
+            self._longest = os.fstat(self._descriptor).st_size
+        text = json.dumps({**value, _CHECK: _check(value)}, allow_nan=False).encode()
+        self._longest = max(self._longest, len(text))
+        os.pwrite(self._descriptor, text.ljust(self._longest), 0)
+        if told:
+            os.utime(self._descriptor)  # an NFS client sends what was written before it
+
+    def close(self, *, remove: bool = False) -> None:
+        """End; what was said last stays, or goes with the file."""
+        self._over = True
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+        if remove:
+            self._path.unlink(missing_ok=True)
+
+
+def read_beat(path: Path, shape: Shape) -> dict[str, Any] | None:
+    """What such a file says; None if nothing whole is there."""
+    with suppress(UserError):
+        value = read_object(path, shape=shape)
+        if value is not None and value.pop(_CHECK, None) in (None, _check(value)):
+            return value
+    return None
+
+
+def _check(value: Mapping[str, Any]) -> str:
+    return f"{zlib.crc32(canonical(value).encode()):08x}"
+
+
+POLL_S = 0.2
+
+
+@contextmanager
+def held(path: Path, watcher: Watcher | None = None) -> Iterator[None]:
+    """Hold the lock of this name, in a folder that is there; waits while a living process has it.
+
+    Whoever holds it and stands still for longer than its lease, on another machine, loses it: what
+    is done meanwhile must be harmless when done twice.
+    """
+    own, watcher = None, watcher or Watcher()
+    while own is None:
+        own = _taken(path, watcher)
+        if own is None:
+            time.sleep(POLL_S)
+    beats, over = Beats(own), threading.Event()
+    thread = threading.Thread(target=_beat, args=(beats, over), name="lock", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        beats.close(remove=True)
+
+
+def _taken(path: Path, watcher: Watcher) -> Path | None:
+    """The next number, if it is this process's now; None if somebody has the lock."""
+    number, newest = max(_numbers(path), default=(0, None))
+    if newest is not None:
+        held_by = read_beat(newest, dict) or {}  # damaged, gone by now, or not to be seen yet
+        if watcher.alive(str(newest), held_by, held_by):
+            return None
+    own = path.with_name(f"{path.name}.lock-{number + 1:04d}")
+    return own if publish_json(own, _said(0), replace=False, durable=False) else None
+
+
+def _numbers(path: Path) -> Iterator[tuple[int, Path]]:
+    pattern = re.compile(re.escape(path.name) + r"\.lock-(\d{4,9})")
+    for found in path.parent.iterdir():
+        if match := pattern.fullmatch(found.name):
+            yield int(match[1]), found
+
+
+def _said(beat: int) -> dict[str, Any]:
+    return {**identity(), "beat": beat}
+
+
+def _beat(beats: Beats, over: threading.Event) -> None:
+    count = 0
+    while not over.wait(HEARTBEAT_SECONDS):
+        count += 1
+        with suppress(OSError):
+            beats.write(_said(count), told=True)
+
+
+Found = TypeVar("Found")
+
+
+def once_seen(read: Callable[[], Found | None]) -> Found | None:
+    """What `read` finds where another was told that the name is taken; None if it never appears."""
+    until = time.monotonic() + LEASE_SECONDS
+    while (found := read()) is None and time.monotonic() < until:
+        time.sleep(0.1)
+    return found

@@ -18,7 +18,7 @@ from sweeper.store.files import (
     read_versioned,
     sealed,
 )
-from sweeper.store.shape import NUMBER, PLAIN
+from sweeper.store.validate import NUMBER, PLAIN
 
 _NUMBERED = re.compile(r"\d{4,9}\.json")
 _OLDER = re.compile(r"(.+)-(\d{4,9})", re.DOTALL)

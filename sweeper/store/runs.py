@@ -1,22 +1,25 @@
-"""A run on disk: its record, its attempts, its one result, and the state these add up to."""
+"""The states of a run, and the words that say why it is in one."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sweeper.store.archives.archive import archived, find
 from sweeper.store.archives.reading import entries, mount, present
 from sweeper.store.attempts import Attempt, Cause, claim_attempt, find_attempts
-from sweeper.store.check_writable import FULL, check_writable
 from sweeper.store.errors import UserError, shown, wrong
 from sweeper.store.files import (
     FORMAT,
+    FULL,
     SEAL,
     canonical,
+    check_writable,
     child,
     make_directory,
     publish_json,
@@ -25,12 +28,124 @@ from sweeper.store.files import (
     read_versioned,
     sealed,
 )
-from sweeper.store.history import merged_rows
 from sweeper.store.identity import as_introduced, leaves, named_by
-from sweeper.store.liveness import Watcher
-from sweeper.store.shape import NUMBER
-from sweeper.store.sharing.sight import once_seen
-from sweeper.store.states import State, Status, ended, running
+from sweeper.store.liveness import Watcher, once_seen
+from sweeper.store.metrics import read_metrics
+from sweeper.store.validate import NUMBER
+
+
+class State(StrEnum):
+    """Where a run stands; derived from its directory, never stored."""
+
+    NEW = "new"
+    RUNNING = "running"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+    DONE = "done"
+
+
+@dataclass(frozen=True)
+class Status:
+    """The state of a run, the reason in words, its newest attempt (0: none), the heartbeat of that
+    and why it ended.
+
+    Of a done run: the attempt that finished, no heartbeat, and the seconds it trained.
+    """
+
+    state: State
+    reason: str
+    attempt: int
+    heartbeat: dict[str, Any] | None = None
+    cause: Cause | None = None
+    seconds: float | None = None
+
+
+class Taken(NamedTuple):
+    """Seconds of a run: in training steps, and of a process that trains it beside them."""
+
+    training: float
+    beside: float
+
+
+def running(number: int, heartbeat: dict[str, Any] | None) -> Status:
+    """The status while attempt `number` lives."""
+    return Status(
+        State.RUNNING, f"running{_progress(heartbeat)} (attempt {number})", number, heartbeat
+    )
+
+
+def ended(
+    number: int, exit_reason: Mapping[str, Any] | None, heartbeat: dict[str, Any] | None
+) -> Status:
+    """The status after attempt `number` ended without a result; `exit_reason` is its exit."""
+    state, cause = State.FAILED, _cause(exit_reason)
+    if exit_reason is None:
+        state, what = State.INTERRUPTED, f"dead without a word{_progress(heartbeat)}"
+    elif cause is Cause.INTERRUPTED:
+        state, what = State.INTERRUPTED, f"interrupted{_progress(heartbeat)}"
+    elif cause is Cause.NO_RESULT:
+        what = "no_result: it says that it finished, but published no result"
+    else:
+        message = str(exit_reason.get("message") or "no message").strip()
+        what = f"{shown(exit_reason['cause'])}: {shown(message)}"
+    return Status(state, f"{what} (attempt {number})", number, heartbeat, cause)
+
+
+def _cause(exit_reason: Mapping[str, Any] | None) -> Cause:
+    if exit_reason is None:
+        return Cause.KILLED
+    if exit_reason["cause"] == Cause.DONE:
+        return Cause.NO_RESULT
+    known = exit_reason["cause"] in Cause.__members__.values()
+    return Cause(exit_reason["cause"]) if known else Cause.CRASH
+
+
+def _progress(heartbeat: Mapping[str, Any] | None) -> str:
+    if not heartbeat or "step" not in heartbeat:
+        return " before its first step"
+    of = f" of {shown(heartbeat['steps'])}" if "steps" in heartbeat else ""
+    return f" at step {shown(heartbeat['step'])}{of}"
+
+
+def merged_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
+    """One row per step, in order, from attempts given oldest first.
+
+    The last attempt counts from the step it resumed at: what earlier ones did beyond that is
+    superseded. Steps up to there come from the earlier attempts, where a later one wins.
+    """
+    if not attempts:
+        return []
+    *earlier, last = attempts
+    limit = int(last.info().get("resumed_from", 0))
+    merged = _by_step(last)
+    for attempt in reversed(earlier):
+        for step, row in _by_step(attempt).items():
+            if step <= limit:
+                merged[step] = row | merged.get(step, {})
+    return [merged[step] for step in sorted(merged)]
+
+
+def lineage(run: Run, number: int) -> list[dict[str, Any]]:
+    """What the attempts say that the work of one came of, oldest first, itself last.
+
+    What an earlier version of the program left does not say which attempt it continues.
+    """
+    found: list[dict[str, Any]] = []
+    while number:
+        info = run.attempt(number).info()
+        found.insert(0, info)
+        before = info.get("continues", 0)
+        number = before if 0 < before < number else 0
+    return found
+
+
+def _by_step(attempt: Attempt) -> dict[int, dict[str, Any]]:
+    """The rows of one attempt; several rows of one step, as training and validation write, join."""
+    joined: dict[int, dict[str, Any]] = {}
+    for row in read_metrics(attempt.metrics_path)[0]:
+        joined.setdefault(row["step"], {}).update(row)
+    return joined
+
 
 __all__ = ["Attempt", "Cause", "Run", "RunStore", "State", "Status"]
 

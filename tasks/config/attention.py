@@ -35,8 +35,9 @@ def variant(name: Any) -> type[nn.Module]:
     """Return the attention class of a name.
 
     It is built as `cls(embedding_size, heads, head_size, *, bias=False, dropout=0.0, **options)`
-    and called as `attention(x_BTD, mask_B1TT) -> x_BTD`; `tasks.server.attention_contract` sees to
-    it. A name that is none, or a module without exactly one public nn.Module, is a UserError.
+    and called as `attention(x_BTD, mask_B1TT) -> x_BTD`;
+    `tasks.size_server.attention_contract` checks it. A name that is none, or a module without
+    exactly one public nn.Module, is a UserError.
     """
     return registry.class_of(registry.ATTENTION, name, KEY, nn.Module)
 

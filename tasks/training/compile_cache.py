@@ -24,7 +24,7 @@ from torch._inductor.utils import clear_caches
 
 from sweeper.store.errors import shown
 from sweeper.store.files import make_directory
-from sweeper.store.sharing.locks import held
+from sweeper.store.liveness import held
 from tasks.training.causes import message_of
 from tasks.training.machine import instructions
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from sweeper.store import registry
-from sweeper.store.code.state import running
+from sweeper.store.code import running
 from sweeper.store.errors import wrong
 from tasks.config.sections import TrainerSection
 

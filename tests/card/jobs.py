@@ -14,7 +14,7 @@ from tasks import train
 from tasks.evaluation import Evaluator
 from tasks.lm1b.task import LanguageModel
 from tasks.memory import CONTEXT, FRAGMENTED
-from tasks.server.fork import become_job
+from tasks.size_server.fork import become_job
 from tests.card.card import Card
 from tests.card.runtime import Properties
 from tests.tasks.jobs import at_call, config, kill_self, last_word

@@ -16,9 +16,9 @@ pytestmark = pytest.mark.slow
 SIGNALLED = """
 import json, signal, sys
 from pathlib import Path
-from sweeper.model_process import ModelProcess
+from sweeper.size_server import ModelProcess
 from sweeper.run.backends.ray import backend
-from sweeper.run.context import BackendContext, Resources
+from sweeper.run.backend import BackendContext, Resources
 from tests.policies import launcher
 from tests.tasks.jobs import config
 run = Path(sys.argv[1])

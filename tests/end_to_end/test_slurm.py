@@ -9,15 +9,13 @@ import time
 
 import pytest
 
-from sweeper.model_process import ModelProcess
+from sweeper.run.backend import BackendContext, Job, Phase, Resources
 from sweeper.run.backends.slurm import backend
-from sweeper.run.context import BackendContext, Resources
-from sweeper.run.job_states import Job, Phase
 from sweeper.run.schedule import Schedule
 from sweeper.run.slurm import queue as slurm_queue
 from sweeper.run.slurm.jobs import OVER
-from sweeper.store.code.pinned import pin
-from sweeper.store.code.state import Code, differing, state_of
+from sweeper.size_server import ModelProcess
+from sweeper.store.code import Code, differing, pin, state_of
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
 from tests.end_to_end.slurm_cluster import keeps_accounts

@@ -14,12 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.model_process import ModelProcess
+from sweeper.run.backend import BackendContext, Job, Resources
 from sweeper.run.backends import slurm as backends
-from sweeper.run.context import BackendContext, Resources
-from sweeper.run.job_states import Job
 from sweeper.run.placing import Share
 from sweeper.run.schedule import Schedule
+from sweeper.size_server import ModelProcess
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
 from tests.end_to_end.slurm_cluster import NODES, keeps_accounts

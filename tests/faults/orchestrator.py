@@ -14,15 +14,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from sweeper.run.backend import Backend
+from sweeper.run.backend import Backend, Job
 from sweeper.run.failures import Policy
-from sweeper.run.job_states import Job
 from sweeper.run.schedule import Schedule
 from sweeper.run.watchdog import Watchdog
 from sweeper.store.liveness import alive
 from sweeper.store.runs import RunStore
 from tasks import train
-from tasks.server.fork import become_job
+from tasks.size_server.fork import become_job
 from tests import policies
 
 Sabotage = Callable[[int], None]

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from sweeper.decide import check_claims
 from sweeper.hydra_section import composer
-from sweeper.model_process import model_process
 from sweeper.plan.compose import CONF
 from sweeper.plan.planner import Planner
-from sweeper.standing import check_claims
+from sweeper.size_server import model_process
 from tests.faults.cases.commands import LINES
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -24,7 +24,7 @@ import sys, time
 from pathlib import Path
 from sweeper.store import liveness
 from sweeper.store.runs import RunStore, State
-from sweeper.store.sharing import locks
+from sweeper.store import liveness as locks
 
 outputs, own = Path(sys.argv[1]), sys.argv[2]
 liveness._first_line = lambda path: own  # another boot of another machine

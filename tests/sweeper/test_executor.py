@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from sweeper.executor import Executor
 from sweeper.plan.plan import Plan, Run
-from sweeper.store.code import state
-from sweeper.store.code.state import Code
+from sweeper.store import code as state
+from sweeper.store.code import Code
 from sweeper.store.registry import ROOT
 from sweeper.store.runs import RunStore
+from sweeper.train import Executor
 
 
 class Folder:

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from sweeper.__main__ import main
+from sweeper.decide import check_claims
 from sweeper.hydra_section import composer
-from sweeper.model_process import ModelProcess
 from sweeper.plan.compose import CONF
 from sweeper.plan.hydra_errors import explained, typed_wrongly
 from sweeper.plan.planner import Planner
 from sweeper.plan.refused import refuse_arguments
-from sweeper.standing import check_claims
+from sweeper.size_server import ModelProcess
 from sweeper.store.plans import write_plan
 from tests.sweeper.test_damaged_files import plan as plan_of
 

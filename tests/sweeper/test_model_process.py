@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from sweeper.model_process import ModelProcess
 from sweeper.run.backends.local import LocalBackend
 from sweeper.run.placing import Places
+from sweeper.size_server import ModelProcess
 
 
 def started(process: ModelProcess) -> subprocess.Popen[str]:

@@ -10,13 +10,13 @@ import pytest
 from rich.console import Console
 
 from sweeper.__main__ import main
-from sweeper.executor import freeze
+from sweeper.decide import check_claims
 from sweeper.hydra_section import composer
-from sweeper.outcome import print_everything
 from sweeper.plan.planner import Planner
-from sweeper.standing import check_claims
+from sweeper.publish import print_everything
 from sweeper.store.plans import plans, replaced
 from sweeper.store.runs import RunStore
+from sweeper.train import freeze
 from tests.sweeper.plan.conftest import FakeProcess
 
 TYPED = {

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from sweeper.preparation import prepare
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
+from sweeper.train import prepare
 
 CONFIGS = {"a": {"data": {"sentences": 503}, "task": {"name": "lm1b"}}}
 

@@ -13,15 +13,15 @@ import pytest
 from omegaconf import OmegaConf
 from rich.console import Console
 
-from sweeper.executor import Executor, freeze
+from sweeper.decide import decide, pilot
 from sweeper.hydra_section import composer
 from sweeper.plan.planner import Planner
 from sweeper.results.collect import collect
 from sweeper.results.judge import verdicts_on
-from sweeper.rounds import decide, pilot
 from sweeper.store.errors import UserError
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
+from sweeper.train import Executor, freeze
 from tests.sweeper.plan.conftest import FakeProcess
 
 SECONDS = {"pretraining": 1000.0, "squad": 10.0, "mnli": 20.0, "lm1b": 30.0}

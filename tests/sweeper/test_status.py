@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from sweeper.__main__ import main
-from sweeper.status import Line, lines, print_status
-from sweeper.store.code.state import Code
+from sweeper.cli.status import Line, lines, print_status
+from sweeper.store.code import Code
 from sweeper.store.errors import UserError
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore

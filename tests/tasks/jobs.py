@@ -14,7 +14,7 @@ from typing import Any
 
 from sweeper.store.runs import Attempt, Cause, Run, RunStore
 from tasks import train
-from tasks.server.fork import become_job
+from tasks.size_server.fork import become_job
 
 # Primes wherever that is possible, so that no size can stand in for another.
 CONFIG: dict[str, Any] = {

@@ -17,7 +17,7 @@ from sweeper.store.runs import Run, RunStore
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
 from tasks.training import checkpoint
-from tasks.training.inheritance import final_weights
+from tasks.training.checkpoint import final_weights
 from tests.tasks.jobs import (
     Changes,
     config,

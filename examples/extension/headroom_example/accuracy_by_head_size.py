@@ -11,9 +11,8 @@ from sweeper.results.figures.layout.layout import lay_out, legend_of, notes_on
 from sweeper.results.figures.layout.panel import fill, looks_of
 from sweeper.results.figures.layout.series import marks, split
 from sweeper.results.figures.layout.style import COLUMN, RC
-from sweeper.results.table.measures import Measure
-from sweeper.results.table.points import seed_spread
-from sweeper.results.table.table import Table
+from sweeper.results.points import Measure, seed_spread
+from sweeper.results.table import Table
 
 SIZE = "model.head_size"
 _PANEL_PT = 150.0

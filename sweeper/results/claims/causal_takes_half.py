@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sweeper.results.claims.evidence.design import Design, Statement, curves, knee
-from sweeper.results.statistics.combination import All
+from sweeper.results.statistics.sequential import All
 
 
 def claim(design: Design, *, causal: str = "causal") -> Statement:

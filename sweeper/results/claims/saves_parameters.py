@@ -29,9 +29,8 @@ from sweeper.results.claims.evidence.design import (
     read_at,
     slopes,
 )
-from sweeper.results.statistics.combination import All
-from sweeper.results.statistics.contrasts import Intervals
-from sweeper.results.table.points import Point
+from sweeper.results.points import Point
+from sweeper.results.statistics.sequential import All, Intervals
 from sweeper.store.numbers import short
 
 _SHARES = [per_cent / 100 for per_cent in range(-99, 100)]

@@ -15,8 +15,8 @@ from sweeper.results.claims.evidence.design import (
     curves,
     over,
 )
-from sweeper.results.statistics.combination import All, AnyOf
-from sweeper.results.table.points import Point
+from sweeper.results.points import Point
+from sweeper.results.statistics.sequential import All, AnyOf
 
 EMBEDDING = "model.embedding_size"
 # Heads are whole numbers, so a model matched to the rival may be larger by a hair.

@@ -6,7 +6,7 @@ Every point that was matched is compared with the point it was matched to.
 from __future__ import annotations
 
 from sweeper.results.claims.evidence.design import Contrast, Design, Statement, Unanswerable
-from sweeper.results.table.points import Point
+from sweeper.results.points import Point
 
 
 def claim(design: Design, *, standard: str = "standard") -> Statement:

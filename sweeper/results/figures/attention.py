@@ -14,8 +14,8 @@ from sweeper.results.figures.layout.layout import lay_out, notes_on
 from sweeper.results.figures.layout.panel import curve_looks, fill
 from sweeper.results.figures.layout.series import marks, split
 from sweeper.results.figures.layout.style import DOUBLE_COLUMN, FAINT_INK, RC
-from sweeper.results.table.points import points, seed_spread
-from sweeper.results.table.table import Table
+from sweeper.results.points import points, seed_spread
+from sweeper.results.table import Table
 
 METRICS = ("test/attention_rank", "test/attention_entropy")
 HEADS, SIZE = "model.heads", "model.head_size"

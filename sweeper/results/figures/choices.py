@@ -15,15 +15,14 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from sweeper.results.choices import choices, setting_of, settled, tuned_keys
 from sweeper.results.figures.curves import places
 from sweeper.results.figures.layout.layout import lay_out, legend_of, notes_on
 from sweeper.results.figures.layout.panel import categories, curve_looks, fill, looks_of
 from sweeper.results.figures.layout.series import Mark, marks, split
 from sweeper.results.figures.layout.style import COLUMN, INK, RC
-from sweeper.results.table.choices import choices, setting_of, settled, tuned_keys
-from sweeper.results.table.columns import direction
-from sweeper.results.table.points import points, seed_spread
-from sweeper.results.table.table import Table
+from sweeper.results.points import points, seed_spread
+from sweeper.results.table import Table, direction
 from sweeper.store.errors import UserError
 
 _PANEL_PT = 170.0

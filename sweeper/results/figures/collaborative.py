@@ -20,9 +20,8 @@ from sweeper.results.figures.layout.layout import lay_out, notes_on
 from sweeper.results.figures.layout.panel import fill, looks_of
 from sweeper.results.figures.layout.series import Mark, marks
 from sweeper.results.figures.layout.style import DOUBLE_COLUMN, FAINT_INK, RC, SMALL_PT, plain
-from sweeper.results.table.measures import Measure
-from sweeper.results.table.points import Point, metric_of, points, seed_spread
-from sweeper.results.table.table import Table
+from sweeper.results.points import Measure, Point, metric_of, points, seed_spread
+from sweeper.results.table import Table
 
 X = "model.attention.shared_size"
 _PANEL_PT = 165.0

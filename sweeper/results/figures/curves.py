@@ -18,9 +18,8 @@ from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
 from sweeper.results.figures.layout.panel import Look, categories, curve_looks, fill
 from sweeper.results.figures.layout.series import Series, marks, split
 from sweeper.results.figures.layout.style import COLUMN, RC, plain
-from sweeper.results.table.columns import label
-from sweeper.results.table.points import Point, bent, points, seed_spread
-from sweeper.results.table.table import Table
+from sweeper.results.points import Point, bent, points, seed_spread
+from sweeper.results.table import Table, label
 
 _PANEL_PT = 170.0
 _LABEL_LETTERS = 16  # longer names go to the legend

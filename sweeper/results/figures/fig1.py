@@ -18,8 +18,8 @@ from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
 from sweeper.results.figures.layout.panel import Look, curve_looks, fill
 from sweeper.results.figures.layout.series import Mark, Series, marks, split
 from sweeper.results.figures.layout.style import DOUBLE_COLUMN, RC, plain
-from sweeper.results.table.points import Point, points, seed_spread
-from sweeper.results.table.table import Table
+from sweeper.results.points import Point, points, seed_spread
+from sweeper.results.table import Table
 
 TOP = ("params_total", "model.embedding_size")
 BOTTOM = ("params_non_embedding", "flops_per_token", "width")

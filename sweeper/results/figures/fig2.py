@@ -19,9 +19,8 @@ from sweeper.results.figures.layout.layout import Entry, lay_out, legend_of, not
 from sweeper.results.figures.layout.panel import fill, looks_of
 from sweeper.results.figures.layout.series import Mark, marks
 from sweeper.results.figures.layout.style import DOUBLE_COLUMN, FAINT_INK, RC
-from sweeper.results.table.measures import BASELINES, measures
-from sweeper.results.table.points import seed_spread
-from sweeper.results.table.table import Table
+from sweeper.results.points import BASELINES, measures, seed_spread
+from sweeper.results.table import Table
 
 X = "params_total"
 _PANEL_PT = 150.0

@@ -11,8 +11,8 @@ from sweeper.results.figures.layout.layout import lay_out, legend_of, notes_on
 from sweeper.results.figures.layout.panel import curve_looks, fill, looks_of
 from sweeper.results.figures.layout.series import marks, split
 from sweeper.results.figures.layout.style import DOUBLE_COLUMN, RC
-from sweeper.results.table.points import points, seed_spread
-from sweeper.results.table.table import Table
+from sweeper.results.points import points, seed_spread
+from sweeper.results.table import Table
 
 HEADS, SIZE = "model.heads", "model.head_size"
 SIZES = "sizes"  # the arm of panel (b)

@@ -20,9 +20,9 @@ from sweeper.results.figures.layout.panel import Look, curve_looks, fill
 from sweeper.results.figures.layout.series import marks
 from sweeper.results.figures.layout.style import COLUMN, FAINT_INK, RC
 from sweeper.results.figures.theorem1 import HEAD_SIZE, LENGTH
+from sweeper.results.points import Point, points, seed_spread
 from sweeper.results.statistics.estimates import mean
-from sweeper.results.table.points import Point, points, seed_spread
-from sweeper.results.table.table import Table
+from sweeper.results.table import Table
 
 _PANEL_PT = 170.0
 _KNEE: dict[str, Any] = {"markersize": 5.0, "linestyle": "none", "clip_on": False}

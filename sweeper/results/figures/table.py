@@ -19,7 +19,7 @@ from sweeper.results.figures.layout.style import (
     plain,
 )
 from sweeper.results.paper_tables.content import Block, paper_table
-from sweeper.results.table.table import Table
+from sweeper.results.table import Table
 
 _LINE_PT, _GAP_PT, _WORDS = TEXT_PT * 1.5, TEXT_PT * 0.9, 0.28  # the words' share of the width
 _WIDTH_PT = DOUBLE_COLUMN * 72 - 14

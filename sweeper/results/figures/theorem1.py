@@ -25,9 +25,9 @@ from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
 from sweeper.results.figures.layout.panel import Curve, Look, curve_looks, fill
 from sweeper.results.figures.layout.series import Mark
 from sweeper.results.figures.layout.style import DOUBLE_COLUMN, FAINT_INK, INK, RC, SMALL_PT, plain
+from sweeper.results.points import Point, points, seed_spread
 from sweeper.results.statistics.estimates import Estimate, Spread, interval, mean
-from sweeper.results.table.points import Point, points, seed_spread
-from sweeper.results.table.table import Table
+from sweeper.results.table import Table
 
 COLLAPSE = 1.0  # orders of magnitude
 LENGTH, HEAD_SIZE = "task.sequence_length", "model.head_size"

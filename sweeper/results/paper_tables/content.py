@@ -6,11 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sweeper.results.points import Measure, Point, caveats, measures, not_learned, origin
 from sweeper.results.statistics.estimates import mean, sd
-from sweeper.results.table.columns import label
-from sweeper.results.table.measures import Measure, measures, not_learned
-from sweeper.results.table.points import Point, caveats, origin
-from sweeper.results.table.table import Table
+from sweeper.results.table import Table, label
 from sweeper.store.numbers import short
 
 ABSENT = "–"

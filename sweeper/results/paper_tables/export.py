@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sweeper.results.paper_tables.content import Block, Line, PaperTable, paper_table
-from sweeper.results.table.table import Table, csv_line, exported, publish_made, stem
+from sweeper.results.table import Table, csv_line, exported, publish_made, stem
 from sweeper.store.errors import shown
 
 _LIMIT = 60  # letters of a cell

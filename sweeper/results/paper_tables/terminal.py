@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from sweeper.results.paper_tables.content import has_paper_table, paper_table
 from sweeper.results.paper_tables.export import as_text
+from sweeper.results.points import caveats, metric_of, points
 from sweeper.results.statistics.estimates import mean, sd
-from sweeper.results.table.columns import label
-from sweeper.results.table.points import caveats, metric_of, points
-from sweeper.results.table.table import Table
+from sweeper.results.table import Table, label
 from sweeper.store.errors import shown
 from sweeper.store.numbers import short
 

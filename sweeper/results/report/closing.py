@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sweeper.results.claims.evidence.measurements import Measurements
+from sweeper.results.claims.evidence.decision import Measurements
 from sweeper.results.claims.evidence.verdict import Verdict
-from sweeper.results.table.measures import measures
-from sweeper.results.table.table import Table
+from sweeper.results.points import measures
+from sweeper.results.table import Table
 
 _SHOWN = 6  # contrasts of a claim
 

@@ -10,13 +10,21 @@ from typing import Any
 from sweeper.results.claims.evidence.verdict import Verdict
 from sweeper.results.figures.layout.palette import arm_looks
 from sweeper.results.paper_tables.content import has_paper_table, paper_table
+from sweeper.results.points import (
+    BASELINES,
+    Measure,
+    Point,
+    bent,
+    marks_in_words,
+    measures,
+    missing,
+    not_learned,
+    seed_spread,
+    tuned_in_words,
+)
 from sweeper.results.report.closing import closing
 from sweeper.results.statistics.estimates import Estimate, interval
-from sweeper.results.table.columns import DIRECTIONS, cell, label, number
-from sweeper.results.table.measures import BASELINES, Measure, measures, not_learned
-from sweeper.results.table.points import Point, bent, marks_in_words, missing, seed_spread
-from sweeper.results.table.table import Table
-from sweeper.results.table.tuned import tuned_in_words
+from sweeper.results.table import DIRECTIONS, Table, cell, label, number
 from sweeper.store import registry
 from sweeper.store.files import canonical
 

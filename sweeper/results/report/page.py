@@ -23,7 +23,7 @@ from sweeper.results.judge import Verdicts
 from sweeper.results.report.experiments import experiment
 from sweeper.results.report.provenance import provenance
 from sweeper.results.report.runs import described, shared_settings
-from sweeper.results.table.table import Row, Table, publish_made
+from sweeper.results.table import Row, Table, publish_made
 from sweeper.store.errors import shown
 from sweeper.store.runs import RunStore
 

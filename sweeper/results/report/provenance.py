@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sweeper.results.table.columns import number
-from sweeper.results.table.table import Table
+from sweeper.results.table import Table, number
 
 Runs = Mapping[str, Mapping[str, Any]]
 

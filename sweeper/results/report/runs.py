@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sweeper.results.table.columns import cell, label, number
-from sweeper.results.table.table import Row
+from sweeper.results.table import Row, cell, label, number
 from sweeper.store.archives.reading import present
 from sweeper.store.attempts import Attempt, Cause
 from sweeper.store.errors import UserError, shown

@@ -9,7 +9,7 @@ from typing import Any
 from sweeper.results.claims.evidence.verdict import Verdict
 from sweeper.results.draw import write_figures
 from sweeper.results.judge import Verdicts
-from sweeper.results.table.table import Table, files_made_of, stem
+from sweeper.results.table import Table, files_made_of, stem
 from sweeper.results.wandb.service import Project, connected, module, project_of, sentences
 from sweeper.results.wandb.workspace import EXTRA, JOB_TYPE, saved
 from sweeper.store.archives.reading import present

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from sweeper.results.table.columns import label
-from sweeper.results.table.measures import measures
-from sweeper.results.table.table import Table
+from sweeper.results.points import measures
+from sweeper.results.table import Table, label
 from sweeper.results.wandb.service import Project, module
 from sweeper.store.identity import digest_of
 

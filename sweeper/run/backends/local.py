@@ -10,13 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from sweeper.model_process import ModelProcess
-from sweeper.run.backend import Backend
-from sweeper.run.context import BackendContext, Resources
+from sweeper.run.backend import Backend, BackendContext, Job, LimitedOptions, Resources, at_least
 from sweeper.run.gpus import Gpu, visible_gpus
-from sweeper.run.job_states import Job
-from sweeper.run.limits import LimitedOptions, at_least
 from sweeper.run.placing import Places, shareable
+from sweeper.size_server import ModelProcess
 from sweeper.store.attempts import START_LOG
 from sweeper.store.errors import wrong
 

@@ -20,9 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
 
-from sweeper.run.backend import Backend
-from sweeper.run.context import BackendContext, Resources
-from sweeper.run.limits import WORD, LimitedOptions, at_least
+from sweeper.run.backend import WORD, Backend, BackendContext, LimitedOptions, Resources, at_least
 from sweeper.store.errors import UserError, shown, wrong
 
 

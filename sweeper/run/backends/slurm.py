@@ -18,9 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sweeper.run.backend import Backend
-from sweeper.run.context import BackendContext, Resources
-from sweeper.run.job_states import Job
+from sweeper.run.backend import Backend, BackendContext, Job, Resources
 from sweeper.run.placing import Share
 from sweeper.run.slurm import queue
 from sweeper.run.slurm.intake import Intake

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sweeper.run.context import Resources
+from sweeper.run.backend import Resources
 from sweeper.run.placing import Share, at_a_time
 from sweeper.run.slurm.jobs import NEVER, OVER, SlurmJob
 from sweeper.run.slurm.submission import NotNow

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sweeper.run.context import Resources
+from sweeper.run.backend import Resources
 from sweeper.run.placing import Share
 from sweeper.store.runs import Run, State
 

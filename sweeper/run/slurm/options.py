@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from sweeper.run.context import Resources
-from sweeper.run.limits import LINES, WORD, LimitedOptions, at_least
+from sweeper.run.backend import LINES, WORD, LimitedOptions, Resources, at_least
 
 
 @dataclass

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sweeper.run.context import Resources
+from sweeper.run.backend import Resources
 from sweeper.run.placing import Share, at_a_time
 from sweeper.run.slurm.job import Sweep, Work, place
 from sweeper.run.slurm.limits import LATER

@@ -17,7 +17,7 @@ import torch
 
 from sweeper.run.watchdog import Watchdog
 from sweeper.store.runs import Cause, RunStore
-from tasks.training import attempt
+from tasks.training import job as attempt
 from tasks.training.module import TrainingModule
 from tests.faults import orchestrator as sweep
 from tests.faults.count import Count

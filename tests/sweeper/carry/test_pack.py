@@ -16,7 +16,7 @@ from tests.sweeper.carry.test_merge import finish, freeze, interrupt
 
 
 class FakeProcess:
-    """Answers like tasks.server."""
+    """Answers like tasks.size_server."""
 
     def ask(self, questions):
         known = {"data": {"prepared": "text-7"}}

@@ -10,7 +10,7 @@ from sweeper.plan.planner import Planner
 
 
 class FakeProcess:
-    """Answers like tasks.server; sizes by the closed form, data by its config."""
+    """Answers like tasks.size_server; sizes by the closed form, data by its config."""
 
     def __init__(self):
         self.asked = []

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from sweeper.executor import as_data, freeze
-from sweeper.plan.tuning.trials import trials
-from sweeper.results.table.tuned import tuned_in_words
+from sweeper.plan.trials import trials
+from sweeper.results.points import tuned_in_words
 from sweeper.store.runs import RunStore
-from sweeper.tuning import Tuning, budgets
+from sweeper.train import as_data, freeze
+from sweeper.tune import Tuning, budgets
 
 RATE = "optimizer.learning_rate"
 TYPED = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sweeper.plan.conditions import holds
+from sweeper.plan.grid import holds
 from sweeper.store.errors import UserError
 
 CONFIG = {"model": {"heads": 8, "embedding_size": 256, "head_size": None}, "task": {"name": "lm1b"}}

@@ -14,7 +14,7 @@ GB = 10**9
 
 
 class Steps:
-    """Answers like tasks.server: a gigabyte of weights, and activations by rows and heads."""
+    """Answers like tasks.size_server: a gigabyte of weights, and activations by rows and heads."""
 
     def __init__(self, process):
         self._process, self.asked = process, []

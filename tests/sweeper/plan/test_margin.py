@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from sweeper.plan.experiment import Pretrainings
-from sweeper.plan.experiments.reading import read_experiment
+from sweeper.plan.experiment import Pretrainings, read_experiment
 from sweeper.store.errors import UserError
 
 GRID: dict[str, Any] = {

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
+from sweeper.decide import check_claims
 from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
-from sweeper.standing import check_claims
 from sweeper.store.registry import ARCHITECTURES, ATTENTION, CLAIMS, FIGURES, TASKS, names
 
 GROUPS = ("model", "model/attention", "task", "data", "optimizer", "trainer", "logger", "scale")

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from sweeper.plan.compose import CONF
-from sweeper.plan.experiments.reading import read_experiment
+from sweeper.plan.experiment import read_experiment
 from sweeper.store.errors import UserError
 
 

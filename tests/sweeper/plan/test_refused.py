@@ -11,8 +11,8 @@ import pytest
 
 from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
+from sweeper.plan.overrides import read
 from sweeper.plan.refused import refuse_arguments
-from sweeper.plan.typed import read
 from sweeper.store.errors import UserError
 from tasks.parse import parse
 from tests.tasks.jobs import config, freeze, run_job

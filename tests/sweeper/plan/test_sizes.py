@@ -9,8 +9,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from sweeper.model_process import ModelProcess
 from sweeper.plan.sizes import Sizes
+from sweeper.size_server import ModelProcess
 from tests.packages import Installed
 
 CONFIG: dict[str, Any] = {"seed": 3, "task": {"name": "lm1b"}, "model": {"heads": 7}}

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from sweeper.plan.experiments.reading import read_experiment
+from sweeper.plan.experiment import beyond, check, read_experiment
 from sweeper.plan.planner import seeded
 from sweeper.plan.sizes import Sizes
-from sweeper.plan.tuning.trials import trials
-from sweeper.plan.tuning.tune import beyond, check
+from sweeper.plan.trials import trials
 from sweeper.store.errors import UserError
 
 RATE = "optimizer.learning_rate"

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.executor import freeze
 from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
 from sweeper.plan.planner import Planner
@@ -15,6 +14,7 @@ from sweeper.results.collect import collect
 from sweeper.store import identity
 from sweeper.store.plans import planned
 from sweeper.store.runs import RunStore, State
+from sweeper.train import freeze
 from tasks.parse import parse
 from tests.sweeper.plan.conftest import FakeProcess
 

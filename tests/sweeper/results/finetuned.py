@@ -10,7 +10,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from sweeper.results.collect import collect
-from sweeper.results.table.table import Table
+from sweeper.results.table import Table
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.synthetic import Model

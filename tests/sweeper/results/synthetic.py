@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.results.collect import collect
-from sweeper.results.table.table import Table
+from sweeper.results.table import Table
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.results.collect import collect, write_tables
-from sweeper.results.table.table import exported
+from sweeper.results.table import exported
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.grids import figure1

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sweeper.outcome import print_everything
-from sweeper.results.ending import brief
+from sweeper.publish import print_everything
 from sweeper.results.judge import verdicts_on
+from sweeper.results.summary import brief
 from tests.sweeper.results.finetuned import Finetuned
 from tests.sweeper.results.grids import FEW, by_hand, figure1
 from tests.sweeper.results.report.reported import content_of

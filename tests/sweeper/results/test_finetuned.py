@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.results.paper_tables.terminal import summarise
-from sweeper.results.table.measures import measures
-from sweeper.results.table.points import missing, points, unfinished
+from sweeper.results.points import measures, missing, points, unfinished
 from tests.sweeper.results.finetuned import FINETUNE, MODELS, finetuned, score
 
 

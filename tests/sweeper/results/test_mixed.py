@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sweeper.results.collect import collect
-from sweeper.results.table.points import mixed
+from sweeper.results.points import mixed
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.synthetic import METRIC
 from tests.sweeper.results.test_collect import one_arm

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from sweeper.outcome import Telling
+from sweeper.publish import Telling
 from sweeper.results import notify as notifying
 from sweeper.results.notify import notify
 from sweeper.store.files import publish_json

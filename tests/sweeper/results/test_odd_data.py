@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from sweeper.outcome import collect_and_judge, print_tables
+from sweeper.publish import collect_and_judge, print_tables
 from sweeper.results.draw import write_figures
 from sweeper.results.report.page import write_report
 from tests.sweeper.results.grids import FEW, figure1

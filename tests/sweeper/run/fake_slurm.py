@@ -6,13 +6,12 @@ import functools
 import itertools
 from dataclasses import replace
 
-from sweeper.model_process import ModelProcess
+from sweeper.run.backend import BackendContext, Job, Resources
 from sweeper.run.backends.slurm import SlurmBackend
-from sweeper.run.context import BackendContext, Resources
-from sweeper.run.job_states import Job
 from sweeper.run.slurm import queue
 from sweeper.run.slurm.limits import Limits
 from sweeper.run.slurm.submission import NotNow
+from sweeper.size_server import ModelProcess
 from tests.policies import launcher
 from tests.tasks.jobs import config, freeze
 

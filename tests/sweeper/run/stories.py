@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from sweeper.run.job_states import Job
+from sweeper.run.backend import Job
 
 
 class FakeBackend:

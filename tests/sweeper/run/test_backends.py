@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.run.context import Resources
+from sweeper.run.backend import Resources
 from sweeper.store.errors import UserError
 from sweeper.store.registry import BACKENDS, names
 from tests.policies import launcher

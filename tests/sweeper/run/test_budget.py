@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sweeper.run.backend import Job, Phase
 from sweeper.run.failures import Budget, hours
-from sweeper.run.job_states import Job, Phase
 from sweeper.run.schedule import Schedule
 from sweeper.store.runs import RunStore
 from tests.policies import policy

@@ -10,10 +10,9 @@ from unittest.mock import Mock
 import pytest
 
 from sweeper.run import placing
+from sweeper.run.backend import BackendContext, Job, Resources
 from sweeper.run.backends import local
-from sweeper.run.context import BackendContext, Resources
 from sweeper.run.gpus import FRACTION
-from sweeper.run.job_states import Job
 from sweeper.run.placing import FILLED, Share
 from sweeper.store.errors import UserError
 from tests.policies import launcher

@@ -6,9 +6,8 @@ import os
 
 import pytest
 
-from sweeper.run.context import Resources
-from sweeper.run.job_states import JobState, Phase
-from sweeper.run.looks import MANY, Looks
+from sweeper.run.backend import JobState, Phase, Resources
+from sweeper.run.schedule import MANY, Looks
 from sweeper.run.slurm.jobs import SlurmJob
 from sweeper.store.runs import State
 from tests.sweeper.run.stories import job
@@ -37,7 +36,7 @@ def asked(store, monkeypatch):
 def moments(monkeypatch):
     """A clock of the looks that a test sets."""
     now = [0.0]
-    monkeypatch.setattr("sweeper.run.looks.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("sweeper.run.schedule.time.monotonic", lambda: now[0])
     return now
 
 

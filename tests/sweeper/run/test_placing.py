@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sweeper.executor import jobs
 from sweeper.plan.plan import Run
 from sweeper.run.placing import FILLED, HOST_BOUND_FLOPS, Share, fits
+from sweeper.train import jobs
 
 
 def test_predicted_memory_is_added_up_and_some_of_a_gpu_stays_free():

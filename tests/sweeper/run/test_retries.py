@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 from dataclasses import replace
 
+from sweeper.run.backend import Phase, counts
 from sweeper.run.failures import Breaker, OnOom
-from sweeper.run.job_states import Phase, counts
 from sweeper.run.placing import Share
 from sweeper.run.watchdog import DUMP, Watchdog
 from tests.policies import policy

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from sweeper.run.job_states import Phase
+from sweeper.run.backend import Phase
 from sweeper.run.stop import Stopped, StopSignals
 from tests.sweeper.run.stories import Queue, act, job, phases
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from sweeper.run.backend import Resources
 from sweeper.run.backends.slurm import SILENT
-from sweeper.run.context import Resources
 from sweeper.run.placing import Share
 from sweeper.store.errors import UserError
 from tests.policies import launcher

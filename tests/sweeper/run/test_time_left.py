@@ -6,10 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from sweeper.run.job_states import Job, JobState, Phase
-from sweeper.run.time_left import AFTER, PACE_S, TimeLeft, makespan
-from sweeper.store.runs import RunStore
-from sweeper.store.states import Taken
+from sweeper.run.backend import Job, JobState, Phase
+from sweeper.run.progress import AFTER, PACE_S, TimeLeft, makespan
+from sweeper.store.runs import RunStore, Taken
 
 STEPS = 100
 WHOLE = Taken(training=50.0, beside=10.0)

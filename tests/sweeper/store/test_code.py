@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.store.code.pinned import pin
-from sweeper.store.code.state import BESIDE, Code, differing, state_of
+from sweeper.store.code import BESIDE, Code, differing, pin, state_of
 from sweeper.store.errors import UserError
-from sweeper.store.history import lineage
 from sweeper.store.registry import ROOT
+from sweeper.store.runs import lineage
 from tests.tasks.jobs import config, freeze
 
 FILES = (
@@ -20,7 +19,7 @@ FILES = (
     "models/attention/wide.py",
     "tasks/train.py",
     "tasks/training/loop.py",
-    "tasks/server/fork.py",
+    "tasks/size_server/fork.py",
     "tasks/lm1b/task.py",
     "tasks/squad/task.py",
     "sweeper/store/runs.py",
@@ -58,7 +57,7 @@ def edit(root: Path, name: str) -> None:
         ("tasks/lm1b/task.py", "lm1b", ["tasks/lm1b"]),
         ("tasks/lm1b/task.py", "squad", []),
         ("tasks/lm1b/task.py", None, ["tasks/lm1b"]),
-        ("tasks/server/fork.py", "lm1b", []),
+        ("tasks/size_server/fork.py", "lm1b", []),
         ("sweeper/store/runs.py", "lm1b", []),
         ("sweeper/results/judge.py", "lm1b", []),
         ("docs/install.md", "lm1b", []),

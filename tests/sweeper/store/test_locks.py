@@ -8,16 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from sweeper.store import liveness as locks
 from sweeper.store.files import publish_json
-from sweeper.store.liveness import Watcher, identity
-from sweeper.store.sharing import locks
-from sweeper.store.sharing.beats import Beats, read_beat
+from sweeper.store.liveness import Beats, Watcher, identity, read_beat
 
 ROOT = Path(__file__).resolve().parents[3]
 WORK = """
 import os, sys
 from pathlib import Path
-from sweeper.store.sharing import locks
+from sweeper.store import liveness as locks
 locks.POLL_S = 0.001
 folder = Path(sys.argv[1])
 GO

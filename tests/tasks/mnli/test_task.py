@@ -15,7 +15,7 @@ from tasks.evaluation import Evaluator
 from tasks.mnli import task
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
-from tasks.server.sizes import size
+from tasks.size_server.sizes import size
 from tasks.task import Task
 from tests.tasks.fine_tuning_configs import ENCODER, MNLI, PRETRAINING, fine_tuning
 from tests.tasks.jobs import at_call, run_job, science, terminate_self

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from tasks.evaluation import Evaluator
 from tasks.parse import parse
 from tasks.prepare import task_of
-from tasks.server.sizes import size
+from tasks.size_server.sizes import size
 from tasks.task import Task
 from tests.tasks.jobs import config
 

@@ -10,7 +10,7 @@ import torch
 from sweeper.store.errors import UserError
 from tasks.parse import parse
 from tasks.pretraining.task import Pretraining
-from tasks.server.sizes import size
+from tasks.size_server.sizes import size
 from tests.tasks.pretraining_job import small
 
 # Table, embedding size, heads, head size, feed-forward size, parameters (reproduced to the unit).

@@ -11,7 +11,7 @@ from sweeper.store.errors import UserError
 from tasks.evaluation import Evaluator
 from tasks.parse import parse
 from tasks.prepare import task_of
-from tasks.server.sizes import size
+from tasks.size_server.sizes import size
 from tasks.task import Task
 from tasks.training.module import summed
 from tests.models.theorem_1 import represent

@@ -16,7 +16,7 @@ from sweeper.store.runs import RunStore
 from tasks.evaluation import Evaluator
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
-from tasks.server.sizes import size
+from tasks.size_server.sizes import size
 from tasks.squad.__main__ import score_files
 from tasks.squad.task import QuestionAnswering
 from tasks.training.module import summed

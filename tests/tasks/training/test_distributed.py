@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.store.files import publish_json
-from tasks.training.attempt import INTERRUPTED
+from tasks.training.job import INTERRUPTED
 from tests.tasks.jobs import freeze, last_word, run_job, science
 
 ROOT = Path(__file__).resolve().parents[3]

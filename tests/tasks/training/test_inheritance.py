@@ -14,7 +14,7 @@ from torch import nn
 from models.attention.collaborative import CollaborativeAttention
 from models.transformer import Decoder, Encoder
 from sweeper.store.errors import UserError
-from tasks.training.inheritance import adapted
+from tasks.training.checkpoint import adapted
 from tests.tasks.jobs import freeze, run_job, science
 
 SIZES: dict[str, Any] = {

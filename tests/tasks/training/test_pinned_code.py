@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from sweeper.run.backends.ray import Place
-from sweeper.store.code.pinned import pin
-from sweeper.store.code.state import Code, differing, running, state_of
-from sweeper.store.history import lineage
-from sweeper.store.runs import Run
+from sweeper.store.code import Code, differing, pin, running, state_of
+from sweeper.store.runs import Run, lineage
 from tasks.training import machine
 from tasks.training.module import TrainingModule
 from tests.tasks.jobs import at_call, freeze, run_job, science, terminate_self

@@ -14,8 +14,8 @@ import pytest
 from sweeper.store.runs import Run, State
 from tasks.lm1b.data import PackedText
 from tasks.lm1b.task import LanguageModel
-from tasks.training import attempt as attempts
 from tasks.training import checkpoint
+from tasks.training import job as attempts
 from tasks.training.module import TrainingModule
 from tasks.training.progress import Keeper
 from tests.tasks.jobs import (

@@ -22,7 +22,8 @@ from tasks.batch import Batch
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
 from tasks.task import Mean, Task
-from tasks.training import fit, loop
+from tasks.training import job as fit
+from tasks.training import loop
 from tasks.training.loop import clip
 from tasks.training.module import TrainingModule
 from tests.tasks.jobs import at_call, freeze, last_word, run_job

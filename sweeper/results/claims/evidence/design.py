@@ -14,9 +14,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sweeper.results.statistics.combination import Above, All, AnyOf, Combination, Same
-from sweeper.results.statistics.contrasts import Intervals
-from sweeper.results.table.points import Point
+from sweeper.results.points import Point
+from sweeper.results.statistics.sequential import Above, All, AnyOf, Combination, Intervals, Same
 
 Weights = Sequence[tuple[float, Point]]
 Read = Callable[[Sequence[Weights]], Intervals]

@@ -11,12 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import isfinite
 
+from sweeper.results.claims.evidence.decision import Measurements, Question
 from sweeper.results.claims.evidence.design import Unanswerable, at, curves
-from sweeper.results.claims.evidence.measurements import Measurements
-from sweeper.results.claims.evidence.question import Question
+from sweeper.results.points import Point, points
 from sweeper.results.statistics.estimates import mean
-from sweeper.results.table.points import Point, points
-from sweeper.results.table.table import Table
+from sweeper.results.table import Table
 from sweeper.store import registry
 
 STEPS = "trainer.steps"

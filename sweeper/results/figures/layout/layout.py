@@ -19,11 +19,9 @@ from sweeper.results.figures.layout.style import (
     plain,
     wrapped,
 )
+from sweeper.results.points import Point, caveats, marks_in_words, not_learned, origin
 from sweeper.results.statistics.estimates import Spread
-from sweeper.results.table.columns import label, number
-from sweeper.results.table.measures import not_learned
-from sweeper.results.table.points import Point, caveats, marks_in_words, origin
-from sweeper.results.table.table import Table
+from sweeper.results.table import Table, label, number
 
 _PAD = 3.0
 

@@ -18,7 +18,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from sweeper.results.figures.layout.palette import MARKERS, PALETTE, arm_looks, shade
 from sweeper.results.figures.layout.series import Mark
 from sweeper.results.figures.layout.style import FAINT_INK, plain
-from sweeper.results.table.columns import LOGARITHMIC_FROM, label
+from sweeper.results.table import LOGARITHMIC_FROM, label
 from sweeper.store.numbers import short
 
 _MARGIN = 0.06  # of the span of the values, on either side

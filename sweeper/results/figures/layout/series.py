@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
+from sweeper.results.points import Point
 from sweeper.results.statistics.estimates import Spread, interval
-from sweeper.results.table.points import Point
 
 
 @dataclass(frozen=True)

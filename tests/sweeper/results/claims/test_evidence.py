@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.results.claims.evidence.question import Question
+from sweeper.results.claims.evidence.decision import Question
 from sweeper.results.judge import check_decidable, questions, verdicts_on, wanted
 from sweeper.store.errors import UserError
 from tests.sweeper.results.claims.asked import (

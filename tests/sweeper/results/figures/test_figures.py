@@ -10,9 +10,9 @@ import pytest
 from matplotlib.collections import LineCollection
 
 from sweeper.results.figures import curves, fig1, fig2
+from sweeper.results.points import points, seed_spread
 from sweeper.results.statistics.estimates import estimate, interval
-from sweeper.results.table.points import points, seed_spread
-from sweeper.results.table.table import Table
+from sweeper.results.table import Table
 from tests.sweeper.results.figures.shown import half, texts, words
 from tests.sweeper.results.finetuned import MODELS, Finetuned, score
 from tests.sweeper.results.grids import FEW, PAPER, Grid, by_hand, figure1

@@ -13,7 +13,7 @@ from matplotlib.text import Text
 from sweeper.results.claims.evidence.scales import effects
 from sweeper.results.figures import scaling
 from sweeper.results.judge import verdicts_on
-from sweeper.results.statistics.extrapolation import line
+from sweeper.results.statistics.expected_cost import line
 from tests.sweeper.results.synthetic import Model, Sweep
 
 SCALES = {100: 16, 400: 24, 1600: 32, 6400: 48}

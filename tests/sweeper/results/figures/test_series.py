@@ -10,7 +10,7 @@ from sweeper.results.figures import curves, fig1
 from sweeper.results.figures.layout.labels import apart
 from sweeper.results.figures.layout.series import marks
 from sweeper.results.figures.layout.style import plain
-from sweeper.results.table.points import points
+from sweeper.results.points import points
 from tests.sweeper.results.grids import by_hand, figure1
 from tests.sweeper.results.synthetic import Model, paper
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from sweeper.outcome import collect_and_judge
+from sweeper.publish import collect_and_judge
 from sweeper.results.report.page import write_report
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.finetuned import Finetuned

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from sweeper.__main__ import main
-from sweeper.outcome import collect_and_judge
+from sweeper.publish import collect_and_judge
 from sweeper.results.report.page import SCRIPTS, as_html, content
 from sweeper.results.report.provenance import provenance
 from sweeper.results.report.runs import curves, shared_settings

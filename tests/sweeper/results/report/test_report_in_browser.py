@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.outcome import collect_and_judge
+from sweeper.publish import collect_and_judge
 from sweeper.results.report.page import write_report
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.grids import FEW, figure1

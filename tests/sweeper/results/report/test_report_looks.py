@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sweeper.outcome import collect_and_judge
+from sweeper.publish import collect_and_judge
 from sweeper.results.figures.layout.palette import MARKERS, PALETTE
 from sweeper.results.figures.layout.panel import looks_of
 from sweeper.results.report.page import write_report

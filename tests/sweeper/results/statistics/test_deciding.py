@@ -5,13 +5,25 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sweeper.results.statistics.allocation import allocated
-from sweeper.results.statistics.boundary import DESIGNED, FIRST, bound, crossed, reach
-from sweeper.results.statistics.combination import Above, All, AnyOf, Same, answers, levels
-from sweeper.results.statistics.contrasts import Intervals, closed, intervals, looks
-from sweeper.results.statistics.heaps import two_heaps
-from sweeper.results.statistics.price import MOST, known, price, seeds_to_tell
-from sweeper.results.statistics.spreads import identical, moderated, sample
+from sweeper.results.statistics.expected_cost import MOST, allocated, known, price, seeds_to_tell
+from sweeper.results.statistics.sequential import (
+    DESIGNED,
+    FIRST,
+    Above,
+    All,
+    AnyOf,
+    Intervals,
+    Same,
+    answers,
+    bound,
+    closed,
+    crossed,
+    intervals,
+    levels,
+    looks,
+    reach,
+)
+from sweeper.results.statistics.spreads import identical, moderated, sample, two_heaps
 
 PAIR = np.array([[1.0, -1.0]])
 EVEN = np.full((1, 2), 0.005)

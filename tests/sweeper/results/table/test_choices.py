@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sweeper.results.table.choices import choices, diverged, settled
-from sweeper.results.table.table import Table
-from sweeper.results.table.tuned import tuned_in_words
+from sweeper.results.choices import choices, diverged, settled
+from sweeper.results.points import tuned_in_words
+from sweeper.results.table import Table
 from sweeper.store.errors import UserError
 
 RATE, LOSS = "optimizer.learning_rate", "validation/loss"

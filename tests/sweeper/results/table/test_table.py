@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from sweeper.results.table.table import Table, stem, write_table
+from sweeper.results.table import Table, stem, write_table
 
 CELLS: dict[str, Any] = {
     "words": 'heads=8, "quoted"\nand\rmore\0\x1b[31m',

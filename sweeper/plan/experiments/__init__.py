@@ -1,1 +1,0 @@
-"""An experiment as a person writes it: read, checked, named."""

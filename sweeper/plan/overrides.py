@@ -1,0 +1,193 @@
+"""A command line, read: keys with one value, keys with several, the experiments it names."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import (
+    ChoiceSweep,
+    Glob,
+    IntervalSweep,
+    Override,
+    QuotedString,
+    RangeSweep,
+    Transformer,
+)
+from hydra.errors import HydraException
+
+from sweeper.plan.compose import Composer, RunTemplate
+from sweeper.plan.experiment import Experiment
+from sweeper.plan.grid import check_size
+from sweeper.plan.hydra_errors import unreadable
+from sweeper.plan.refused import refuse_key, refuse_path, refuse_tree
+from sweeper.store.errors import UserError, wrong
+from sweeper.store.identity import can_change_results, digest_of
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A command line, sorted: keys with one value, keys with several (axes), experiment names."""
+
+    fixed: Mapping[str, str]  # key -> the override as typed
+    values: Mapping[str, Any]  # the same keys -> the value
+    axes: Mapping[str, list[Any]]
+    experiments: list[str] = field(default_factory=list)
+
+
+def read(arguments: Iterable[str], composer: Composer, *, max_points: int) -> Typed:
+    """Sort the overrides of a command line; its grid is counted before it is expanded.
+
+    Raises:
+        UserError: a malformed or repeated override, or more than `max_points` points.
+    """
+    by_key = _parsed(arguments, composer)
+    several = {k: o for k, o in by_key.items() if o.is_sweep_override()}
+    check_size(math.prod(_count(o, composer) for o in several.values()), max_points, "the grid")
+    axes: dict[str, list[Any]] = {}
+    for key, override in several.items():
+        if isinstance(asked := override.value(), Glob):
+            axes[key] = [*asked.filter(composer.options(key))]
+        else:
+            axes[key] = [*map(_plain, override.sweep_iterator(transformer=Transformer.identity))]
+        if not axes[key]:
+            remedy = "nothing matches it; list the values"
+            raise wrong(key, _right_side(override), "at least one value", remedy)
+    for key in ("scale", "name"):
+        if key in axes:
+            listed = ",".join(map(str, axes[key]))
+            raise wrong(key, listed, f"one {key}", f"sweep one {key} at a time")
+    refuse_tree(axes)
+    values = {key: _plain(o.value()) for key, o in by_key.items() if key not in several}
+    names = axes.pop("experiment", None) or [values.pop("experiment", None)]
+    fixed = {key: str(by_key[key].input_line) for key in values}
+    return Typed(fixed, values, axes, [str(name) for name in names if name is not None])
+
+
+def typed_path(key: str, typed: Any) -> Path:
+    """The folder that a key names, absolute; UserError for what names none."""
+    with suppress(RuntimeError):  # ~name of nobody
+        if isinstance(typed, str) and typed:
+            return Path(typed).expanduser().absolute()
+    raise wrong(key, typed, "a folder", "give its path")
+
+
+def _parsed(arguments: Iterable[str], composer: Composer) -> dict[str, Override]:
+    """The overrides by their keys."""
+    by_key: dict[str, Override] = {}
+    parser = OverridesParser.create(composer.loader)
+    for argument in arguments:
+        try:
+            override = parser.parse_override(argument)
+        except HydraException:
+            raise unreadable(argument) from None
+        key = override.key_or_group
+        refuse_key(f"~{key}" if override.is_delete() else key)
+        if "/" in key or composer.is_group(key):
+            refuse_path(key, argument.partition("=")[2])
+        if not override.is_sweep_override() and not key.startswith("hydra."):
+            refuse_tree({key: _plain(override.value())})
+        if (known := by_key.setdefault(key.lstrip("+"), override)) is not override:
+            raise UserError(
+                f"{key.lstrip('+')} is given twice ({known.input_line}, {override.input_line}); "
+                "give it once, several values separated by commas."
+            )
+    return by_key
+
+
+def _count(override: Override, composer: Composer) -> int:
+    value = override.value()
+    if isinstance(value, IntervalSweep):
+        expected, remedy = "values that can be listed", "use a,b,c or range(start,stop,step)"
+        raise wrong(override.key_or_group, _right_side(override), expected, remedy)
+    if isinstance(value, RangeSweep):
+        assert value.start is not None
+        assert value.stop is not None
+        if not (value.step and math.isfinite(value.stop - value.start)):
+            expected, remedy = "a range that ends", "give start,stop,step"
+            raise wrong(override.key_or_group, _right_side(override), expected, remedy)
+        return max(0, math.ceil((value.stop - value.start) / value.step))
+    if isinstance(value, ChoiceSweep):
+        return len(value.list)
+    return len(composer.options(override.key_or_group)) if isinstance(value, Glob) else 1
+
+
+def _right_side(override: Override) -> str:
+    return str(override.input_line).partition("=")[2]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, QuotedString):
+        return value.text
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, dict):
+        return {str(_plain(key)): _plain(entry) for key, entry in value.items()}
+    return value
+
+
+_LONGEST = 56  # letters; with the number of a plan it still is a file name (results/table.py)
+_PLAIN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{_LONGEST - 1}}}")
+
+
+def check_name(name: Any, experiments: int) -> None:
+    """UserError if what `name` says cannot be the name of what so many experiments leave."""
+    expected = f"at most {_LONGEST} letters, digits, '_' and '-', a letter or a digit first"
+    if not isinstance(name, str) or not _PLAIN.fullmatch(name):
+        raise wrong("name", name, expected, "choose another name")
+    if experiments > 1:
+        raise wrong("name", name, "one experiment or grid to name", "type them one by one")
+
+
+def name_of(typed: Typed, experiment: Experiment | None, composer: Composer) -> str:
+    """The name of what a command line leaves of one experiment, or of a grid without one.
+
+    That is the experiment's own, and after it every key typed that can change a result, with its
+    values; those left out that are so without being typed, and seeds that leave out none.
+    """
+    base = experiment.yaml if experiment else "grid" if typed.axes.keys() - {"seed"} else "run"
+    given = {**typed.axes, **typed.values}
+    ordered = sorted(given, key=lambda key: ("." in key, key))  # yaml files first
+    asked = {key: given[key] for key in ordered if can_change_results(key)}
+    if not asked:
+        return base
+    plain = composer.base([f"experiment={experiment.yaml}"] if experiment else [])
+    words = [base]
+    for key, value in asked.items():
+        if key == "seed":
+            own = experiment.seeds if experiment else [plain.run({})["seed"]]
+            changes = not set(own) <= set(value if key in typed.axes else [value])
+        else:
+            changes = key in typed.axes or not _is_so(key, value, plain, experiment)
+        if changes:
+            words += [*_key(key, composer), _in_words(key, value)]
+    name = "-".join(word for word in words if word)
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 9]}-{digest_of(name)[:8]}"
+
+
+def _is_so(key: str, value: Any, plain: RunTemplate, experiment: Experiment | None) -> bool:
+    """Whether a key has the value anyway, in every arm; of an experiment, scales may differ."""
+    arms = experiment.arms.values() if experiment else ()
+    varied = any(key in keys.split(",") for arm in arms for keys in (*arm.set, *arm.grid))
+    return not varied and not key.startswith("experiment.") and plain.says(key, value)
+
+
+def _key(key: str, composer: Composer) -> list[str]:
+    """The last word of a key; none for a choice of yaml files and a folder, which say it alone."""
+    silent = composer.is_group(key) or key == "data.root"
+    return [] if silent else [key.lstrip("+").rpartition(".")[2]]
+
+
+def _in_words(key: str, value: Any) -> str:
+    if isinstance(value, list):
+        return "-".join(_in_words(key, one) for one in value)
+    if key == "data.root":
+        value = Path(str(value)).name
+    word = "null" if value is None else str(value).lower() if value in (True, False) else str(value)
+    return re.sub(r"[^A-Za-z0-9]+", "_", word).strip("_")

@@ -1,1 +1,0 @@
-"""Tuning before judging: how values are chosen for an experiment, and the trials it takes."""

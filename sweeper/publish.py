@@ -1,0 +1,202 @@
+"""What came out, for a person at a terminal: tables, verdicts, files made from the records."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from sweeper.results.claims.evidence.verdict import Answer
+from sweeper.results.collect import collect, write_tables
+from sweeper.results.judge import Verdicts, judge, lines
+from sweeper.results.notify import notify
+from sweeper.results.paper_tables.terminal import summarise
+from sweeper.results.points import not_learned
+from sweeper.results.summary import brief
+from sweeper.results.table import Table, exported, stem
+from sweeper.results.wandb.alert import alert
+from sweeper.run.backend import JobState, Phase
+from sweeper.run.schedule import Schedule
+from sweeper.store.errors import Faults, UserError, shown
+from sweeper.store.files import read_object
+from sweeper.store.plans import newest
+
+
+@dataclass
+class Telling:
+    """Tells whoever asked for it, and is elsewhere, what becomes of a sweep.
+
+    By their command, and by W&B where runs are mirrored online. That it cannot be told is said here
+    and harms nothing.
+
+    Attributes:
+        command: words, as `hydra.sweeper.notify`.
+        logger: the section of a run's config.
+    """
+
+    console: Console
+    outputs: Path
+    command: Sequence[str]
+    logger: Mapping[str, Any]
+    _answered: dict[tuple[str, str, str], str] = field(default_factory=dict)
+
+    def know(self, experiments: Collection[str]) -> None:
+        """Take as told what was answered when tables were last judged."""
+        for name in experiments:
+            with suppress(UserError, LookupError, TypeError):
+                path = self.outputs / "tables" / f"{stem(name)}.claims.json"
+                found = (read_object(path) or {"verdicts": []})["verdicts"]
+                said = {(name, one["claim"], one["measure"]): one["verdict"] for one in found}
+                self._answered |= said
+
+    def tell(self, event: str, message: str) -> None:
+        """Tell of the sweep (it is over), the breaker (nothing more is started), or a claim."""
+        for trouble in (
+            notify(self.command, event, message, self.outputs),
+            alert(self.logger, event, message, self.outputs),
+        ):
+            if trouble:
+                self.console.print(Text(trouble), soft_wrap=True)
+
+    def claims(self, verdicts: Verdicts) -> None:
+        """Tell of each claim that has another answer than when this was last asked."""
+        for name, found in verdicts.items():
+            for one in found:
+                key, answer = (name, one.claim, one.measure), str(one.verdict)
+                before = self._answered.get(key, str(Answer.UNDECIDED))
+                self._answered[key] = answer
+                if answer not in (before, str(Answer.UNDECIDED)):
+                    by = f" by {one.measure}" if one.measure else ""
+                    self.tell("claim", f"{name}: {one.claim}{by}: {answer}")
+
+
+class FiguresAsTheyCome(ExitStack):
+    """Draws each experiment of a sweep when its last run is done, while the others train.
+
+    `left`: by experiment, the runs that are to be trained. The last one to be done is left to
+    `print_everything`, which draws none again whose table is the same.
+    """
+
+    def __init__(self, console: Console, outputs: Path, left: Mapping[str, Collection[str]]):
+        super().__init__()
+        self._console, self._outputs = console, outputs
+        self._left = {name: set(runs) for name, runs in left.items() if runs}
+        self._painter = self.enter_context(ThreadPoolExecutor(max_workers=1))
+
+    def changed(self, state: JobState | None) -> None:
+        """Take note of a run that is done."""
+        if state is None or state.phase is not Phase.DONE:
+            return
+        for runs in self._left.values():
+            runs.discard(state.job.run)
+        for name in [name for name, runs in self._left.items() if not runs]:
+            del self._left[name]
+            if self._left:
+                self._painter.submit(self._draw, name)
+
+    def _draw(self, name: str) -> None:
+        from sweeper.results.draw import write_figures
+
+        with suppress(UserError):  # what cannot be drawn is told of at the end
+            tables = collect(self._outputs, [name])
+            write_tables(self._outputs, tables)
+            figures = write_figures(self._outputs, tables)
+            drawn = next(path for path in figures if path.suffix == ".png")
+            self._console.print(Text(f"{name} is drawn: {relative_path(drawn)}"), soft_wrap=True)
+
+
+def collect_and_judge(
+    outputs: Path,
+    experiments: Sequence[str] | None,
+    into: Path | None = None,
+    faults: Faults | None = None,
+) -> tuple[list[Table], Verdicts]:
+    """The tables of the experiments (all if none is named) and the verdicts on each, by its name.
+
+    Both are also written to outputs/tables, or to that of another folder. Those that cannot be
+    judged are left out where there are `faults` to say so.
+    """
+    tables = collect(outputs, experiments, faults)
+    written = write_tables(into or outputs, tables, faults)
+    verdicts = judge(into or outputs, written, faults)
+    return [table for table in tables if table.name in verdicts], verdicts
+
+
+def print_tables(
+    console: Console, outputs: Path, tables: Sequence[Table], verdicts: Verdicts
+) -> list[Path]:
+    """Print each table and the verdicts on it; the files that hold the tables."""
+    for table in tables:
+        console.print()
+        for line in (*summarise(table), *lines(verdicts[table.name])):
+            console.print(Text(line), soft_wrap=True)
+    return [exported(outputs, table) for table in tables]
+
+
+def print_everything(console: Console, outputs: Path, experiments: Sequence[str]) -> Verdicts:
+    """What a sweep came to: a line for each verdict, its figures and the page by path.
+
+    One experiment that makes no claim shows its table. Figures are drawn where their table has
+    changed; the page is of all that was ever planned. The verdicts of the sweep are returned.
+    """
+    from sweeper.results.draw import write_figures
+    from sweeper.results.report.page import write_report
+
+    before = {path: path.read_bytes() for path in (outputs / "tables").glob("*.csv")}
+    faults = Faults()
+    tables, verdicts = collect_and_judge(outputs, experiments, faults=faults)
+    console.print()
+    only = tables if len(tables) == 1 and not any(verdicts.values()) else []
+    rows = [Text(line) for t in only for line in (*summarise(t), *not_learned(t))]
+    for line in rows or brief(tables, verdicts, console.width):
+        console.print(line, soft_wrap=True)
+    figures = {table.name: outputs / "figures" / f"{stem(table.name)}.png" for table in tables}
+    now = {table.name: exported(outputs, table) for table in tables}
+    same = {name for name, path in now.items() if before.get(path) == path.read_bytes()}
+    changed = [t for t in tables if t.name not in same or not figures[t.name].exists()]
+    write_figures(outputs, changed, faults)
+    rest = [name for name in newest(outputs) if name not in experiments]
+    others = collect(outputs, rest, faults) if rest else []
+    verdicts = {**judge(outputs, others, faults), **verdicts}
+    every = [table for table in (*tables, *others) if table.name in verdicts]
+    page = write_report(outputs, every, verdicts)
+    for fault in faults:
+        console.print(Text(shown(fault, 2000)), soft_wrap=True)
+    console.print("\nfigures, each also as .pdf and .svg; tables; the page; every number in words:")
+    where = relative_path(outputs)
+    more = "python -m sweeper collect" + ("" if where == "outputs" else f" --outputs {where}")
+    drawn = [path for path in figures.values() if path.exists()]
+    for told in (*map(relative_path, (*drawn, outputs / "tables", page)), more):
+        console.print(Text(f"  {told}"), soft_wrap=True)
+    return {table.name: verdicts[table.name] for table in tables}
+
+
+def print_unfinished(console: Console, schedule: Schedule, labels: Mapping[str, str]) -> None:
+    """Say which runs are not done and why; `labels`: what runs are called, by id."""
+    unfinished = [s for s in schedule.states.values() if s.phase is not Phase.DONE]
+    if unfinished:
+        words = f"{len(unfinished)} of {len(labels)} runs are not done:"
+        console.print(Text(words, style="bold red"))
+    if schedule.breaker.tripped:
+        waiting = sum(state.phase is Phase.WAITING for state in unfinished)
+        console.print(Text(f"  {waiting} were not started: {schedule.breaker.tripped}"))
+    for state in (state for state in unfinished if state.phase is not Phase.WAITING):
+        run = schedule.store.run(state.job.run)
+        status = run.status()
+        log = run.path / "attempts" / f"{status.attempt:04d}" / "log.txt"
+        told = f", log: {relative_path(log)}" if status.attempt else ""
+        console.print(Text(f"  {labels[run.id]}: {state.reason}{told}"))
+
+
+def relative_path(path: Path) -> str:
+    """A path as short as it can be told from here."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (OSError, ValueError):  # nobody is anywhere once the folder is deleted; or elsewhere
+        return str(path)

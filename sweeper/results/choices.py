@@ -1,0 +1,159 @@
+"""What trials choose: of each setting that was tried, the values that validate best.
+
+In: the table of an experiment's trials. Out: a `Choice` for each of its settings, by the metric of
+the validation split alone; a value with a trial that diverged is worse than any other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sweeper.results.points import Point, points, seed_spread
+from sweeper.results.statistics.estimates import Estimate, Spread, interval, mean
+from sweeper.results.table import Row, Table, direction
+from sweeper.store.attempts import Cause
+from sweeper.store.errors import UserError, shown
+from sweeper.store.files import canonical
+from sweeper.store.runs import State
+
+LENGTH = "trainer.steps"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The values chosen for one setting of an arm.
+
+    Attributes:
+        setting: the keys and values of that setting.
+        values: what was chosen, by key.
+        among: how many combinations of values were tried, of whatever length.
+        alike: how many others cannot be told from the one chosen; None where there is one seed.
+        agreeing: how many of the seeds would have chosen it alone.
+        best, trials: the runs with these values, and all that decided.
+    """
+
+    arm: str
+    setting: Mapping[str, Any]
+    values: Mapping[str, Any]
+    among: int
+    alike: int | None
+    agreeing: int
+    seeds: int
+    best: Sequence[str]
+    trials: Sequence[str]
+
+
+def diverged(row: Row) -> bool:
+    """Whether the run of a row failed by its numbers: tried again, it would do so again."""
+    return row["state"] == State.FAILED and str(row["reason"]).startswith(f"{Cause.NAN}:")
+
+
+def settled(table: Table) -> bool:
+    """Whether every trial has been measured or has diverged."""
+    return all(row["state"] == State.DONE or diverged(row) for row in table.rows)
+
+
+def choices(table: Table) -> list[Choice]:
+    """The choice of each setting, in the order of the plan; the table must be settled.
+
+    Raises:
+        UserError: a trial has no such metric, or all of a setting diverged.
+    """
+    for row in table.rows:
+        if row["state"] == State.DONE and not isinstance(row.get(table.metric), int | float):
+            told = f"{table.name}: run {shown(row['run'])} was trained without {table.metric}"
+            raise UserError(f"{told}; correct experiment.tune.by, or give other seeds.")
+    every = points(table, table.metric)
+    groups = _grouped(every, lambda point: _tried_for(table, point))
+    return [_choice(table, group, seed_spread(every)) for group in groups]
+
+
+def better_half(table: Table) -> set[str]:
+    """The trials, as [arm, settings], that are the better half of those of one choice and length.
+
+    Raises:
+        UserError: all of a choice diverged.
+    """
+    found, sign = set(), direction(table.metric)
+    for group in _grouped(points(table, table.metric), lambda point: setting_of(table, point)):
+        _best(table, group)
+        scored = sorted(((-_score(point, sign), place) for place, point in enumerate(group)))
+        half = [place for worse, place in scored[: (len(group) + 1) // 2] if math.isfinite(worse)]
+        found |= {canonical([group[place].arm, group[place].settings]) for place in half}
+    return found
+
+
+def _grouped(every: Iterable[Point], by: Callable[[Point], object]) -> Iterable[list[Point]]:
+    """Points of one arm that have something in common, in the order of the plan."""
+    groups: dict[str, list[Point]] = {}
+    for point in every:
+        groups.setdefault(canonical([point.arm, by(point)]), []).append(point)
+    return groups.values()
+
+
+def tuned_keys(table: Table) -> list[str]:
+    """The keys that trials choose values of; none in the table of another experiment."""
+    return list((table.experiment.get("tune") or {}).get("grid", ()))
+
+
+def setting_of(table: Table, point: Point) -> tuple[tuple[str, Any], ...]:
+    """What trials share beside their arm: their length too, where it is halved by lengths."""
+    keys = tuned_keys(table)
+    return tuple((key, value) for key, value in point.settings.items() if key not in keys)
+
+
+def _tried_for(table: Table, point: Point) -> tuple[tuple[str, Any], ...]:
+    """The setting that one of its trials is chosen for."""
+    halved = (table.experiment.get("tune") or {}).get("halving")
+    return tuple(one for one in setting_of(table, point) if not halved or one[0] != LENGTH)
+
+
+def _best(table: Table, group: Sequence[Point]) -> Point:
+    sign = direction(table.metric)
+    best = max(group, key=lambda point: _score(point, sign))
+    if math.isinf(_score(best, sign)):
+        told = f"{table.name}: of {shown(best.arm)}, every trial like {shown(best.name)} diverged"
+        raise UserError(f"{told}; give experiment.tune other values.")
+    return best
+
+
+def _choice(table: Table, group: Sequence[Point], spread: Spread | None) -> Choice:
+    keys, sign = tuned_keys(table), direction(table.metric)
+    longest = max(point.settings.get(LENGTH, 0) for point in group)
+    last = [point for point in group if point.settings.get(LENGTH, 0) == longest]
+    best = _best(table, last)
+    others = [point for point in last if point is not best]
+    return Choice(
+        arm=best.arm,
+        setting=dict(_tried_for(table, best)),
+        values={key: best.settings[key] for key in keys},
+        among=len({canonical([point.settings[key] for key in keys]) for point in group}),
+        alike=sum(_alike(best, one, spread) for one in others) if spread else None,
+        agreeing=sum(all(_beats(best, one, seed, sign) for one in others) for seed in best.runs),
+        seeds=len(best.runs),
+        best=list(best.runs.values()),
+        trials=[run for point in group for run in point.runs.values()],
+    )
+
+
+def _score(point: Point, sign: int) -> float:
+    """The mean over seeds, larger being better."""
+    whole = len(point.values) == len(point.runs)
+    return sign * mean(list(point.values.values())) if whole else -math.inf
+
+
+def _beats(one: Point, other: Point, seed: int, sign: int) -> bool:
+    return seed not in other.values or sign * (one.values[seed] - other.values[seed]) >= 0
+
+
+def _alike(one: Point, other: Point, spread: Spread) -> bool:
+    """Whether the 95 % interval of their difference holds 0; as many seeds each."""
+    if len(other.values) < len(other.runs):
+        return False
+    difference = mean(list(one.values.values())) - mean(list(other.values.values()))
+    of_two = Spread(math.sqrt(2) * spread.sd, spread.df)
+    low, high = interval(Estimate(difference, len(one.values), of_two)) or (difference, difference)
+    return low <= 0 <= high

@@ -1,0 +1,251 @@
+"""Which points' next seeds narrow the contrasts that are still needed most, for what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, reduce
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sweeper.results.statistics.sequential import (
+    FIRST,
+    Above,
+    All,
+    Combination,
+    Floats,
+    Intervals,
+    Same,
+    bound,
+    effective_seeds,
+)
+from sweeper.results.statistics.spreads import Sample, Spreads
+
+
+def allocated(
+    weights: Floats,
+    needs: Floats,
+    counts: Floats,
+    *,
+    costs: Floats,
+    most: int,
+    runs: int | npt.NDArray[np.int_],
+) -> Floats:
+    """How many seeds each point gets next, (..., points): `runs` in all or fewer.
+
+    First of all every point of these contrasts gets FIRST seeds, whatever `runs` is: there is no
+    answer without. Then, one by one, the seed that takes the largest share off the squared errors,
+    for its cost; no contrast is narrowed further than its need. All points are taken to spread
+    alike: where few seeds lie together by luck, giving that point fewer would keep the luck.
+
+    Args:
+        weights: (contrasts, points), of all contrasts of all undecided claims.
+        needs: (..., contrasts), of `price`: seeds a point in all, 0 of what is not needed.
+        counts: (..., points), the seeds that are there.
+        costs: (points,), of one run, above 0.
+        most: seeds that no point goes beyond.
+        runs: how many to train at once; (...) where experiments differ.
+    """
+    needed = needs > 0
+    used = np.einsum("...c,cp->...p", needed, weights != 0) > 0
+    before, counts = counts, np.maximum(counts, np.where(used, min(FIRST, most), 0))
+    squares = np.where(needed[..., None], weights**2, 0.0)
+    targets = squares.sum(axis=-1) / np.where(needed, needs, np.inf)
+    left = runs - (counts - before).sum(axis=-1)
+    while (left > 0).any():
+        gains = _gains(squares, targets, counts) / costs
+        gains = np.where((counts < most) & (left > 0)[..., None], gains, 0.0)
+        best = gains.argmax(axis=-1)[..., None]
+        more = np.take_along_axis(gains, best, axis=-1) > 0
+        np.put_along_axis(counts, best, np.take_along_axis(counts, best, axis=-1) + more, axis=-1)
+        left = np.where(more[..., 0], left - 1, 0)
+    return counts - before
+
+
+def _gains(squares: Floats, targets: Floats, counts: Floats) -> Floats:
+    """By how much the next seed of each point narrows what is wider than its target: (..., points).
+
+    As shares of the squared errors, summed over contrasts.
+    """
+    seeds = np.maximum(counts, 1)  # of a point that no contrast needs, there may be none
+    errors = (squares / seeds[..., None, :]).sum(axis=-1)
+    shares = np.where(errors > targets * (1 + 1e-9), 1 / np.maximum(errors, 1e-300), 0.0)
+    gains: Floats = np.einsum("...c,...cp->...p", shares, squares) / (seeds * (seeds + 1))
+    return gains
+
+
+_FARTHEST = 6.0  # decades that are looked through for where a line reaches a level
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line; `spread` (2, 2) is the covariance of its ends in squares of half widths."""
+
+    coefficients: Floats
+    spread: Floats
+    last: float
+
+    def at(self, places: Sequence[float] | Floats) -> Intervals:
+        """The line and its band at places, each (places,)."""
+        design = np.stack([np.ones(len(places)), np.asarray(places, dtype=np.float64)], axis=1)
+        values = design @ self.coefficients
+        half = np.sqrt(np.einsum("ij,jk,ik->i", design, self.spread, design))
+        return Intervals(values, values - half, values + half)
+
+    def reaches(self, level: float) -> list[float | None]:
+        """Where beyond the last estimate it is at a level: the line, the soonest, the latest.
+
+        None for what does not come to it within six decades; 0 decades where it is there already.
+        """
+        places = np.linspace(self.last, self.last + _FARTHEST, 601)
+        band = self.at(places)
+        found: list[float | None] = []
+        for ends in (band.values, band.highs, band.lows):
+            (above,) = np.nonzero(ends >= level)
+            found.append(float(places[above[0]]) if len(above) else None)
+        return found
+
+
+def line(places: Sequence[float], values: Sequence[float], halves: Sequence[float]) -> Line:
+    """The line through values with intervals of these half widths; two places at least."""
+    design = np.stack([np.ones(len(places)), np.asarray(places, dtype=np.float64)], axis=1)
+    weights = 1.0 / np.square(np.asarray(halves, dtype=np.float64))
+    spread: Floats = np.linalg.inv(design.T @ (design * weights[:, None])).astype(np.float64)
+    return Line(spread @ design.T @ (weights * np.asarray(values)), spread, max(places))
+
+
+MOST = 10_000  # seeds a point; what would take more is priced as this
+
+Goal = Literal["above", "below", "within", "beyond"]
+
+
+class Price(NamedTuple):
+    """The cheapest way to an answer: so many seeds a point, (...); MOST means no end in sight.
+
+    `needs` (..., contrasts) are the seeds that each contrast takes on that way, 0 where it has
+    nothing to add.
+    """
+
+    seeds: Floats
+    needs: Floats
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of contrasts, each array (..., contrasts) or (contrasts,).
+
+    Attributes:
+        found: estimates and ends; before anything is known, the effects that are asked about, with
+            infinite ends.
+        sds: the standard deviation of each contrast if every point had one seed.
+        seeds: a point, that they rest on now: as many at each would leave the same error.
+        levels: of their low and high ends, (contrasts, 2).
+        margins: nan where there is none.
+        most: seeds a point that may be had; a contrast that has them is priced as infinite.
+    """
+
+    found: Intervals
+    sds: Floats
+    seeds: Floats
+    levels: Floats
+    margins: Floats
+    most: float = MOST
+
+
+def known(
+    found: Intervals,
+    given: Sample,
+    spreads: Spreads,
+    weights: Floats,
+    ends: Floats,
+    margins: Floats,
+) -> Known:
+    """What a sample tells of contrasts of these weights, judged as `found`."""
+    with np.errstate(invalid="ignore"):  # 0 x inf
+        squares = np.where(weights != 0, weights**2 * spreads.variances[..., None, :], 0.0)
+    return Known(
+        found,
+        np.sqrt(squares.sum(axis=-1)),
+        effective_seeds(weights, given.counts),
+        ends,
+        margins,
+    )
+
+
+def price(claim: Combination, known: Known, chance: float = 0.5) -> Price:
+    """The price of the cheapest answer if each contrast is what it is estimated to be.
+
+    `chance` is that with which so many seeds shall be enough. The claim must be undecided.
+    """
+    goals: tuple[Goal, ...] = ("above", "below", "within")
+    return reduce(_cheaper, (_way(claim, goal, known, chance) for goal in goals))
+
+
+def seeds_to_tell(distances: Floats, sds: Floats, level: float, chance: float = 0.5) -> Floats:
+    """The fewest seeds a point after which values this far from estimates are likely excluded.
+
+    MOST for a distance of 0 or less, and for all that takes more.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        wanted = np.where(distances > 0, distances / sds, -1.0)
+    found = np.full(wanted.shape, float(MOST))
+    if (wanted > 0).any():
+        falling = _told(level, chance)
+        enough = MOST + 1 - np.searchsorted(falling, np.nan_to_num(wanted, nan=-1.0), side="right")
+        found = np.where(wanted > 0, np.minimum(enough, MOST), found)
+    return found
+
+
+@cache
+def _told(level: float, chance: float) -> Floats:
+    """What MOST, MOST - 1, ... FIRST seeds are likely to exclude, in standard deviations."""
+    from scipy.special import ndtri
+
+    at = np.arange(FIRST, MOST + 1, dtype=np.float64)
+    reaches = (bound(at, level) + float(ndtri(chance))) / np.sqrt(at)
+    return np.minimum.accumulate(reaches)[::-1]
+
+
+def _way(claim: Combination, goal: Goal, known: Known, chance: float) -> Price:
+    """The price of one answer: contrasts above 0 as the claim has them, or below, or within."""
+    if isinstance(claim, Above):
+        return _contrast(claim.place, goal, known, chance)
+    if isinstance(claim, Same):
+        return _contrast(claim.place, "beyond" if goal == "below" else "within", known, chance)
+    together = goal == "within" or isinstance(claim, All) == (goal == "above")
+    whole, *parts = [_way(part, goal, known, chance) for part in claim.parts]
+    for part in parts:
+        if together:
+            seeds = np.maximum(whole.seeds, part.seeds)
+            whole = Price(seeds, np.maximum(whole.needs, part.needs))
+        else:
+            whole = _cheaper(whole, part)
+    return whole
+
+
+def _cheaper(one: Price, other: Price) -> Price:
+    less = other.seeds < one.seeds
+    seeds = np.where(less, other.seeds, one.seeds)
+    return Price(seeds, np.where(less[..., None], other.needs, one.needs))
+
+
+def _contrast(place: int, goal: Goal, known: Known, chance: float) -> Price:
+    value, low, high = (array[..., place] for array in known.found)
+    margin, (below, above) = known.margins[place], known.levels[place]
+    reached, distance, level = {
+        "above": (low > 0, value, below),
+        "below": (high < 0, -value, above),
+        "within": ((low > -margin) & (high < margin), margin - abs(value), min(below, above)),
+        "beyond": ((low > margin) | (high < -margin), abs(value) - margin, min(below, above)),
+    }[goal]
+    both = (1 + chance) / 2  # both ends must be within
+    likely = both if goal == "within" else chance
+    seeds = seeds_to_tell(distance, known.sds[..., place], float(level), likely)
+    next_seed = np.floor(known.seeds[..., place] + 1e-6) + 1  # those that are there were too few
+    seeds = np.where(next_seed > known.most, np.inf, np.maximum(seeds, next_seed))
+    seeds = np.where(reached, 0.0, seeds)
+    needs = np.zeros(np.broadcast_shapes(known.found.values.shape))
+    needs[..., place] = seeds
+    return Price(seeds, needs)

@@ -1,0 +1,306 @@
+"""How far an estimate must lie from a value to exclude it, when data are looked at again and again.
+
+A boundary z(n) is a function of the number of seeds alone, such that a mean of n independent normal
+values, in units of its standard error, ever goes beyond z(n) on one side with a chance of at most
+`level`, whenever and however often one looks from `FIRST` seeds on, for ever. Nothing need be known
+of the looks that were made, so looking again costs nothing and whoever stops early loses nothing.
+
+Up to `DESIGNED` seeds z(n) = c * (DESIGNED / n) ** STEEPNESS: the family of Wang and Tsiatis
+(Biometrics 43, 1987) between the shapes of Pocock and O'Brien and Fleming, near the former; c is
+solved for by the recursion of Armitage, McPherson and Rowe (JRSS A 132, 1969), a look at every
+seed. The share `LATER` of the level is kept for what comes after: half of it for the seeds from 30
+to 60, half of the rest for those to 120, and so on, z being constant within each and so large that
+even a continuous look would be paid for (Siegmund, Sequential Analysis, 1985, section 4.5).
+
+With a spread that is estimated, t takes the place of z at the same tail probability (Jennison and
+Turnbull, Group Sequential Methods, 2000, section 11.3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, reduce
+from itertools import pairwise
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sweeper.results.statistics.spreads import LEAST_DF, Sample, Spreads, moderated, sample
+from sweeper.store.plans import ERROR
+
+Floats = npt.NDArray[np.float64]
+
+FIRST = 3
+DESIGNED = 30
+STEEPNESS = 0.05
+LATER = 0.1
+_NODES_PER_SD = 3
+
+
+def bound(n: npt.ArrayLike, level: float) -> Floats:
+    """z(n) of any number of seeds from FIRST on, whole or not; infinite below; `level` one-sided.
+
+    Raises:
+        ValueError: a level that is not between 0 and 1/4.
+    """
+    if not 0 < level < 0.25:
+        raise ValueError(f"no boundary of level {level}")
+    seeds = np.asarray(n, dtype=np.float64)
+    early = _constant(level) * (DESIGNED / np.maximum(seeds, 1)) ** STEEPNESS
+    doublings = np.ceil(np.log2(np.maximum(seeds / DESIGNED, 1))).astype(np.intp)
+    late = np.array([_late(level, doubling) for doubling in range(int(doublings.max()) + 1)])
+    z: Floats = np.where(doublings > 0, late[doublings], early)
+    return np.where(seeds < FIRST, np.inf, z)
+
+
+def reach(n: npt.ArrayLike, df: npt.ArrayLike, level: float) -> Floats:
+    """The same in standard errors that were estimated with `df` > 0 degrees of freedom."""
+    from scipy.special import ndtr, stdtrit
+
+    with np.errstate(invalid="ignore"):
+        t: Floats = -stdtrit(np.asarray(df, dtype=np.float64), ndtr(-bound(n, level)))
+    return np.where(np.isfinite(t), t, np.inf)
+
+
+def crossed(zs: Floats, drift: float = 0.0) -> Floats:
+    """By each of the looks after FIRST, FIRST + 1, ... seeds: the chance to have left -z to z.
+
+    `zs` (looks,) are in standard errors; a seed adds `drift` of its own standard deviation.
+    """
+    places = np.arange(FIRST, FIRST + len(zs), dtype=np.float64)
+    edges = zs * np.sqrt(places)
+    nodes, weights = _quadrature(edges[0])
+    kept = _normal(nodes - drift * FIRST, math.sqrt(FIRST)) * weights
+    inside = [kept.sum()]
+    for _, edge in pairwise(edges):
+        following, weights = _quadrature(edge)
+        step = following[:, None] - nodes[None, :] - drift
+        kept = (_normal(step, 1.0) @ kept) * weights
+        nodes = following
+        inside.append(kept.sum())
+    return 1 - np.array(inside)
+
+
+def _quadrature(edge: float) -> tuple[Floats, Floats]:
+    """Nodes and weights between -edge and edge: dense beside a step of standard deviation 1."""
+    nodes, weights = _legendre(32 + math.ceil(edge * _NODES_PER_SD))
+    return edge * nodes, edge * weights
+
+
+_legendre = cache(np.polynomial.legendre.leggauss)
+
+
+def _normal(x: Floats, sd: float) -> Floats:
+    density: Floats = np.exp(-0.5 * (x / sd) ** 2) / (sd * math.sqrt(2 * math.pi))
+    return density
+
+
+@cache
+def _constant(level: float) -> float:
+    """The c of this module's head: both sides together cross with 2 * level * (1 - LATER)."""
+    looks = np.arange(FIRST, DESIGNED + 1)
+    shape = (DESIGNED / looks) ** STEEPNESS
+    return _solved(lambda c: float(crossed(c * shape)[-1]), 2 * level * (1 - LATER))
+
+
+@cache
+def _late(level: float, doubling: int) -> float:
+    """z from DESIGNED * 2 ** (doubling - 1) to twice as many seeds; of no use for doubling 0."""
+    share = 2 * level * LATER / 2 ** max(doubling, 1)
+
+    def ever(z: float) -> float:
+        density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+        return density * ((z - 1 / z) * math.log(2) + 4 / z)
+
+    return _solved(ever, share)
+
+
+def _solved(falls: Callable[[float], float], to: float) -> float:
+    low, high = 1.0, 40.0
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        low, high = (middle, high) if falls(middle) > to else (low, middle)
+    return high
+
+
+class Intervals(NamedTuple):
+    """Estimates of contrasts and their ends, (..., contrasts); infinite where nothing is known."""
+
+    values: Floats
+    lows: Floats
+    highs: Floats
+
+
+def intervals(
+    given: Sample, weights: Floats, levels: Floats, spreads: Spreads | None = None
+) -> Intervals:
+    """The intervals of contrasts of these weights (contrasts, points).
+
+    `levels` (contrasts, 2) are one-sided, of the low ends and the high ends. An end is infinite
+    before every point of the contrast has FIRST seeds and all points of the experiment together
+    LEAST_DF degrees of freedom. `spreads` are those of the sample, where they are known already.
+    """
+    spreads = spreads or moderated(given)
+    values = given.means @ weights.T
+    squared, df = spreads.of(weights, given.counts)
+    seeds = effective_seeds(weights, given.counts)
+    seeds = np.where(spreads.pooled_df[..., None] < LEAST_DF, 0.0, seeds)
+    ends = []
+    for side in levels.T:
+        error = np.full(values.shape, np.inf)
+        for level in set(side.tolist()):
+            at = side == level
+            known = np.isfinite(squared[..., at]) & (seeds[..., at] >= FIRST)
+            if known.any():  # a boundary takes a while to solve for
+                far = np.where(known, reach(seeds[..., at], df[..., at], level), np.inf)
+                with np.errstate(invalid="ignore"):
+                    error[..., at] = np.where(known, far * np.sqrt(squared[..., at]), np.inf)
+        ends.append(error)
+    return Intervals(values, values - ends[0], values + ends[1])
+
+
+def effective_seeds(weights: Floats, counts: Floats) -> Floats:
+    """How many seeds a point would know as much of a contrast as these do: (..., contrasts).
+
+    0 where a point of the contrast has fewer than FIRST.
+    """
+    squares = weights**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = np.where(squares > 0, squares / counts[..., None, :], 0.0)
+        seeds = squares.sum(axis=-1) / each.sum(axis=-1)
+    few = ((squares > 0) & (counts[..., None, :] < FIRST)).any(axis=-1)
+    return np.where(few, 0.0, seeds)
+
+
+def looks(groups: Sequence[Sequence[float]]) -> Sample:
+    """An experiment after FIRST seeds a point, one more, ... and as it is: (looks, points).
+
+    `groups` are the values of each point in the order of seeds.
+    """
+    most = max((len(group) for group in groups), default=0)
+    found = [
+        sample([group[:seeds] for group in groups]) for seeds in range(FIRST, max(most, FIRST) + 1)
+    ]
+    return Sample(*(np.stack(arrays) for arrays in zip(*found, strict=True)))
+
+
+def closed(seen: Intervals) -> Intervals:
+    """What all looks together leave of the intervals: they hold all at once, so their intersection.
+
+    What was decided once then stays decided. Where nothing is left, which happens with a chance of
+    at most the level, the last look counts. The first dimension is of looks, and is lost.
+    """
+    low, high = seen.lows.max(axis=0), seen.highs.min(axis=0)
+    empty = low > high
+    return Intervals(
+        seen.values[-1],
+        np.where(empty, seen.lows[-1], low),
+        np.where(empty, seen.highs[-1], high),
+    )
+
+
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True)
+class Above:
+    """The claim that a contrast, by its place among the contrasts, is above 0."""
+
+    place: int
+
+
+@dataclass(frozen=True)
+class Same:
+    """The claim that a contrast is within its margin, to either side."""
+
+    place: int
+
+
+@dataclass(frozen=True)
+class All(Generic[Part]):
+    """The claim that all of these hold."""
+
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class AnyOf(Generic[Part]):
+    """The claim that at least one of these holds."""
+
+    parts: tuple[Part, ...]
+
+
+Combination: TypeAlias = "Above | Same | All[Combination] | AnyOf[Combination]"
+
+
+class Answers(NamedTuple):
+    """What the intervals say of a claim, of each experiment (...): at most one holds.
+
+    All three are False where the claim is undecided.
+    """
+
+    supported: Any
+    not_supported: Any
+    no_difference: Any
+
+
+def levels(claim: Combination, contrasts: int, claims: int = 1, error: float = ERROR) -> Floats:
+    """The one-sided levels of the low and high ends of each contrast: (contrasts, 2).
+
+    `claims` is how many the experiment makes. Ends of contrasts that the claim does not use are 1.
+    """
+    found = np.ones((contrasts, 2))
+
+    def share(claim: Combination, low: float, high: float) -> None:
+        match claim:
+            case Above(place):
+                found[place] = np.minimum(found[place], (low, high))
+            case Same(place):
+                found[place] = np.minimum(found[place], min(low, high))
+            case All(parts):
+                for part in parts:
+                    share(part, low, high / len(parts))
+            case AnyOf(parts):
+                for part in parts:
+                    share(part, low / len(parts), high)
+
+    share(claim, error / claims / 2, error / claims / 2)
+    return found
+
+
+def places(claim: Combination) -> list[int]:
+    """The places of the contrasts that a claim uses, each once."""
+    if isinstance(claim, Above | Same):
+        return [claim.place]
+    return sorted({place for part in claim.parts for place in places(part)})
+
+
+def answers(claim: Combination, found: Intervals, margins: Floats) -> Answers:
+    """The answers to a claim; `margins` (contrasts,), nan where there is none."""
+    low, high = found.lows, found.highs
+    with np.errstate(invalid="ignore"):
+        within = (low > -margins) & (high < margins)
+        beyond = (low > margins) | (high < -margins)
+    supported = combined(claim, low > 0, within, np.logical_and, np.logical_or)
+    not_supported = combined(claim, high < 0, beyond, np.logical_or, np.logical_and)
+    either = supported | not_supported
+    return Answers(
+        supported & ~not_supported,
+        not_supported & ~supported,
+        within[..., places(claim)].all(axis=-1) & ~either,
+    )
+
+
+def combined(
+    claim: Combination, above: Any, same: Any, every: Callable[..., Any], some: Callable[..., Any]
+) -> Any:
+    """What holds of a claim, from what holds of each contrast (..., contrasts)."""
+    if isinstance(claim, Above):
+        return above[..., claim.place]
+    if isinstance(claim, Same):
+        return same[..., claim.place]
+    parts = [combined(part, above, same, every, some) for part in claim.parts]
+    return reduce(every if isinstance(claim, All) else some, parts)

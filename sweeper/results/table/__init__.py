@@ -1,1 +1,0 @@
-"""The rows of an experiment: columns, measures, points."""

@@ -1,0 +1,203 @@
+"""The other side of the house: a process that knows models and tasks, asked by lines of JSON.
+
+The sweeper never imports torch. What a config amounts to (its size, its data) and the warm forking
+of jobs are asked of `python -m tasks.size_server`, which is started at the latest when the first
+question comes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sweeper.store.errors import UserError
+from sweeper.store.registry import ROOT
+
+# Set before any numeric library loads: threads of several processes spin against each other.
+SINGLE_THREADED = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+CONTINUE_S = 2.0  # seconds without an answer before a process that may be stopped is continued
+UNKNOWN = -1  # the exit code of a job that nobody saw end
+
+
+Answers = dict[int, "queue.SimpleQueue[dict[str, Any]]"]
+
+
+class Gone(UserError):
+    """The process ended before it had answered."""
+
+
+class ModelProcess:
+    """A `tasks.size_server`, started when needed. Close it, or use it as a context manager."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self._numbers = itertools.count(1)
+        self._answers: Answers = {}
+        self._jobs: set[int] = set()
+        self._lock = threading.Lock()
+        self._asked = False
+        self.code = ROOT
+        """Where another that has to be started finds its code."""
+        self.exits: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
+        """(request id, exit code) of forked jobs, as they end. When the process itself is gone:
+        (request id, UNKNOWN) of each that it had not told of, although the job may live on."""
+
+    def __enter__(self) -> ModelProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        self.code = ROOT
+
+    def start(self) -> None:
+        """Start it now: it imports for a second before it answers the first question."""
+        self._started()
+
+    def tell(self, question: Mapping[str, Any]) -> None:
+        """Send a question without waiting for its answer; what is asked next is taken up after it.
+
+        One that is gone is told nothing: another starts with the next question.
+        """
+        with suppress(Gone):
+            self._send(question)
+
+    def ask(self, questions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Send questions, wait for all their answers, in order.
+
+        Raises:
+            UserError: the process ended before it had answered.
+        """
+        waiting = [self._send(question) for question in questions]
+        return [self._answer(number) for number in waiting]
+
+    def fork(
+        self, target: str, argument: Path, *, environment: Mapping[str, str], log: Path
+    ) -> int:
+        """Start a job in a fresh process; its request id, which comes back in `exits`."""
+        question = {
+            "op": "fork",
+            "target": target,
+            "argument": str(argument),
+            "environment": dict(environment),
+            "log": str(log),
+        }
+        try:
+            answer = self._answer(number := self._send(question))
+        except Gone:  # killed meanwhile, and another is started for this
+            answer = self._answer(number := self._send(question))
+        if "error" in answer:
+            raise UserError(str(answer["error"]))
+        self._jobs.add(number)
+        return number
+
+    def exit_code(self, job: int) -> int:
+        """Wait for the only job that is under way; its exit code."""
+        ended, code = self.exits.get()
+        assert ended == job
+        return code
+
+    def signal(self, job: int, number: int) -> None:
+        """Send a signal to a forked job by its request id."""
+        self.ask([{"op": "signal", "of": job, "signal": number}])
+
+    def close(self) -> None:
+        """Let the process go; jobs it has forked live on. One that was asked nothing is ended."""
+        process, self._process = self._process, None
+        if process is not None and not self._asked:
+            process.terminate()
+        if process is not None and process.stdin is not None:
+            with suppress(BrokenPipeError):
+                process.stdin.close()
+
+    def _send(self, question: Mapping[str, Any]) -> int:
+        process = self._started()
+        self._asked = True
+        number = next(self._numbers)
+        with self._lock:
+            self._answers[number] = queue.SimpleQueue()
+            assert process.stdin is not None
+            try:
+                process.stdin.write(json.dumps({"id": number, **question}) + "\n")
+                process.stdin.flush()
+            except BrokenPipeError:
+                del self._answers[number]
+                raise self._gone() from None
+        return number
+
+    def _answer(self, number: int) -> dict[str, Any]:
+        answer = None
+        while answer is None:
+            try:
+                answer = self._answers[number].get(timeout=CONTINUE_S)
+            except queue.Empty:  # stopped, it would hold up a sweep that is asked to end
+                if self._process is not None:
+                    self._process.send_signal(signal.SIGCONT)
+        del self._answers[number]
+        if answer.get("gone"):
+            raise self._gone()
+        return answer
+
+    def _started(self) -> subprocess.Popen[str]:
+        if self._process is not None and self._process.poll() is not None:
+            self.close()
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tasks.size_server"],
+                cwd=self.code,
+                text=True,
+                bufsize=1,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                # Of a sweep typed with 2>&- it would be whatever got that number since.
+                stderr=subprocess.DEVNULL if sys.stderr is None else None,
+                env={**os.environ, **SINGLE_THREADED},
+                start_new_session=True,  # Ctrl-C is this side's to hand on, not the terminal's
+            )
+            self._answers, self._jobs, self._asked = {}, set(), False
+            known = (self._process, self._answers, self._jobs)
+            threading.Thread(target=self._listen, args=known, daemon=True).start()
+        return self._process
+
+    def _listen(self, process: subprocess.Popen[str], answers: Answers, jobs: set[int]) -> None:
+        """Hand on what one process says, until it ends."""
+        assert process.stdout is not None
+        with process.stdout as lines:
+            for line in lines:
+                message = json.loads(line)
+                if "exited" in message:
+                    jobs.discard(message["id"])
+                    self.exits.put((message["id"], message["exited"]))
+                elif "id" in message:
+                    answers[message["id"]].put(message)
+        process.wait()
+        for waiting in list(answers.values()):
+            waiting.put({"gone": True})
+        for job in list(jobs):
+            self.exits.put((job, UNKNOWN))
+
+    def _gone(self) -> Gone:
+        return Gone(
+            "the model process ended unexpectedly; `python -m tasks.size_server` by hand shows why."
+        )
+
+
+@cache
+def model_process() -> ModelProcess:
+    """The model process of this command."""
+    return ModelProcess()

@@ -1,1 +1,0 @@
-"""What machines that share a folder tell each other through it, and how one waits."""

@@ -1,0 +1,221 @@
+"""The warm server: `python -m tasks.size_server` answers questions about configs and forks jobs.
+
+One JSON object a line on stdin and stdout; every request has an "id" and an "op":
+
+    {"op": "size", "config"}   -> {"id", "size"} or {"id", "error"}
+    {"op": "memory", "configs"}
+                               -> {"id", "answers"}, each {"memory"} in bytes of a GPU or {"error"}
+    {"op": "data", "config"}   -> {"id", "digest", "describe", "prepared", "metrics"}
+                                  or {"id", "error"}
+    {"op": "preload", "logger"}   -> {"id", "code"}; what jobs import is imported, W&B only where
+                                  "logger" is not "none"; the state of the code, as recorded
+    {"op": "fork", "target": "train" | "prepare", "argument", "environment", "log"}
+                               -> {"id", "pid"} at once, {"id", "exited": code} later
+    {"op": "signal", "of": id, "signal": number} -> {"id", "signalled": true | false}
+
+The first line it writes is {"ready": true}. After the end of stdin it starts nothing, and ends with
+its last job. It stays single-threaded and never touches a GPU, so that forking is sound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import json
+import os
+import selectors
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+if __name__ == "__main__":  # --help is answered before anything heavy is imported
+    argparse.ArgumentParser(
+        prog="python -m tasks.size_server",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    ).parse_args()
+
+# Before any numeric library is loaded: no threads in this process, one each in its jobs.
+for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+from sweeper.store.code import running  # noqa: E402
+from tasks.training.gc_freeze import lasting  # noqa: E402
+
+running()  # remembered as it is now, when it is imported: jobs say what they are of
+with lasting():
+    from sweeper.store.errors import UserError
+    from tasks.parse import parse
+    from tasks.prepare import task_of
+    from tasks.size_server.fork import become_job, forked, preload
+    from tasks.size_server.sizes import CountPolynomials, counts, size
+    from tasks.training import machine
+
+TARGETS = {"train": "tasks.train", "prepare": "tasks.prepare"}
+
+Request = Mapping[str, Any]
+
+
+class Server:
+    """Requests in, answers out, and the children between a fork and their exit."""
+
+    def __init__(self) -> None:
+        # What libraries print goes to stderr; the real stdout carries the protocol alone.
+        self._answers = os.dup(1)
+        os.dup2(2, 1)
+        self._children: dict[int, Request] = {}  # by pid, what was asked for
+        self._selector = selectors.DefaultSelector()
+        self._wake, wake = os.pipe()
+        os.set_blocking(self._wake, False)
+        os.set_blocking(wake, False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._private = (self._wake, wake)
+        self._selector.register(0, selectors.EVENT_READ)
+        self._selector.register(self._wake, selectors.EVENT_READ)
+
+    @cached_property
+    def _polynomials(self) -> CountPolynomials:
+        with lasting():
+            importlib.import_module("torch._dynamo")  # the first model needs it: another second
+        return CountPolynomials(counts)
+
+    def serve(self) -> None:
+        """Answer until stdin ends and the last child is gone."""
+        self._answer({"ready": True})
+        rest, listening = b"", True
+        while listening or self._children:
+            for key, _ in self._selector.select():
+                data = os.read(key.fd, 1 << 16)
+                if key.fd == self._wake:
+                    self._reap()
+                elif data:
+                    *lines, rest = (rest + data).split(b"\n")
+                    for line in filter(None, lines):
+                        self._take(json.loads(line))
+                else:
+                    self._selector.unregister(key.fd)
+                    listening = False
+
+    def _take(self, request: Request) -> None:
+        operations: dict[str, Callable[[Request], dict[str, Any] | None]] = {
+            "size": self._size,
+            "memory": self._memory,
+            "data": self._data,
+            "preload": self._preload,
+            "fork": self._fork_job,
+            "signal": self._signal,
+        }
+        try:
+            operation = operations.get(request["op"])
+            if operation is None:
+                raise UserError(f"op={request['op']}: expected one of {', '.join(operations)}.")
+            answer = operation(request)
+        except UserError as error:
+            answer = {"error": str(error)}
+        except Exception as error:  # one request that fails must not end the others' server
+            traceback.print_exc()
+            answer = {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}
+        if answer is not None:
+            self._answer({"id": request["id"], **answer})
+
+    def _answer(self, value: dict[str, Any]) -> None:
+        with contextlib.suppress(BrokenPipeError):  # nobody listens any more; jobs that run go on
+            os.write(self._answers, json.dumps(value).encode() + b"\n")
+
+    def _size(self, request: Request) -> dict[str, Any]:
+        return {"size": size(request["config"], self._polynomials.counts)}
+
+    def _preload(self, request: Request) -> dict[str, Any]:
+        preload(request.get("logger", ""))
+        return {"code": machine.facts()["code"]}
+
+    def _memory(self, request: Request) -> None:
+        """Ask in a child: a step imports what training needs, and takes a second."""
+
+        def ask() -> int:
+            from tasks.memory import memory
+
+            answers: list[dict[str, Any]] = []
+            for config in request["configs"]:
+                try:
+                    answers.append({"memory": memory(config)})
+                except UserError as error:
+                    answers.append({"error": str(error)})
+            self._answer({"id": request["id"], "answers": answers})
+            return 0
+
+        self._fork(request, ask, close=())
+
+    def _data(self, request: Request) -> None:
+        """Ask in a child: reading a corpus may need libraries that start threads."""
+        config = request["config"]
+        task = task_of(parse(config))  # here: what that imports, jobs find imported
+
+        def ask() -> int:
+            try:
+                digest, describe = task.data.source()
+                named = {**config, "data": {**config["data"], "digest": digest}}
+                prepared = task_of(parse(named)).data.folder_name()
+                answer = {"digest": digest, "describe": describe, "prepared": prepared}
+                answer["metrics"] = list(task.measured)
+            except UserError as error:
+                answer = {"error": str(error)}
+            self._answer({"id": request["id"], **answer})
+            return 0
+
+        self._fork(request, ask, close=())
+
+    def _fork_job(self, request: Request) -> dict[str, Any]:
+        module = TARGETS.get(request["target"])
+        if module is None:
+            raise UserError(f"target={request['target']}: expected one of {', '.join(TARGETS)}.")
+
+        def job() -> int:
+            os.environ.update(request.get("environment") or {})
+            code: int = importlib.import_module(module).main(request["argument"])
+            return code
+
+        return {"pid": self._fork(request, job, close=(self._answers,))}
+
+    def _signal(self, request: Request) -> dict[str, Any]:
+        pids = [pid for pid, asked in self._children.items() if asked["id"] == request["of"]]
+        for pid in pids:  # not reaped yet, so the numbers are still their own
+            if request["signal"] == signal.SIGKILL:
+                os.killpg(pid, signal.SIGKILL)  # with what the job has started itself
+            else:
+                os.kill(pid, request["signal"])
+        return {"signalled": bool(pids)}
+
+    def _fork(self, request: Request, work: Callable[[], int], close: tuple[int, ...]) -> int:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = forked()
+        if pid == 0:
+            become_job(work, log=request.get("log"), close=(*self._private, *close))
+        # Also from here: whoever is told the number may signal the group at once.
+        with contextlib.suppress(OSError):
+            os.setpgid(pid, pid)
+        self._children[pid] = request
+        return pid
+
+    def _reap(self) -> None:
+        for pid in list(self._children):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                request = self._children.pop(pid)
+                code = os.waitstatus_to_exitcode(status)
+                if request["op"] == "fork":
+                    self._answer({"id": request["id"], "exited": code})
+                elif code:
+                    text = f"the process that was to answer it ended with code {code}"
+                    self._answer({"id": request["id"], "error": f"{text}; its stderr says why."})
+
+
+if __name__ == "__main__":
+    Server().serve()

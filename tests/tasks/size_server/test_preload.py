@@ -1,0 +1,56 @@
+"""What the server has imported when it forks a job, seen in processes that nothing has set up."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+
+def _said(code: str, *arguments: str) -> str:
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_what_wandb_imports_for_each_run_is_imported(tmp_path: Path) -> None:
+    code = """if True:
+        import sys, wandb
+        from tasks.size_server.fork import preload
+        preload(logger="wandb")
+        before = set(sys.modules)
+        wandb.init(project="p", mode="offline", dir=sys.argv[1]).finish()
+        print(sum(name.startswith("wandb.") for name in set(sys.modules) - before))
+    """
+    assert int(_said(code, str(tmp_path)).splitlines()[-1]) < 20  # 80 without
+
+
+def test_what_lightning_does_not_need_is_left_out_and_can_be_imported_afterwards(
+    tmp_path: Path,
+) -> None:
+    for absent in ("torchvision", "transformers"):  # as if they were installed, of any version
+        (tmp_path / absent).mkdir()
+        (tmp_path / absent / "__init__.py").touch()
+        (tmp_path / f"{absent}-9.0.dist-info").mkdir()
+        about = f"Metadata-Version: 2.1\nName: {absent}\nVersion: 9.0\n"
+        (tmp_path / f"{absent}-9.0.dist-info" / "METADATA").write_text(about)
+    code = """if True:
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        from tasks.size_server.fork import UNUSED, preload
+        preload(logger="none")
+        assert "pytorch_lightning" in sys.modules
+        print(*(name for name in UNUSED if name in sys.modules), sep=",")
+        import matplotlib.pyplot, scipy.signal, torchvision, transformers
+        print(scipy.signal.__name__)
+    """
+    assert _said(code, str(tmp_path)).splitlines() == ["", "scipy.signal"]
+
+
+def test_what_is_imported_already_stays() -> None:
+    code = """if True:
+        import matplotlib, sys
+        from tasks.size_server.fork import preload
+        preload(logger="none")
+        print(sys.modules["matplotlib"] is matplotlib)
+    """
+    assert _said(code).splitlines() == ["True"]

@@ -1,0 +1,206 @@
+"""The warm server answers what it is asked, forks jobs that are their own, and outlives nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeper.store.runs import State
+from tasks.size_server.sizes import size
+from tests.tasks.jobs import config, freeze, run_job, science
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+class Client:
+    """Speaks the server's protocol."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tasks.size_server"],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+        self._number = 0
+        assert self.read() == {"ready": True}
+
+    def send(self, **request: Any) -> int:
+        self._number += 1
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"id": self._number, **request}) + "\n")
+        self.process.stdin.flush()
+        return self._number
+
+    def read(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"the server ended with {self.process.wait()}"
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        number = self.send(**request)
+        answer = self.read()
+        assert answer.pop("id") == number
+        return answer
+
+    def fork(self, target: str, run: Path, **environment: str) -> tuple[int, int]:
+        log = str(run.parents[1] / "terminal.txt")
+        number = self.send(
+            op="fork", target=target, argument=str(run), environment=environment, log=log
+        )
+        answer = self.read()
+        assert answer["id"] == number
+        return number, int(answer["pid"])
+
+    def threads(self) -> int:
+        return len(list(Path(f"/proc/{self.process.pid}/task").iterdir()))
+
+    def end(self) -> int:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.process.stdin.close()
+        return self.process.wait(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Client]:
+    client = Client()
+    assert client.ask(op="preload")["code"]
+    yield client
+    assert client.end() == 0
+
+
+def open_pipes(pid: int) -> set[str]:
+    files = {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()}
+    return {file for file in files if file.startswith("pipe:")}
+
+
+def until(path: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} never came"
+        time.sleep(0.01)
+
+
+def test_nothing_that_it_imports_for_its_jobs_asks_for_a_gpu() -> None:
+    """A process in which CUDA has begun cannot fork jobs that use it, nor show each its own GPU."""
+    program = f"""if True:
+        import torch
+
+        def refuse(*_):
+            raise SystemExit("asked for a GPU")
+
+        for name in ("is_available", "device_count", "current_device", "init", "_lazy_init"):
+            assert hasattr(torch.cuda, name)
+            setattr(torch.cuda, name, refuse)
+        from tasks.size_server.__main__ import preload
+        from tasks.size_server.sizes import size
+
+        preload(logger="wandb")
+        size({config()!r})
+    """
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
+def test_it_says_how_big_a_config_is(server: Client) -> None:
+    assert server.ask(op="size", config=config()) == {"size": size(config())}
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        ({"op": "size", "config": config({"model.heads": 0})}, "model.heads=0: expected a whole"),
+        ({"op": "size", "config": {}}, "task=null: expected a group of keys"),
+        ({"op": "size"}, "KeyError"),
+        ({"op": "seize"}, "op=seize: expected one of size, memory, data"),
+        ({"op": "fork", "target": "os"}, "target=os: expected one of train, prepare"),
+    ],
+    ids=["wrong value", "nothing", "no config", "no such question", "no such job"],
+)
+def test_a_wrong_question_gets_one_sentence_and_the_next_one_an_answer(
+    request_: dict[str, Any], words: str, server: Client
+) -> None:
+    error = server.ask(**request_)["error"]
+    assert error.startswith(words)
+    assert "\n" not in error
+    assert "size" in server.ask(op="size", config=config())
+
+
+def test_it_says_what_the_text_is(server: Client, prepared: Path) -> None:
+    answer = server.ask(op="data", config=config())
+    assert answer["digest"].startswith("sample:")
+    assert "1,009 sentences" in answer["describe"]
+    assert (prepared / "data" / answer["prepared"]).is_dir()
+
+
+def test_text_that_is_not_there_is_one_sentence(server: Client, tmp_path: Path) -> None:
+    missing = tmp_path / "nowhere"
+    data = {**config()["data"], "source": "local", "root": str(missing)}
+    error = server.ask(op="data", config=config({"data": data}))["error"]
+    assert error.startswith(f"data.root={missing}: expected")
+
+
+def test_a_forked_job_trains_as_any_other_and_leaves_the_server_single_threaded(
+    server: Client, outputs: Path
+) -> None:
+    run = freeze(outputs)
+    number, _ = server.fork("train", run.path)
+    assert server.read() == {"id": number, "exited": 0}
+    again = freeze(outputs, name="again")
+    assert run_job(again) == 0
+    assert science(run) == science(again)
+    assert "step 19: train/loss" in run.attempts()[0].log_path.read_text()
+    assert server.threads() == 1
+
+
+def test_a_job_is_in_a_group_of_its_own_with_its_environment(server: Client, outputs: Path) -> None:
+    run = freeze(outputs, {"trainer.steps": 10**6})
+    number, pid = server.fork("train", run.path, HEADROOM_TEST="seven")
+    try:
+        until(run.path / "attempts" / "0001" / "log.txt")
+        assert os.getpgid(pid) == pid != os.getpgid(server.process.pid)
+        shared = open_pipes(pid) & open_pipes(server.process.pid)
+        assert not shared, "it would keep the protocol open after the server"
+    finally:
+        assert server.ask(op="signal", of=number, signal=signal.SIGTERM) == {"signalled": True}
+        assert server.read() == {"id": number, "exited": 75}
+    assert run.status().state is State.INTERRUPTED
+    assert server.ask(op="signal", of=number, signal=signal.SIGTERM) == {"signalled": False}
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV], ids=lambda n: n.name)
+def test_a_job_that_dies_takes_nothing_with_it(
+    number: signal.Signals, server: Client, outputs: Path
+) -> None:
+    run = freeze(outputs, {"trainer.steps": 10**6})
+    job, pid = server.fork("train", run.path)
+    until(run.path / "attempts" / "0001" / "log.txt")
+    os.kill(pid, number)
+    assert server.read() == {"id": job, "exited": -number}
+    assert "size" in server.ask(op="size", config=config())
+
+
+def test_when_nobody_listens_any_more_it_ends_with_its_last_job(tmp_path: Path) -> None:
+    client = Client()
+    runs = [freeze(tmp_path / name) for name in ("one", "two")]
+    for run in runs:
+        client.fork("prepare", run.path)
+    assert client.end() == 0
+    for run in runs:
+        (folder,) = [path for path in (run.outputs / "data").iterdir() if path.is_dir()]
+        assert (folder / "test" / "rows.json").exists()

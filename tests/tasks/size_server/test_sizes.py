@@ -1,0 +1,77 @@
+"""The size of a config is that of the model it trains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tasks.parse import parse
+from tasks.prepare import task_of
+from tasks.size_server.sizes import size
+from tests.tasks.jobs import Changes, config
+
+PAPER: Changes = {
+    "task.vocabulary_size": 32_768,
+    "task.sequence_length": 256,
+    "task.batch_tokens": 32_768,
+    "model.layers": 6,
+    "model.feedforward_size": 1024,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "millions"),
+    [
+        ({"model.embedding_size": 512, "model.heads": 8, "model.head_size": None}, 29.38),
+        ({"model.embedding_size": 256, "model.heads": 70, "model.head_size": 32}, 25.31),
+    ],
+    ids=["baseline, d=512", "fixed head size, h=70"],
+)
+def test_the_papers_models_have_the_papers_number_of_parameters(
+    changes: Changes, millions: float
+) -> None:
+    assert round(size(config({**PAPER, **changes}))["params_total"] / 1e6, 2) == millions
+
+
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+def test_it_counts_what_training_would_train(tied: bool) -> None:
+    tree = config({"model.tie_embeddings": tied})
+    counted = size(tree)
+    model = task_of(parse(tree)).build()
+    assert counted["params_total"] == sum(p.numel() for p in model.parameters())
+    assert counted["params_embedding"] == 307 * 17 * (1 if tied else 2)
+    assert counted["params_total"] == sum(
+        counted[key] for key in ("params_embedding", "params_non_embedding")
+    )
+    assert (counted["head_size"], counted["width"]) == (5, 15)
+
+
+def test_training_flops_are_six_for_each_weight_and_the_attention_in_full() -> None:
+    layers, d, w, f, v, t = 2, 17, 15, 23, 307, 31
+    matrices = layers * (4 * d * w + 2 * d * f) + v * d
+    attention = layers * 2 * t * w  # scores and weighted sums, each position with all of its row
+    assert size(config())["flops_per_token"] == 6 * (matrices + attention)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"seed": 5}, {"optimizer.learning_rate": 1.0}, {"trainer.precision": "bf16-mixed"}],
+    ids=lambda changes: ", ".join(changes),
+)
+def test_what_does_not_shape_the_model_does_not_size_it(changes: dict[str, Any]) -> None:
+    assert size(config(changes)) == size(config())
+
+
+def test_heads_of_several_sizes_have_a_width_and_no_head_size() -> None:
+    found = size(config({"model.head_size": [[2, 3, 5], 7]}))
+    assert "head_size" not in found
+    assert found["width"] == (2 + 3 + 5 + 3 * 7) // 2
+    plain = size(config({"model.head_size": 1}))
+    extra = 4 * 17 * (2 + 3 + 5 + 3 * 7 - 2 * 3)
+    assert found["params_total"] == plain["params_total"] + extra
+
+
+@pytest.mark.parametrize("head_size", [[5, 5], [5, [5, 5, 5]]])
+def test_a_list_of_one_size_is_that_size(head_size: list[Any]) -> None:
+    assert size(config({"model.head_size": head_size})) == size(config())
