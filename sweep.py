@@ -17,8 +17,8 @@ import os
 import sys
 
 from sweeper.plan.refused import SWEEPS, refuse_arguments
-from sweeper.size_server import SINGLE_THREADED, model_process
-from sweeper.store.errors import shown
+from sweeper.size_server import SINGLE_THREADED, size_server
+from sweeper.store.errors import sanitize
 
 
 def run(arguments: list[str]) -> None:
@@ -28,7 +28,7 @@ def run(arguments: list[str]) -> None:
     refuse_arguments(arguments)
     flags = {argument.partition("=")[0] for argument in arguments if argument.startswith("-")}
     if flags <= SWEEPS:  # Hydra's other flags (--cfg, --help, ...) are its own affair
-        model_process().start()  # it imports PyTorch while Hydra is imported and composes
+        size_server().start()  # it imports PyTorch while Hydra is imported and composes
         if sys.stdout.isatty():
             print("planning ...", flush=True)
         arguments = arguments if flags & {"-m", "--multirun"} else ["--multirun", *arguments]
@@ -55,10 +55,10 @@ if __name__ == "__main__":
     except Exception as problem:  # the edge of the process: what a person can mend is a sentence
         from sweeper.plan.hydra_errors import explained, typed_wrongly
 
-        model_process().close()
+        size_server().close()
         if not typed_wrongly(problem):
             raise
-        print(f"error: {shown(explained(problem), 2000)}", file=sys.stderr)
+        print(f"error: {sanitize(explained(problem), 2000)}", file=sys.stderr)
         sys.exit(2)
     finally:
         gc.freeze()  # else all that was imported is searched for garbage on the way out: 0.2 s

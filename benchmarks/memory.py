@@ -25,7 +25,7 @@ if __name__ == "__main__":
     arguments(__doc__)  # --help is answered before torch is imported
 
 from benchmarks.runs import planned
-from sweeper.size_server import ModelProcess
+from sweeper.size_server import SizeServer
 
 MAPPED = {"MALLOC_MMAP_THRESHOLD_": "4096", "MALLOC_MMAP_MAX_": "1000000"}
 # Widths, layers and words are each scale's; of the gpu scale there are fewer rows, in the single
@@ -100,7 +100,7 @@ def _resident(what: str) -> int:
 
 
 def _configs(shapes: Mapping[str, tuple[str, ...]]) -> dict[str, Mapping[str, Any]]:
-    with TemporaryDirectory() as folder, ModelProcess() as process:
+    with TemporaryDirectory() as folder, SizeServer() as process:
         plans = {name: planned(process, folder, *typed) for name, typed in shapes.items()}
     return {name: next(iter(plan.runs.values())).config for name, plan in plans.items()}
 

@@ -22,7 +22,7 @@ from sweeper.plan.gpu_memory import predicted
 from sweeper.plan.plan import Plan, Run
 from sweeper.plan.throughput import Throughput, computing
 from sweeper.run.placing import Share, fits
-from sweeper.size_server import ModelProcess
+from sweeper.size_server import SizeServer
 from sweeper.train import jobs
 
 EXPERIMENTS = ("fig1", "fig2", "fig3", "fig4", "table3")
@@ -103,7 +103,7 @@ def _training(run: Run, share: Share | None) -> Training:
 
 
 def _planned(experiment: str, scale: str) -> tuple[Plan, dict[str, float]]:
-    with TemporaryDirectory() as folder, ModelProcess() as process:
+    with TemporaryDirectory() as folder, SizeServer() as process:
         choices = (f"experiment={experiment}", f"scale={scale}", "data=sample")
         plan = planned(process, folder, *choices)
         return plan, predicted(process, plan, None)

@@ -22,7 +22,7 @@ from benchmarks.measure import Facts, leave
 from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
 from sweeper.plan.planner import Planner
-from sweeper.size_server import ModelProcess
+from sweeper.size_server import SizeServer
 
 EXPERIMENT = """# @package _global_
 experiment:
@@ -66,7 +66,7 @@ def _planned(heads: int) -> dict[str, Any]:
         (conf / "experiment" / "many.yaml").write_text(EXPERIMENT % values)
         begun, used = time.monotonic(), time.process_time()
         asked = ["experiment=many", "seed=0", f"paths.outputs={folder}/outputs"]
-        with ModelProcess() as process:
+        with SizeServer() as process:
             plan = Planner(composer(conf), process, max_runs=10**6).plan(asked)
             wall = time.monotonic() - begun
             assert process._process is not None

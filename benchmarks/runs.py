@@ -8,21 +8,21 @@ from shutil import rmtree
 from sweeper.hydra_section import composer
 from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
-from sweeper.size_server import ModelProcess
+from sweeper.size_server import SizeServer
 from sweeper.store.runs import Run, RunStore
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
 from tasks.task import Task
 
 
-def planned(process: ModelProcess, outputs: Path | str, *overrides: str) -> Plan:
+def planned(process: SizeServer, outputs: Path | str, *overrides: str) -> Plan:
     planner = Planner(composer(), process, max_runs=10_000)
     return planner.plan([*overrides, f"paths.outputs={outputs}"])
 
 
 def frozen(outputs: Path, *overrides: str) -> list[Run]:
     """Return the runs of a command line; they share one text."""
-    with ModelProcess() as process:
+    with SizeServer() as process:
         plan = planned(process, outputs, *overrides)
     store = RunStore(outputs)
     runs = [

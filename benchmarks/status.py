@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 from benchmarks.measure import Facts, call, leave, spread
-from sweeper.store.files import publish_sealed
+from sweeper.store.files import publish_with_checksum
 from sweeper.store.identity import run_id
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import Run, RunStore
@@ -51,7 +51,7 @@ def fill(outputs: Path, runs: int) -> None:
         run.path.mkdir(parents=True)
         names = {"experiment": "many", "arm": "many", "label": f"seed={number}"}
         record = {"format": 1, "id": name, "config": config, "size": {}, "names": names}
-        publish_sealed(run.path / "run.json", record)
+        publish_with_checksum(run.path / "run.json", record)
         _end(run, ENDS.get(number % 10), running=number in (8, 9))
     sizes = {"size": {"tokens": 10**6}, "parent": None}
     parents = {number: ids[number - 3] for number in range(9, runs, 90)}

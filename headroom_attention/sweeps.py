@@ -10,7 +10,7 @@ from signal import SIGINT
 from typing import TYPE_CHECKING
 
 from headroom_attention.results import frame
-from sweeper.store.errors import UserError, wrong
+from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.registry import ROOT
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFr
     from sweeper.hydra_section import composer
     from sweeper.plan.planner import Planner
     from sweeper.results.collect import Records
-    from sweeper.size_server import ModelProcess
+    from sweeper.size_server import SizeServer
     from sweeper.store.runs import RunStore
     from sweeper.train import as_data
 
@@ -44,7 +44,7 @@ def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFr
     given = _typed(overrides, outputs)
     of_sweep = [override for override in given if override.startswith("hydra")]
     most = int(loaded.hydra(of_sweep)["sweeper"]["max_runs"])
-    with ModelProcess() as process:
+    with SizeServer() as process:
         of_runs = [override for override in given if override not in of_sweep]
         made = Planner(loaded, process, max_runs=most).plan(of_runs)
     tables = Records(RunStore(made.outputs)).tables(as_data(made))
@@ -88,6 +88,8 @@ def _typed(overrides: Sequence[str], outputs: str | Path) -> list[str]:
     """Return the command line; UserError for a text in place of a list of overrides."""
     if isinstance(overrides, str):
         remedy = f"give it as {overrides.split()}"
-        raise wrong("overrides", overrides, "a list with an entry for each override", remedy)
+        raise invalid_value(
+            "overrides", overrides, "a list with an entry for each override", remedy
+        )
     folder = str(outputs).replace("\\", "\\\\").replace("'", "\\'")
     return [*overrides, f"paths.outputs='{folder}'"]

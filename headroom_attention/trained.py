@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sweeper.store import runs as store
 from sweeper.store.archives.reading import present
-from sweeper.store.errors import wrong
+from sweeper.store.errors import invalid_value
 from sweeper.store.files import child
 from sweeper.store.identity import leaves
 from sweeper.store.plans import planned
@@ -34,7 +34,9 @@ def run(id: str, *, outputs: str | Path = "outputs") -> Run:
     found = store.RunStore(Path(outputs)).run(id)
     if not present(found.path / "run.json"):
         expected = f"one that was planned in {outputs}"
-        raise wrong("run", id, expected, "headroom.runs() lists them, and so does a table's `run`")
+        raise invalid_value(
+            "run", id, expected, "headroom.runs() lists them, and so does a table's `run`"
+        )
     return Run(found)
 
 
@@ -59,14 +61,16 @@ def runs(
         points = planned(Path(outputs), [experiment])[experiment]["points"]
         ids = sorted({point["run"] for point in points if point["experiment"] == experiment})
     if not ids:
-        raise wrong("outputs", outputs, "a folder with runs", "start with headroom.sweep([...])")
+        raise invalid_value(
+            "outputs", outputs, "a folder with runs", "start with headroom.sweep([...])"
+        )
     found = [run(id, outputs=outputs) for id in ids]
     settings = {one.id: dict(leaves(one.config)) for one in found}
     for key, wanted in (where or {}).items():
         known = sorted(set().union(*settings.values()))
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1) or known[:1]
-            raise wrong("where", key, "a key of a config", f"did you mean {near[0]}?")
+            raise invalid_value("where", key, "a key of a config", f"did you mean {near[0]}?")
         values = wanted if isinstance(wanted, list | tuple | range) else [wanted]
         found = [one for one in found if settings[one.id].get(key) in values]
     return found
@@ -115,7 +119,9 @@ class Run:
         """Return what was measured at the end, by name; UserError if the run is not done."""
         result = self._run.result()
         if result is None:
-            raise wrong("run", self.id, f"a run that is done, not {self.state}", "train it first")
+            raise invalid_value(
+                "run", self.id, f"a run that is done, not {self.state}", "train it first"
+            )
         return dict(result["metrics"])
 
     def history(self) -> DataFrame:
@@ -147,7 +153,9 @@ class Run:
         path = child(self._run.outputs / "data", named) / "tokenizer.json"
         if not path.is_file():
             name = self.config["task"]["name"]
-            raise wrong("task", name, "a task on text", "its examples are numbers: run.batch()")
+            raise invalid_value(
+                "task", name, "a task on text", "its examples are numbers: run.batch()"
+            )
         return load_tokenizer(path)
 
     def batch(self, split: str = "test", rows: int | None = None) -> Batch:
@@ -157,7 +165,7 @@ class Run:
             UserError: there is no such split.
         """
         if split not in ("train", "validation", "test"):
-            raise wrong("split", split, "train, validation or test", "correct the name")
+            raise invalid_value("split", split, "train, validation or test", "correct the name")
         data = self.task.data
         batch = data.batch(1) if split == "train" else next(data.batches(split))
         return {name: tensor[:rows] for name, tensor in batch.items()}
@@ -180,7 +188,7 @@ class Run:
             layers = attention_weights(lambda: self.task.outputs(model, rows))
         if not layers:
             expected = "a model whose heads go through scaled_dot_product_attention"
-            raise wrong("run", self.id, expected, "of others no weights are known")
+            raise invalid_value("run", self.id, expected, "of others no weights are known")
         return layers
 
     def evaluate(self, model: nn.Module | None = None, split: str = "test") -> dict[str, float]:

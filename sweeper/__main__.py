@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.cli.arguments import OPTIONS, POSITIONAL, TOLD, Parser, Terminal, Version
-from sweeper.store.errors import Faults, UserError, shown
+from sweeper.store.errors import Faults, UserError, sanitize
 from sweeper.store.files import make_directory
 from sweeper.store.plans import damaged
 
@@ -33,10 +33,10 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m sweep
         code: int = options.command(console, options)
         faults = [*options.faults, *damaged(options.outputs)]
         for fault in faults:
-            print(f"error: {shown(fault, 2000)}", file=sys.stderr)
+            print(f"error: {sanitize(fault, 2000)}", file=sys.stderr)
         return code or int(bool(faults))
     except (UserError, OSError) as error:  # of the disk, or of what reads the output
-        print(f"error: {shown(_said(error, hasattr(options, 'into')), 2000)}", file=sys.stderr)
+        print(f"error: {sanitize(_said(error, hasattr(options, 'into')), 2000)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

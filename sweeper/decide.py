@@ -20,7 +20,7 @@ from sweeper.results.points import measures
 from sweeper.results.prices import print_prices
 from sweeper.results.table import Table
 from sweeper.run.backend import device_hours
-from sweeper.store.errors import shown, wrong
+from sweeper.store.errors import invalid_value, sanitize
 from sweeper.store.files import canonical
 from sweeper.train import Executor, as_data, freeze
 
@@ -240,7 +240,9 @@ def _check_claims(until: Sequence[str], plan: Plan) -> None:
     for claim in until:
         if claim not in known:
             expected = f"claims of what is swept ({', '.join(known) or 'it makes none'})"
-            raise wrong("hydra.sweeper.until", claim, expected, "correct it or leave it out")
+            raise invalid_value(
+                "hydra.sweeper.until", claim, expected, "correct it or leave it out"
+            )
 
 
 def _first(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> Round:
@@ -250,7 +252,7 @@ def _first(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> Rou
     if len(hours) == len(plan.runs) and not _within(budget, cost):
         expected = f"at least {cost:.2g}, what the first round alone is thought to take"
         remedy = "raise it, or sweep fewer points"
-        raise wrong("hydra.sweeper.budget_device_hours", budget, expected, remedy)
+        raise invalid_value("hydra.sweeper.budget_device_hours", budget, expected, remedy)
     return Round(plan, {}, hours, [], 0.0, "the seeds of the experiment")
 
 
@@ -294,7 +296,7 @@ def _kept(last: Round, standing: Standing) -> dict[str, Any]:
 def _in_words(standing: Standing) -> str:
     undecided = standing.undecided
     claims = ", ".join(f"{one} by {n} measures" if n > 1 else one for one, n in undecided.items())
-    return shown(f"{undecided.total()} of {len(standing.verdicts)} undecided: {claims}")
+    return sanitize(f"{undecided.total()} of {len(standing.verdicts)} undecided: {claims}")
 
 
 def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:

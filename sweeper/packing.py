@@ -19,8 +19,8 @@ from sweeper.plan.planner import Planner
 from sweeper.plan.trials import SUFFIX
 from sweeper.publish import relative_path
 from sweeper.run.placing import Share, most_together
-from sweeper.size_server import ModelProcess, model_process
-from sweeper.store.errors import wrong
+from sweeper.size_server import SizeServer, size_server
+from sweeper.store.errors import invalid_value
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
 from sweeper.train import freeze, prepare
@@ -51,8 +51,8 @@ def pack(
     launcher = hydra["runtime"]["choices"]["hydra/launcher"]
     if launcher != "local":
         remedy = "leave it out; run.py places the runs on the GPUs of the machine it is started on"
-        raise wrong("hydra/launcher", launcher, "local", remedy)
-    with model_process() as process:
+        raise invalid_value("hydra/launcher", launcher, "local", remedy)
+    with size_server() as process:
         if overrides or not names or not set(names) <= newest(outputs).keys():
             names = _planned(loaded, process, outputs, names, overrides, hydra)
         plans = {name: newest(outputs)[name] for name in names}
@@ -80,7 +80,7 @@ def _say(console: Console, path: Path, written: Sequence[Path], runs: str) -> No
 
 def _with_shares(
     store: RunStore,
-    process: ModelProcess,
+    process: SizeServer,
     configs: Mapping[str, Mapping[str, Any]],
     runs: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, dict[str, Any]]:
@@ -109,7 +109,7 @@ def _options(hydra: Mapping[str, Any]) -> dict[str, Any]:
 
 def _planned(
     composer: Composer,
-    process: ModelProcess,
+    process: SizeServer,
     outputs: Path,
     names: Sequence[str],
     overrides: Sequence[str],

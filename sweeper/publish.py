@@ -23,7 +23,7 @@ from sweeper.results.table import Table, exported, stem
 from sweeper.results.wandb.alert import alert
 from sweeper.run.backend import JobState, Phase
 from sweeper.run.schedule import Schedule
-from sweeper.store.errors import Faults, UserError, shown
+from sweeper.store.errors import Faults, UserError, sanitize
 from sweeper.store.files import read_object
 from sweeper.store.plans import newest
 
@@ -167,7 +167,7 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     every = [table for table in (*tables, *others) if table.name in verdicts]
     page = write_report(outputs, every, verdicts)
     for fault in faults:
-        console.print(Text(shown(fault, 2000)), soft_wrap=True)
+        console.print(Text(sanitize(fault, 2000)), soft_wrap=True)
     console.print("\nfigures, each also as .pdf and .svg; tables; the page; every number in words:")
     where = relative_path(outputs)
     more = "python -m sweeper collect" + ("" if where == "outputs" else f" --outputs {where}")

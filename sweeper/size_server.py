@@ -42,7 +42,7 @@ class Gone(UserError):
     """The process ended before it had answered."""
 
 
-class ModelProcess:
+class SizeServer:
     """A `tasks.size_server`, started when needed. Close it, or use it as a context manager."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class ModelProcess:
         """(request id, exit code) of forked jobs, as they end. When the process itself is gone:
         (request id, UNKNOWN) of each that it had not told of, although the job may live on."""
 
-    def __enter__(self) -> ModelProcess:
+    def __enter__(self) -> SizeServer:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -198,6 +198,6 @@ class ModelProcess:
 
 
 @cache
-def model_process() -> ModelProcess:
+def size_server() -> SizeServer:
     """The model process of this command."""
-    return ModelProcess()
+    return SizeServer()

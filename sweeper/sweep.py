@@ -25,10 +25,10 @@ from sweeper.run.backend import Backend, BackendContext, Resources
 from sweeper.run.placing import most_together
 from sweeper.run.slurm.job import LEFT
 from sweeper.run.stop import STOPS, StopSignals
-from sweeper.size_server import ModelProcess, model_process
+from sweeper.size_server import SizeServer, size_server
 from sweeper.store import registry
 from sweeper.store.code import Code
-from sweeper.store.errors import shown
+from sweeper.store.errors import sanitize
 from sweeper.store.plans import older, replaced
 from sweeper.store.runs import RunStore, State
 from sweeper.train import Executor, as_data, freeze
@@ -61,7 +61,7 @@ def sweep(
         UserError: nothing was started.
     """
     console = Terminal(highlight=False, width=None if sys.stdout.isatty() else 160)
-    with StopSignals(() if LEFT in os.environ else STOPS) as signals, model_process() as process:
+    with StopSignals(() if LEFT in os.environ else STOPS) as signals, size_server() as process:
         code = Code.read(Path(os.environ.get(LEFT, registry.ROOT)))
         if not options.dry_run:
             import_figures()  # the model process imports PyTorch, which takes longer
@@ -128,7 +128,7 @@ def _telling(console: Console, plan: Plan, options: SweepOptions) -> Telling:
 def _tell(executor: Executor, plan: Plan) -> None:
     """Print what it came to; tell why nothing more is started, of each new answer, what is done."""
     verdicts = print_everything(executor.console, plan.outputs, list(plan.experiments))
-    names, telling = shown(", ".join(plan.experiments), 200), executor.telling
+    names, telling = sanitize(", ".join(plan.experiments), 200), executor.telling
     assert telling is not None
     if executor.tripped:
         telling.tell("breaker", f"{names}: nothing more is started: {executor.tripped}")
@@ -168,7 +168,7 @@ def _show(executor: Executor, tuning: Tuning, needs: Mapping[str, Need]) -> dict
     for name, number in replaced(plan.outputs, as_data(plan)).items():
         words = f"{name}: plan {number} has other points under this name; what was made of it stays"
         remedy = f"as {older(name, number)}. name=... gives this one a name of its own."
-        console.print(Text(shown(f"{words}, {remedy}", 400)), soft_wrap=True)
+        console.print(Text(sanitize(f"{words}, {remedy}", 400)), soft_wrap=True)
     return estimate
 
 
@@ -182,7 +182,7 @@ def _print_cost(executor: Executor, plan: Plan, left: Sequence[str]) -> dict[str
     return {run.id: throughput.expected(run).training for run in runs}
 
 
-def _backend(plan: Plan, launcher: Launcher, process: ModelProcess) -> Backend:
+def _backend(plan: Plan, launcher: Launcher, process: SizeServer) -> Backend:
     """The backend that `hydra/launcher` names."""
     configs = [run.config for run in plan.runs.values()]
     context = BackendContext(

@@ -25,9 +25,9 @@ from sweeper.run.placing import Share, most_together
 from sweeper.run.progress import LiveTable, Shown, TimeLeft, makespan, remaining, share_done
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
-from sweeper.size_server import ModelProcess
+from sweeper.size_server import SizeServer
 from sweeper.store.code import Code, Edits, pin
-from sweeper.store.errors import UserError, shown
+from sweeper.store.errors import UserError, sanitize
 from sweeper.store.files import make_directory, publish, read_bytes
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
 from sweeper.store.plans import older, replaced, write_plan
@@ -37,7 +37,7 @@ from sweeper.store.runs import RunStore, State
 def prepare(
     console: Console,
     store: RunStore,
-    process: ModelProcess,
+    process: SizeServer,
     configs: Mapping[str, Mapping[str, Any]],
     known: set[str],
     meanwhile: Callable[[], None] = lambda: None,
@@ -64,12 +64,12 @@ def prepare(
         if code != 0:
             said = (read_bytes(log) or b"").decode(errors="replace").split("\n")
             last = next((line for line in reversed(said) if line.strip()), "")
-            reason = f"its process was killed (code {code})" if code < 0 else shown(last)
+            reason = f"its process was killed (code {code})" if code < 0 else sanitize(last)
             raise UserError(f"the data could not be prepared: {reason} (log: {log})")
     known |= distinct.keys()
 
 
-def _prepared(process: ModelProcess, run: Path, log: Path, meanwhile: Callable[[], None]) -> int:
+def _prepared(process: SizeServer, run: Path, log: Path, meanwhile: Callable[[], None]) -> int:
     """Prepare the data of a run in a process of its own, which ends with this one; its code."""
     job = process.fork("prepare", run, environment={}, log=log)
     try:
@@ -97,7 +97,7 @@ class Executor:
 
     console: Console
     store: RunStore
-    process: ModelProcess
+    process: SizeServer
     backend: Backend
     options: SweepOptions
     signals: StopSignals

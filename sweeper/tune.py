@@ -27,7 +27,7 @@ from sweeper.results.collect import Records
 from sweeper.results.points import tuned_in_words
 from sweeper.results.table import Table
 from sweeper.run.failures import hours
-from sweeper.size_server import ModelProcess
+from sweeper.size_server import SizeServer
 from sweeper.store.files import canonical
 from sweeper.store.plans import newest
 from sweeper.store.runs import Cause, RunStore
@@ -53,7 +53,7 @@ class Tuning:
     judged: Plan | None = None
 
     @classmethod
-    def of(cls, plan: Plan, process: ModelProcess, store: RunStore) -> Tuning:
+    def of(cls, plan: Plan, process: SizeServer, store: RunStore) -> Tuning:
         """As far as finished trials tell; a plan without any is judged as it is.
 
         Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sweeper.store.errors import UserError
-from sweeper.store.files import FORMAT, digest_of_file, publish_sealed, read_versioned
+from sweeper.store.files import FORMAT, digest_of_file, publish_with_checksum, read_versioned
 from sweeper.store.identity import digest_of
 
 DIGESTS = "digests.json"
@@ -25,7 +25,9 @@ def write_digests(folder: Path) -> None:
         found = [path.relative_to(folder) for path in every]
         kept = [path for path in found if path.parts[0] != SOURCE and path.name[0] != "."]
         files = {path.as_posix(): digest_of_file(folder / path) for path in kept}
-        publish_sealed(folder / DIGESTS, {"format": FORMAT, "of": folder.name, "files": files})
+        publish_with_checksum(
+            folder / DIGESTS, {"format": FORMAT, "of": folder.name, "files": files}
+        )
 
 
 def check_digests(folder: Path) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError, create_model
 
 from sweeper.store import registry
-from sweeper.store.errors import wrong
+from sweeper.store.errors import invalid_value
 from tasks.config import validation_errors
 from tasks.config.architecture import Architecture
 from tasks.config.schema import spelled
@@ -37,7 +37,7 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
     first, more = problems[0], len(problems) - 1
     remedy = first.remedy + (f" (and {more} more: {problems[1].key}" if more else "")
     remedy += (", ..." if more > 1 else "") + (")" if more else "")
-    raise wrong(first.key, first.value, first.expected, remedy)
+    raise invalid_value(first.key, first.value, first.expected, remedy)
 
 
 def _schema(config: Mapping[str, Any]) -> type[RunConfig]:
@@ -50,7 +50,9 @@ def _schema(config: Mapping[str, Any]) -> type[RunConfig]:
     if name not in task.architectures:
         known = ", ".join(task.architectures)
         expected = f"one of {known}, which task.name={_name(config, 'task')} trains"
-        raise wrong("model.name", name, expected, f"choose it as model={task.architectures[0]}")
+        raise invalid_value(
+            "model.name", name, expected, f"choose it as model={task.architectures[0]}"
+        )
     return _composed(task, architecture.schema_of(config["model"]))
 
 
@@ -63,5 +65,7 @@ def _composed(task: type[Task], architecture: type[Architecture]) -> type[RunCon
 def _name(config: Mapping[str, Any], section: str) -> Any:
     group = config.get(section)
     if not isinstance(group, Mapping):
-        raise wrong(section, spelled(group), "a group of keys", f"choose one of conf/{section}")
+        raise invalid_value(
+            section, spelled(group), "a group of keys", f"choose one of conf/{section}"
+        )
     return group.get("name")

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from sweeper.store.errors import wrong
+from sweeper.store.errors import invalid_value
 
 Value = TypeVar("Value")
 
@@ -46,7 +46,7 @@ def shard(batch: dict[str, Tensor]) -> dict[str, Tensor]:
     rows = len(next(iter(batch.values())))
     if rows < world():
         expected = f"at most {rows} devices in all, as many as a batch has rows"
-        raise wrong("trainer.devices", world(), expected, "raise task.batch_tokens")
+        raise invalid_value("trainer.devices", world(), expected, "raise task.batch_tokens")
     first, last = (rows * place // world() for place in (rank(), rank() + 1))
     return {name: tensor[first:last] for name, tensor in batch.items()}
 

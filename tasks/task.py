@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from sweeper.store.errors import wrong
+from sweeper.store.errors import invalid_value
 from tasks import learning_rate
 from tasks.batch import Batch, repeated
 from tasks.config.sections import RunConfig, TaskSection
@@ -94,7 +94,7 @@ class Task(ABC):
         except RuntimeError as error:
             expected = "a run with the same model and vocabulary"
             remedy = "give this run its parent's model section"
-            raise wrong("parent", self.config.parent, expected, remedy) from error
+            raise invalid_value("parent", self.config.parent, expected, remedy) from error
 
     # Learning
 

@@ -13,7 +13,7 @@ from sweeper.hydra_section import composer
 from sweeper.plan.overrides import read
 from sweeper.results.paper_tables.export import write_paper_table
 from sweeper.results.table import Table, stem, write_table
-from sweeper.store.errors import UserError, shown
+from sweeper.store.errors import UserError, sanitize
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore
 from tasks import train
@@ -99,7 +99,7 @@ def test_no_name_becomes_a_path_or_a_command(sandbox, capsys, place):
 def test_there_are_fifty_names():
     assert len(set(NAMES)) >= 50
     assert len({stem(name) for name in NAMES}) == len(set(NAMES))
-    assert all(shown(name).isprintable() for name in NAMES)
+    assert all(sanitize(name).isprintable() for name in NAMES)
 
 
 AWAY = ("../../evil", "/tmp/evil", "a/../../evil", "[fig1,../../evil]", "fig1,../../evil", "~/evil",

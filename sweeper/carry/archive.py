@@ -12,8 +12,16 @@ from functools import reduce
 from pathlib import Path
 from typing import IO, Any
 
-from sweeper.store.errors import UserError, shown
-from sweeper.store.files import FORMAT, SEAL, as_json, child, make_directory, read_versioned, sealed
+from sweeper.store.errors import UserError, sanitize
+from sweeper.store.files import (
+    CHECKSUM,
+    FORMAT,
+    as_json,
+    child,
+    make_directory,
+    read_versioned,
+    with_checksum,
+)
 
 MANIFEST = "manifest.json"
 MEGABYTE = 10**6
@@ -31,7 +39,7 @@ def write_archive(
     becomes parts, `<path>.001` and so on, to be joined by `cat`.
     """
     digests = {name: _digest(files[name]) for name in sorted(files)}
-    text = as_json(sealed({"format": FORMAT, **about, "files": digests}))
+    text = as_json(with_checksum({"format": FORMAT, **about, "files": digests}))
     whole = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     make_directory(path.parent)
     try:
@@ -64,25 +72,25 @@ def unpack(path: Path, folder: Path) -> dict[str, Any]:
             for member in members:
                 name = member.name.partition("/")[2]
                 if not member.isreg() or name not in missing:
-                    raise _unfit(path, f"its manifest says nothing of {shown(member.name, 100)}")
+                    raise _unfit(path, f"its manifest says nothing of {sanitize(member.name, 100)}")
                 place = reduce(child, name.split("/"), folder)
                 if _extract(archive, member, place) != missing.pop(name):
-                    raise _unfit(path, f"{shown(name, 100)} is not what was written")
+                    raise _unfit(path, f"{sanitize(name, 100)} is not what was written")
     except (tarfile.TarError, OSError) as error:
         raise _unfit(path, str(error)) from error
     if missing:
-        raise _unfit(path, f"{shown(min(missing), 100)} is missing")
+        raise _unfit(path, f"{sanitize(min(missing), 100)} is missing")
     return manifest
 
 
 def _manifest(path: Path, place: Path) -> dict[str, Any]:
     """What the manifest of an archive says, once it lies there; to the letter as it was written."""
     try:
-        manifest = read_versioned(place, keys=("kind", "files", SEAL))
+        manifest = read_versioned(place, keys=("kind", "files", CHECKSUM))
     except UserError as error:
         raise _unfit(path, str(error)) from error
     assert manifest is not None
-    if place.read_text("utf-8") != as_json(sealed(manifest)):
+    if place.read_text("utf-8") != as_json(with_checksum(manifest)):
         raise _unfit(path, f"{MANIFEST} is not what was written")
     return manifest
 
@@ -128,4 +136,4 @@ def _parts(whole: Path, path: Path, most: int) -> list[Path]:
 
 
 def _unfit(path: Path, reason: str) -> UserError:
-    return UserError(f"{shown(path)} cannot be used: {reason}; bring it here again, whole.")
+    return UserError(f"{sanitize(path)} cannot be used: {reason}; bring it here again, whole.")

@@ -22,7 +22,7 @@ from sweeper.results.judge import judge
 from sweeper.store import registry
 from sweeper.store.code import DIFF, REVISION
 from sweeper.store.errors import UserError
-from sweeper.store.files import FORMAT, as_json, sealed
+from sweeper.store.files import FORMAT, as_json, with_checksum
 from sweeper.store.plans import newest, planned, without
 from sweeper.store.runs import RunStore, State
 
@@ -99,7 +99,7 @@ def _records(
     store: RunStore, plans: Mapping[str, Mapping[str, Any]], runs: Sequence[str]
 ) -> Iterator[tuple[str, Content]]:
     for number, (_, plan) in enumerate(_apart(plans), 1):
-        text = as_json(sealed({**plan, "format": FORMAT, "number": number}))
+        text = as_json(with_checksum({**plan, "format": FORMAT, "number": number}))
         yield f"plans/{number:04d}.json", text.encode()
     for id in runs:
         run = store.run(id)

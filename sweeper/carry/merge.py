@@ -11,7 +11,7 @@ from typing import Any
 
 from sweeper.carry.archive import unpack
 from sweeper.store.archives.reading import present
-from sweeper.store.errors import UserError, shown
+from sweeper.store.errors import UserError, sanitize
 from sweeper.store.files import make_directory, publish, read_bytes, sync_directory
 from sweeper.store.identity import digest_of, identity
 from sweeper.store.runs import Run, RunStore, State
@@ -63,11 +63,13 @@ def merge(outputs: Path, path: Path) -> Merged:
 
 def _check_names(path: Path, manifest: Mapping[str, Any]) -> None:
     if manifest["kind"] != "results":
-        raise UserError(f"{shown(path)} is a {shown(manifest['kind'], 80)}, not what run.py left.")
+        raise UserError(
+            f"{sanitize(path)} is a {sanitize(manifest['kind'], 80)}, not what run.py left."
+        )
     for name in manifest["files"]:
         if not _PLACE.fullmatch(name) or name.split("/")[1] not in manifest["runs"]:
             raise UserError(
-                f"{shown(path)} holds {shown(name, 100)}, which is no file of its runs."
+                f"{sanitize(path)} holds {sanitize(name, 100)}, which is no file of its runs."
             )
 
 
@@ -75,15 +77,15 @@ def _check(path: Path, here: Run, there: Run) -> None:
     """Refuse a run that was not planned here, or whose files do not fit each other."""
     if not present(here.path / "run.json"):
         raise UserError(
-            f"{shown(path)} holds run {here.id}, which was never planned under "
-            f"{shown(here.outputs)}; merge it where it was packed."
+            f"{sanitize(path)} holds run {here.id}, which was never planned under "
+            f"{sanitize(here.outputs)}; merge it where it was packed."
         )
     mine, theirs = (digest_of(identity(run.record()["config"])) for run in (here, there))
     result = there.result()
     numbers = [attempt.number for attempt in there.attempts()]
     if mine != theirs or (result is not None and result["attempt"] not in numbers):
         reason = "another config" if mine != theirs else "a result without its attempt"
-        raise UserError(f"{shown(path)} has {reason} for run {here.id}; bring it here again.")
+        raise UserError(f"{sanitize(path)} has {reason} for run {here.id}; bring it here again.")
 
 
 def _merge(here: Run, there: Run, merged: Merged) -> None:

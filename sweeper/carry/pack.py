@@ -9,7 +9,7 @@ from typing import Any
 
 from sweeper.carry.archive import Content, write_archive
 from sweeper.carry.run_files import folder_files, run_files
-from sweeper.size_server import ModelProcess
+from sweeper.size_server import SizeServer
 from sweeper.store import registry
 from sweeper.store.code import Code, needed
 from sweeper.store.errors import UserError
@@ -80,7 +80,7 @@ def write_pack(
     store: RunStore,
     runs: Mapping[str, Mapping[str, Any]],
     about: Mapping[str, Any],
-    process: ModelProcess,
+    process: SizeServer,
     *,
     wheels: Path | None,
     max_mb: float | None,
@@ -126,7 +126,7 @@ def _outputs(
     store: RunStore,
     runs: Mapping[str, Mapping[str, Any]],
     configs: Sequence[Mapping[str, Any]],
-    process: ModelProcess,
+    process: SizeServer,
 ) -> dict[str, Content]:
     """Records, prepared data, and what parents that are done here have learned."""
     found: dict[str, Content] = {}

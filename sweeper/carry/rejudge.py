@@ -16,7 +16,7 @@ from sweeper.results.collect import collect, write_tables
 from sweeper.results.draw import write_figures
 from sweeper.results.judge import judge
 from sweeper.results.table import Table, exported
-from sweeper.store.errors import UserError, shown
+from sweeper.store.errors import UserError, sanitize
 from sweeper.store.files import read_object
 
 _SHAPE = {"verdicts": [{"claim": str, "measure": str, "verdict": str, "numbers": dict}]}
@@ -35,7 +35,9 @@ def rejudge(console: Console, path: Path, into: Path) -> int:
         outputs = Path(folder)
         manifest = unpack(path, outputs)
         if manifest["kind"] != KIND:
-            raise UserError(f"{shown(path)} is a {shown(manifest['kind'], 80)}, not a bundle.")
+            raise UserError(
+                f"{sanitize(path)} is a {sanitize(manifest['kind'], 80)}, not a bundle."
+            )
         tables = collect(outputs, manifest["experiments"])
         write_tables(into, tables)
         judge(into, tables)
@@ -45,7 +47,7 @@ def rejudge(console: Console, path: Path, into: Path) -> int:
             for words, same in _compared(_answers(outputs, table), _answers(into, table)):
                 differ |= not same
                 style = "" if same else "bold red"
-                console.print(Text(f"{shown(table.name)}: {words}", style), soft_wrap=True)
+                console.print(Text(f"{sanitize(table.name)}: {words}", style), soft_wrap=True)
     told = "An answer differs." if differ else "Every answer is that of the bundle."
     console.print(Text(f"{told} {len(tables)} tables and {len(figures)} figures: {into}"))
     return int(differ)
@@ -67,9 +69,11 @@ def _compared(bundled: Answers, here: Answers) -> Iterator[tuple[str, bool]]:
     """Of each claim words on its two answers, and whether these are the same."""
     for claim in dict.fromkeys([*bundled, *here]):
         before, after = (side.get(claim) for side in (bundled, here))
-        answers = [shown(side["verdict"]) if side else "no such claim" for side in (before, after)]
+        answers = [
+            sanitize(side["verdict"]) if side else "no such claim" for side in (before, after)
+        ]
         same = answers[0] == answers[1]
         words = answers[0] if same else f"{answers[0]} in the bundle, {answers[1]} here"
         if same and before and after and before["numbers"] != after["numbers"]:
             words += ", with other numbers here"
-        yield f"{shown(', '.join(filter(None, claim)))}: {words}", same
+        yield f"{sanitize(', '.join(filter(None, claim)))}: {words}", same

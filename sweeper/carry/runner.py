@@ -27,8 +27,8 @@ from sweeper.run.backends import local
 from sweeper.run.placing import Share
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
-from sweeper.size_server import model_process
-from sweeper.store.errors import UserError, wrong
+from sweeper.size_server import size_server
+from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import read_versioned
 from sweeper.store.runs import RunStore, State
 
@@ -75,7 +75,7 @@ def train(
         Job(run, about["cost"], about["parent"], about["share"] and Share(*about["share"]))
         for run, about in runs.items()
     ]
-    with StopSignals() as signals, model_process() as process:
+    with StopSignals() as signals, size_server() as process:
         context = BackendContext(
             options=launcher,
             resources=frozenset(Resources.of_record(store.run(run).path) for run in runs),
@@ -150,7 +150,9 @@ def _changed(options: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, 
     for override in overrides:
         key, equals, value = override.partition("=")
         if key not in options or not equals:
-            raise wrong("run.py", override, f"KEY=VALUE, one of {', '.join(options)}", "correct it")
+            raise invalid_value(
+                "run.py", override, f"KEY=VALUE, one of {', '.join(options)}", "correct it"
+            )
         try:
             changed[key] = json.loads(value)
         except ValueError:
@@ -169,12 +171,12 @@ def _typed(key: str, value: Any, hint: Any) -> Any:
     if isinstance(hint, EnumType):
         if value in list(hint):
             return hint(value)
-        raise wrong(key, value, f"one of {', '.join(map(str, hint))}", "correct the value")
+        raise invalid_value(key, value, f"one of {', '.join(map(str, hint))}", "correct the value")
     plain = get_origin(hint) if get_origin(hint) is list else hint
     if isinstance(value, plain) or (isinstance(value, int) and isinstance(1.0, plain)):
         return value
     expected = getattr(hint, "__name__", str(hint)).replace("None", "null")
-    raise wrong(key, value, f"a value of type {expected}", "correct the value")
+    raise invalid_value(key, value, f"a value of type {expected}", "correct the value")
 
 
 def _say(schedule: Schedule, state: JobState | None, runs: Mapping[str, Mapping[str, Any]]) -> None:

@@ -17,7 +17,7 @@ from sweeper.results.table import files_made_of
 from sweeper.store.archives.archive import find
 from sweeper.store.archives.reading import present
 from sweeper.store.code import REVISION
-from sweeper.store.errors import UserError, shown, wrong
+from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.plans import older, path_of, plans, rewrite, runs_of, without
 from sweeper.store.runs import RunStore, State
 
@@ -57,10 +57,10 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
     going = _experiment(outputs, name) or _run(store, outputs, name)
     for run in going.near:
         if store.run(run).status().state is State.RUNNING:
-            raise UserError(f"{shown(name)}: run {run} is being trained; stop that sweep first.")
+            raise UserError(f"{sanitize(name)}: run {run} is being trained; stop that sweep first.")
     if packed := [run for run in going.runs if find(outputs, run)]:
         words = f"{len(packed)} of its runs lie in outputs/archives"
-        raise wrong("forget", name, f"runs in folders of their own, but {words}", UNZIP)
+        raise invalid_value("forget", name, f"runs in folders of their own, but {words}", UNZIP)
     going = replace(going, files=[*going.files, *_unused_code(store, going.runs)])
     for line in _listed(store, going):
         console.print(Text(line), soft_wrap=True)
@@ -102,7 +102,7 @@ def _run(store: RunStore, outputs: Path, name: str) -> _Going:
     if not present(store.run(name).path / "run.json"):
         names = dict.fromkeys(one for plan in known for one in plan["experiments"])
         expected = f"the id of a run, or an experiment that was planned ({', '.join(names)})"
-        raise wrong("forget", name, expected, "python -m sweeper status lists both")
+        raise invalid_value("forget", name, expected, "python -m sweeper status lists both")
     users = dict.fromkeys(p["experiment"] for plan in known for p in plan["points"]
                           if p["run"] == name)  # fmt: skip
     children = [run for plan in known for run, about in plan["runs"].items()
@@ -133,11 +133,11 @@ def _listed(store: RunStore, going: _Going) -> Iterator[str]:
         yield f"  {relative_path(path)}"
     for plan in going.plans:
         if plan["experiments"]:
-            yield f"  of plan {plan['number']} {shown(', '.join(plan['experiments']))} stays"
-    yield from (f"  {shown(line)}" for line in going.told)
+            yield f"  of plan {plan['number']} {sanitize(', '.join(plan['experiments']))} stays"
+    yield from (f"  {sanitize(line)}" for line in going.told)
 
 
 def _agreed(name: str) -> bool:
     if not sys.stdin.isatty():
-        raise wrong("forget", name, "an answer, and nobody can be asked here", "give --yes")
+        raise invalid_value("forget", name, "an answer, and nobody can be asked here", "give --yes")
     return input("Remove all of it? [y/N] ").strip().lower() in ("y", "yes")

@@ -18,7 +18,7 @@ from rich.text import Text
 from sweeper.plan.grid import shown as in_words
 from sweeper.store.archives.reading import present
 from sweeper.store.code import COMMIT, differing, running, state_of
-from sweeper.store.errors import UserError, shown
+from sweeper.store.errors import UserError, sanitize
 from sweeper.store.numbers import clock
 from sweeper.store.plans import planned
 from sweeper.store.runs import Run, RunStore, State, Status, lineage
@@ -94,7 +94,7 @@ def _status(run: Run) -> Status:
         if present(run.path / "run.json"):
             run.record()
     except UserError as error:
-        return Status(State.FAILED, shown(error), 0)
+        return Status(State.FAILED, sanitize(error), 0)
     return run.status()
 
 
@@ -144,7 +144,7 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
     for line in found:
         runs.setdefault(line.run, line)
     for name in names:
-        _add(totals, shown(name), [line for line in found if line.experiment == name])
+        _add(totals, sanitize(name), [line for line in found if line.experiment == name])
     if len(names) > 1:
         _add(totals, "all", list(runs.values()))
     console.print(totals)
@@ -155,8 +155,8 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
         for line in told:
             parts = (line.reason, *_progress(line), _since(line.changed))
             detail = ", ".join(part for part in parts if part)
-            setting = f"{shown(line.experiment)}/{shown(line.setting, 400)}"
-            table.add_row(line.state, Text(f"{setting}\n{line.run}  {shown(detail, 1000)}"))
+            setting = f"{sanitize(line.experiment)}/{sanitize(line.setting, 400)}"
+            table.add_row(line.state, Text(f"{setting}\n{line.run}  {sanitize(detail, 1000)}"))
         console.print()
         console.print(table)
     for words in filter(None, (_measured(found), *_earlier(runs.values()))):

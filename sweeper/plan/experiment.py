@@ -11,7 +11,7 @@ from typing import Any
 
 from sweeper.plan.compose import as_dataclass
 from sweeper.plan.hydra_errors import unknown_key
-from sweeper.store.errors import UserError, wrong
+from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.plans import ERROR
 
 SPLIT = "validation/"
@@ -98,32 +98,34 @@ def check(experiment: Experiment) -> None:
         _check_swept(experiment, key, where)
     if not tune.by.startswith(SPLIT):
         remedy = "for example validation/loss"
-        raise wrong(f"{where}, by", tune.by, "a metric of the validation split", remedy)
+        raise invalid_value(f"{where}, by", tune.by, "a metric of the validation split", remedy)
     judged = {*experiment.seeds, *(seed for arm in experiment.arms.values() for seed in arm.seeds)}
     if not tune.seeds or judged & {*tune.seeds}:
         expected = f"seeds that are not judged, as {', '.join(map(str, sorted(judged)))} are"
-        raise wrong(f"{where}, seeds", list(tune.seeds), expected, "for example [1000]")
+        raise invalid_value(f"{where}, seeds", list(tune.seeds), expected, "for example [1000]")
     if not 0 < tune.steps <= 1:
         expected = "a share of the full length, above 0 and at most 1"
-        raise wrong(f"{where}, steps", tune.steps, expected, "for example 0.5")
+        raise invalid_value(f"{where}, steps", tune.steps, expected, "for example 0.5")
     lengths = [0.0, *tune.halving, tune.steps]
     if any(longer <= shorter for shorter, longer in pairwise(lengths)):
         expected = f"rising shares of the full length, below steps={tune.steps}"
-        raise wrong(f"{where}, halving", list(tune.halving), expected, "for example [0.1]")
+        raise invalid_value(f"{where}, halving", list(tune.halving), expected, "for example [0.1]")
     _check_arms(experiment, tune, where)
 
 
 def _check_values(key: str, values: list[Any], where: str) -> None:
     if len({*map(repr, values)}) < max(len(values), 2):
         remedy = "list them"
-        raise wrong(f"{where}, grid.{key}", list(values), "two different values or more", remedy)
+        raise invalid_value(
+            f"{where}, grid.{key}", list(values), "two different values or more", remedy
+        )
 
 
 def _check_swept(experiment: Experiment, key: str, where: str) -> None:
     for arm in experiment.arms.values():
         if any(key in axis.split(",") for axis in arm.grid):
             expected = f"a key that no arm sweeps, as {arm.name} does"
-            raise wrong(f"{where}, grid", key, expected, "leave it out of one of the two")
+            raise invalid_value(f"{where}, grid", key, expected, "leave it out of one of the two")
 
 
 def _check_arms(experiment: Experiment, tune: Tune, where: str) -> None:
@@ -131,18 +133,20 @@ def _check_arms(experiment: Experiment, tune: Tune, where: str) -> None:
     arms = experiment.arms
     if not {*tune.arms} <= {*arms}:
         remedy = f"choose among {', '.join(arms)}"
-        raise wrong(f"{where}, arms", list(tune.arms), "arms of the experiment", remedy)
+        raise invalid_value(f"{where}, arms", list(tune.arms), "arms of the experiment", remedy)
     if tune.transfer and not ({*tune.transfer} <= {*arms} and RATE in tune.grid):
         expected = f"arms of the experiment, and {RATE} among what is tuned"
-        raise wrong(f"{where}, transfer", list(tune.transfer), expected, "leave it out")
+        raise invalid_value(f"{where}, transfer", list(tune.transfer), expected, "leave it out")
     untuned = [name for name in arms if not tune.tunes(name)]
     if untuned and not tune.unequal.strip():
         expected = f"all arms, since {', '.join(untuned)} would be judged without a trial"
         remedy = "name none, which is all, or say in tune.unequal why"
-        raise wrong(f"{where}, arms", list(tune.arms), expected, remedy)
+        raise invalid_value(f"{where}, arms", list(tune.arms), expected, remedy)
     if experiment.finetune or any(arm.parent for arm in arms.values()):
         expected = "none, since runs of this experiment start from others"
-        raise wrong(f"{where}, grid", list(tune.grid), expected, "leave experiment.tune out")
+        raise invalid_value(
+            f"{where}, grid", list(tune.grid), expected, "leave experiment.tune out"
+        )
 
 
 def ordered(values: Sequence[Any]) -> bool:
@@ -349,11 +353,11 @@ def read_experiment(
     if own and scale not in own:
         expected = f"one that {where} defines ({', '.join(own)})"
         remedy = f"choose one of them or add it to conf/experiment/{name}.yaml"
-        raise wrong("scale", scale, expected, remedy)
+        raise invalid_value("scale", scale, expected, remedy)
     for other, section in own.items():
         if scales is not None and other not in scales:
             expected = f"scales that there are ({', '.join(scales)})"
-            raise wrong(f"experiment.scales of {name}", other, expected, "correct the name")
+            raise invalid_value(f"experiment.scales of {name}", other, expected, "correct the name")
         _check_keys(f"{where}: scales.{other}.", _section(f"scales.{other}", section))
     whole = _overlay(rest, own.get(scale) or {})
     experiment = _read(name, _overlay(whole, _typed(typed or {})))
@@ -365,7 +369,7 @@ def _tuned(experiment: Experiment, scale: str, *, asked: Any) -> Experiment:
     nothing = not (experiment.tune and experiment.tune.grid)
     if nothing and asked:
         expected = f"false, since {experiment.name} names nothing to tune at scale={scale}"
-        raise wrong("experiment.tuned", True, expected, "give it experiment.tune.grid")
+        raise invalid_value("experiment.tuned", True, expected, "give it experiment.tune.grid")
     return replace(experiment, tune=None) if nothing or not experiment.tuned else experiment
 
 
@@ -376,7 +380,9 @@ def _read(name: str, data: dict[str, Any]) -> Experiment:
         for arm, said in arms.items()
     }
     for key in {"name", "yaml"} & data.keys():
-        raise wrong(f"experiment.{key} of {name}", data[key], "no such key", "name=... names it")
+        raise invalid_value(
+            f"experiment.{key} of {name}", data[key], "no such key", "name=... names it"
+        )
     for value, printed in _section(f"experiment.paper of {name}", data.get("paper")).items():
         _section(f"experiment.paper.{value} of {name}", printed)
     whole = {**data, "name": name, "yaml": name, "arms": named}
@@ -384,11 +390,13 @@ def _read(name: str, data: dict[str, Any]) -> Experiment:
     if not experiment.arms:
         raise UserError(f"experiment={name} has no arms; name at least one under `arms`.")
     if not experiment.title.strip():
-        raise wrong(f"experiment.title of {name}", "", "a few words", "say what it shows")
+        raise invalid_value(f"experiment.title of {name}", "", "a few words", "say what it shows")
     _check_targets(experiment)
     if not 0 < experiment.error <= 0.2:
         expected = "a chance above 0 and at most 0.2"
-        raise wrong(f"experiment.error of {name}", experiment.error, expected, "leave it at 0.05")
+        raise invalid_value(
+            f"experiment.error of {name}", experiment.error, expected, "leave it at 0.05"
+        )
     for metric, margin in experiment.margin.items():
         _check_margin(f"experiment.margin of {name}, {metric}", margin)
     return experiment
@@ -409,7 +417,7 @@ def _check_keys(prefix: str, section: Mapping[str, Any]) -> None:
 
 def _section(key: str, given: Any) -> Mapping[str, Any]:
     if given is not None and not isinstance(given, Mapping):
-        raise wrong(key, given, _SECTION, "write it as in conf/experiment/fig1.yaml")
+        raise invalid_value(key, given, _SECTION, "write it as in conf/experiment/fig1.yaml")
     return given or {}
 
 
@@ -434,9 +442,9 @@ def _check_margin(where: str, given: Margin) -> None:
         size = 0.0
     if not 0 < size < math.inf:
         expected = "a number above 0 in the metric's unit, or per cent"
-        raise wrong(f"{where}, size", given.size, expected, remedy)
+        raise invalid_value(f"{where}, size", given.size, expected, remedy)
     if not given.reason.strip():
-        raise wrong(f"{where}, reason", given.reason, "a sentence", remedy)
+        raise invalid_value(f"{where}, reason", given.reason, "a sentence", remedy)
 
 
 def _check_targets(experiment: Experiment) -> None:
@@ -447,11 +455,11 @@ def _check_targets(experiment: Experiment) -> None:
         if isinstance(target, str) and (target not in arms or arms[target].match):
             expected = "an arm of the same experiment that is not matched itself, or a number"
             others = ", ".join(name for name in arms if name != arm.name)
-            raise wrong(f"{where}.match.to", target, expected, f"choose among {others}")
+            raise invalid_value(f"{where}.match.to", target, expected, f"choose among {others}")
         if arm.parent and (arm.parent not in before or arm.match):
             expected = "an arm that stands before it" if not arm.match else "none, it is matched"
             remedy = f"choose among {', '.join(before) or 'none'}"
-            raise wrong(f"{where}.parent", arm.parent, expected, remedy)
+            raise invalid_value(f"{where}.parent", arm.parent, expected, remedy)
         before.append(arm.name)
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeGuard
 
 from sweeper.plan.plan import Plan, Run
 from sweeper.plan.sizes import Invalid, Size, Sizes
-from sweeper.size_server import ModelProcess
+from sweeper.size_server import SizeServer
 from sweeper.store.errors import UserError
 from sweeper.store.runs import Run as Record
 from sweeper.store.runs import RunStore
@@ -34,7 +34,7 @@ class GpuMemory(Sizes):
     operation: ClassVar[str] = "memory"
     trainer: ClassVar[tuple[str, ...]] = ("devices", "num_nodes", "micro_batches")
 
-    def __init__(self, process: ModelProcess, outputs: Path) -> None:
+    def __init__(self, process: SizeServer, outputs: Path) -> None:
         super().__init__(process, outputs / "cache" / "gpu_memory.json")
         self._measured: dict[Hashable, list[float]] = {}
 
@@ -102,7 +102,7 @@ def is_for_gpus(plan: Plan) -> bool:
     return any(run.config["trainer"]["precision"] == "bf16-mixed" for run in plan.runs.values())
 
 
-def predicted(process: ModelProcess, plan: Plan, limit: float | None) -> dict[str, float]:
+def predicted(process: SizeServer, plan: Plan, limit: float | None) -> dict[str, float]:
     """The GB of GPU memory that runs of a plan take; none of them where they are of many shapes.
 
     Raises:

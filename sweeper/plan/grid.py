@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from sweeper.plan.experiment import Arm
-from sweeper.store.errors import UserError, wrong
+from sweeper.store.errors import UserError, invalid_value
 
 
 def count(arm: Arm) -> int:
@@ -31,7 +31,9 @@ def apart(arm: Arm, values: Mapping[str, Any]) -> dict[str, Any]:
             found |= zip(keys, given, strict=True)
         else:
             expected = f"a list of {len(keys)} values, one for each of its keys"
-            raise wrong(f"{arm.name}.grid.{axis}", given, expected, "correct the experiment's yaml")
+            raise invalid_value(
+                f"{arm.name}.grid.{axis}", given, expected, "correct the experiment's yaml"
+            )
     return found
 
 

@@ -17,7 +17,7 @@ from omegaconf.errors import (
     ReadonlyConfigError,
 )
 
-from sweeper.store.errors import UserError, shown, wrong
+from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.identity import leaves
 
 
@@ -54,17 +54,19 @@ def _no_such_value(cause: OmegaConfBaseException) -> UserError:
     if isinstance(cause, ConfigKeyError | ConfigAttributeError):
         return _no_such_key(cause)
     if isinstance(cause, ReadonlyConfigError):
-        return UserError(f"{shown(cause.full_key)} cannot be set: a config names no code to call.")
+        return UserError(
+            f"{sanitize(cause.full_key)} cannot be set: a config names no code to call."
+        )
     if isinstance(cause, MissingMandatoryValue):
-        return UserError(f"{shown(cause.full_key)} is missing; give it a value.")
+        return UserError(f"{sanitize(cause.full_key)} is missing; give it a value.")
     said = str(cause.msg or cause).splitlines()[0].rstrip(".")
-    return UserError(f"{shown(cause.full_key)}: {shown(said)}; correct the value.")
+    return UserError(f"{sanitize(cause.full_key)}: {sanitize(said)}; correct the value.")
 
 
 def unreadable(override: str) -> UserError:
     """The sentence for an argument that is no override."""
     return UserError(
-        f"{shown(override)!r} cannot be read as an override; write key=value, or "
+        f"{sanitize(override)!r} cannot be read as an override; write key=value, or "
         "key=a,b,c for several values."
     )
 
@@ -73,7 +75,7 @@ def unknown_key(key: str, known: Iterable[str]) -> UserError:
     """The sentence for a key that does not exist, with the nearest ones that do."""
     near = _near(key, list(known))
     hint = f"did you mean {' or '.join(near)}?" if near else "`--cfg all` prints every key."
-    return UserError(f"{shown(key)} is not a key of the config; {hint}")
+    return UserError(f"{sanitize(key)} is not a key of the config; {hint}")
 
 
 def _near(key: str, known: list[str]) -> list[str]:
@@ -89,7 +91,9 @@ def _no_yaml(problem: Exception) -> UserError:
     mark = getattr(problem, "problem_mark", None)
     said = getattr(problem, "problem", None) or str(problem)
     place = f"{mark.name}, line {mark.line + 1}" if mark else "a yaml file"
-    return UserError(f"{shown(place)} cannot be read as yaml: {shown(said)}; correct it there.")
+    return UserError(
+        f"{sanitize(place)} cannot be read as yaml: {sanitize(said)}; correct it there."
+    )
 
 
 def _no_such_key(error: OmegaConfBaseException) -> UserError:
@@ -107,4 +111,6 @@ def _no_such_key(error: OmegaConfBaseException) -> UserError:
 def _no_such_file(path: str, options: Iterable[str]) -> UserError:
     group, _, name = path.rpartition("/")
     expected = f"one of {', '.join(options) or 'the files in conf/'}"
-    return wrong(group or "--config-name", name, expected, f"correct it, or add conf/{path}.yaml")
+    return invalid_value(
+        group or "--config-name", name, expected, f"correct it, or add conf/{path}.yaml"
+    )

@@ -27,7 +27,7 @@ from sweeper.plan.experiment import Experiment
 from sweeper.plan.grid import check_size
 from sweeper.plan.hydra_errors import unreadable
 from sweeper.plan.refused import refuse_key, refuse_path, refuse_tree
-from sweeper.store.errors import UserError, wrong
+from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.identity import can_change_results, digest_of
 
 
@@ -58,11 +58,11 @@ def read(arguments: Iterable[str], composer: Composer, *, max_points: int) -> Ty
             axes[key] = [*map(_plain, override.sweep_iterator(transformer=Transformer.identity))]
         if not axes[key]:
             remedy = "nothing matches it; list the values"
-            raise wrong(key, _right_side(override), "at least one value", remedy)
+            raise invalid_value(key, _right_side(override), "at least one value", remedy)
     for key in ("scale", "name"):
         if key in axes:
             listed = ",".join(map(str, axes[key]))
-            raise wrong(key, listed, f"one {key}", f"sweep one {key} at a time")
+            raise invalid_value(key, listed, f"one {key}", f"sweep one {key} at a time")
     refuse_tree(axes)
     values = {key: _plain(o.value()) for key, o in by_key.items() if key not in several}
     names = axes.pop("experiment", None) or [values.pop("experiment", None)]
@@ -75,7 +75,7 @@ def typed_path(key: str, typed: Any) -> Path:
     with suppress(RuntimeError):  # ~name of nobody
         if isinstance(typed, str) and typed:
             return Path(typed).expanduser().absolute()
-    raise wrong(key, typed, "a folder", "give its path")
+    raise invalid_value(key, typed, "a folder", "give its path")
 
 
 def _parsed(arguments: Iterable[str], composer: Composer) -> dict[str, Override]:
@@ -105,13 +105,13 @@ def _count(override: Override, composer: Composer) -> int:
     value = override.value()
     if isinstance(value, IntervalSweep):
         expected, remedy = "values that can be listed", "use a,b,c or range(start,stop,step)"
-        raise wrong(override.key_or_group, _right_side(override), expected, remedy)
+        raise invalid_value(override.key_or_group, _right_side(override), expected, remedy)
     if isinstance(value, RangeSweep):
         assert value.start is not None
         assert value.stop is not None
         if not (value.step and math.isfinite(value.stop - value.start)):
             expected, remedy = "a range that ends", "give start,stop,step"
-            raise wrong(override.key_or_group, _right_side(override), expected, remedy)
+            raise invalid_value(override.key_or_group, _right_side(override), expected, remedy)
         return max(0, math.ceil((value.stop - value.start) / value.step))
     if isinstance(value, ChoiceSweep):
         return len(value.list)
@@ -140,9 +140,9 @@ def check_name(name: Any, experiments: int) -> None:
     """UserError if what `name` says cannot be the name of what so many experiments leave."""
     expected = f"at most {_LONGEST} letters, digits, '_' and '-', a letter or a digit first"
     if not isinstance(name, str) or not _PLAIN.fullmatch(name):
-        raise wrong("name", name, expected, "choose another name")
+        raise invalid_value("name", name, expected, "choose another name")
     if experiments > 1:
-        raise wrong("name", name, "one experiment or grid to name", "type them one by one")
+        raise invalid_value("name", name, "one experiment or grid to name", "type them one by one")
 
 
 def name_of(typed: Typed, experiment: Experiment | None, composer: Composer) -> str:

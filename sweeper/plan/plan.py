@@ -9,7 +9,7 @@ from typing import Any
 
 from sweeper.plan.experiment import Arm, Experiment
 from sweeper.plan.sizes import Size
-from sweeper.store.errors import shown
+from sweeper.store.errors import sanitize
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Run:
     @property
     def label(self) -> str:
         """What it is called to a person."""
-        return shown(f"{self.names['experiment']}/{self.names['arm']} {self.names['label']}")
+        return sanitize(f"{self.names['experiment']}/{self.names['arm']} {self.names['label']}")
 
     @property
     def parent(self) -> str | None:

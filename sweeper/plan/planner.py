@@ -23,9 +23,9 @@ from sweeper.plan.match import Solution, solve
 from sweeper.plan.overrides import Typed, check_name, name_of, read, typed_path
 from sweeper.plan.plan import Matched, Plan, Point, Run, UnseededPoint
 from sweeper.plan.sizes import Invalid, Sizes
-from sweeper.size_server import ModelProcess
+from sweeper.size_server import SizeServer
 from sweeper.store import registry
-from sweeper.store.errors import UserError, wrong
+from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.identity import digest_of, run_id
 
 Measured = Mapping[str, Collection[str]]
@@ -49,17 +49,21 @@ def check_results(
         if known and metric not in known:
             expected = f"what task {task} measures ({', '.join(known)})"
             if experiment.yaml:
-                raise wrong(f"experiment.metric of {name}", metric, expected, "name one of them")
+                raise invalid_value(
+                    f"experiment.metric of {name}", metric, expected, "name one of them"
+                )
             tasks = ",".join(measured)
             remedy = "sweep tasks one by one, or give metric=... that all of them measure"
-            raise wrong(f"metric of task={tasks}", metric, expected, remedy)
+            raise invalid_value(f"metric of task={tasks}", metric, expected, remedy)
     for metric in experiment.margin:
         if metric not in shown:
             expected = f"a metric that is shown ({', '.join(shown)})"
-            raise wrong(f"experiment.margin of {name}", metric, expected, "name one of them")
+            raise invalid_value(
+                f"experiment.margin of {name}", metric, expected, "name one of them"
+            )
     if not any(_has(point, experiment.x) for point in points):
         expected = f"a key of the config, or one of {', '.join(points[0].size)}"
-        raise wrong(f"experiment.x of {name}", experiment.x, expected, "correct it")
+        raise invalid_value(f"experiment.x of {name}", experiment.x, expected, "correct it")
 
 
 def _asked(experiment: Experiment, points: Sequence[UnseededPoint]) -> Iterator[tuple[str, str]]:
@@ -96,7 +100,7 @@ class _Target(NamedTuple):
 class Texts:
     """What the text of a config is, asked of the model process once for each."""
 
-    def __init__(self, process: ModelProcess) -> None:
+    def __init__(self, process: SizeServer) -> None:
         self._process = process
         self._known: dict[str, dict[str, Any]] = {}
 
@@ -227,7 +231,9 @@ class UnseededPoints:
         data, task = config["data"], config["task"]["name"]
         if data.get("root") and data["source"] != "local":
             expected = f"no folder, since data.source={data['source']}"
-            raise wrong("data.root", data["root"], expected, "add data=local, or leave it out")
+            raise invalid_value(
+                "data.root", data["root"], expected, "add data=local, or leave it out"
+            )
         if data.get("root"):
             root = typed_path("data.root", data["root"])
             data["root"] = str(root / task if (root / task).is_dir() else root)
@@ -277,7 +283,9 @@ def _same(match: Match, config: Mapping[str, Any]) -> dict[str, Any]:
         return {key: lookup(key, config) for key in match.same}
     except KeyError as unknown:
         expected, remedy = "keys of the config", "correct it in the experiment's yaml"
-        raise wrong("match.same", list(match.same), expected, f"{remedy} ({unknown})") from None
+        raise invalid_value(
+            "match.same", list(match.same), expected, f"{remedy} ({unknown})"
+        ) from None
 
 
 def _unmatched(where: str, match: Match, label: str, nearest: Solution) -> UserError:
@@ -298,7 +306,7 @@ def _why_none(arm: Arm) -> str:
 class Planner:
     """Plans command lines. One instance shares what it composed and what it asked of texts."""
 
-    def __init__(self, composer: Composer, process: ModelProcess, *, max_runs: int) -> None:
+    def __init__(self, composer: Composer, process: SizeServer, *, max_runs: int) -> None:
         self._composer = composer
         self._process = process
         self._max_runs = max_runs
@@ -370,7 +378,9 @@ class Planner:
 def _checked(given: Iterable[Any]) -> list[int]:
     for seed in given:
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise wrong("seed", seed, "whole numbers of at least 0", "for example seed=0,1,2")
+            raise invalid_value(
+                "seed", seed, "whole numbers of at least 0", "for example seed=0,1,2"
+            )
     return list(dict.fromkeys(given))
 
 

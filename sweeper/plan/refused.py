@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from sweeper.store.errors import UserError, shown, wrong
+from sweeper.store.errors import UserError, invalid_value, sanitize
 
 CALLS = re.compile(r"_(target|partial|args|recursive|convert)_|\(\)")
 SECRET = re.compile(r"(?i)(api_?key|secret|passw(or)?d|credential|authorization|(^|_)token$)")
@@ -41,7 +41,7 @@ def refuse_arguments(arguments: list[str]) -> None:
         if argument.startswith("-"):
             if flag not in SWEEPS | WITH_VALUE | TELLS:
                 meant = MEANT.get(flag, "--help lists its flags")
-                raise UserError(f"{shown(flag)} is not a flag of this program; {meant}.")
+                raise UserError(f"{sanitize(flag)} is not a flag of this program; {meant}.")
         elif before not in WITH_VALUE:
             refuse_key(flag)
 
@@ -50,19 +50,19 @@ def refuse_key(key: str) -> None:
     """UserError for an override of a part of Hydra that is none of a sweep's business."""
     plain = key.lstrip("+~")
     if not plain:
-        raise UserError(f"{shown(key)}=... has no key; write key=value.")
+        raise UserError(f"{sanitize(key)}=... has no key; write key=value.")
     if key.startswith("~") and not plain.startswith(("experiment.", "hydra")):
-        raise UserError(f"{shown(key)}: no key can be left out of a config; write key=value.")
+        raise UserError(f"{sanitize(key)}: no key can be left out of a config; write key=value.")
     foreign = re.match(r"hydra\b", plain) and not plain.startswith(HYDRA)
     if foreign or CALLS.search(plain):
         raise UserError(
-            f"{shown(plain)} cannot be set: a config names no code and no files of Hydra's; "
+            f"{sanitize(plain)} cannot be set: a config names no code and no files of Hydra's; "
             "leave it out."
         )
     if plain.startswith("hydra.") and plain != key:
         raise UserError(
-            f"{shown(key)}: Hydra's own keys are set, never added or taken out; write it as "
-            f"{shown(plain)}=..."
+            f"{sanitize(key)}: Hydra's own keys are set, never added or taken out; write it as "
+            f"{sanitize(plain)}=..."
         )
 
 
@@ -70,8 +70,8 @@ def refuse_path(key: str, typed: str) -> None:
     """UserError for a choice of a yaml file that could lie anywhere but in its folder of conf/."""
     if AWAY.search(typed) or ".." in key:
         raise UserError(
-            f"{shown(key)}={shown(typed)}: expected the name of a file in conf/{shown(key)}; "
-            "put the file there and choose it by name."
+            f"{sanitize(key)}={sanitize(typed)}: expected the name of a file in "
+            f"conf/{sanitize(key)}; put the file there and choose it by name."
         )
 
 
@@ -80,17 +80,17 @@ def refuse_tree(tree: Any) -> None:
     for key, value in _nodes(tree):
         name = key.rpartition(".")[2]
         if CALLS.fullmatch(name):
-            raise UserError(f"{shown(key)}: a config names no code to call; leave the key out.")
+            raise UserError(f"{sanitize(key)}: a config names no code to call; leave the key out.")
         if SECRET.search(name):
             raise UserError(
-                f"{shown(key)}: secrets do not belong in a config, which is saved; give them in "
+                f"{sanitize(key)}: secrets do not belong in a config, which is saved; give them in "
                 "the environment, as WANDB_API_KEY is."
             )
         if isinstance(value, float) and not math.isfinite(value):
-            raise wrong(key, value, "a number that is finite", "correct the value")
+            raise invalid_value(key, value, "a number that is finite", "correct the value")
         if isinstance(value, str) and RESOLVER.search(value):
             raise UserError(
-                f"{shown(key)}: of interpolations only those of other keys are read, as in "
+                f"{sanitize(key)}: of interpolations only those of other keys are read, as in "
                 "${model.heads}; write the value itself."
             )
 

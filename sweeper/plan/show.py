@@ -51,7 +51,7 @@ def print_plan(
         rows = list(points)
         if every_point:
             title = f"{name} ({plan.scale}): {experiment.title}"
-            console.print(Text(errors.shown(title), style="bold"))
+            console.print(Text(errors.sanitize(title), style="bold"))
             table = _table(rows, plan, statuses, needs)
             room = console.options.update(width=_UNLIMITED)
             if console.measure(table, options=room).maximum > console.width:
@@ -131,7 +131,7 @@ def _table(
 
 def _words(text: str) -> Text:
     """What a person, or a yaml file from one, has named: neither markup nor a terminal's orders."""
-    return Text(errors.shown(text, 1000))
+    return Text(errors.sanitize(text, 1000))
 
 
 def _state(

@@ -8,18 +8,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sweeper.size_server import ModelProcess
+from sweeper.size_server import SizeServer
 from sweeper.store import registry
 from sweeper.store.code import TRAINS, sources
 from sweeper.store.errors import UserError
 from sweeper.store.files import (
+    CHECKSUM,
     FORMAT,
-    SEAL,
     canonical,
     make_directory,
     publish,
     read_versioned,
-    sealed,
+    with_checksum,
 )
 from sweeper.store.identity import digest_of, identity
 
@@ -42,7 +42,7 @@ class Sizes:
     trainer: ClassVar[tuple[str, ...]] = ()
     """Keys of `trainer` that it depends on, of those that a run's name does not."""
 
-    def __init__(self, process: ModelProcess, memory: Path) -> None:
+    def __init__(self, process: SizeServer, memory: Path) -> None:
         self._process = process
         self._path = memory
         self.built = 0  # models actually built, for tests and the curious
@@ -51,7 +51,7 @@ class Sizes:
     def _known(self) -> dict[str, Size]:
         stored = None
         with contextlib.suppress(UserError):  # what was changed is asked again
-            stored = read_versioned(self._path, keys=("code", "sizes", SEAL), shape=_SHAPE)
+            stored = read_versioned(self._path, keys=("code", "sizes", CHECKSUM), shape=_SHAPE)
         return stored["sizes"] if stored and stored["code"] == self._code else {}
 
     @cached_property
@@ -103,4 +103,4 @@ class Sizes:
         known = {"format": FORMAT, "code": self._code, "sizes": self._known}
         with contextlib.suppress(OSError, UserError):  # a dry run works on a read-only store
             make_directory(self._path.parent)
-            publish(self._path, canonical(sealed(known)), durable=False)
+            publish(self._path, canonical(with_checksum(known)), durable=False)

@@ -17,7 +17,7 @@ from sweeper.plan.grid import lookup
 from sweeper.plan.plan import Chosen, Plan, UnseededPoint
 from sweeper.plan.planner import seeded
 from sweeper.plan.sizes import Invalid, Sizes
-from sweeper.store.errors import wrong
+from sweeper.store.errors import invalid_value
 from sweeper.store.files import canonical
 
 SUFFIX = "_trials"
@@ -98,7 +98,9 @@ def _width(point: UnseededPoint) -> int:
         width: int = lookup("model.embedding_size", point.config)
     except KeyError:
         expected = "models that have a model.embedding_size"
-        raise wrong("experiment.tune.transfer", point.arm.name, expected, "leave it out") from None
+        raise invalid_value(
+            "experiment.tune.transfer", point.arm.name, expected, "leave it out"
+        ) from None
     return width
 
 
@@ -137,7 +139,9 @@ def _points(
             raise size
         if size["params_total"] != point.size["params_total"]:
             expected = "keys that leave the size of a model as it is"
-            raise wrong("experiment.tune.grid", list(tune.grid), expected, "leave out the others")
+            raise invalid_value(
+                "experiment.tune.grid", list(tune.grid), expected, "leave out the others"
+            )
         made.append(replace(point, size=size))
     return made
 

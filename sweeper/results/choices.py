@@ -15,7 +15,7 @@ from sweeper.results.points import Point, points, seed_spread
 from sweeper.results.statistics.estimates import Estimate, Spread, interval, mean
 from sweeper.results.table import Row, Table, direction
 from sweeper.store.attempts import Cause
-from sweeper.store.errors import UserError, shown
+from sweeper.store.errors import UserError, sanitize
 from sweeper.store.files import canonical
 from sweeper.store.runs import State
 
@@ -64,7 +64,7 @@ def choices(table: Table) -> list[Choice]:
     """
     for row in table.rows:
         if row["state"] == State.DONE and not isinstance(row.get(table.metric), int | float):
-            told = f"{table.name}: run {shown(row['run'])} was trained without {table.metric}"
+            told = f"{table.name}: run {sanitize(row['run'])} was trained without {table.metric}"
             raise UserError(f"{told}; correct experiment.tune.by, or give other seeds.")
     every = points(table, table.metric)
     groups = _grouped(every, lambda point: _tried_for(table, point))
@@ -115,8 +115,8 @@ def _best(table: Table, group: Sequence[Point]) -> Point:
     sign = direction(table.metric)
     best = max(group, key=lambda point: _score(point, sign))
     if math.isinf(_score(best, sign)):
-        told = f"{table.name}: of {shown(best.arm)}, every trial like {shown(best.name)} diverged"
-        raise UserError(f"{told}; give experiment.tune other values.")
+        trials = f"{sanitize(best.arm)}, every trial like {sanitize(best.name)}"
+        raise UserError(f"{table.name}: of {trials} diverged; give experiment.tune other values.")
     return best
 
 

@@ -62,7 +62,7 @@ from typing import Any
 from sweeper.results.paper_tables.content import has_paper_table
 from sweeper.results.paper_tables.export import write_paper_table
 from sweeper.results.table import Table, planned_cells, run_cells, write_table
-from sweeper.store.errors import Faults, UserError, kept
+from sweeper.store.errors import Faults, UserError, collect_errors
 from sweeper.store.files import canonical
 from sweeper.store.plans import planned
 from sweeper.store.runs import RunStore, State
@@ -99,7 +99,7 @@ def collect(
     store, tables = RunStore(outputs), []
     cells = cache(lambda id: run_cells(store.run(id)))
     for name, plan in planned(outputs, experiments).items():
-        with kept(faults, name):
+        with collect_errors(faults, name):
             tables.append(_table(name, plan, cells))
     rows = (row for table in tables for row in table.rows if row.get("damaged"))
     damaged = {row["run"]: UserError(f"run {row['run']}: {row['reason']}") for row in rows}
@@ -115,7 +115,7 @@ def write_tables(into: Path, tables: Iterable[Table], faults: Faults | None = No
     """
     written = []
     for table in tables:
-        with kept(faults, table.name):
+        with collect_errors(faults, table.name):
             write_table(into, table)
             if has_paper_table(table):
                 write_paper_table(into, table)

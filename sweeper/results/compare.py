@@ -18,7 +18,7 @@ from sweeper.results.judge import verdicts_on
 from sweeper.results.points import Measure, Point, code_apart, measures
 from sweeper.results.statistics.estimates import LEVEL, Estimate, Spread, estimate, interval, pooled
 from sweeper.results.table import Table, direction
-from sweeper.store.errors import shown, wrong
+from sweeper.store.errors import invalid_value, sanitize
 from sweeper.store.plans import planned, plans
 from sweeper.store.runs import RunStore
 
@@ -135,17 +135,21 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
         pairs = [(next(iter(first.values())), next(iter(second.values())))]
     if not pairs:
         expected = f"sweeps of one experiment; {one} has {', '.join(first)}"
-        raise wrong("compare", other, expected, "name an experiment of each, as in FOLDER/fig1")
+        raise invalid_value(
+            "compare", other, expected, "name an experiment of each, as in FOLDER/fig1"
+        )
     flips = 0
     for a, b in pairs:
-        console.print(Text(f"{shown(a.name)}: {shown(other)} against {shown(one)}", "bold"))
+        console.print(
+            Text(f"{sanitize(a.name)}: {sanitize(other)} against {sanitize(one)}", "bold")
+        )
         measured = (line for found in differences(a, b) for line in _lines(found))
         for line in (*_made_with(a, b), *measured):
             console.print(Text(f"  {line}"), soft_wrap=True)
         for before, after in flipped(a, b):
             flips += 1
             claim = f"{before.claim}, {before.measure}" if before.measure else before.claim
-            words = f"  FLIPPED {shown(claim)}: {before.verdict} -> {after.verdict}"
+            words = f"  FLIPPED {sanitize(claim)}: {before.verdict} -> {after.verdict}"
             console.print(Text(words, "bold red"), soft_wrap=True)
     if not flips:
         console.print("No claim has another answer.")
@@ -186,7 +190,7 @@ def _tables(outputs: Path, word: str) -> dict[str, Table]:
     by_number = {plan["number"]: plan for plan in plans(folder)}
     if int(path.name) not in by_number:
         expected = f"the number of a plan in {folder / 'plans'}"
-        raise wrong("compare", word, expected, "correct it, or name an outputs folder")
+        raise invalid_value("compare", word, expected, "correct it, or name an outputs folder")
     plan = by_number[int(path.name)]
     return _collected(folder, dict.fromkeys(plan["experiments"], plan))
 

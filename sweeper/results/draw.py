@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sweeper.results.table import Table, publish_made, stem
 from sweeper.store import registry
-from sweeper.store.errors import Faults, UserError, kept
+from sweeper.store.errors import Faults, UserError, collect_errors
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +33,7 @@ def write_figures(into: Path, tables: Sequence[Table], faults: Faults | None = N
     folder = into / "figures"
     written = []
     for table in tables:
-        with kept(faults, table.name):
+        with collect_errors(faults, table.name):
             for kind, data in rendered(figure_of(table)).items():
                 path = folder / f"{stem(table.name)}.{kind}"
                 publish_made(path, data)

@@ -20,7 +20,7 @@ from sweeper.results.points import measures, mixed, tuned_in_words
 from sweeper.results.statistics.expected_cost import allocated
 from sweeper.results.table import Table, exported, publish_made
 from sweeper.store import registry
-from sweeper.store.errors import Faults, UserError, kept, shown
+from sweeper.store.errors import Faults, UserError, collect_errors, sanitize
 from sweeper.store.files import as_json
 from sweeper.store.plans import ERROR
 
@@ -38,7 +38,7 @@ def judge(outputs: Path, tables: Sequence[Table], faults: Faults | None = None) 
     """
     found = {}
     for table in tables:
-        with kept(faults, table.name):
+        with collect_errors(faults, table.name):
             verdicts = verdicts_on(table)
             data = [asdict(verdict) for verdict in verdicts]
             about = {"format": 2, "experiment": table.name, "metric": table.metric}
@@ -94,8 +94,8 @@ def check_decidable(table: Table) -> None:
         rest = [claim for claim in table.experiment["claims"] if claim not in reasons]
         told = " ".join(f"{claim}: {reason}" for claim, reason in reasons.items())
         raise UserError(
-            f"{shown(table.name)} has claims that its points cannot decide. {told} Plan the points "
-            f"they need, or leave them out: experiment.claims=[{','.join(rest)}]."
+            f"{sanitize(table.name)} has claims that its points cannot decide. {told} Plan the "
+            f"points they need, or leave them out: experiment.claims=[{','.join(rest)}]."
         )
 
 
@@ -144,7 +144,7 @@ def lines(verdicts: Sequence[Verdict], width: int = 100) -> list[str]:
     printed = []
     for verdict in verdicts:
         claim = f"{verdict.claim}, {verdict.measure}" if verdict.measure else verdict.claim
-        printed.append(f"{shown(claim, 120)}: {verdict.answer}")
-        sentence = shown(verdict.sentence, limit=4000)
+        printed.append(f"{sanitize(claim, 120)}: {verdict.answer}")
+        sentence = sanitize(verdict.sentence, limit=4000)
         printed += textwrap.wrap(sentence, width, initial_indent="    ", subsequent_indent="    ")
     return printed

@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from sweeper.store.errors import shown
+from sweeper.store.errors import sanitize
 
 PATIENCE_S = 30.0
 LETTERS = 500
@@ -25,7 +25,7 @@ def notify(command: Sequence[str], event: str, message: str, outputs: Path) -> s
     """Run the command; a sentence on what went wrong, empty if nothing did. It raises nothing."""
     if not command:
         return ""
-    line = shown(message, LETTERS)
+    line = sanitize(message, LETTERS)
     told = {"EVENT": event, "MESSAGE": line, "OUTPUTS": str(outputs.absolute())}
     environment = {**os.environ, **{f"HEADROOM_{key}": value for key, value in told.items()}}
     try:
@@ -38,5 +38,5 @@ def notify(command: Sequence[str], event: str, message: str, outputs: Path) -> s
             check=True,
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        return f"hydra.sweeper.notify could not tell of it: {shown(error, 200)}"
+        return f"hydra.sweeper.notify could not tell of it: {sanitize(error, 200)}"
     return ""

@@ -15,7 +15,7 @@ from sweeper.results.collect import Records
 from sweeper.results.judge import questions
 from sweeper.results.statistics.expected_cost import Price
 from sweeper.results.table import Table
-from sweeper.store.errors import shown
+from sweeper.store.errors import sanitize
 from sweeper.store.plans import plans
 from sweeper.store.runs import RunStore
 
@@ -51,7 +51,7 @@ def print_prices(
         printed = Printed(box=None, pad_edge=False, header_style="bold")
         printed.add_column("claim", overflow="fold")
         for column in COLUMNS:
-            printed.add_column(column.format(shown(effect or "the margin")), no_wrap=True)
+            printed.add_column(column.format(sanitize(effect or "the margin")), no_wrap=True)
         measures = {one.measure for one in asked}
         for question in asked:
             printed.add_row(*map(Text, _row(question, effect, len(measures) > 1)))
@@ -100,7 +100,7 @@ def _row(question: Question, effect: str | None, several: bool) -> list[str]:
     undecided = answer is Answer.UNDECIDED
     size = measured.scaled(effect) if effect else margin and margin.size
     return [
-        shown(name, 120),
+        sanitize(name, 120),
         str(answer),
         _words(question, question.price()) if undecided else "",
         _words(question, question.price_of(size)) if undecided and size else "",

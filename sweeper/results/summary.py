@@ -10,7 +10,7 @@ from sweeper.results.claims.evidence.verdict import Answer, Verdict
 from sweeper.results.paper_tables.terminal import clipped
 from sweeper.results.points import caveats, measures, not_learned
 from sweeper.results.table import Table
-from sweeper.store.errors import shown
+from sweeper.store.errors import sanitize
 
 _STYLES = {str(Answer.SUPPORTED): "green", str(Answer.NOT_SUPPORTED): "red"}
 _HEAD = ("experiment", "verdict", "claim", "what decides it")
@@ -52,8 +52,8 @@ def _answers(table: Table, verdicts: Sequence[Verdict]) -> Iterator[tuple[str, s
     several = len(measures(table))
     found: dict[tuple[str, str], list[Verdict]] = {}
     for verdict in verdicts:
-        found.setdefault((shown(verdict.claim, 40), verdict.answer), []).append(verdict)
+        found.setdefault((sanitize(verdict.claim, 40), verdict.answer), []).append(verdict)
     for (claim, answer), own in found.items():
         most = max(own, key=lambda verdict: (verdict.numbers.get("price") or {}).get("seeds") or 0)
         by = f"{', '.join(one.measure for one in own)}: " if len(own) < several else ""
-        yield shown(table.name), answer, claim, f"{by}{most.brief}"
+        yield sanitize(table.name), answer, claim, f"{by}{most.brief}"

@@ -12,7 +12,7 @@ from typing import Any
 
 from sweeper.store.archives.reading import present
 from sweeper.store.code import state_of
-from sweeper.store.errors import UserError, shown, wrong
+from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.files import FORMAT, as_json, make_directory, new_file, write_all
 from sweeper.store.identity import can_change_results, leaves
 from sweeper.store.runs import Run, State, lineage
@@ -89,7 +89,9 @@ def direction(metric: str) -> int:
     except KeyError:
         known = ", ".join(DIRECTIONS)
         remedy = "judge the experiment on another metric or add it to DIRECTIONS"
-        raise wrong("metric", metric, f"a name that ends in one of {known}", remedy) from None
+        raise invalid_value(
+            "metric", metric, f"a name that ends in one of {known}", remedy
+        ) from None
 
 
 def factor(metric: str) -> int:
@@ -147,7 +149,7 @@ def run_cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, An
     except UserError as problem:
         cells |= _unreadable(str(problem))
     except (KeyError, TypeError, AttributeError) as problem:
-        cells |= _unreadable(f"a file of the run lacks {shown(problem, 80)}")
+        cells |= _unreadable(f"a file of the run lacks {sanitize(problem, 80)}")
     return cells
 
 

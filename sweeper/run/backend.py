@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, get_type_hints
 
 from sweeper.run.placing import Share
-from sweeper.size_server import ModelProcess
-from sweeper.store.errors import wrong
+from sweeper.size_server import SizeServer
+from sweeper.store.errors import invalid_value
 from sweeper.store.registry import ROOT
 from sweeper.store.runs import Run, Status
 
@@ -54,7 +54,7 @@ class LimitedOptions:
                 value = getattr(self, name)
                 if value is not None and not limit.fits(value):
                     key = f"{self.section}.{name}"
-                    raise wrong(key, value, limit.expected, "correct the value")
+                    raise invalid_value(key, value, limit.expected, "correct the value")
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,9 @@ class Resources:
         """UserError if a run wants several machines of a backend that starts it on one."""
         if self.nodes != 1:
             expected = f"1, since hydra/launcher={name} starts a run on one machine"
-            raise wrong("trainer.num_nodes", self.nodes, expected, "choose hydra/launcher=slurm")
+            raise invalid_value(
+                "trainer.num_nodes", self.nodes, expected, "choose hydra/launcher=slurm"
+            )
 
 
 def device_hours(config: Mapping[str, Any], seconds: float) -> float:
@@ -105,7 +107,7 @@ class BackendContext:
     resources: Collection[Resources]
     logger: str
     outputs: Path
-    process: ModelProcess
+    process: SizeServer
     together: int = 1
 
 

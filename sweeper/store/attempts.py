@@ -25,7 +25,7 @@ from sweeper.store.files import (
     read_object,
     sync_directory,
 )
-from sweeper.store.liveness import Beats, Watcher, alive, identity, read_beat
+from sweeper.store.liveness import HeartbeatFile, Watcher, alive, identity, read_heartbeat
 from sweeper.store.metrics import MetricsWriter, spelled
 from sweeper.store.validate import NUMBER
 
@@ -70,7 +70,7 @@ class Attempt:
         self.log_path = path / "log.txt"
         self._watcher = watcher
         self._fields: dict[str, Any] = {}
-        self._beats = Beats(path / "beat.json")
+        self._beats = HeartbeatFile(path / "beat.json")
         self._heartbeats = 0
         self._work = 0
         self._lock = threading.Lock()
@@ -103,7 +103,7 @@ class Attempt:
 
     def last_heartbeat(self) -> dict[str, Any] | None:
         """The newest heartbeat; None if there is none, or none that can be read is there."""
-        return read_beat(self.path / "beat.json", _BEAT)
+        return read_heartbeat(self.path / "beat.json", _BEAT)
 
     def metrics(self) -> MetricsWriter:
         """The writer of this attempt's metrics.jsonl."""

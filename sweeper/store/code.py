@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store import registry
-from sweeper.store.errors import UserError, shown
+from sweeper.store.errors import UserError, sanitize
 from sweeper.store.files import child, make_directory, publish, read_bytes
 from sweeper.store.identity import digest_of
 from sweeper.store.registry import ROOT
@@ -201,6 +201,6 @@ def _verify(folder: Path, files: Mapping[str, bytes]) -> None:
             if read_bytes(folder / name) == content:
                 continue
         raise UserError(
-            f"{shown(folder / name)} is not the code that was pinned there; remove the folder "
+            f"{sanitize(folder / name)} is not the code that was pinned there; remove the folder "
             f"{folder.name} once no job waits to start from it: it is written again."
         )

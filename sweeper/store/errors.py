@@ -19,30 +19,32 @@ class Faults(list[UserError]):
         try:
             yield
         except UserError as fault:
-            self.append(UserError(f"{shown(what)}: {fault}"))
+            self.append(UserError(f"{sanitize(what)}: {fault}"))
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as fault:
-            said = shown(f"{type(fault).__name__}: {fault}", 120)
-            remedy = f"plan it again, or python -m sweeper forget {shown(what)}"
+            said = sanitize(f"{type(fault).__name__}: {fault}", 120)
+            remedy = f"plan it again, or python -m sweeper forget {sanitize(what)}"
             self.append(
-                UserError(f"{shown(what)} is not what this version plans ({said}); {remedy}.")
+                UserError(f"{sanitize(what)} is not what this version plans ({said}); {remedy}.")
             )
 
 
-def kept(faults: Faults | None, what: str) -> AbstractContextManager[None]:
+def collect_errors(faults: Faults | None, what: str) -> AbstractContextManager[None]:
     """`Faults.of`; where there is nowhere to keep them, what goes wrong is raised."""
     return nullcontext() if faults is None else faults.of(what)
 
 
-def wrong(key: str, value: object, expected: str, remedy: str) -> UserError:
+def invalid_value(key: str, value: object, expected: str, remedy: str) -> UserError:
     """The error for a value that is not what its key takes.
 
     `wrong("model.heads", "four", "a whole number of at least 1", "give it as model.heads=8")` reads
     "model.heads=four: expected a whole number of at least 1; give it as model.heads=8."
     """
-    return UserError(f"{shown(key)}={shown(value)}: expected {expected}; {remedy.rstrip('.')}.")
+    return UserError(
+        f"{sanitize(key)}={sanitize(value)}: expected {expected}; {remedy.rstrip('.')}."
+    )
 
 
-def shown(value: object, limit: int = 300) -> str:
+def sanitize(value: object, limit: int = 300) -> str:
     """`value` as one line of at most `limit` characters that cannot disturb a terminal or a log."""
     text = str(value)
     if len(text) > limit:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from sweeper.store.archives.reading import opened
-from sweeper.store.errors import UserError, shown, wrong
-from sweeper.store.validate import PLAIN, Shape, finite, misfit, whole
+from sweeper.store.errors import UserError, invalid_value, sanitize
+from sweeper.store.validate import PLAIN, Shape, parse_float, parse_integer, validate
 
 FORMAT = 1
-SEAL = "sha256"  # the key under which a sealed file says the digest of all others
+CHECKSUM = "sha256"  # the key under which a sealed file says the digest of all others
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -33,12 +33,14 @@ def child(root: Path, name: str) -> Path:
     Raises UserError unless `name` is a single plain component and no symbolic link stands there.
     """
     if not PLAIN.fullmatch(name):
-        raise wrong(
+        raise invalid_value(
             "name", name, "at most 128 letters, digits, '.', '_' and '-'", "choose a plain name"
         )
     path = root / name
     if path.is_symlink():
-        raise wrong("name", path, "no symbolic link", "remove the link or choose another name")
+        raise invalid_value(
+            "name", path, "no symbolic link", "remove the link or choose another name"
+        )
     return path
 
 
@@ -48,7 +50,9 @@ def make_directory(path: Path, mode: int = 0o700) -> None:
     UserError where `path` is a symbolic link: what is written below must not land elsewhere.
     """
     if path.is_symlink():
-        raise wrong("folder", path, "no symbolic link", "link the whole outputs folder instead")
+        raise invalid_value(
+            "folder", path, "no symbolic link", "link the whole outputs folder instead"
+        )
     missing = [*takewhile(lambda part: not part.is_dir(), (path, *path.parents))]
     for part in reversed(missing):
         try:
@@ -142,14 +146,14 @@ def as_json(value: Any) -> str:
     return json.dumps(value, allow_nan=False, indent=1) + "\n"
 
 
-def publish_sealed(path: Path, value: dict[str, Any]) -> bool:
+def publish_with_checksum(path: Path, value: dict[str, Any]) -> bool:
     """`publish_json` of an object with its own digest, once; False if the path exists."""
-    return publish_json(path, sealed(value), replace=False)
+    return publish_json(path, with_checksum(value), replace=False)
 
 
-def sealed(value: dict[str, Any]) -> dict[str, Any]:
+def with_checksum(value: dict[str, Any]) -> dict[str, Any]:
     """An object with its own digest, as `read_versioned` verifies it."""
-    return {**value, SEAL: _digest(value)}
+    return {**value, CHECKSUM: _digest(value)}
 
 
 def canonical(value: Any) -> str:
@@ -181,11 +185,13 @@ def read_json(path: Path) -> Any | None:
         data = read_bytes(path)
         if data is None:
             return None
-        return json.loads(data, parse_constant=_refuse, parse_int=whole, parse_float=finite)
+        return json.loads(
+            data, parse_constant=_refuse, parse_int=parse_integer, parse_float=parse_float
+        )
     except OSError as error:
         raise _unreadable(path, error.strerror or str(error)) from error
     except (ValueError, RecursionError) as error:
-        raise _unreadable(path, f"it is not JSON ({shown(error, 80)})") from error
+        raise _unreadable(path, f"it is not JSON ({sanitize(error, 80)})") from error
 
 
 def read_object(
@@ -207,10 +213,10 @@ def read_versioned(
     if value is None:
         return None
     if (found := value["format"]) != FORMAT:
-        told = f"it is of format {shown(found)}, not {FORMAT}; use the version that wrote it"
-        raise UserError(f"{shown(path)} cannot be read: {told}, or another outputs folder.")
+        told = f"it is of format {sanitize(found)}, not {FORMAT}; use the version that wrote it"
+        raise UserError(f"{sanitize(path)} cannot be read: {told}, or another outputs folder.")
     _check(path, value, keys, shape)
-    if value.pop(SEAL, None) not in (None, _digest(value)):
+    if value.pop(CHECKSUM, None) not in (None, _digest(value)):
         raise _unreadable(path, "it was changed after it was written")
     return value
 
@@ -218,12 +224,12 @@ def read_versioned(
 def _check(path: Path, value: Any, keys: Collection[str], shape: Shape) -> None:
     if not (isinstance(value, dict) and value.keys() >= set(keys)):
         raise _unreadable(path, f"it is not an object with {', '.join(keys) or 'keys'}")
-    if fault := misfit(value, shape):
+    if fault := validate(value, shape):
         raise _unreadable(path, fault)
 
 
 def _digest(value: dict[str, Any]) -> str:
-    content = {name: entry for name, entry in value.items() if name != SEAL}
+    content = {name: entry for name, entry in value.items() if name != CHECKSUM}
     return hashlib.sha256(canonical(content).encode()).hexdigest()
 
 
@@ -232,7 +238,9 @@ def _refuse(token: str) -> NoReturn:
 
 
 def _unreadable(path: Path, reason: str) -> UserError:
-    return UserError(f"{shown(path)} cannot be read: {reason}; restore the file or move it away.")
+    return UserError(
+        f"{sanitize(path)} cannot be read: {reason}; restore the file or move it away."
+    )
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -265,5 +273,5 @@ def check_writable(outputs: Path) -> None:
 def _explained(outputs: Path, error: OSError) -> UserError:
     other = f"to make, rename and hard-link files there, but: {error.strerror}", "repair that"
     expected, remedy = _REASONS.get(error.errno or 0, other)
-    expected = expected.replace("{}", shown(error.filename))
-    return wrong("outputs", outputs, expected, f"{remedy} or choose another folder")
+    expected = expected.replace("{}", sanitize(error.filename))
+    return invalid_value("outputs", outputs, expected, f"{remedy} or choose another folder")

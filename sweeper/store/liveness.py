@@ -134,7 +134,7 @@ def _link_target(path: Path) -> str:
 _CHECK = "crc"  # tells a beat that was read while it was written, and a torn one
 
 
-class Beats:
+class HeartbeatFile:
     """The writer of one such file, which need not be there."""
 
     def __init__(self, path: Path) -> None:
@@ -170,7 +170,7 @@ class Beats:
             self._path.unlink(missing_ok=True)
 
 
-def read_beat(path: Path, shape: Shape) -> dict[str, Any] | None:
+def read_heartbeat(path: Path, shape: Shape) -> dict[str, Any] | None:
     """What such a file says; None if nothing whole is there."""
     with suppress(UserError):
         value = read_object(path, shape=shape)
@@ -198,7 +198,7 @@ def held(path: Path, watcher: Watcher | None = None) -> Iterator[None]:
         own = _taken(path, watcher)
         if own is None:
             time.sleep(POLL_S)
-    beats, over = Beats(own), threading.Event()
+    beats, over = HeartbeatFile(own), threading.Event()
     thread = threading.Thread(target=_beat, args=(beats, over), name="lock", daemon=True)
     thread.start()
     try:
@@ -213,7 +213,7 @@ def _taken(path: Path, watcher: Watcher) -> Path | None:
     """The next number, if it is this process's now; None if somebody has the lock."""
     number, newest = max(_numbers(path), default=(0, None))
     if newest is not None:
-        held_by = read_beat(newest, dict) or {}  # damaged, gone by now, or not to be seen yet
+        held_by = read_heartbeat(newest, dict) or {}  # damaged, gone by now, or not to be seen yet
         if watcher.alive(str(newest), held_by, held_by):
             return None
     own = path.with_name(f"{path.name}.lock-{number + 1:04d}")
@@ -231,7 +231,7 @@ def _said(beat: int) -> dict[str, Any]:
     return {**identity(), "beat": beat}
 
 
-def _beat(beats: Beats, over: threading.Event) -> None:
+def _beat(beats: HeartbeatFile, over: threading.Event) -> None:
     count = 0
     while not over.wait(HEARTBEAT_SECONDS):
         count += 1
@@ -242,7 +242,7 @@ def _beat(beats: Beats, over: threading.Event) -> None:
 Found = TypeVar("Found")
 
 
-def once_seen(read: Callable[[], Found | None]) -> Found | None:
+def wait_until_visible(read: Callable[[], Found | None]) -> Found | None:
     """What `read` finds where another was told that the name is taken; None if it never appears."""
     until = time.monotonic() + LEASE_SECONDS
     while (found := read()) is None and time.monotonic() < until:

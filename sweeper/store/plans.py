@@ -8,15 +8,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sweeper.store.errors import UserError, shown, wrong
+from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.files import (
     FORMAT,
     canonical,
     make_directory,
     publish_json,
-    publish_sealed,
+    publish_with_checksum,
     read_versioned,
-    sealed,
+    with_checksum,
 )
 from sweeper.store.validate import NUMBER, PLAIN
 
@@ -56,7 +56,7 @@ def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
     for number in itertools.count(int(paths[-1].stem) + 1 if paths else 1):
         path = folder / f"{number:04d}.json"
         value = {**plan, "format": FORMAT, "number": number}
-        if publish_sealed(path, value):
+        if publish_with_checksum(path, value):
             break
     return path
 
@@ -90,7 +90,7 @@ def rewrite(outputs: Path, plan: Mapping[str, Any]) -> None:
     """Make a plan what is left of it; without experiments it goes."""
     path = path_of(outputs, plan)
     if plan["experiments"]:
-        publish_json(path, sealed(dict(plan)))
+        publish_json(path, with_checksum(dict(plan)))
     else:
         path.unlink(missing_ok=True)
 
@@ -148,16 +148,16 @@ def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str
     if not known:
         for fault in damaged(outputs):
             raise fault
-        name = shown(next(iter(experiments or ()), "fig1"), 80)
+        name = sanitize(next(iter(experiments or ()), "fig1"), 80)
         remedy = f"start with a sweep: python sweep.py -m experiment={name}"
-        raise wrong("outputs", outputs, "a folder with a plan", remedy)
+        raise invalid_value("outputs", outputs, "a folder with a plan", remedy)
     for name in experiments or ():
         if name not in known:
-            expected = f"one that was planned ({', '.join(shown(one, 80) for one in known)})"
+            expected = f"one that was planned ({', '.join(sanitize(one, 80) for one in known)})"
             remedy = (
-                f"correct the name, or plan it: python sweep.py -m experiment={shown(name, 80)}"
+                f"correct the name, or plan it: python sweep.py -m experiment={sanitize(name, 80)}"
             )
-            raise wrong("experiment", name, expected, remedy)
+            raise invalid_value("experiment", name, expected, remedy)
     return {name: known[name] for name in experiments or known}
 
 
@@ -216,8 +216,8 @@ def _check_parents(path: Path, runs: Mapping[str, Any]) -> None:
         line = [run]
         while parent := runs.get(line[-1], {}).get("parent"):
             if parent in line:
-                told = f"run {shown(run)} would start from itself"
-                raise UserError(f"{shown(path)} cannot be read: {told}; plan the sweep again.")
+                told = f"run {sanitize(run)} would start from itself"
+                raise UserError(f"{sanitize(path)} cannot be read: {told}; plan the sweep again.")
             line.append(parent)
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from sweeper.store.errors import UserError, wrong
+from sweeper.store.errors import UserError, invalid_value
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -69,7 +69,7 @@ def check(kind: Kind, name: Any, key: str) -> None:
     if name not in known:
         typed = name if isinstance(name, str) else json.dumps(name, default=str)
         remedy = f"choose one of them or add {kind.place}"
-        raise wrong(key, typed, f"one of {', '.join(known)}", remedy)
+        raise invalid_value(key, typed, f"one of {', '.join(known)}", remedy)
 
 
 def function(kind: Kind, name: Any, key: str, called: str) -> Callable[..., Any]:

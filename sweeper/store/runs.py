@@ -13,23 +13,23 @@ from typing import Any, NamedTuple
 from sweeper.store.archives.archive import archived, find
 from sweeper.store.archives.reading import entries, mount, present
 from sweeper.store.attempts import Attempt, Cause, claim_attempt, find_attempts
-from sweeper.store.errors import UserError, shown, wrong
+from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.files import (
+    CHECKSUM,
     FORMAT,
     FULL,
-    SEAL,
     canonical,
     check_writable,
     child,
     make_directory,
     publish_json,
-    publish_sealed,
+    publish_with_checksum,
     read_object,
     read_versioned,
-    sealed,
+    with_checksum,
 )
 from sweeper.store.identity import as_introduced, leaves, named_by
-from sweeper.store.liveness import Watcher, once_seen
+from sweeper.store.liveness import Watcher, wait_until_visible
 from sweeper.store.metrics import read_metrics
 from sweeper.store.validate import NUMBER
 
@@ -87,7 +87,7 @@ def ended(
         what = "no_result: it says that it finished, but published no result"
     else:
         message = str(exit_reason.get("message") or "no message").strip()
-        what = f"{shown(exit_reason['cause'])}: {shown(message)}"
+        what = f"{sanitize(exit_reason['cause'])}: {sanitize(message)}"
     return Status(state, f"{what} (attempt {number})", number, heartbeat, cause)
 
 
@@ -103,8 +103,8 @@ def _cause(exit_reason: Mapping[str, Any] | None) -> Cause:
 def _progress(heartbeat: Mapping[str, Any] | None) -> str:
     if not heartbeat or "step" not in heartbeat:
         return " before its first step"
-    of = f" of {shown(heartbeat['steps'])}" if "steps" in heartbeat else ""
-    return f" at step {shown(heartbeat['step'])}{of}"
+    of = f" of {sanitize(heartbeat['steps'])}" if "steps" in heartbeat else ""
+    return f" at step {sanitize(heartbeat['step'])}{of}"
 
 
 def merged_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
@@ -174,7 +174,9 @@ class Run:
         """The run in a directory that a person named; UserError if there is none."""
         real = path.resolve()
         if real.parent.name != "runs" or not (real / "run.json").is_file():
-            raise wrong("run", path, "a run directory outputs/runs/<id>", "give the path of one")
+            raise invalid_value(
+                "run", path, "a run directory outputs/runs/<id>", "give the path of one"
+            )
         run = cls(real)
         run.record()
         return run
@@ -183,12 +185,12 @@ class Run:
         """What run.json says: id, config, size, names."""
         record = read_versioned(self.path / "run.json", keys=("id", "config"))
         if record is None or record["id"] != self.id:
-            holds = "no run.json" if record is None else f"run {shown(record['id'])}"
+            holds = "no run.json" if record is None else f"run {sanitize(record['id'])}"
             expected = f"the directory of run {self.id}, but it holds {holds}"
-            raise wrong("run", self.path, expected, "plan the sweep again")
+            raise invalid_value("run", self.path, expected, "plan the sweep again")
         if not named_by(self.id, record["config"]):
             expected = "the config that the run is named by, but another stands in its run.json"
-            raise wrong("run", self.path, expected, "move it away and plan the sweep again")
+            raise invalid_value("run", self.path, expected, "move it away and plan the sweep again")
         return record
 
     def result(self) -> dict[str, Any] | None:
@@ -197,10 +199,12 @@ class Run:
         UserError unless it is what an attempt at this very run has published.
         """
         path = self.path / "result.json"
-        result = read_versioned(path, keys=("id", "attempt", "metrics", SEAL), shape=_RESULT)
+        result = read_versioned(path, keys=("id", "attempt", "metrics", CHECKSUM), shape=_RESULT)
         if result is not None and result["id"] != self.id:
-            expected = f"the result of run {self.id}, but it is that of run {shown(result['id'])}"
-            raise wrong("result", path, expected, "move it away and train the run again")
+            expected = (
+                f"the result of run {self.id}, but it is that of run {sanitize(result['id'])}"
+            )
+            raise invalid_value("result", path, expected, "move it away and train the run again")
         return result
 
     def attempts(self) -> list[Attempt]:
@@ -236,11 +240,11 @@ class Run:
         metrics = canonical(result["metrics"])
         fixed = {"format": FORMAT, "id": self.id, "attempt": attempt.number}
         value = {**fixed, **result, **fixed}
-        if publish_sealed(self.path / "result.json", value):
+        if publish_with_checksum(self.path / "result.json", value):
             return True
-        first = once_seen(self.result)
+        first = wait_until_visible(self.result)
         if first is not None and canonical(first["metrics"]) != metrics:
-            publish_sealed(self.path / f"differs-{attempt.number:04d}.json", value)
+            publish_with_checksum(self.path / f"differs-{attempt.number:04d}.json", value)
         return False
 
     def status(self) -> Status:
@@ -248,7 +252,7 @@ class Run:
         try:
             return self._done() or self._unfinished()
         except (UserError, OSError) as error:
-            return Status(State.FAILED, shown(error), 0)
+            return Status(State.FAILED, sanitize(error), 0)
 
     def history(self) -> list[dict[str, Any]]:
         """The rows of all attempts as of one undisturbed run: each step once, in order."""
@@ -272,10 +276,12 @@ class Run:
         result = self.result()
         if result is None:
             return None
-        reason = f"finished at step {shown(result.get('steps', '?'))} (attempt {result['attempt']})"
+        reason = (
+            f"finished at step {sanitize(result.get('steps', '?'))} (attempt {result['attempt']})"
+        )
         differing = sorted(name for name in entries(self.path) if name.startswith("differs-"))
         if differing:
-            reason += f"; a later attempt got other metrics: {shown(', '.join(differing))}"
+            reason += f"; a later attempt got other metrics: {sanitize(', '.join(differing))}"
         return Status(State.DONE, reason, result["attempt"], seconds=result.get("seconds"))
 
     def _unfinished(self) -> Status:
@@ -333,19 +339,19 @@ class RunStore:
         path = run.path / "run.json"
         if not present(path):
             make_directory(run.path)
-            if publish_sealed(path, {"format": FORMAT, **record}):
+            if publish_with_checksum(path, {"format": FORMAT, **record}):
                 return run
-        once_seen(lambda: present(path) or None)
+        wait_until_visible(lambda: present(path) or None)
         there, given = run.record(), json.loads(canonical(record["config"]))
         differing = _differing(there["config"], given)
         for key in differing:
             if not any(key == name or key.startswith(f"{name}.") for name in apart_from):
                 raise UserError(
-                    f"run {run.id}: its record on disk has another {shown(key)} than the one "
-                    f"planned now; move {shown(run.path)} away or choose another outputs folder."
+                    f"run {run.id}: its record on disk has another {sanitize(key)} than the one "
+                    f"planned now; move {sanitize(run.path)} away or choose another outputs folder."
                 )
         if differing and not present(run.path / "result.json"):
-            publish_json(path, sealed({**there, "config": given}))
+            publish_json(path, with_checksum({**there, "config": given}))
         return run
 
 

@@ -15,10 +15,10 @@ NUMBER = (int, float)
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # a name that may become a path
 
 
-def misfit(value: Any, shape: Shape, place: str = "it") -> str:
+def validate(value: Any, shape: Shape, place: str = "it") -> str:
     """Where `value` is not of `shape`, in words; empty if it is."""
     if isinstance(shape, tuple):
-        found = [misfit(value, one, place) for one in shape]
+        found = [validate(value, one, place) for one in shape]
         return "" if "" in found else found[0]
     if isinstance(shape, re.Pattern):
         fits = isinstance(value, str) and bool(shape.fullmatch(value))
@@ -29,7 +29,7 @@ def misfit(value: Any, shape: Shape, place: str = "it") -> str:
     if not fits:
         return f"{place} is not what it should be"
     below = _below(value, shape, place) if isinstance(shape, dict | list) else ()
-    return next(filter(None, (misfit(*one) for one in below)), "")
+    return next(filter(None, (validate(*one) for one in below)), "")
 
 
 def _below(value: Any, shape: Any, place: str) -> Iterator[tuple[Any, Shape, str]]:
@@ -42,14 +42,14 @@ def _below(value: Any, shape: Any, place: str) -> Iterator[tuple[Any, Shape, str
         yield from ((value[key], shape[key], f"{place}.{key}") for key in sorted(known))
 
 
-def whole(digits: str) -> int:
+def parse_integer(digits: str) -> int:
     """A whole number of JSON; ValueError for one that no float comes near."""
     if len(digits) > 300:
         raise ValueError(f"a number of {len(digits)} digits")
     return int(digits)
 
 
-def finite(digits: str) -> float:
+def parse_float(digits: str) -> float:
     """A fraction of JSON; ValueError for one that only infinity comes near."""
     if math.isinf(number := float(digits)):
         raise ValueError(f"{digits} is beyond all numbers")

@@ -11,7 +11,7 @@ from pydantic import PlainValidator, create_model
 from torch import nn
 
 from models.head_sizes import HeadSize, distinct_sizes
-from sweeper.store.errors import wrong
+from sweeper.store.errors import invalid_value
 from tasks.config.attention import AttentionSection, section_of
 from tasks.config.schema import Problem, Section, given, spelled, whole
 
@@ -60,7 +60,7 @@ class Architecture(Section, ABC):
         """Return this class with the options of the attention variant that `section` names."""
         group = section.get("attention")
         if not isinstance(group, Mapping):
-            raise wrong(
+            raise invalid_value(
                 "model.attention",
                 spelled(group),
                 "a group of keys with a name",

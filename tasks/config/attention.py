@@ -12,7 +12,7 @@ from pydantic import create_model
 from torch import nn
 
 from sweeper.store import registry
-from sweeper.store.errors import wrong
+from sweeper.store.errors import invalid_value
 from tasks.config.schema import Section, given
 
 KEY = "model.attention.name"
@@ -60,7 +60,7 @@ def _composed(cls: type[nn.Module], name: str) -> type[AttentionSection]:
         required = parameter.default is parameter.empty
         if key not in hints:
             remedy = "write what it may be, as in `value_size: int | None = None`"
-            raise wrong(KEY, name, f"a type for its option {key}", remedy)
+            raise invalid_value(KEY, name, f"a type for its option {key}", remedy)
         is_size = hints[key] in (int, int | None)  # whatever a variant counts is at least 1
         kind = "a whole number of at least 1" if is_size else "a value"
         null = ", or null," if hints[key] == int | None else ""
@@ -88,5 +88,5 @@ def _own_options(cls: type[nn.Module], name: str) -> dict[str, inspect.Parameter
             f"{cls.__name__}(embedding_size, heads, head_size, *, bias=False, dropout=0.0, "
             f"<own options>), but it is {cls.__name__}{taken}: {error}"
         )
-        raise wrong(KEY, name, expected, "change its constructor") from None
+        raise invalid_value(KEY, name, expected, "change its constructor") from None
     return own

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic
 
-from sweeper.store.errors import UserError, wrong
+from sweeper.store.errors import UserError, invalid_value
 from tasks.fine_tuning.row_report import Kind, Malformed, RowReport
 from tasks.text import files, hub
 from tasks.text.source import Source
@@ -102,7 +102,9 @@ class DataSet(Source, ABC, Generic[Kind]):
             splits = hub.load_splits(data["hub"], self.columns)
             if self.hub_test not in splits:
                 expected = f"a data set with a split {self.hub_test}"
-                raise wrong("data.hub", hub.name_of(data["hub"]), expected, "choose another")
+                raise invalid_value(
+                    "data.hub", hub.name_of(data["hub"]), expected, "choose another"
+                )
             names = {"train": "train", "test": self.hub_test}
             return {split: [(of, self._rows(splits[of]))] for split, of in names.items()}
         found = self.files(self.root(data, folder))
@@ -139,7 +141,7 @@ class DataSet(Source, ABC, Generic[Kind]):
         train, test = (self._in_one_format(names, of) for of in (self.train, self.test))
         if not train or not test:
             remedy = "put them there" if root.is_dir() else "name one that exists"
-            raise wrong("data.root", root, f"a folder with {self.expected}", remedy)
+            raise invalid_value("data.root", root, f"a folder with {self.expected}", remedy)
         return files.TextFiles(root, train, test)
 
     def _in_one_format(self, names: list[str], pattern: re.Pattern[str]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from models.bert_heads import load_pretrained
 from models.transformer import Encoder
-from sweeper.store.errors import wrong
+from sweeper.store.errors import invalid_value
 from sweeper.store.files import child
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch
@@ -126,7 +126,7 @@ class ExampleData(PreparedRows):
         if largest >= vocabulary_size:
             expected = f"above {largest}, the largest piece of the parent's tokenizer in the data"
             remedy = "copy the parent's task.vocabulary_size"
-            raise wrong("task.vocabulary_size", vocabulary_size, expected, remedy)
+            raise invalid_value("task.vocabulary_size", vocabulary_size, expected, remedy)
 
 
 class FineTuning(Task):
@@ -142,7 +142,7 @@ class FineTuning(Task):
         if length > model.positions:
             expected = f"at most model.positions={model.positions}"
             remedy = f"give it as task.sequence_length={model.positions}"
-            raise wrong("task.sequence_length", length, expected, remedy)
+            raise invalid_value("task.sequence_length", length, expected, remedy)
         return model.build(self.section.vocabulary_size)
 
     def example(self) -> Batch:
@@ -161,14 +161,16 @@ class FineTuning(Task):
             if theirs.shape != own.shape:
                 shapes = f"{name} is {tuple(theirs.shape)} there and {tuple(own.shape)} here"
                 expected = f"a pre-training of the same model and vocabulary_size ({shapes})"
-                raise wrong(
+                raise invalid_value(
                     "parent", parent, expected, "copy its model section and vocabulary_size"
                 )
         try:
             load_pretrained(model, weights)
         except ValueError as error:
             expected = f"a pre-training ({error})"
-            raise wrong("parent", parent, expected, "name a run of task=pretraining") from error
+            raise invalid_value(
+                "parent", parent, expected, "name a run of task=pretraining"
+            ) from error
 
 
 def encodings(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[Encoding]:

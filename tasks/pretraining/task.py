@@ -10,7 +10,7 @@ from torch import Tensor
 
 from models.bert_heads import PretrainingModel
 from models.cross_entropy import IGNORED
-from sweeper.store.errors import wrong
+from sweeper.store.errors import invalid_value
 from tasks import learning_rate
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch, repeated
@@ -121,16 +121,22 @@ class Pretraining(Task):
         second = self.section.second_phase
         if self._first_steps < 1:
             expected = f"fewer than trainer.steps={trainer.steps}, which counts both phases"
-            raise wrong("task.second_phase.steps", second.steps, expected, "lower it, or give 0")
+            raise invalid_value(
+                "task.second_phase.steps", second.steps, expected, "lower it, or give 0"
+            )
         if optimizer.schedule == "linear" and optimizer.warmup_steps >= self._first_steps:
             expected = f"fewer than the first phase's {self._first_steps} steps"
-            raise wrong("optimizer.warmup_steps", optimizer.warmup_steps, expected, "lower it")
+            raise invalid_value(
+                "optimizer.warmup_steps", optimizer.warmup_steps, expected, "lower it"
+            )
         longest = max(self.section.sequence_length, second.sequence_length * (second.steps > 0))
         assert isinstance(self.config.model, EncoderSection)
         positions = self.config.model.positions
         if positions < longest:
             remedy = f"give it as model.positions={longest}"
-            raise wrong("model.positions", positions, f"at least the {longest} of a row", remedy)
+            raise invalid_value(
+                "model.positions", positions, f"at least the {longest} of a row", remedy
+            )
 
 
 def _hidden(model: PretrainingModel, batch: Batch) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from models.context_heads import ContextHeads, visible
-from sweeper.store.errors import wrong
+from sweeper.store.errors import invalid_value
 from tasks.batch import Batch
 from tasks.config.schema import given, whole
 from tasks.config.sections import TaskSection
@@ -85,11 +85,13 @@ class Representation(Task):
         ):
             if value != only:
                 expected = f"{only}, since task.name={section.name} is about single heads"
-                raise wrong(f"model.{key}", value, expected, f"give it as model.{key}={only}")
+                raise invalid_value(
+                    f"model.{key}", value, expected, f"give it as model.{key}={only}"
+                )
         if model.embedding_size < section.sequence_length:
             expected = f"at least task.sequence_length={section.sequence_length}, as in Theorem 1"
             remedy = f"give it as model.embedding_size={section.sequence_length}"
-            raise wrong("model.embedding_size", model.embedding_size, expected, remedy)
+            raise invalid_value("model.embedding_size", model.embedding_size, expected, remedy)
         assert model.one_head_size is not None  # a layer has no other layers' heads
         return ContextHeads(section.problems_per_run, model.embedding_size, model.one_head_size)
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from models.attention_map import head_measures
 from models.head_sizes import distinct_sizes
-from sweeper.store.errors import wrong
+from sweeper.store.errors import invalid_value
 from sweeper.store.files import canonical
 from tasks.config.architecture import Architecture
 from tasks.config.attention import KEY
@@ -41,10 +41,12 @@ def check(section: Architecture) -> None:
     except Exception as error:  # what is asked here is anyone's code
         said = f"{type(error).__name__}: {' '.join(str(error).split())}"
         expected = "a module that is built and called on the meta device as CONTRIBUTING.md says"
-        raise wrong(KEY, name, f"{expected}, but it raised {said}", "mend its code") from error
+        raise invalid_value(
+            KEY, name, f"{expected}, but it raised {said}", "mend its code"
+        ) from error
     if found != (1, _T, section.embedding_size):
         expected = f"to return x_BTD, (1, {_T}, {section.embedding_size}) as it was given"
-        raise wrong(KEY, name, f"{expected}, but it returned {found}", "mend its forward")
+        raise invalid_value(KEY, name, f"{expected}, but it returned {found}", "mend its forward")
     _kept.add(asked)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sweeper.store.errors import UserError, shown
+from sweeper.store.errors import UserError, sanitize
 from tasks.fine_tuning.strict_json import load_file
 from tasks.squad import scoring
 
@@ -41,11 +41,13 @@ def score_files(predictions: Path, dataset: Path) -> dict[str, float]:
         raise UserError(f"{predictions} is no JSON object of id and text; name another file.")
     questions = list(_questions(gold, dataset))
     if gold.get("version") != VERSION:
-        version = shown(gold.get("version"))
+        version = sanitize(gold.get("version"))
         print(f"Evaluation expects v-{VERSION}, but got dataset with v-{version}", file=sys.stderr)
     for question, _ in questions:
         if not isinstance(given.get(question, ""), str):
-            raise UserError(f"{predictions}: no text is predicted for {shown(question)}; mend it.")
+            raise UserError(
+                f"{predictions}: no text is predicted for {sanitize(question)}; mend it."
+            )
     try:
         return scoring.score(questions, given, _missing)
     except ValueError as error:

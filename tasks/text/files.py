@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweeper.store.errors import UserError, wrong
+from sweeper.store.errors import UserError, invalid_value
 from tasks.text.lines import SAMPLE, check_text
 
 TRAIN_SHARD = re.compile(r"news\.en-\d{5}-of-\d{5}")
@@ -49,9 +49,9 @@ def find_files(root: Path) -> TextFiles:
     elif root.is_dir():
         found = _divided(root)
     else:
-        raise wrong("data.root", root, "a folder of text files", "name one that exists")
+        raise invalid_value("data.root", root, "a folder of text files", "name one that exists")
     if not found.bytes():
-        raise wrong("data.root", root, "files with text in them", "all of them are empty")
+        raise invalid_value("data.root", root, "files with text in them", "all of them are empty")
     return found
 
 
@@ -76,7 +76,9 @@ def _divided(root: Path) -> TextFiles:
             train, test = test, ()
     if not train:
         suffixes = ", ".join(suffix for suffix in TEXT_SUFFIXES if suffix)
-        raise wrong("data.root", root, f"files ending in {suffixes} or in nothing", "add some")
+        raise invalid_value(
+            "data.root", root, f"files ending in {suffixes} or in nothing", "add some"
+        )
     return TextFiles(root, train, test)
 
 

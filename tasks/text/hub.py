@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sweeper.store.errors import UserError, wrong
+from sweeper.store.errors import UserError, invalid_value
 
 COLUMN = "text"
 
@@ -29,10 +29,12 @@ def load_splits(hub: Mapping[str, Any], columns: Sequence[str] = (COLUMN,)) -> d
             f"data.hub={name} cannot be loaded ({cause}); check data.hub and the connection."
         ) from error
     if "train" not in splits:
-        raise wrong("data.hub", name, "a dataset with a split train", "choose another")
+        raise invalid_value("data.hub", name, "a dataset with a split train", "choose another")
     for split in splits.values():
         if missing := [column for column in columns if column not in split.column_names]:
-            raise wrong("data.hub", name, f"a column {missing[0]}", "choose another dataset")
+            raise invalid_value(
+                "data.hub", name, f"a column {missing[0]}", "choose another dataset"
+            )
     return dict(splits)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sweeper.store.errors import UserError, wrong
+from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import publish, read_bytes
 from tasks.text.lines import batches
 
@@ -130,7 +130,7 @@ def load_tokenizer(path: Path) -> Tokenizer:
 
 def _check_size(vocabulary_size: int, smallest: int) -> None:
     if not smallest <= vocabulary_size <= LARGEST_VOCABULARY:
-        raise wrong(
+        raise invalid_value(
             "task.vocabulary_size",
             vocabulary_size,
             f"a whole number from {smallest} to {LARGEST_VOCABULARY}",

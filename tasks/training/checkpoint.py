@@ -18,7 +18,7 @@ from models.attention.collaborative import CollaborativeAttention
 from models.attention.multi_head import MultiHeadAttention
 from models.factorise import factorise
 from sweeper.store.archives.reading import opened
-from sweeper.store.errors import UserError, wrong
+from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import digest_of_file, new_file, publish_json, read_json, write_all
 from sweeper.store.runs import Run
 
@@ -126,10 +126,10 @@ def final_weights(run: Run, key: str) -> dict[str, Tensor]:
         verify(path, run.id)
     except Damaged as error:
         expected = f"a run whose final weights are whole, but {error}"
-        raise wrong(key, run.id, expected, "train it again") from error
+        raise invalid_value(key, run.id, expected, "train it again") from error
     weights = load(path)
     if weights_digest(weights) != digest:
-        raise wrong(key, run.id, "the weights that it published", "train it again")
+        raise invalid_value(key, run.id, "the weights that it published", "train it again")
     return weights
 
 
@@ -137,7 +137,7 @@ def final_checkpoint(run: Run, key: str) -> tuple[Path, str]:
     """Return where the final weights of a finished run lie, and their digest; UserError if not."""
     result = run.result()
     if result is None:
-        raise wrong(key, run.id, "a finished run of this outputs folder", "train it first")
+        raise invalid_value(key, run.id, "a finished run of this outputs folder", "train it first")
     return run.attempt(result["attempt"]).checkpoint_dir / WEIGHTS, result["weights_sha256"]
 
 
@@ -173,7 +173,7 @@ def _multi_head(
     if (like.heads, 3 * like.heads * like.head_size) != (heads, len(stacked)):
         expected = f"the heads of the parent, {heads} of {len(stacked) // (3 * heads)}"
         own = f"{like.heads} of {like.head_size}"
-        raise wrong("model.heads", own, expected, "copy its model section")
+        raise invalid_value("model.heads", own, expected, "copy its model section")
     bias = "qkv.bias" in weights
     made = MultiHeadAttention(embedding_size, like.heads, like.head_size, bias=bias).to(stacked)
     made.load_state_dict(dict(weights))

@@ -22,7 +22,7 @@ from torch._inductor import config as inductor_config
 from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 from torch._inductor.utils import clear_caches
 
-from sweeper.store.errors import shown
+from sweeper.store.errors import sanitize
 from sweeper.store.files import make_directory
 from sweeper.store.liveness import held
 from tasks.training.causes import message_of
@@ -67,7 +67,7 @@ class SharedCompiler:
             try:
                 return self._compiled(graph, inputs)
             except Exception as error:  # damaged files make torch and the linker raise anything
-                print(f"{self._folder} is not used to compile: {shown(message_of(error))}")
+                print(f"{self._folder} is not used to compile: {sanitize(message_of(error))}")
                 self._folder = self._own
                 inductor_config.cpp_cache_precompile_headers = False  # large; worth it if shared
                 clear_caches()

@@ -23,7 +23,7 @@ import torch
 import torch.distributed as dist
 
 from sweeper.store.attempts import Attempt
-from sweeper.store.errors import wrong
+from sweeper.store.errors import invalid_value
 from sweeper.store.registry import ROOT
 from sweeper.store.runs import Run
 from tasks.training.signals import STOPS, Interrupted, Interruption
@@ -96,7 +96,7 @@ def _at_address(nodes: int) -> dict[str, str]:
     address, port = (os.environ.get(name) for name in ("MASTER_ADDR", "MASTER_PORT"))
     if not address or not port:
         expected = "1, since MASTER_ADDR and MASTER_PORT do not say where the machines meet"
-        raise wrong("trainer.num_nodes", nodes, expected, "choose hydra/launcher=slurm")
+        raise invalid_value("trainer.num_nodes", nodes, expected, "choose hydra/launcher=slurm")
     return {MEETING: f"tcp://{address}:{port}"}
 
 

@@ -24,7 +24,7 @@ from torch import nn
 
 from sweeper.store.attempts import Attempt, Cause
 from sweeper.store.code import COMMIT, differing, state_of
-from sweeper.store.errors import UserError, wrong
+from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import publish_json
 from sweeper.store.liveness import HEARTBEAT_SECONDS, Watcher, alive
 from sweeper.store.runs import Run, RunStore, lineage
@@ -167,7 +167,7 @@ def _micro_batches(stage: Stage) -> int:
     if asked >= 2 * (most := max(rows // ranks.world(), 1)):
         expected = f"a batch that can be split further, but {most} parts took too much memory"
         remedy = "make the model smaller or take a GPU with more memory"
-        raise wrong("hydra.sweeper.on_oom", "halve", expected, remedy)
+        raise invalid_value("hydra.sweeper.on_oom", "halve", expected, remedy)
     return min(asked, most)
 
 

@@ -17,7 +17,7 @@ import torch
 
 from sweeper.store import registry
 from sweeper.store.code import running
-from sweeper.store.errors import wrong
+from sweeper.store.errors import invalid_value
 from tasks.config.sections import TrainerSection
 
 LIBRARIES = ("torch", "pytorch-lightning", "numpy", "tokenizers")
@@ -36,7 +36,7 @@ def set_up(section: TrainerSection) -> str:
     found = kind_of(section.accelerator)
     if section.accelerator == "gpu" and found == "cpu":
         remedy = "give it as trainer.accelerator=auto"
-        raise wrong("trainer.accelerator", "gpu", "a CUDA GPU on this machine", remedy)
+        raise invalid_value("trainer.accelerator", "gpu", "a CUDA GPU on this machine", remedy)
     keep_memory()
     limit_memory(found)
     compute_repeatably(found)

@@ -14,7 +14,7 @@ from sweeper.run.backends.slurm import backend
 from sweeper.run.schedule import Schedule
 from sweeper.run.slurm import queue as slurm_queue
 from sweeper.run.slurm.jobs import OVER
-from sweeper.size_server import ModelProcess
+from sweeper.size_server import SizeServer
 from sweeper.store.code import Code, differing, pin, state_of
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
@@ -42,7 +42,7 @@ MEDIUM = {"trainer.steps": 600, "trainer.validate_every": 0, "trainer.checkpoint
 def open_backend(outputs, **options):
     resources = {Resources.of(config())}
     given = launcher("slurm", **{**OPTIONS, **options})
-    return backend(BackendContext(given, resources, "none", outputs, ModelProcess()))
+    return backend(BackendContext(given, resources, "none", outputs, SizeServer()))
 
 
 def begin(slurm, run):

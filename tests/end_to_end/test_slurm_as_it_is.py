@@ -18,7 +18,7 @@ from sweeper.run.backend import BackendContext, Job, Resources
 from sweeper.run.backends import slurm as backends
 from sweeper.run.placing import Share
 from sweeper.run.schedule import Schedule
-from sweeper.size_server import ModelProcess
+from sweeper.size_server import SizeServer
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
 from tests.end_to_end.slurm_cluster import NODES, keeps_accounts
@@ -97,7 +97,7 @@ class Sweep:
         ]
         given = {"gpus_per_device": 0, "mem_gb": 0.1, "poll_s": 0.5, "job_min": 0, **options}
         context = BackendContext(
-            launcher("slurm", **given), {Resources.of(config())}, "none", outputs, ModelProcess()
+            launcher("slurm", **given), {Resources.of(config())}, "none", outputs, SizeServer()
         )
         self.backend = backends.backend(context)
         jobs = [Job(run.id, 1.0, share=share, seconds=seconds) for run in self.runs]

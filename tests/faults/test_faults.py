@@ -13,14 +13,14 @@ from sweeper.decide import check_claims
 from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
 from sweeper.plan.planner import Planner
-from sweeper.size_server import model_process
+from sweeper.size_server import size_server
 from tests.faults.cases.commands import LINES
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_every_command_line_of_the_suite_can_be_planned(tmp_path: Path) -> None:
-    with model_process() as process:
+    with size_server() as process:
         planner = Planner(composer(CONF), process, max_runs=100)
         for line in LINES.values():
             plan = planner.plan([*line[1:], f"paths.outputs={tmp_path}"])

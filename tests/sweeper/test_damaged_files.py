@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sweeper.__main__ import main
-from sweeper.store.files import sealed
+from sweeper.store.files import with_checksum
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore
 
@@ -47,7 +47,7 @@ def changed(path: Path, change: Callable[[dict[str, Any]], object], *, seal: boo
     value = json.loads(path.read_text())
     value.pop("sha256", None)
     change(value)
-    path.write_text(json.dumps(sealed(value) if seal else value))
+    path.write_text(json.dumps(with_checksum(value) if seal else value))
 
 
 def child(**values: Any) -> Callable[[dict[str, Any]], object]:

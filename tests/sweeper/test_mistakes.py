@@ -18,7 +18,7 @@ from sweeper.plan.compose import CONF
 from sweeper.plan.hydra_errors import explained, typed_wrongly
 from sweeper.plan.planner import Planner
 from sweeper.plan.refused import refuse_arguments
-from sweeper.size_server import ModelProcess
+from sweeper.size_server import SizeServer
 from sweeper.store.plans import write_plan
 from tests.sweeper.test_damaged_files import plan as plan_of
 
@@ -146,7 +146,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def told(here: Path):
     """The sentence that a sweep ends in."""
     known = composer(here / "conf")
-    with ModelProcess() as process:
+    with SizeServer() as process:
 
         def told(typed: str) -> str:
             arguments = typed.replace("HERE", str(here)).split(" ")

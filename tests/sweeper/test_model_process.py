@@ -12,24 +12,24 @@ import pytest
 
 from sweeper.run.backends.local import LocalBackend
 from sweeper.run.placing import Places
-from sweeper.size_server import ModelProcess
+from sweeper.size_server import SizeServer
 
 
-def started(process: ModelProcess) -> subprocess.Popen[str]:
+def started(process: SizeServer) -> subprocess.Popen[str]:
     process.start()
     assert process._process is not None
     return process._process
 
 
 def test_one_that_was_asked_nothing_is_ended_at_once() -> None:
-    process = ModelProcess()
+    process = SizeServer()
     server = started(process)
     process.close()
     assert server.wait(timeout=60) == -signal.SIGTERM
 
 
 def test_one_that_was_started_early_answers_and_ends_by_itself() -> None:
-    process = ModelProcess()
+    process = SizeServer()
     server = started(process)
     process.tell({"op": "no such question"})
     [answer] = process.ask([{"op": "nor this"}])
@@ -40,7 +40,7 @@ def test_one_that_was_started_early_answers_and_ends_by_itself() -> None:
 
 
 def test_one_that_is_gone_is_told_nothing_and_another_answers() -> None:
-    with ModelProcess() as process:
+    with SizeServer() as process:
         server = started(process)
         server.kill()
         server.wait(timeout=60)
@@ -50,7 +50,7 @@ def test_one_that_is_gone_is_told_nothing_and_another_answers() -> None:
 
 
 def test_one_that_was_stopped_is_continued_when_it_is_waited_for() -> None:
-    with ModelProcess() as process:
+    with SizeServer() as process:
         server = started(process)
         process.ask([{"op": "no such question"}])
         server.send_signal(signal.SIGSTOP)
@@ -62,7 +62,7 @@ def test_one_whose_sweep_has_nowhere_to_complain_has_somewhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sys.stderr", None)  # as Python has it where 2 is closed
-    with ModelProcess() as process:
+    with SizeServer() as process:
         assert Path(f"/proc/{started(process).pid}/fd/2").readlink() == Path(os.devnull)
 
 

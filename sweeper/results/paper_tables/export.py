@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sweeper.results.paper_tables.content import Block, Line, PaperTable, paper_table
 from sweeper.results.table import Table, csv_line, exported, publish_made, stem
-from sweeper.store.errors import shown
+from sweeper.store.errors import sanitize
 
 _LIMIT = 60  # letters of a cell
 _LATEX = {
@@ -43,19 +43,19 @@ def as_text(content: PaperTable) -> list[str]:
     lines = [line for grid in grids for line in grid]
     first = max((len(line[0]) for line in lines), default=0)
     rest = max((len(cell) for line in lines for cell in line[1:]), default=0)
-    text = [shown(content.title, 200)]
+    text = [sanitize(content.title, 200)]
     for block, grid in zip(content.blocks, grids, strict=True):
-        text += ["", shown(block.title, _LIMIT)]
+        text += ["", sanitize(block.title, _LIMIT)]
         for line in grid:
             cells = [cell.rjust(rest) for cell in line[1:]]
             text.append("  ".join([line[0].ljust(first), *cells]).rstrip())
-    return [*text, "", *(shown(note, 400) for note in content.notes)]
+    return [*text, "", *(sanitize(note, 400) for note in content.notes)]
 
 
 def as_csv(content: PaperTable) -> str:
     """The cells as text; the first column says which block a line is of."""
     return "".join(
-        csv_line([shown(block.title, _LIMIT), *_safe(line)])
+        csv_line([sanitize(block.title, _LIMIT), *_safe(line)])
         for block in content.blocks
         for line in (block.head, *block.lines)
     )
@@ -64,17 +64,17 @@ def as_csv(content: PaperTable) -> str:
 def as_latex(content: PaperTable, name: str) -> str:
     r"""A table environment, a tabular for each block; `name` makes its \label."""
     lines = ["% needs \\usepackage{booktabs}", "\\begin{table}", "\\centering"]
-    lines.append(f"\\caption{{{_latex(shown(content.title, 200))}}}")
+    lines.append(f"\\caption{{{_latex(sanitize(content.title, 200))}}}")
     lines.append(f"\\label{{tab:{name}}}")
     for block in content.blocks:
         lines += _tabular(block)
-    lines += [f"\\par\\footnotesize {_latex(shown(note, 400))}" for note in content.notes]
+    lines += [f"\\par\\footnotesize {_latex(sanitize(note, 400))}" for note in content.notes]
     return "\n".join([*lines, "\\end{table}", ""])
 
 
 def _tabular(block: Block) -> list[str]:
     columns = len(block.head)
-    title = f"\\multicolumn{{{columns}}}{{l}}{{{_latex(shown(block.title, _LIMIT))}}} \\\\"
+    title = f"\\multicolumn{{{columns}}}{{l}}{{{_latex(sanitize(block.title, _LIMIT))}}} \\\\"
     body = [_row(line) for line in block.lines]
     begin = f"\\begin{{tabular}}{{l{'r' * (columns - 1)}}}"
     rules = ["\\toprule", title, _row(block.head), "\\midrule", *body, "\\bottomrule"]
@@ -86,7 +86,7 @@ def _row(line: Line) -> str:
 
 
 def _safe(line: Line) -> Line:
-    return tuple(shown(cell, _LIMIT) for cell in line)
+    return tuple(sanitize(cell, _LIMIT) for cell in line)
 
 
 def _latex(text: str) -> str:

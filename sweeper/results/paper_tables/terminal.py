@@ -9,7 +9,7 @@ from sweeper.results.paper_tables.export import as_text
 from sweeper.results.points import caveats, metric_of, points
 from sweeper.results.statistics.estimates import mean, sd
 from sweeper.results.table import Table, label
-from sweeper.store.errors import shown
+from sweeper.store.errors import sanitize
 from sweeper.store.numbers import short
 
 HEADER = ("arm", "point", "seeds", "mean", "sd", "parameters", "match error")
@@ -20,7 +20,7 @@ def summarise(table: Table) -> list[str]:
     """The mean of each point and the standard deviation of its seeds, as lines of text."""
     if has_paper_table(table):
         head, *lines = as_text(paper_table(table))
-        return [f"{shown(table.name, 80)}: {head}", *lines]
+        return [f"{sanitize(table.name, 80)}: {head}", *lines]
     metrics = {arm: metric_of(table, arm) for arm in table.experiment["arms"]}
     everything = [p for arm, metric in metrics.items() for p in points(table, metric, [arm])]
     rows: list[Sequence[str]] = [HEADER]
@@ -38,13 +38,13 @@ def summarise(table: Table) -> list[str]:
         )
         rows.append(cells)
     words = ", ".join(dict.fromkeys(map(label, metrics.values())))
-    title = f"{shown(table.name, 80)}: {shown(words, 160)}"
-    return [title, *_aligned(rows), *map(shown, caveats(table))]
+    title = f"{sanitize(table.name, 80)}: {sanitize(words, 160)}"
+    return [title, *_aligned(rows), *map(sanitize, caveats(table))]
 
 
 def clipped(text: str, limit: int) -> str:
     """Text on one harmless line of at most `limit` letters."""
-    safe = shown(text)
+    safe = sanitize(text)
     return safe if len(safe) <= limit else safe[: limit - 1] + "…"
 
 

@@ -24,7 +24,7 @@ from sweeper.results.report.experiments import experiment
 from sweeper.results.report.provenance import provenance
 from sweeper.results.report.runs import described, shared_settings
 from sweeper.results.table import Row, Table, publish_made
-from sweeper.store.errors import shown
+from sweeper.store.errors import sanitize
 from sweeper.store.runs import RunStore
 
 SCRIPTS = (
@@ -96,11 +96,11 @@ def _hash(text: str) -> str:
 def _plain(value: Any) -> Any:
     """`value` with every text one harmless line, and every number one that JSON has."""
     if isinstance(value, Mapping):
-        return {shown(key): _plain(inner) for key, inner in value.items()}
+        return {sanitize(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain(inner) for inner in value]
     if isinstance(value, str):
-        return shown(value, _MOST_LETTERS)
+        return sanitize(value, _MOST_LETTERS)
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
     return value

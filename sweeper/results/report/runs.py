@@ -8,7 +8,7 @@ from typing import Any
 from sweeper.results.table import Row, cell, label, number
 from sweeper.store.archives.reading import present
 from sweeper.store.attempts import Attempt, Cause
-from sweeper.store.errors import UserError, shown
+from sweeper.store.errors import UserError, sanitize
 from sweeper.store.files import canonical
 from sweeper.store.identity import leaves
 from sweeper.store.runs import Run
@@ -38,7 +38,9 @@ def described(run: Run, row: Row, runs: int) -> dict[str, Any]:
     except (UserError, OSError) as problem:
         about["problem"] = str(problem)
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        about["problem"] = f"a file of the run does not hold what it should: {shown(problem, 80)}"
+        about["problem"] = (
+            f"a file of the run does not hold what it should: {sanitize(problem, 80)}"
+        )
     return about
 
 

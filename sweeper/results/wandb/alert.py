@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sweeper.store.errors import shown
+from sweeper.store.errors import sanitize
 
 _SETTINGS: dict[str, Any] = {
     "console": "off",
@@ -39,8 +39,8 @@ def alert(logger: Mapping[str, Any], event: str, message: str, outputs: Path) ->
             dir=str(outputs),
             settings=wandb.Settings(**_SETTINGS),
         )
-        run.alert(title=f"Headroom: {event}", text=shown(message, 500))
+        run.alert(title=f"Headroom: {event}", text=sanitize(message, 500))
         run.finish()
     except Exception as error:  # the edge to a library that may raise anything
-        return f"W&B could not tell of it: {shown(error, 200)}"
+        return f"W&B could not tell of it: {sanitize(error, 200)}"
     return ""

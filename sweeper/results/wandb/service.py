@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sweeper.store.errors import UserError, shown, wrong
+from sweeper.store.errors import UserError, invalid_value, sanitize
 
 _LETTERS = 200  # of what W&B says of an error
 
@@ -26,7 +26,9 @@ class Project:
         entity, _, name = text.partition("/")
         if not entity or not name or "/" in name:
             remedy = f"give it as {option} me/headroom"
-            raise wrong(option, text, "ENTITY/PROJECT, as in the address of its page", remedy)
+            raise invalid_value(
+                option, text, "ENTITY/PROJECT, as in the address of its page", remedy
+            )
         return cls(entity, name)
 
 
@@ -44,7 +46,9 @@ def project_of(records: Iterator[Mapping[str, Any]]) -> Project:
     if len(found) != 1:
         names = ", ".join(sorted(f"{one.entity}/{one.name}" for one in found)) or "none"
         expected = "runs that are mirrored to one project (logger=wandb)"
-        raise wrong("logger.project", names, expected, "name one with --project ENTITY/PROJECT")
+        raise invalid_value(
+            "logger.project", names, expected, "name one with --project ENTITY/PROJECT"
+        )
     return found.pop()
 
 
@@ -90,4 +94,4 @@ def connected() -> Any:
 
 def _said(error: BaseException) -> str:
     words = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-    return shown(words, _LETTERS)
+    return sanitize(words, _LETTERS)

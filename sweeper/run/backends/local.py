@@ -13,9 +13,9 @@ from typing import Annotated
 from sweeper.run.backend import Backend, BackendContext, Job, LimitedOptions, Resources, at_least
 from sweeper.run.gpus import Gpu, visible_gpus
 from sweeper.run.placing import Places, shareable
-from sweeper.size_server import ModelProcess
+from sweeper.size_server import SizeServer
 from sweeper.store.attempts import START_LOG
-from sweeper.store.errors import wrong
+from sweeper.store.errors import invalid_value
 
 
 @dataclass
@@ -52,7 +52,7 @@ def backend(context: BackendContext) -> LocalBackend:
     if wanted and slots[0] and wanted > len(slots):
         expected = f"at most {len(slots)}, as many runs as the GPUs here hold at a time"
         remedy = "have each hold more, as in hydra.launcher.jobs_per_device=2"
-        raise wrong("hydra.launcher.slots", wanted, expected, remedy)
+        raise invalid_value("hydra.launcher.slots", wanted, expected, remedy)
     if wanted:
         slots = slots[:wanted] if slots[0] else [""] * wanted
     places = Places(slots, shared, options.stagger_s)
@@ -62,7 +62,7 @@ def backend(context: BackendContext) -> LocalBackend:
 class LocalBackend(Backend):
     """Forks each job from the warm server, to the GPUs of its slot, or to none."""
 
-    def __init__(self, process: ModelProcess, places: Places, logger: str) -> None:
+    def __init__(self, process: SizeServer, places: Places, logger: str) -> None:
         self._process = process
         self._places = places
         self._logger = logger
@@ -130,7 +130,7 @@ def _on_gpus(gpus: Sequence[Gpu], needed: Resources, options: Options, together:
     if len(gpus) < needed.devices:
         most = max(len(gpus), 1)
         expected = f"at most {most}, as many whole GPUs as this machine shows"
-        raise wrong(
+        raise invalid_value(
             "trainer.devices", needed.devices, expected, f"give it as trainer.devices={most}"
         )
     fitting = _fitting(gpus, memory, shared) if memory else shared or together
@@ -144,11 +144,13 @@ def _fitting(gpus: Sequence[Gpu], memory: float, shared: int | None) -> int:
     key, sizes = "hydra.launcher.gpu_memory_gb", [gpu.memory_gb for gpu in gpus if gpu.memory_gb]
     if len(sizes) < len(gpus):
         expected = "null, since nvidia-smi does not tell the memory of each GPU here"
-        raise wrong(key, f"{memory:g}", expected, "give hydra.launcher.jobs_per_device=2 instead")
+        raise invalid_value(
+            key, f"{memory:g}", expected, "give hydra.launcher.jobs_per_device=2 instead"
+        )
     smallest = min(sizes)
     if memory > smallest:
         expected = f"at most {smallest:.0f}, what the smallest GPU here has"
-        raise wrong(key, f"{memory:g}", expected, "leave it out")
+        raise invalid_value(key, f"{memory:g}", expected, "leave it out")
     return min(int(smallest // memory), shared or sys.maxsize)
 
 

@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Annotated, Any
 
 from sweeper.run.backend import WORD, Backend, BackendContext, LimitedOptions, Resources, at_least
-from sweeper.store.errors import UserError, shown, wrong
+from sweeper.store.errors import UserError, invalid_value, sanitize
 
 
 def backend(context: BackendContext) -> RayBackend:
@@ -51,7 +51,9 @@ class Options(LimitedOptions):
         gpus = 0 if needed.accelerator == "cpu" else self.gpus_per_device * needed.devices
         if gpus > 1 and gpus != int(gpus):
             expected = f"a whole number, since a run takes trainer.devices={needed.devices} of them"
-            raise wrong("hydra.launcher.gpus_per_device", self.gpus_per_device, expected, "say 1")
+            raise invalid_value(
+                "hydra.launcher.gpus_per_device", self.gpus_per_device, expected, "say 1"
+            )
         cpus = needed.threads if self.cpus_per_device is None else self.cpus_per_device
         return {"num_cpus": cpus * needed.devices, "num_gpus": gpus}
 
@@ -155,8 +157,8 @@ def connected(address: str | None) -> ModuleType:
         ray.init(**arguments, logging_level=logging.ERROR, log_to_driver=False)
     except ImportError:
         remedy = "pip install 'headroom-attention[ray]'"
-        raise wrong("hydra/launcher", "ray", "ray to be installed", remedy) from None
+        raise invalid_value("hydra/launcher", "ray", "ray to be installed", remedy) from None
     except Exception as error:  # Ray raises what it likes; whatever it is, there is no cluster
-        what = f"hydra.launcher.address={shown(address)}: no Ray cluster"
-        raise UserError(f"{what} ({shown(error, 160)}).") from error
+        what = f"hydra.launcher.address={sanitize(address)}: no Ray cluster"
+        raise UserError(f"{what} ({sanitize(error, 160)}).") from error
     return ray

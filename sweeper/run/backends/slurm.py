@@ -27,7 +27,7 @@ from sweeper.run.slurm.jobs import NEVER, SlurmJob
 from sweeper.run.slurm.limits import Limits, limits
 from sweeper.run.slurm.options import Options
 from sweeper.run.slurm.submission import NotNow, hand_in, leave, refuse_shared
-from sweeper.store.errors import UserError, wrong
+from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import read_object
 from sweeper.store.identity import digest_of
 
@@ -48,10 +48,10 @@ def backend(context: BackendContext) -> SlurmBackend:
         import submitit  # noqa: F401
     except ImportError:
         remedy = "pip install 'headroom-attention[slurm]'"
-        raise wrong("hydra/launcher", "slurm", "submitit to be installed", remedy) from None
+        raise invalid_value("hydra/launcher", "slurm", "submitit to be installed", remedy) from None
     if not shutil.which("sbatch"):
         expected = "a machine from which Slurm jobs can be submitted, but there is no sbatch"
-        raise wrong("hydra/launcher", "slurm", expected, "log in to one")
+        raise invalid_value("hydra/launcher", "slurm", expected, "log in to one")
     if context.outputs.exists():
         refuse_shared(context.outputs)  # asked again before each job is handed in
     return SlurmBackend(context, limits(context.options))

@@ -16,7 +16,7 @@ from sweeper.run.placing import Share, at_a_time
 from sweeper.run.slurm.job import Sweep, Work, place
 from sweeper.run.slurm.limits import LATER
 from sweeper.run.slurm.options import Options
-from sweeper.store.errors import UserError, shown, wrong
+from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.files import make_directory, publish_json
 
 
@@ -108,7 +108,7 @@ def refuse_shared(*folders: Path) -> None:
         status = folder.stat()
         if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             expected = "a folder that only you may write to, since Slurm jobs run code from it"
-            raise wrong("outputs", folder, expected, f"say `chmod go-w {folder}`")
+            raise invalid_value("outputs", folder, expected, f"say `chmod go-w {folder}`")
 
 
 def _note(jobs: Sequence[Iterable[Path]], ids: Sequence[str], name: str) -> None:
@@ -119,7 +119,7 @@ def _note(jobs: Sequence[Iterable[Path]], ids: Sequence[str], name: str) -> None
 
 def _refusal(said: str) -> Exception:
     words = [line.removeprefix("sbatch: error: ") for line in said.splitlines()]
-    sentence = f"sbatch refused the job: {shown('; '.join(words))}"
+    sentence = f"sbatch refused the job: {sanitize('; '.join(words))}"
     return (
         NotNow(sentence) if LATER.search(said) else UserError(f"hydra/launcher=slurm: {sentence}")
     )

@@ -16,8 +16,8 @@ from io import FileIO
 from pathlib import Path
 
 from sweeper.store.archives.reading import opened
-from sweeper.store.errors import UserError, shown
-from sweeper.store.files import FORMAT, as_json, make_directory, new_file, sealed
+from sweeper.store.errors import UserError, sanitize
+from sweeper.store.files import FORMAT, as_json, make_directory, new_file, with_checksum
 
 MANIFEST = "manifest.json"
 BELOW = "runs"
@@ -42,10 +42,10 @@ class Archive:
         """By run, the digest of each file; OSError where the archive cannot be read."""
         try:
             manifest = json.loads(self._zip.read(MANIFEST))
-            whole = manifest["format"] == FORMAT and sealed(manifest) == manifest
+            whole = manifest["format"] == FORMAT and with_checksum(manifest) == manifest
             found: dict[str, dict[str, str]] = manifest["runs"]
         except _DAMAGE as error:
-            raise self._damaged(f"it is no whole archive ({shown(error, 80)})") from error
+            raise self._damaged(f"it is no whole archive ({sanitize(error, 80)})") from error
         if not whole:
             raise self._damaged("its manifest is not what was written by this version")
         return found
@@ -63,7 +63,7 @@ class Archive:
         try:
             content = self._zip.read(f"{BELOW}/{folder}/{name}")
         except _DAMAGE as error:
-            raise self._damaged(f"{folder}/{name}: {shown(error, 80)}") from error
+            raise self._damaged(f"{folder}/{name}: {sanitize(error, 80)}") from error
         if hashlib.sha256(content).hexdigest() != self._digests[folder][name]:
             raise self._damaged(f"{folder}/{name} was changed after it was written")
         return content
@@ -92,7 +92,7 @@ def write(outputs: Path, name: str, runs: Mapping[str, Mapping[str, Path]]) -> A
         zipfile.ZipFile(file, "w") as made,
     ):
         digests = {run: _added(made, run, files) for run, files in runs.items()}
-        about = as_json(sealed({"format": FORMAT, "runs": digests}))
+        about = as_json(with_checksum({"format": FORMAT, "runs": digests}))
         made.writestr(zipfile.ZipInfo(MANIFEST), about)
     archive = Archive(path)
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sweeper.store.archives.archive import archives, write
 from sweeper.store.archives.reading import entries
-from sweeper.store.errors import UserError, shown, wrong
+from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.files import digest_of_file
 from sweeper.store.plans import planned, plans, runs_of
 from sweeper.store.runs import RunStore, State
@@ -37,7 +37,9 @@ def archive(outputs: Path, name: str) -> tuple[Path | None, int]:
         shutil.rmtree(left)
     done = [run for run in runs if store.run(run).status().state is State.DONE]
     if not done:
-        raise wrong("archive", name, "an experiment of which some run is done", "train it first")
+        raise invalid_value(
+            "archive", name, "an experiment of which some run is done", "train it first"
+        )
     lying = {run: files_of(path) for run in done if (path := store.run(run).path).is_dir()}
     new = {run: files for run, files in lying.items() if not _kept(outputs, run, files)}
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).lstrip(".-")[:100] or "runs"
@@ -58,7 +60,7 @@ def _refuse_while_trained(outputs: Path, store: RunStore, runs: dict[str, None],
     }
     for run in (*runs, *sorted(children)):
         if store.run(run).status().state is State.RUNNING:
-            raise UserError(f"{shown(name)}: run {run} is being trained; archive it afterwards.")
+            raise UserError(f"{sanitize(name)}: run {run} is being trained; archive it afterwards.")
 
 
 def files_of(folder: Path, below: str = "") -> dict[str, Path]:

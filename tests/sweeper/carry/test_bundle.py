@@ -19,7 +19,7 @@ from sweeper.carry.rejudge import rejudge
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.draw import write_figures
 from sweeper.store.errors import UserError
-from sweeper.store.files import FORMAT, as_json, sealed
+from sweeper.store.files import FORMAT, as_json, with_checksum
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.grids import FEW, figure1
 
@@ -162,7 +162,7 @@ def test_digests_without_their_seal_are_refused(bundle, tmp_path):
 @pytest.mark.parametrize("name", ["../outside", "/outside", "runs/../../outside"])
 def test_nothing_is_written_outside(bundle, tmp_path, name):
     manifest = {"format": FORMAT, "kind": "bundle", "experiments": [], "code": []}
-    text = as_json(sealed({**manifest, "files": {name: "0" * 64}})).encode()
+    text = as_json(with_checksum({**manifest, "files": {name: "0" * 64}})).encode()
     with tarfile.open(tmp_path / "b.tar", "w") as archive:
         for path, content in ((f"b/{MANIFEST}", text), (f"b/{name}", b"harm")):
             member = tarfile.TarInfo(path)

@@ -9,14 +9,14 @@ from sweeper.carry.archive import MANIFEST
 from sweeper.hydra_section import composer
 from sweeper.packing import _options
 from sweeper.run.failures import OnOom
-from sweeper.store.files import publish_sealed
+from sweeper.store.files import publish_with_checksum
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """An unpacked pack of no runs; how they would be trained is looked at instead."""
     options = _options(composer().hydra(["hydra.launcher.slots=5"]))
-    publish_sealed(tmp_path / MANIFEST, {"format": 1, "runs": {}, "options": options})
+    publish_with_checksum(tmp_path / MANIFEST, {"format": 1, "runs": {}, "options": options})
     (tmp_path / "outputs").mkdir()
     monkeypatch.setattr(runner, "train", lambda *how: runner.asked.append(how) or 0)
     monkeypatch.setattr(runner, "asked", [], raising=False)

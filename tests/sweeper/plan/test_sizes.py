@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from sweeper.plan.sizes import Sizes
-from sweeper.size_server import ModelProcess
+from sweeper.size_server import SizeServer
 from tests.packages import Installed
 
 CONFIG: dict[str, Any] = {"seed": 3, "task": {"name": "lm1b"}, "model": {"heads": 7}}
@@ -18,7 +18,7 @@ CONFIG: dict[str, Any] = {"seed": 3, "task": {"name": "lm1b"}, "model": {"heads"
 
 def asked(memory: Path) -> int:
     """How many models are built for the size of one config."""
-    process = Mock(spec=ModelProcess)
+    process = Mock(spec=SizeServer)
     process.ask = Mock(side_effect=lambda asked: [{"size": {"params_total": 17}} for _ in asked])
     sizes = Sizes(process, memory)
     assert sizes.of([CONFIG, {**CONFIG, "seed": 5}]) == [{"params_total": 17}] * 2

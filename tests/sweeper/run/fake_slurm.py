@@ -11,7 +11,7 @@ from sweeper.run.backends.slurm import SlurmBackend
 from sweeper.run.slurm import queue
 from sweeper.run.slurm.limits import Limits
 from sweeper.run.slurm.submission import NotNow
-from sweeper.size_server import ModelProcess
+from sweeper.size_server import SizeServer
 from tests.policies import launcher
 from tests.tasks.jobs import config, freeze
 
@@ -49,7 +49,7 @@ class Slurm:
         monkeypatch.setattr(queue, "send", lambda job, number: self.said.update({job: number}))
         self.said = {"0": "another's"}
         given = replace(usual(), poll_s=0.1, **options)
-        context = BackendContext(given, {Resources.of(config())}, "none", outputs, ModelProcess())
+        context = BackendContext(given, {Resources.of(config())}, "none", outputs, SizeServer())
         self.backend = SlurmBackend(context, Limits(array, 50))
 
     def start(self, name, seconds=None, parent=None, after=None, share=None, device="cpu"):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sweeper.store.errors import shown, wrong
+from sweeper.store.errors import invalid_value, sanitize
 
 
 def test_wrong_names_key_value_expectation_and_remedy() -> None:
-    error = wrong(
+    error = invalid_value(
         "model.heads", "four", "a whole number of at least 1", "give it as model.heads=8."
     )
     assert str(error) == (
@@ -29,9 +29,9 @@ def test_wrong_names_key_value_expectation_and_remedy() -> None:
     ],
 )
 def test_shown_is_one_printable_line(hostile: str) -> None:
-    assert shown(hostile).isprintable()
-    assert shown(hostile) != hostile
+    assert sanitize(hostile).isprintable()
+    assert sanitize(hostile) != hostile
 
 
 def test_shown_bounds_long_values() -> None:
-    assert len(shown("x" * 10007, 53)) == 53
+    assert len(sanitize("x" * 10007, 53)) == 53

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.store.errors import UserError
-from sweeper.store.files import FORMAT, publish_sealed
+from sweeper.store.files import FORMAT, publish_with_checksum
 from sweeper.store.identity import run_id
 from sweeper.store.runs import Run, RunStore, State
 
@@ -65,7 +65,7 @@ def test_a_record_whose_seal_was_made_anew_is_not_the_run_of_its_name(tmp_path: 
     for changed, refused in (({"seed": 5}, True), ({"logger": {"name": "wandb"}}, False)):
         path.unlink()
         record = {"format": FORMAT, "id": run.id, "config": {**config, **changed}}
-        assert publish_sealed(path, record)
+        assert publish_with_checksum(path, record)
         if refused:
             with pytest.raises(UserError, match="the config that the run is named by"):
                 Run.open(run.path)

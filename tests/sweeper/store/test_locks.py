@@ -10,7 +10,7 @@ import pytest
 
 from sweeper.store import liveness as locks
 from sweeper.store.files import publish_json
-from sweeper.store.liveness import Beats, Watcher, identity, read_beat
+from sweeper.store.liveness import HeartbeatFile, Watcher, identity, read_heartbeat
 
 ROOT = Path(__file__).resolve().parents[3]
 WORK = """
@@ -49,7 +49,7 @@ def test_a_lock_elsewhere_is_waited_for_as_long_as_it_is_told_of(
     now, moments = [0.0], []
     other = tmp_path / "data.lock-0001"
     other.write_bytes(content)
-    beats = Beats(tmp_path / "other")
+    beats = HeartbeatFile(tmp_path / "other")
     beats.close()
 
     def pass_time(seconds: float) -> None:
@@ -67,16 +67,16 @@ def test_a_lock_elsewhere_is_waited_for_as_long_as_it_is_told_of(
 def test_a_beat_is_written_over_in_place_and_a_torn_one_is_none(tmp_path: Path) -> None:
     path = tmp_path / "beat.json"
     path.write_text('{"beat": 1, "an": "older, longer one of another format"}\n')
-    beats = Beats(path)
+    beats = HeartbeatFile(path)
     number = path.stat().st_ino
     for value in ({"beat": 1, "loss": 2.125}, {"beat": 2}):
         beats.write(value, told=True)
-        assert read_beat(path, dict) == value
+        assert read_heartbeat(path, dict) == value
     assert path.stat().st_ino == number
     path.write_bytes(path.read_bytes().replace(b"2", b"3", 1))
-    assert read_beat(path, dict) is None
+    assert read_heartbeat(path, dict) is None
     beats.close(remove=True)
-    assert read_beat(path, dict) is None
+    assert read_heartbeat(path, dict) is None
 
 
 def test_nothing_rests_on_locks_that_network_file_systems_break() -> None:

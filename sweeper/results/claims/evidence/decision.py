@@ -42,7 +42,7 @@ from sweeper.results.statistics.sequential import (
 )
 from sweeper.results.statistics.spreads import identical, moderated, sample, two_heaps
 from sweeper.results.table import LOGARITHMIC, RESOLUTION, Table, direction, number
-from sweeper.store.errors import wrong
+from sweeper.store.errors import invalid_value
 from sweeper.store.plans import ERROR
 
 
@@ -128,7 +128,7 @@ class Measurements:
         if not 0 < found < math.inf or text.endswith("%") != self.ratios:
             unit = "per cent" if self.ratios else f"the unit of {self.metric}"
             remedy = "give it as in 1%" if self.ratios else "give a number"
-            raise wrong("effect", size, f"a number above 0 in {unit}", remedy)
+            raise invalid_value("effect", size, f"a number above 0 in {unit}", remedy)
         return found
 
     def _key(self, point: Point) -> tuple[tuple[int, str], ...]:
