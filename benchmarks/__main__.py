@@ -11,7 +11,7 @@ from benchmarks.measure import ROOT, arguments
 # The cheap ones first. Rounds are so many that all should take less than half an hour on two
 # quiet cores.
 BENCHMARKS = (
-    *("heads", "data", "status", "packing", "planning", "memory", "placing", "files"),
+    *("heads", "data", "status", "packing", "planning", "files"),
     *("records", "loop", "stacked", "overhead", "step", "makespan", "time_left"),
 )
 

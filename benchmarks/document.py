@@ -119,25 +119,12 @@ def _overhead(line: Line) -> Rows:
         yield name, _spread(value), f"{line['seconds_of_few'][name]:.1f}"
 
 
-def _memory(line: Line) -> Rows:
-    yield "shape", "measured peak, MB", "predicted, MB", "predicted over measured"
-    for name, shape in line["shapes"].items():
-        yield name, f"{shape['measured_mb']:,}", f"{shape['predicted_mb']:,}", f"{shape['ratio']}"
-
-
 def _time_left(line: Line) -> Rows:
     yield "sweep", "seconds", "samples", "within 25 % or 10 s", "within 25 %", "first said / truth"
     for name, one in line["sweeps"].items():
         near, strict = f"{one['near']:.0%}", f"{one['within_a_quarter']:.0%}"
         first = f"{one['first_over_truth']:.2f}"
         yield name, f"{one['seconds']:.0f}", str(one["samples"]), near, strict, first
-
-
-def _placing(line: Line) -> Rows:
-    yield "gpu scale, one GPU", "runs", "one at a time, min", "shared, min", "speed-up"
-    for name, plan in line["plans"].items():
-        minutes = (f"{plan[key]}" for key in ("alone_min", "shared_min"))
-        yield name, f"{plan['runs']}", *minutes, f"{plan['speed_up']}x"
 
 
 def _files(line: Line) -> Rows:
@@ -157,8 +144,6 @@ SECTIONS: dict[str, tuple[str, Callable[[Line], Rows]]] = {
     "makespan": ("A sweep of small runs", _makespan),
     "overhead": ("What a run costs beside its training", _overhead),
     "time_left": ("Time left, as it is told", _time_left),
-    "memory": ("Memory, predicted", _memory),
-    "placing": ("Runs that share a GPU, simulated", _placing),
     "planning": ("Planning", _planning),
     "status": ("Asking how far it is", _status),
     "heads": ("More heads", _heads),

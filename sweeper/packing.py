@@ -14,11 +14,9 @@ from sweeper.carry.pack import unfinished, write_pack
 from sweeper.decide import check_claims
 from sweeper.hydra_section import composer
 from sweeper.plan.compose import Composer
-from sweeper.plan.gpu_memory import GpuMemory
 from sweeper.plan.planner import Planner
 from sweeper.plan.trials import SUFFIX
 from sweeper.publish import relative_path
-from sweeper.run.placing import Share, most_together
 from sweeper.size_server import SizeServer, size_server
 from sweeper.store.errors import invalid_value
 from sweeper.store.plans import newest
@@ -59,7 +57,6 @@ def pack(
         store, runs = RunStore(outputs), unfinished(outputs, plans)
         configs = {run: store.run(run).record()["config"] for run in runs}
         prepare(console, store, process, configs, set())
-        runs = _with_shares(store, process, configs, runs)
         about = {"experiments": names, "options": _options(hydra)}
         written = write_pack(path, store, runs, about, process, wheels=wheels, max_mb=max_mb)
     trials = any(name.endswith(SUFFIX) for name in names)
@@ -76,24 +73,6 @@ def _say(console: Console, path: Path, written: Sequence[Path], runs: str) -> No
     folder = path.name.partition(".")[0]
     told = f"{runs} to train; there: tar xf {source} && cd {folder} && python run.py"
     console.print(Text(told), soft_wrap=True)
-
-
-def _with_shares(
-    store: RunStore,
-    process: SizeServer,
-    configs: Mapping[str, Mapping[str, Any]],
-    runs: Mapping[str, Mapping[str, Any]],
-) -> dict[str, dict[str, Any]]:
-    """Runs with what each takes of a GPU, if there is one where they are trained."""
-    memory = GpuMemory(process, store.outputs)
-    needs = memory.of_runs(store, configs)
-    memory.save()
-    found = {}
-    for run, about in runs.items():
-        step = about["cost"] / max(1, configs[run]["trainer"]["steps"])
-        share = Share(needs[run], most_together(step)) if run in needs else None
-        found[run] = {**about, "share": share}
-    return found
 
 
 def _options(hydra: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,14 +15,12 @@ from sweeper.cli.arguments import Terminal
 from sweeper.decide import check_claims, decide, pilot, show_prices
 from sweeper.options import SweepOptions
 from sweeper.plan.compose import Composer
-from sweeper.plan.gpu_memory import is_for_gpus, predicted
 from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
-from sweeper.plan.show import Need, print_cost, print_plan
+from sweeper.plan.show import print_cost, print_plan
 from sweeper.publish import Telling, print_everything
 from sweeper.results.draw import import_figures
 from sweeper.run.backend import Backend, BackendContext, Resources
-from sweeper.run.placing import most_together
 from sweeper.run.slurm.job import LEFT
 from sweeper.run.stop import STOPS, StopSignals
 from sweeper.size_server import SizeServer, size_server
@@ -72,7 +70,7 @@ def sweep(
         backend = _backend(tuning.whole, launcher, process)
         told = _telling(console, plan, options)
         executor = Executor(console, store, process, backend, options, signals, code, told)
-        estimate = _show(executor, tuning, _needs(executor, tuning.whole, launcher))
+        estimate = _show(executor, tuning)
         if options.dry_run:
             show_prices(executor, tuning.judged or plan, estimate)
         if options.dry_run or _leave(executor, tuning, estimate, launcher):
@@ -142,26 +140,12 @@ def _say(console: Console, lines: Iterable[str]) -> None:
         console.print(Text(line), soft_wrap=True)
 
 
-def _needs(executor: Executor, plan: Plan, launcher: Launcher) -> dict[str, Need]:
-    """What each run takes of a GPU, where it is shown or limited; UserError if it is too much."""
-    limit = getattr(launcher.options, "gpu_memory_gb", None)
-    if limit is None and not (executor.options.dry_run and is_for_gpus(plan)):
-        return {}
-    if not (memory := predicted(executor.process, plan, limit)):
-        return {}
-    throughput = executor.throughput(plan, "gpu")
-    return {
-        run.id: Need(memory.get(run.id), sum(throughput.expected(run)))
-        for run in plan.runs.values()
-    }
-
-
-def _show(executor: Executor, tuning: Tuning, needs: Mapping[str, Need]) -> dict[str, float]:
+def _show(executor: Executor, tuning: Tuning) -> dict[str, float]:
     """Print the plan and what it will cost there; the seconds each run is thought to train."""
     console, plan = executor.console, tuning.whole
     statuses = {run: executor.store.run(run).status() for run in plan.runs}
     every_point = executor.options.dry_run or len(plan.points) <= 60
-    print_plan(console, plan, statuses, needs, every_point=every_point)
+    print_plan(console, plan, statuses, every_point=every_point)
     left = [run for run in plan.runs if statuses[run].state is not State.DONE]
     estimate = _print_cost(executor, plan, left)
     _say(console, budgets(tuning))
@@ -191,7 +175,6 @@ def _backend(plan: Plan, launcher: Launcher, process: SizeServer) -> Backend:
         logger=configs[0]["logger"]["name"],
         outputs=plan.outputs,
         process=process,
-        together=max(most_together(run.step_flops) for run in plan.runs.values()),
     )
     made = registry.function(registry.BACKENDS, launcher.name, "hydra/launcher", "backend")
     backend: Backend = made(context)

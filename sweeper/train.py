@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,12 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.options import SweepOptions
-from sweeper.plan.gpu_memory import predicted
-from sweeper.plan.plan import Plan, Run
+from sweeper.plan.plan import Plan
 from sweeper.plan.throughput import Throughput, measured
 from sweeper.publish import FiguresAsTheyCome, Telling, print_unfinished
 from sweeper.results.table import set_aside
 from sweeper.run.backend import Backend, Job, JobState, Phase
 from sweeper.run.failures import Budget, hours
-from sweeper.run.placing import Share, most_together
 from sweeper.run.progress import LiveTable, Shown, TimeLeft, makespan, remaining, share_done
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
@@ -122,14 +120,10 @@ class Executor:
         """Whether every run of a plan is done."""
         return all(self.store.run(run).status().state is State.DONE for run in plan.runs)
 
-    def throughput(self, plan: Plan, device: str | None = None) -> Throughput:
-        """What finished runs say about the time that those of a plan take here, or on a device."""
-        device = device or self.backend.device
-        sharing = self.backend.sharing if device == self.backend.device else 1
-        found = measured(plan, self.store, device, sharing)
-        if device == self.backend.device:
-            self._throughput = found
-        return found
+    def throughput(self, plan: Plan) -> Throughput:
+        """Return what finished runs say about the time that the runs of a plan take here."""
+        self._throughput = measured(plan, self.store, self.backend.device, self.backend.sharing)
+        return self._throughput
 
     def seconds(self, plan: Plan, left: Sequence[str], throughput: Throughput) -> float:
         """How long the runs that are left of a plan are thought to take, as many at a time as are;
@@ -233,29 +227,14 @@ class Executor:
         )
 
     def _jobs(self, plan: Plan, left: Sequence[str]) -> list[Job]:
-        placed = self.backend.places and len(left) > 1
-        needs = predicted(self.process, plan, None) if placed else {}
         ranks: dict[str, int] = {}
         for rank, runs in enumerate(plan.by_experiment(left).values()):
             ranks = dict.fromkeys(runs, rank) | ranks
         takes = (self._throughput or self.throughput(plan)).expected
         return [
-            replace(job, rank=ranks[job.run], seconds=sum(takes(plan.runs[job.run])))
-            for job in jobs([plan.runs[run] for run in left], needs)
+            Job(run.id, run.flops, run.parent, rank=ranks[run.id], seconds=sum(takes(run)))
+            for run in map(plan.runs.__getitem__, left)
         ]
-
-
-def jobs(runs: Iterable[Run], needs: Mapping[str, float]) -> list[Job]:
-    """Runs as a schedule takes them; those with GB of GPU memory in `needs` may share a GPU."""
-    return [
-        Job(
-            run.id,
-            run.flops,
-            run.parent,
-            Share(needs[run.id], most_together(run.step_flops)) if run.id in needs else None,
-        )
-        for run in runs
-    ]
 
 
 def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: Rounds = ()) -> None:

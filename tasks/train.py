@@ -9,10 +9,8 @@ Its output goes to the attempt's log.txt; `python -m sweeper status --watch` sho
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from sweeper.store.errors import UserError
 from sweeper.store.runs import Run
@@ -34,7 +32,7 @@ def main(argument: str) -> int:
             if not distributed.is_rank():
                 return distributed.supervise(run, trainer["devices"], trainer["num_nodes"])
             distributed.join(trainer)
-        code = Job(run, _parts_that_fit).work()
+        code = Job(run).work()
         if code in (0, INTERRUPTED):  # whoever failed is not waited for
             distributed.leave()
         return code
@@ -44,13 +42,6 @@ def main(argument: str) -> int:
     except (UserError, OSError) as error:  # nothing could be claimed, so nothing can be recorded
         print(error, file=sys.stderr)
         return 1
-
-
-def _parts_that_fit(config: Mapping[str, Any]) -> int:
-    """What `trainer.micro_batches: auto` is for a config on this machine."""
-    from tasks.memory import parts_that_fit  # which few runs ask for
-
-    return parts_that_fit(config)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,6 @@ from sweeper.run.backend import (
     counts,
 )
 from sweeper.run.backends import local
-from sweeper.run.placing import Share
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.size_server import size_server
@@ -68,13 +67,10 @@ def train(
     """Train runs on this machine: 0 if all are done, 1 if not, 130 or 143 when asked to stop.
 
     Args:
-        runs: what each costs, its parent, its label and its share of a GPU, by id.
+        runs: what each costs, its parent and its label, by id.
     """
     store.check_writable()
-    jobs = [
-        Job(run, about["cost"], about["parent"], about["share"] and Share(*about["share"]))
-        for run, about in runs.items()
-    ]
+    jobs = [Job(run, about["cost"], about["parent"]) for run, about in runs.items()]
     with StopSignals() as signals, size_server() as process:
         context = BackendContext(
             options=launcher,
@@ -82,7 +78,6 @@ def train(
             logger="none",
             outputs=store.outputs,
             process=process,
-            together=max((job.share.together for job in jobs if job.share), default=1),
         )
         schedule = Schedule(
             store,

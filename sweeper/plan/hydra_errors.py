@@ -71,8 +71,19 @@ def unreadable(override: str) -> UserError:
     )
 
 
+REMOVED = {
+    "hydra.launcher.gpu_memory_gb": (
+        "memory is not predicted any more; set how many runs share a GPU, as in "
+        "hydra.launcher.jobs_per_device=2"
+    ),
+}
+"""Keys of earlier versions, each with what to do instead."""
+
+
 def unknown_key(key: str, known: Iterable[str]) -> UserError:
-    """The sentence for a key that does not exist, with the nearest ones that do."""
+    """Return the sentence for a key that does not exist, with the nearest ones that do."""
+    if key in REMOVED:
+        return UserError(f"{key} was removed: {REMOVED[key]}.")
     near = _near(key, list(known))
     hint = f"did you mean {' or '.join(near)}?" if near else "`--cfg all` prints every key."
     return UserError(f"{sanitize(key)} is not a key of the config; {hint}")

@@ -100,11 +100,6 @@ class Run:
         """Training FLOPs of the whole run."""
         return self.tokens * self.size["flops_per_token"]
 
-    @property
-    def step_flops(self) -> float:
-        """FLOPs of one training step; 0 of a run of none."""
-        return self.flops / max(1, self.steps)
-
 
 @dataclass(frozen=True)
 class Plan:

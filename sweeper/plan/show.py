@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
-from typing import NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -17,58 +16,34 @@ from sweeper.store import errors
 from sweeper.store.numbers import clock, short
 from sweeper.store.runs import State, Status
 
-ON_GPU = ("GPU GB", "GPU time")
 _BESIDE = {"non-emb.": "params_non_embedding", "FLOPs/token": "flops_per_token"}
 _UNLIMITED = 10_000  # columns of a terminal
-
-
-class Need(NamedTuple):
-    """What a run takes of a GPU: its memory, None where that is next to nothing, and its time."""
-
-    gigabytes: float | None
-    seconds: float
-
-    def words(self) -> tuple[str, str]:
-        """As the columns `ON_GPU` show it."""
-        memory = "" if self.gigabytes is None else f"{self.gigabytes:.1f}"
-        return memory, clock(self.seconds)
 
 
 def print_plan(
     console: Console,
     plan: Plan,
     statuses: Mapping[str, Status],
-    needs: Mapping[str, Need],
     *,
     every_point: bool = True,
 ) -> None:
-    """Print the points of a plan, a row each with all its seeds, and the sum of it.
-
-    `needs`: what each run takes of a GPU, where that was asked.
-    """
+    """Print the points of a plan, a row each with all its seeds, and the sum of it."""
     for name, points in groupby(plan.points, key=lambda p: p.experiment):
         experiment = plan.experiments[name]
         rows = list(points)
         if every_point:
             title = f"{name} ({plan.scale}): {experiment.title}"
             console.print(Text(errors.sanitize(title), style="bold"))
-            table = _table(rows, plan, statuses, needs)
+            table = _table(rows, plan, statuses)
             room = console.options.update(width=_UNLIMITED)
             if console.measure(table, options=room).maximum > console.width:
-                table = _table(rows, plan, statuses, needs, narrow=True)
+                table = _table(rows, plan, statuses, narrow=True)
             console.print(table)
     used = len(plan.points) - len(plan.runs)
     shared = f", {used} of them shared with another point" if used else ""
     states = Counter(str(statuses[run].state) for run in plan.runs)
     told = ", ".join(f"{n} {state}" for state, n in sorted(states.items()))
     console.print(f"{len(plan.points)} points, {len(plan.runs)} runs{shared}: {told}.")
-    if needs:
-        most = max(need.gigabytes or 0.0 for need in needs.values())
-        seconds = sum(need.seconds for need in needs.values())
-        console.print(
-            f"On a GPU: a run takes up to {most:.1f} GB; all, one at a time, about "
-            f"{clock(seconds)} (predicted)."
-        )
 
 
 def print_cost(
@@ -93,7 +68,6 @@ def _table(
     points: list[Point],
     plan: Plan,
     statuses: Mapping[str, Status],
-    needs: Mapping[str, Need],
     *,
     narrow: bool = False,
 ) -> Table:
@@ -102,7 +76,7 @@ def _table(
     table.add_column("arm", overflow="fold")
     table.add_column("task", no_wrap=True)
     table.add_column("point", overflow="fold")
-    for column in ("params", *(() if narrow else _BESIDE), *(ON_GPU if needs else ())):
+    for column in ("params", *(() if narrow else _BESIDE)):
         table.add_column(column, justify="right", no_wrap=True)
     if not narrow:
         table.add_column("matched to", overflow="fold")
@@ -112,8 +86,8 @@ def _table(
         owner.setdefault(point.run, f"{point.experiment}/{point.arm}")
     for _, seeds in groupby(points, key=lambda p: (p.arm, p.task, shown(p.values))):
         same = list(seeds)
-        first, run = same[0], plan.runs[same[0].run]
-        size, matched = run.size, first.matched
+        first = same[0]
+        size, matched = plan.runs[first.run].size, first.matched
         setting = _words(shown(first.values) or "as configured")
         match = f"{matched.error:+.2%} of {matched.count} of {matched.to}" if matched else ""
         table.add_row(
@@ -122,7 +96,6 @@ def _table(
             Text(f"{setting}\n  {_words(match)}") if match and narrow else setting,
             short(size["params_total"]),
             *(() if narrow else (short(size[key]) for key in _BESIDE.values())),
-            *(needs[run.id].words() if needs else ()),
             *(() if narrow else (_words(match),)),
             _words(_state(same, statuses, owner)),
         )

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from sweeper.size_server import SizeServer
 from sweeper.store import registry
@@ -37,10 +37,6 @@ class Sizes:
     A size is a fact about a config and the code that builds it, so what is remembered is keyed by
     both; losing it costs time only.
     """
-
-    operation: ClassVar[str] = "size"
-    trainer: ClassVar[tuple[str, ...]] = ()
-    """Keys of `trainer` that it depends on, of those that a run's name does not."""
 
     def __init__(self, process: SizeServer, memory: Path) -> None:
         self._process = process
@@ -78,23 +74,20 @@ class Sizes:
             key: config for key, config in zip(keys, configs, strict=True) if key not in self._known
         }
         found: dict[str, Size | Invalid] = {}
-        answers = self._ask(list(asked.values()))
+        answers = self._process.ask({"op": "size", "config": config} for config in asked.values())
         for key, answer in zip(asked, answers, strict=True):
             if "error" in answer:
                 found[key] = Invalid(answer["error"])
             else:
-                self._known[key] = answer[self.operation]
+                self._known[key] = answer["size"]
                 self.built += 1
         return [found[key] if key in found else self._known[key] for key in keys]
-
-    def _ask(self, configs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        return self._process.ask({"op": self.operation, "config": config} for config in configs)
 
     def name(self, config: Mapping[str, Any]) -> str:
         """What configs of which the same is said have in common."""
         part = identity(config)
         kept = {key: value for key, value in part.items() if key not in ("seed", "data", "parent")}
-        return digest_of([kept, *(config["trainer"][key] for key in self.trainer)])
+        return digest_of([kept])
 
     def save(self) -> None:
         """Keep what was learned, where that can be written; called once, at the end of planning."""

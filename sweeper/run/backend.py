@@ -12,7 +12,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, get_type_hints
 
-from sweeper.run.placing import Share
 from sweeper.size_server import SizeServer
 from sweeper.store.errors import invalid_value
 from sweeper.store.registry import ROOT
@@ -98,9 +97,8 @@ def device_hours(config: Mapping[str, Any], seconds: float) -> float:
 class BackendContext:
     """Where and for whom a backend works.
 
-    `options` are its module's `Options`, `resources` are those of the plan's runs, `process` is the
-    warm process on this machine, and `together` is how many runs of the plan may share a GPU, where
-    its memory is enough for them.
+    `options` are its module's `Options`, `resources` are those of the plan's runs, and `process` is
+    the warm process on this machine.
     """
 
     options: Any
@@ -108,7 +106,6 @@ class BackendContext:
     logger: str
     outputs: Path
     process: SizeServer
-    together: int = 1
 
 
 @dataclass(frozen=True)
@@ -118,7 +115,6 @@ class Job:
     run: str
     cost: float  # training FLOPs
     parent: str | None = None
-    share: Share | None = None  # of a GPU; without one it has a slot's GPU to itself
     rank: int = 0  # what has a lower one starts first
     seconds: float | None = None  # what it is thought to take, where somebody asks
 
@@ -192,11 +188,6 @@ class Backend(Protocol):
         """How many of its slots are the same GPU."""
         return 1
 
-    @property
-    def places(self) -> bool:
-        """Whether it lets runs share a GPU by what each takes of it: their jobs have to say it."""
-        return False
-
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
         """Start the frozen run in a directory; a handle. `after`: its parent's, while that runs."""
 
@@ -205,9 +196,11 @@ class Backend(Protocol):
         return
 
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
-        """The slot that a run is started in next: of the free ones, or one that it shares with what
-        is there. None if it has to wait: then it is asked about again a moment later, and about no
-        other before."""
+        """Return the slot to start a run in, or None if it has to wait.
+
+        A backend may also return a taken slot, whose runs this one then joins. The schedule asks
+        again about a run that has to wait, and starts no other before it.
+        """
         return free[0] if free else None
 
     def ended(self, timeout: float) -> list[int]:

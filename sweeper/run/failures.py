@@ -48,10 +48,12 @@ class Policy(LimitedOptions):
             return False
         return status.cause is Cause.DISK_FULL or tries < self.tries
 
-    def halves(self, status: Status) -> bool:
-        """Whether a run that ended like this is started again with half the rows at a time."""
-        halve = self.on_oom is OnOom.halve and not self.fail_fast
-        return halve and status.cause is Cause.OUT_OF_GPU_MEMORY
+    def halves(self, *, auto: bool) -> bool:
+        """Return whether a run that is out of GPU memory starts again with half the rows at a time.
+
+        `auto` says that the run itself asks for it, by `trainer.micro_batches=auto`.
+        """
+        return (auto or self.on_oom is OnOom.halve) and not self.fail_fast
 
     def wait(self, tries: int) -> float:
         """Seconds before the next start: doubled with each one in vain."""

@@ -203,7 +203,7 @@ class Schedule:
         elif self._parent_phase(state.job.parent) is not Phase.DONE and not self.stopping:
             state.tries = 0  # held back in vain: its parent has failed, or is tried again
             self._now(state, Phase.WAITING, "its parent has to be done first")
-        elif not self.stopping and self._given_more(state, status):
+        elif not self.stopping and self._halve(state, status):
             state.tries = 0
         elif not self.stopping and (adopted or self.policy.again(status, state.tries)):
             self._postpone(state, status)
@@ -212,18 +212,20 @@ class Schedule:
             self.breaker.failed(state.job.run, status)
             self._now(state, Phase.FAILED, status.reason)
 
-    def _given_more(self, state: JobState, status: Status) -> bool:
-        """Whether a run that ran out of GPU memory is started again: with a GPU to itself, and then
-        with half the rows at a time."""
-        if status.cause is Cause.OUT_OF_GPU_MEMORY and state.job.share:
-            state.job = replace(state.job, share=None)
-            how = "with a GPU to itself"
-        elif self.policy.halves(status):
-            run = self.store.run(state.job.run)
-            how = f"each batch in {run.halve_micro_batches(run.attempt(status.attempt))} parts"
-        else:
+    def _halve(self, state: JobState, status: Status) -> bool:
+        """Start a run that ran out of GPU memory again with half the rows at a time, if asked to.
+
+        Returns whether it starts again.
+        """
+        if status.cause is not Cause.OUT_OF_GPU_MEMORY:
             return False
-        self._now(state, Phase.WAITING, f"{status.reason}; now {how}")
+        run = self.store.run(state.job.run)
+        auto = run.record()["config"]["trainer"].get("micro_batches") == "auto"
+        if not self.policy.halves(auto=auto):
+            return False
+        parts = run.halve_micro_batches(run.attempt(status.attempt))
+        reason = f"{status.reason}; now each batch in {parts} parts"
+        self._now(state, Phase.WAITING, reason)
         return True
 
     def _postpone(self, state: JobState, status: Status) -> None:

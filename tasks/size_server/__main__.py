@@ -3,8 +3,6 @@
 One JSON object a line on stdin and stdout; every request has an "id" and an "op":
 
     {"op": "size", "config"}   -> {"id", "size"} or {"id", "error"}
-    {"op": "memory", "configs"}
-                               -> {"id", "answers"}, each {"memory"} in bytes of a GPU or {"error"}
     {"op": "data", "config"}   -> {"id", "digest", "describe", "prepared", "metrics"}
                                   or {"id", "error"}
     {"op": "preload", "logger"}   -> {"id", "code"}; what jobs import is imported, W&B only where
@@ -105,7 +103,6 @@ class Server:
     def _take(self, request: Request) -> None:
         operations: dict[str, Callable[[Request], dict[str, Any] | None]] = {
             "size": self._size,
-            "memory": self._memory,
             "data": self._data,
             "preload": self._preload,
             "fork": self._fork_job,
@@ -134,23 +131,6 @@ class Server:
     def _preload(self, request: Request) -> dict[str, Any]:
         preload(request.get("logger", ""))
         return {"code": machine.facts()["code"]}
-
-    def _memory(self, request: Request) -> None:
-        """Ask in a child: a step imports what training needs, and takes a second."""
-
-        def ask() -> int:
-            from tasks.memory import memory
-
-            answers: list[dict[str, Any]] = []
-            for config in request["configs"]:
-                try:
-                    answers.append({"memory": memory(config)})
-                except UserError as error:
-                    answers.append({"error": str(error)})
-            self._answer({"id": request["id"], "answers": answers})
-            return 0
-
-        self._fork(request, ask, close=())
 
     def _data(self, request: Request) -> None:
         """Ask in a child: reading a corpus may need libraries that start threads."""

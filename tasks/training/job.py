@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -181,9 +181,8 @@ class Elsewhere(Exception):
 class Job:
     """One attempt at a run, from the claim to the exit code; of several ranks, one of them."""
 
-    def __init__(self, run: Run, parts_that_fit: Callable[[Mapping[str, Any]], int]) -> None:
+    def __init__(self, run: Run) -> None:
         self._run = run
-        self._parts_that_fit = parts_that_fit
         self._notices: list[str] = []
         resumed = self._claim() if ranks.rank() == 0 else None
         if ranks.world() > 1:
@@ -200,8 +199,7 @@ class Job:
         step = int(resumed.stem.removeprefix("step-")) if resumed else 0
         config = self._run.record()["config"]
         asked = config["trainer"].get("micro_batches", 1)
-        asked = self._parts_that_fit(config) if asked == "auto" else asked
-        parts = max(self._run.micro_batches(), asked)
+        parts = max(self._run.micro_batches(), 1 if asked == "auto" else asked)
         about = machine.facts(machine.kind_of(config["trainer"]["accelerator"]))
         facts = {"resumed_from": step, "micro_batches": parts, **about, **machine.code_of(config)}
         if resumed:

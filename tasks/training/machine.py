@@ -21,7 +21,6 @@ from sweeper.store.errors import invalid_value
 from tasks.config.sections import TrainerSection
 
 LIBRARIES = ("torch", "pytorch-lightning", "numpy", "tokenizers")
-FRACTION = "HEADROOM_GPU_FRACTION"  # as sweeper/run/gpus.py spells it
 DRIVER = Path("/sys/module/nvidia/version")
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
 
@@ -38,7 +37,6 @@ def set_up(section: TrainerSection) -> str:
         remedy = "give it as trainer.accelerator=auto"
         raise invalid_value("trainer.accelerator", "gpu", "a CUDA GPU on this machine", remedy)
     keep_memory()
-    limit_memory(found)
     compute_repeatably(found)
     return found
 
@@ -58,19 +56,6 @@ def keep_memory() -> None:
         libc = ctypes.CDLL(None)
         libc.mallopt(_M_MMAP_MAX, 0)
         libc.mallopt(_M_TRIM_THRESHOLD, -1)
-
-
-def gpu_memory() -> int:
-    """Return the bytes of memory of the GPU in use."""
-    device = torch.cuda.current_device()
-    return int(torch.cuda.get_device_properties(device).total_memory)
-
-
-def limit_memory(kind: str) -> None:
-    """Have a job that shares its GPU take no more of its memory than it was granted."""
-    granted = os.environ.get(FRACTION)
-    if kind == "cuda" and granted:
-        torch.cuda.set_per_process_memory_fraction(float(granted))
 
 
 def compute_repeatably(kind: str) -> None:

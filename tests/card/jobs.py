@@ -13,10 +13,8 @@ from sweeper.store.runs import Run, RunStore
 from tasks import train
 from tasks.evaluation import Evaluator
 from tasks.lm1b.task import LanguageModel
-from tasks.memory import CONTEXT, FRAGMENTED
 from tasks.size_server.fork import become_job
 from tests.card.card import Card
-from tests.card.runtime import Properties
 from tests.tasks.jobs import at_call, config, kill_self, last_word
 from tests.tasks.training.test_waiting import TASKS
 
@@ -68,16 +66,7 @@ def _halved(outputs: Path) -> dict[str, Any]:
     full = on_card(run, capacity=capacity)
     run.halve_micro_batches(run.attempts()[-1])
     halved = on_card(run, capacity=capacity)
-    fitted = _freeze(outputs, "fitted", tree, "bf16-mixed", steps=3, micro_batches="auto")
-    room = CONTEXT + int(FRAGMENTED * 0.9 * capacity)
-    beforehand = on_card(fitted, before=lambda: _give(room), capacity=capacity)
-    beforehand["parts"] = (fitted.result() or {}).get("micro_batches")
-    return {"whole": whole, "full": full, "halved": halved, "beforehand": beforehand}
-
-
-def _give(room: int) -> None:
-    """Have the card say that it has so many bytes."""
-    Properties.total_memory = room
+    return {"whole": whole, "full": full, "halved": halved}
 
 
 def _freeze(

@@ -63,9 +63,3 @@ def test_a_job_out_of_memory_ends_in_halves(jobs: Report) -> None:
     assert (whole["code"], full["code"], halved["code"]) == (0, 1, 0)
     assert full["cause"] == "out_of_gpu_memory"
     assert halved["peak"] < 0.7 * whole["peak"]
-
-
-def test_a_job_that_would_be_out_of_memory_is_set_to_parts_beforehand(jobs: Report) -> None:
-    whole, found = jobs["halved"]["whole"], jobs["halved"]["beforehand"]
-    assert (found["code"], found["cause"], found["parts"]) == (0, "done", 2)
-    assert found["peak"] < 0.7 * whole["peak"]

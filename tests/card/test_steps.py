@@ -12,7 +12,6 @@ import pytest
 from omegaconf import OmegaConf
 
 from sweeper.plan.compose import CONF
-from tasks.memory import memory
 from tests.card.conftest import Report
 
 LARGEST = 256e6  # bytes of a tensor in single precision, where training is in bfloat16
@@ -52,16 +51,6 @@ def test_a_step_launches_and_takes_what_it_did(measured: Report, name: str) -> N
     assert found["launches"] == pytest.approx(launches, rel=0.05)
     assert found["peak"] / 1e9 == pytest.approx(gigabytes, rel=0.05)
     assert found["waits"] == []
-
-
-@pytest.mark.parametrize("name", MEASURED)
-def test_what_is_predicted_of_memory_is_what_the_card_counts(
-    measured: Report, configs: Report, name: str
-) -> None:
-    """Counted in two ways; predicted is also what the kernels of attention keep to themselves,
-    which is a fifth of all where heads are as wide as the embedding."""
-    found = memory(configs[name])["training"] / measured[name]["peak"]
-    assert 0.95 < found < (1.25 if name == "collaborative" else 1.05)
 
 
 @pytest.fixture(scope="module")

@@ -16,14 +16,14 @@ pytestmark = pytest.mark.slow
 SIGNALLED = """
 import json, signal, sys
 from pathlib import Path
-from sweeper.size_server import ModelProcess
+from sweeper.size_server import SizeServer
 from sweeper.run.backends.ray import backend
 from sweeper.run.backend import BackendContext, Resources
 from tests.policies import launcher
 from tests.tasks.jobs import config
 run = Path(sys.argv[1])
 resources = {Resources.of(config())}
-context = BackendContext(launcher("ray"), resources, "none", run.parent.parent, ModelProcess())
+context = BackendContext(launcher("ray"), resources, "none", run.parent.parent, SizeServer())
 ray = backend(context)
 job = ray.start(run, 0)
 while not list(run.glob("attempts/0001/checkpoints/step-*.ckpt")):

@@ -16,7 +16,6 @@ import pytest
 
 from sweeper.run.backend import BackendContext, Job, Resources
 from sweeper.run.backends import slurm as backends
-from sweeper.run.placing import Share
 from sweeper.run.schedule import Schedule
 from sweeper.size_server import SizeServer
 from sweeper.store.errors import UserError
@@ -56,8 +55,6 @@ saved, begun = run.path / "saved", time.monotonic()
 earlier = float(saved.read_text()) if saved.exists() else 0
 signal.signal(signal.SIGTERM, stop)
 (run.path / "processes").write_text(f"{os.getppid()} {os.getpid()}")
-names = ("CUDA_VISIBLE_DEVICES", "HEADROOM_GPU_FRACTION")
-(run.path / "gpu").write_text(" ".join(os.environ.get(name, "none") for name in names))
 said("begun")
 time.sleep(max(0, run.record()["config"]["trainer"]["steps"] / 1000 - earlier))
 said("ended")
@@ -85,12 +82,11 @@ def _code(slurm, tmp_path_factory):
 class Sweep:
     """Runs of so many thousandths of a second each; `notes` are what it was seen to wait for."""
 
-    def __init__(self, outputs, lasting, *, seconds=None, share=None, **options):
-        device = "gpu" if share else "cpu"
+    def __init__(self, outputs, lasting, *, seconds=None, **options):
         self.runs = [
             freeze(
                 outputs,
-                {"trainer.steps": steps, "trainer.accelerator": device, "seed": number},
+                {"trainer.steps": steps, "trainer.accelerator": "cpu", "seed": number},
                 f"run-{number}",
             )
             for number, steps in enumerate(lasting)
@@ -100,7 +96,7 @@ class Sweep:
             launcher("slurm", **given), {Resources.of(config())}, "none", outputs, SizeServer()
         )
         self.backend = backends.backend(context)
-        jobs = [Job(run.id, 1.0, share=share, seconds=seconds) for run in self.runs]
+        jobs = [Job(run.id, 1.0, seconds=seconds) for run in self.runs]
         self.schedule = Schedule(RunStore(outputs), self.backend, jobs, policy(), self._look)
         self.notes, self.most, self.when = set(), 0, {}
         self._deadline = time.monotonic() + 120  # to fail in words where it would hang
@@ -226,26 +222,3 @@ def test_runs_that_share_a_job_lose_only_the_one_that_ran_when_it_dies(slurm, tm
     assert told.pop(2) == ["begun", "begun", "ended"]
     assert told == [["begun", "ended"]] * 5
     assert sorted(arrays(tmp_path)) == [1, 2]  # all in one; then what was left, and what had died
-
-
-def test_small_runs_share_the_gpu_of_their_job_and_save_together(slurm, tmp_path, monkeypatch):
-    """Two at a time: once both are under way, Ctrl-C."""
-    memory = 10_000 * 2**20 / 1e9
-    answers = "GPU 0: one (UUID: GPU-0a)", "GPU-0a, 10000, 10000, Default"
-    script = '#!/bin/sh\ncase "$1" in -L) echo "{}";; *) echo "{}";; esac\n'
-    (tmp_path / "nvidia-smi").write_text(script.format(*answers))
-    (tmp_path / "nvidia-smi").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    asked = {"seconds": 10, "job_min": 1, "share": Share(3.0, 2), "gpus_per_device": 1}
-    sweep = Sweep(tmp_path / "outputs", [90_000] * 3, **asked)
-
-    def interrupt():
-        raise KeyboardInterrupt
-
-    sweep.when = {lambda: sweep.told() == [["begun"], ["begun"], []]: interrupt}
-    with pytest.raises(KeyboardInterrupt):
-        sweep.schedule.execute()
-    assert sweep.told() == [["begun", "stopped"], ["begun", "stopped"], []]
-    assert arrays(tmp_path / "outputs") == [1]
-    told = [(run.path / "gpu").read_text().split() for run in sweep.runs[:2]]
-    assert told == [["0", f"{3 / memory:.4f}"]] * 2  # as Slurm and nvidia-smi say it

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from sweeper.run.backends.local import LocalBackend
-from sweeper.run.placing import Places
 from sweeper.size_server import SizeServer
 
 
@@ -83,7 +82,7 @@ class Listener:
 @pytest.mark.parametrize("early", [True, False], ids=["asked to", "unasked"])
 def test_jobs_are_imported_for_once_and_before_the_first(early: bool) -> None:
     listener = Listener()
-    backend = LocalBackend(listener, Places(["", ""], {}, 0), "none")  # type: ignore[arg-type]
+    backend = LocalBackend(listener, ["", ""], 0, "none")  # type: ignore[arg-type]
     if early:
         backend.warm()
     for slot, name in enumerate(("a", "b")):

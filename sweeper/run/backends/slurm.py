@@ -15,11 +15,10 @@ import math
 import shutil
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from sweeper.run.backend import Backend, BackendContext, Job, Resources
-from sweeper.run.placing import Share
 from sweeper.run.slurm import queue
 from sweeper.run.slurm.intake import Intake
 from sweeper.run.slurm.job import place
@@ -73,7 +72,7 @@ class SlurmBackend(Backend):
         self._jobs: list[SlurmJob] = []  # those with runs that have not ended
         self._of: dict[int, SlurmJob] = {}  # by the handle of every run that was started
         self._begun: set[Path] = set()
-        self._granted: tuple[SlurmJob, Share | None] | None = None
+        self._granted: SlurmJob | None = None
         self._earlier: dict[str, str] | None = None  # what the queue held when it was first asked
         self._sent: set[tuple[str, int]] = set()
         self._numbers = itertools.count(1)
@@ -87,11 +86,6 @@ class SlurmBackend(Backend):
     @property
     def device(self) -> str:
         return "gpu" if any(map(self._options.gpus, self._resources)) else "cpu"
-
-    @property
-    def places(self) -> bool:
-        """Runs that share a job share its GPU, too."""
-        return self.device == "gpu" and self._options.job_min > 0
 
     @property
     def note(self) -> str:
@@ -119,8 +113,7 @@ class SlurmBackend(Backend):
             found.slot = free[0]
             self._jobs.append(found)
         found.seconds += seconds
-        alone = needed.devices * needed.nodes > 1 or not self._options.gpus(needed)
-        self._granted = found, None if alone else job.share
+        self._granted = found
         return found.slot
 
     def _has_room(self, job: SlurmJob, other: SlurmJob, seconds: float) -> bool:
@@ -139,8 +132,8 @@ class SlurmBackend(Backend):
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
         """Put the run that was granted its slot into the job of that."""
         assert self._granted is not None
-        number, (job, share) = next(self._numbers), self._granted
-        job.add(number, run.resolve(), share, after)
+        number, job = next(self._numbers), self._granted
+        job.add(number, run.resolve(), after)
         if job.handed_in and after:
             job.held_by = self._of[after].id
         self._of[number] = job
@@ -206,6 +199,6 @@ class SlurmBackend(Backend):
         return ended.final(self._of.get(ended.after or 0))
 
     def _hand_in(
-        self, jobs: Sequence[Mapping[Path, Share | None]], needed: Resources, held_by: str
+        self, jobs: Sequence[Sequence[Path]], needed: Resources, held_by: str
     ) -> list[str]:
         return hand_in(self._outputs, jobs, self._options, needed, held_by, self.code)

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sweeper.run.backend import Resources
-from sweeper.run.placing import Share, at_a_time
 from sweeper.run.slurm.jobs import NEVER, OVER, SlurmJob
 from sweeper.run.slurm.submission import NotNow
 
-HandIn = Callable[[Sequence[Mapping[Path, Share | None]], Resources, str], list[str]]
-"""Of the runs of each job and their shares of a GPU, what a run needs and the job they wait for:
-the ids of the jobs."""
+HandIn = Callable[[Sequence[Sequence[Path]], Resources, str], list[str]]
+"""Takes the runs of each job, what a run needs and the job to wait for; returns the ids of jobs."""
 
 
 @dataclass
@@ -31,23 +29,22 @@ class Intake:
     def take(self, jobs: Sequence[SlurmJob], of: Mapping[int, SlurmJob]) -> None:
         """Hand in what was not yet, but for what waits for a parent that was not; `of` gives the
         job of a run by its handle."""
-        batches: dict[tuple[Resources, str, int], list[SlurmJob]] = {}
+        batches: dict[tuple[Resources, str], list[SlurmJob]] = {}
         for job in jobs:
             held_by = None if job.handed_in else _held_by(job, of.get(job.after or 0))
             if held_by == NEVER:
                 job.id, job.handed_in = NEVER, True
             elif held_by is not None:
-                together = at_a_time(job.takes().values())
-                batches.setdefault((job.needed, held_by, together), []).append(job)
+                batches.setdefault((job.needed, held_by), []).append(job)
         self.refusal = ""
-        for (needed, held_by, _), batch in batches.items():
+        for (needed, held_by), batch in batches.items():
             while batch and not self.refusal:
                 batch = batch[self._submitted(batch[: self._next], needed, held_by) :]
 
     def _submitted(self, jobs: Sequence[SlurmJob], needed: Resources, held_by: str) -> int:
         """How many of the jobs were taken: all, or none, and the next array has half as many."""
         try:
-            ids = self.hand_in([job.takes() for job in jobs], needed, held_by)
+            ids = self.hand_in([[*job.runs.values()] for job in jobs], needed, held_by)
         except NotNow as refused:
             self._next = max(1, len(jobs) // 2)
             self.refusal = str(refused) if len(jobs) == 1 else ""

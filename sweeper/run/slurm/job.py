@@ -7,26 +7,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sweeper.run.gpus import visible_gpus
-from sweeper.run.placing import Places, Share, at_a_time, shareable
 from sweeper.store.files import read_object
 
 INTERRUPTED = 75
 """The exit code of a run that was asked to stop (tasks/train.py); so is its job."""
 LEFT = "HEADROOM_LEFT"
 """Names, to a sweep that is a job, the folder of the code that was pinned when it was left."""
-
-
-STAGGER_S = 5.0
-"""Between two starts on a GPU that runs share, as conf/hydra/launcher/local.yaml has it."""
-POLL_S = 0.2
 
 
 @dataclass
@@ -46,12 +38,10 @@ class _Processes(ABC):
         self._running[process.pid] = process
         return process.pid
 
-    def _wait(self, number: int, how: int = 0) -> int | None:
-        """The exit code, of a signal as a shell tells it; None if it runs and is not waited for."""
+    def _wait(self, number: int) -> int:
+        """Return the exit code of a process; of a signal as a shell reports it."""
         # Not process.wait(): it would hold a lock that `checkpoint`, a signal handler, needs.
-        ended, status = os.waitpid(number, how)
-        if not ended:
-            return None
+        _, status = os.waitpid(number, 0)
         code = os.waitstatus_to_exitcode(status)
         self._running.pop(number).returncode = code
         return code if code >= 0 else 128 - code
@@ -77,21 +67,19 @@ class _Processes(ABC):
 class Work(_Processes):
     """One task per node. submitit calls it when the job starts and again when Slurm requeues it.
 
-    Its runs are begun in order: on a GPU that several share as on this machine (run/placing.py),
-    elsewhere one after the other; one that fails leaves the others theirs. A run gets SIGTERM (from
-    Slurm at a preemption or scancel, from `checkpoint` before the time limit), saves, and ends with
-    a code other than 0; the next start goes on from there.
+    It trains its runs one after the other; a run that fails does not stop those after it. A run
+    gets SIGTERM (from Slurm at a preemption or scancel, from `checkpoint` before the time limit),
+    saves, and ends with a code other than 0; the next start continues from there.
 
     Attributes:
-        runs: with what each takes of a GPU that it may share.
+        runs: their directories.
         root: the folder of the code.
         name: the job's: what has been handed in under another since is not its any more.
     """
 
-    runs: Mapping[str, Share | None]
+    runs: Sequence[str]
     root: str
     name: str
-    _slots: dict[int, int] = field(init=False, default_factory=dict)  # by process
     _stopping: bool = field(init=False, default=False)
     _before_requeue = signal.SIGTERM  # at which runs save
 
@@ -103,35 +91,19 @@ class Work(_Processes):
         """
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # a question to the run, which hears it too
         signal.signal(signal.SIGTERM, self._stop)  # those that run hear it from Slurm, too
-        places, codes = _places(self.runs.values()), []
-        for run, share in self.runs.items():
-            while (slot := places.grant(share, self._free(places))) is None:
-                codes += self._codes()
+        codes = []
+        for run in self.runs:
             if self._stopping or INTERRUPTED in codes:
                 codes.append(INTERRUPTED)
                 break
             if belongs(Path(run), self.name):
-                given = places.start(slot) if places.shared else {}
-                environment = {**os.environ, **_node(), **given}
                 command = [sys.executable, "-m", "tasks.train", run]
-                self._slots[self._start(command, self.root, environment)] = slot
-        while self._running:
-            codes += self._codes()
+                codes.append(self._wait(self._start(command, self.root, {**os.environ, **_node()})))
         if any(codes):
             sys.exit(INTERRUPTED if INTERRUPTED in codes else max(codes))
 
     def _stop(self, number: int, frame: object) -> None:
         self._stopping = True
-
-    def _free(self, places: Places) -> list[int]:
-        taken = {self._slots[process] for process in self._running}
-        return [slot for slot in range(len(places.gpus)) if slot not in taken]
-
-    def _codes(self) -> list[int]:
-        """The exit codes of runs that end within a moment."""
-        time.sleep(POLL_S)
-        codes = [self._wait(process, os.WNOHANG) for process in [*self._running]]
-        return [code for code in codes if code is not None]
 
 
 @dataclass
@@ -173,15 +145,6 @@ def belongs(run: Path, name: str) -> bool:
     """Whether a run is yet to be trained, and by the job of this name: no two are at it."""
     said = read_object(place(run), keys=("name",)) or {}
     return said.get("name") == name and not (run / "result.json").exists()
-
-
-def _places(shares: Collection[Share | None]) -> Places:
-    """Slots on the GPUs of this job, if its runs may share one; else a single one, wherever."""
-    together = at_a_time(shares)
-    gpus = visible_gpus() if together > 1 else []
-    slots = [gpu.id for _ in range(together) for gpu in gpus][:together]
-    shared = shareable(gpus)
-    return Places(slots, shared, STAGGER_S) if shared else Places([""], {}, 0.0)
 
 
 def _ignore_notice() -> None:

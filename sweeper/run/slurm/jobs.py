@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sweeper.run.backend import Resources
-from sweeper.run.placing import Share
 from sweeper.store.runs import Run, State
 
 # States after which Slurm does nothing more for a job (squeue, JOB STATE CODES).
@@ -30,7 +29,6 @@ class SlurmJob:
         parent: the run that its runs have for a parent.
         id: Slurm's, of the last time that it was handed in.
         runs: by handle, those that the schedule was not told to have ended, of several (`packed`).
-        shares: what each takes of a GPU that they may share.
         seconds: what they are thought to take, one after the other.
         after: the handle of their parent, if that was under way.
         held_by: the job that Slurm makes it wait for, that of the parent.
@@ -44,7 +42,6 @@ class SlurmJob:
     handed_in: bool = False
     state: str = "PENDING"
     runs: dict[int, Path] = field(default_factory=dict)
-    shares: dict[Path, Share | None] = field(default_factory=dict)
     seconds: float = 0.0
     packed: bool = False
     after: int | None = None
@@ -52,14 +49,10 @@ class SlurmJob:
     ending: bool = False
     _look_at: float = 0.0
 
-    def add(self, number: int, run: Path, share: Share | None, after: int | None) -> None:
-        """Have it train a run, too."""
-        self.runs[number], self.shares[run], self.after = run, share, after
+    def add(self, number: int, run: Path, after: int | None) -> None:
+        """Have it train one more run."""
+        self.runs[number], self.after = run, after
         self.packed = self.packed or len(self.runs) > 1
-
-    def takes(self) -> dict[Path, Share | None]:
-        """What each of its runs takes of a GPU."""
-        return {run: self.shares[run] for run in self.runs.values()}
 
     def over(self, rarely: float) -> list[int]:
         """The runs that have ended by now. A job that was taken away is to be handed in again, and

@@ -50,19 +50,16 @@ class Options(LimitedOptions):
         """How many GPUs a run takes on each node."""
         return 0 if needed.accelerator == "cpu" else self.gpus_per_device * needed.devices
 
-    def request(self, needed: Resources, together: int = 1) -> dict[str, Any]:
-        """What sbatch is asked for so many runs at a time, which share the GPUs of one.
-
-        One task per node starts a process per device.
-        """
+    def request(self, needed: Resources) -> dict[str, Any]:
+        """Return what sbatch is asked for a run. One task per node starts a process per device."""
         gpus = self.gpus(needed)
         asked = {"gres": self.gres} if self.gres else {"gpus_per_node": gpus}
-        memory = {"mem": f"{round(self.mem_gb * 1024) * together}MB"} if self.mem_gb else {}
+        memory = {"mem": f"{round(self.mem_gb * 1024)}MB"} if self.mem_gb else {}
         cores = (self.cpus_per_device or needed.threads) * needed.devices
         return {
             "nodes": needed.nodes,
             "ntasks_per_node": 1,
-            "cpus_per_task": cores * together,
+            "cpus_per_task": cores,
             **memory,
             **(asked if gpus else {}),
         }

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.run.backend import Resources
-from sweeper.run.placing import Share, at_a_time
 from sweeper.run.slurm.job import Sweep, Work, place
 from sweeper.run.slurm.limits import LATER
 from sweeper.run.slurm.options import Options
@@ -26,16 +25,15 @@ class NotNow(Exception):
 
 def hand_in(
     outputs: Path,
-    jobs: Sequence[Mapping[Path, Share | None]],
+    jobs: Sequence[Sequence[Path]],
     options: Options,
     needed: Resources,
     held_by: str,
     code: Path,
 ) -> list[str]:
-    """Have Slurm execute jobs, each the runs it is given with their shares of a GPU, by the code in
-    a folder, once the job that they are held by is completed; their ids.
+    """Have Slurm execute jobs of several runs each, by the code in a folder; return the job ids.
 
-    All of them have as many runs at a time.
+    Slurm holds them until the job `held_by` is completed, if there is one.
 
     Which job a run is of is on disk before Slurm hears of it: should Slurm have taken a job of
     which it said otherwise, that job finds its runs handed in under another name, and leaves them.
@@ -47,12 +45,10 @@ def hand_in(
     # New for each batch: a cluster that was set up again counts its jobs from 1 again, and
     # submitit would take what an old job of that number left for its own.
     name = secrets.token_hex(6)
-    request = options.request(needed, at_a_time(jobs[0].values()))
-    asked = {**request, "additional_parameters": _further(options, held_by, code)}
+    asked = {**options.request(needed), "additional_parameters": _further(options, held_by, code)}
     executor = _executor(outputs, name, options, asked)
     _note(jobs, [""] * len(jobs), name)
-    shares = [{str(run): share for run, share in job.items()} for job in jobs]
-    ids = _submitted(executor, [Work(runs, str(code), name) for runs in shares])
+    ids = _submitted(executor, [Work([*map(str, job)], str(code), name) for job in jobs])
     _note(jobs, ids, name)
     return ids
 

@@ -30,7 +30,7 @@ def test_options_are_those_of_the_pack_but_for_what_is_typed(folder):
     [(_, _, options, launcher)] = runner.asked
     assert options.on_oom is OnOom.halve
     assert (options.hang_after_s, options.tries) == (None, 3)
-    assert (launcher.slots, launcher.stagger_s, launcher.jobs_per_device) == (5, 7, None)
+    assert (launcher.slots, launcher.stagger_s, launcher.jobs_per_device) == (5, 7, 1)
 
 
 @pytest.mark.parametrize(

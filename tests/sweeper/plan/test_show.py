@@ -9,7 +9,7 @@ import shutil
 from rich.console import Console
 
 from sweeper.plan.compose import CONF
-from sweeper.plan.show import Need, print_plan
+from sweeper.plan.show import print_plan
 from sweeper.store.runs import RunStore
 
 EXPERIMENT = """# @package _global_
@@ -31,7 +31,7 @@ def test_what_an_experiment_is_called_is_neither_markup_nor_an_order(plan, tmp_p
     store = RunStore(tmp_path)
     statuses = {run: store.run(run).status() for run in made.runs}
     console = Console(file=io.StringIO(), width=250)
-    print_plan(console, made, statuses, {})
+    print_plan(console, made, statuses)
     text = console.file.getvalue()
     assert "[/red]\\x1b[2J\\u202e" in text
     assert "and [/b]" in text
@@ -43,7 +43,7 @@ def test_at_80_columns_every_point_keeps_its_size_its_match_and_its_state(plan, 
     store = RunStore(tmp_path)
     statuses = {run: store.run(run).status() for run in made.runs}
     console = Console(file=io.StringIO(), width=80)
-    print_plan(console, made, statuses, {})
+    print_plan(console, made, statuses)
     text = console.file.getvalue()
     points = {(point.arm, str(point.values)) for point in made.points}
     states = [line for line in text.splitlines() if re.search(r"\b\d+ new\b", line)]
@@ -54,18 +54,3 @@ def test_at_80_columns_every_point_keeps_its_size_its_match_and_its_state(plan, 
     flat = " ".join(" ".join(line[column] for line in text.splitlines()).split())
     assert all(f"of {one.count} of {one.to}" in flat for one in matched)
     assert "…" not in text
-
-
-def test_memory_and_time_on_a_gpu_are_shown_where_they_were_asked_for(plan, tmp_path):
-    made = plan("model.heads=1,2")
-    store = RunStore(tmp_path)
-    statuses = {run: store.run(run).status() for run in made.runs}
-    told = []
-    gpu = Need(5.25, 7.0), Need(31.5, 91.0)
-    for needs in ({}, dict(zip(made.runs, gpu, strict=True))):
-        console = Console(file=io.StringIO(), width=250)
-        print_plan(console, made, statuses, needs)
-        told.append(console.file.getvalue())
-    assert "GPU" not in told[0]
-    for words in ("GPU GB", "GPU time", " 5.2 ", " 31.5 ", " 1:31 ", "up to 31.5 GB", "about 1:38"):
-        assert words in told[1]

@@ -17,9 +17,10 @@ def store(tmp_path):
 
 @pytest.fixture
 def tell(store):
-    def story(jobs, story, slots=2):
+    def story(jobs, story, slots=2, **trainer):
         for job in jobs:
-            store.freeze({"id": job.run, "config": {"seed": job.run}, "size": {}, "names": {}})
+            config = {"seed": job.run, "trainer": trainer}
+            store.freeze({"id": job.run, "config": config, "size": {}, "names": {}})
         backend = FakeBackend(store, story, slots)
         return Schedule(store, backend, jobs, policy()), backend  # no waits, three tries
 

@@ -27,7 +27,6 @@ class Slurm:
     def __init__(self, outputs, monkeypatch, *, array=100, room=100, **options):
         self.outputs, self.room, self.handed_in, self.states = outputs, room, [], {}
         self.said = {}  # what squeue tells; None: nothing
-        self.arrays = []
         ids = map(str, itertools.count(1))
 
         def hand_in(outputs, jobs, options, needed, held_by, code):
@@ -35,7 +34,6 @@ class Slurm:
                 raise NotNow("sbatch refused the job: QOSMaxSubmitJobPerUserLimit")
             new = [next(ids) for _ in jobs]
             self.handed_in += [([run.name for run in runs], held_by) for runs in jobs]
-            self.arrays.append([{run.name: its for run, its in job.items()} for job in jobs])
             self.states |= dict.fromkeys(new, "RUNNING")
             return new
 
@@ -52,11 +50,9 @@ class Slurm:
         context = BackendContext(given, {Resources.of(config())}, "none", outputs, SizeServer())
         self.backend = SlurmBackend(context, Limits(array, 50))
 
-    def start(self, name, seconds=None, parent=None, after=None, share=None, device="cpu"):
-        run = freeze(
-            self.outputs, {"seed": len(self.handed_in), "trainer.accelerator": device}, name
-        )
-        slot = self.backend.grant(Job(name, 1.0, parent, share, seconds=seconds), [*range(50)])
+    def start(self, name, seconds=None, parent=None, after=None):
+        run = freeze(self.outputs, {"seed": len(self.handed_in)}, name)
+        slot = self.backend.grant(Job(name, 1.0, parent, seconds=seconds), [*range(50)])
         return None if slot is None else self.backend.start(run.path, slot, after)
 
     def look(self):

@@ -33,11 +33,6 @@ def test_slurm_is_asked_for_what_a_run_takes():
     assert "gpus_per_node" not in options.request(CPU)
 
 
-def test_runs_that_share_a_gpu_of_slurm_have_cores_and_host_memory_each():
-    alone, shared = (launcher("slurm", mem_gb=1.5).request(GPU, runs) for runs in (1, 3))
-    assert shared == {**alone, "cpus_per_task": 3, "mem": "4608MB"}
-
-
 @pytest.mark.parametrize("value", ["a b", "", "a\nb", "a\tb"])
 def test_a_word_of_slurm_cannot_become_two_lines_of_its_script(value):
     with pytest.raises(UserError, match=r"hydra\.launcher\.partition"):

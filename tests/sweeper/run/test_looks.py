@@ -102,7 +102,7 @@ def test_a_slurm_job_of_several_runs_is_looked_at_rarely_until_it_ends(tmp_path,
     runs = [freeze(tmp_path, name=name) for name in ("a", "b")]
     packed = SlurmJob(Resources("cpu", 1, 1, 1), None, 0, state="RUNNING")
     for number, run in enumerate(runs):
-        packed.add(number, run.path, None, None)
+        packed.add(number, run.path, None)
     assert packed.over(60.0) == []
     runs[0].publish_result(runs[0].claim({}), {"metrics": {}})
     moments[0] = 59.0

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import replace
+
+import pytest
 
 from sweeper.run.backend import Phase, counts
 from sweeper.run.failures import Breaker, OnOom
-from sweeper.run.placing import Share
 from sweeper.run.watchdog import DUMP, Watchdog
 from tests.policies import policy
 from tests.sweeper.run.stories import Queue, job, phases
@@ -42,17 +42,14 @@ def test_a_run_out_of_gpu_memory_is_started_again_with_half_the_rows_at_a_time(t
     assert any("each batch in 4 parts" in reason for reason in said)
 
 
-def test_a_run_out_of_its_share_of_a_gpu_has_one_to_itself_before_anything_else(tell):
-    jobs = [replace(job("a"), share=Share(7.0, 2)), replace(job("b"), share=Share(7.0, 2))]
-    full = "out_of_gpu_memory"
-    schedule, backend = tell(jobs, {jobs[0].run: [full, "done"], jobs[1].run: [full, full]})
-    shares = []
-    backend.grant = lambda job, free: shares.append((job.run[-1], job.share)) or free[0]
-    assert not schedule.execute()
-    assert phases(schedule) == {"a": Phase.DONE, "b": Phase.FAILED}
-    for name in "ab":
-        assert [share for run, share in shares if run == name] == [Share(7.0, 2), None]
-    assert schedule.store.run(jobs[0].run).micro_batches() == 1
+@pytest.mark.parametrize(("fail_fast", "tried"), [(False, [1, 2]), (True, [1])])
+def test_a_run_may_ask_for_half_the_rows_itself(tell, fail_fast, tried):
+    one = job("a")
+    schedule, _ = tell([one], {one.run: ["out_of_gpu_memory", "done"]}, micro_batches="auto")
+    schedule.policy = policy(fail_fast=fail_fast)
+    assert schedule.execute() != fail_fast
+    attempts = schedule.store.run(one.run).attempts()
+    assert [attempt.info()["micro_batches"] for attempt in attempts] == tried
 
 
 def test_a_run_out_of_gpu_memory_has_failed_where_nothing_else_was_asked_for(tell):

@@ -8,7 +8,6 @@ import pytest
 
 from sweeper.run.backend import Resources
 from sweeper.run.backends.slurm import SILENT
-from sweeper.run.placing import Share
 from sweeper.store.errors import UserError
 from tests.policies import launcher
 from tests.sweeper.run.fake_slurm import Slurm, usual
@@ -85,33 +84,6 @@ def test_only_alike_runs_share_a_job_and_none_where_that_is_not_wanted(slurm):
         alone.start(name, 5)
     alone.look()
     assert [runs for runs, _ in alone.handed_in] == [["x"], ["y"]]
-
-
-def test_runs_that_share_a_job_share_its_gpu_by_what_each_takes(slurm):
-    cluster = slurm(job_min=1)
-    two, three = Share(5.0, 2), Share(3.0, 3)
-    for name, seconds, share, device in (
-        ("a", 25, two, "gpu"),
-        ("b", 25, three, "gpu"),
-        ("c", 90, three, "gpu"),
-        ("d", 25, None, "gpu"),
-        ("e", 25, two, "cpu"),
-    ):
-        cluster.start(name, seconds, share=share, device=device)
-    cluster.look()
-    # Jobs that have as many runs at a time are one array.
-    assert cluster.arrays == [[{"a": two, "b": three}], [{"c": three}, {"d": None}], [{"e": None}]]
-
-
-@pytest.mark.parametrize(
-    ("accelerator", "job_min", "places"), [("gpu", 60, True), ("gpu", 0, False), ("cpu", 60, False)]
-)
-def test_runs_say_what_they_take_of_a_gpu_where_a_job_may_have_several(
-    slurm, accelerator, job_min, places
-):
-    backend = slurm(job_min=job_min).backend
-    backend._resources = {Resources(accelerator, devices=1, nodes=1, threads=1)}
-    assert backend.places == places
 
 
 def test_a_job_that_shares_ends_only_what_it_had_begun(slurm):

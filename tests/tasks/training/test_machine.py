@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from sweeper.run import gpus
 from tasks.training import machine
 
 BLOCK, ROUNDS = 8 * 2**20, 10
@@ -43,19 +42,6 @@ def test_freed_memory_is_not_given_back_to_the_system() -> None:
     if _faults("given back") < pages / 10:
         pytest.skip("this system's C library keeps freed memory by itself")
     assert _faults("kept") < pages / 100
-
-
-def test_a_job_takes_the_part_of_a_gpu_that_a_sweep_grants_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    limits: list[float] = []
-    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", limits.append)
-    machine.limit_memory("cuda")  # granted nothing, it has all of it
-    monkeypatch.setenv(gpus.FRACTION, "0.3700")
-    machine.limit_memory("cpu")
-    assert limits == []
-    machine.limit_memory("cuda")
-    assert limits == [0.37]
 
 
 def test_what_bits_depend_on_is_recorded_of_a_gpu_too(
