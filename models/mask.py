@@ -122,7 +122,7 @@ class SegmentMask(Tensor):
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]  # each batch is laid out differently
-def _by_segment(  # noqa: PLR0913  (torch's own)
+def _by_segment(
     query: Tensor,
     key: Tensor,
     value: Tensor,

@@ -28,9 +28,10 @@ from sweeper.results.points import tuned_in_words
 from sweeper.results.table import Table
 from sweeper.run.failures import hours
 from sweeper.size_server import SizeServer
+from sweeper.store.attempts import Cause
 from sweeper.store.files import canonical
 from sweeper.store.plans import newest
-from sweeper.store.runs import Cause, RunStore
+from sweeper.store.runs import RunStore
 from sweeper.train import Executor, as_data, freeze
 
 

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from sweeper.plan.grid import shown as in_words
 from sweeper.store.archives.reading import present
-from sweeper.store.code import COMMIT, differing, running, state_of
+from sweeper.store.code import COMMIT, differing, loaded_code, state_of
 from sweeper.store.errors import UserError, sanitize
 from sweeper.store.numbers import clock
 from sweeper.store.plans import planned
@@ -65,7 +65,7 @@ def lines(outputs: Path, experiments: Sequence[str] = ()) -> Iterator[Line]:
     store = RunStore(outputs)
     # Each run is looked at once, however many experiments use it and runs start from it.
     status_of = cache(lambda run: _status(store.run(run)))
-    now = running()
+    now = loaded_code()
     state = {COMMIT: now.revision, **now.parts()}
     changed = cache(lambda run: _changed(store.run(run), status_of(run), state))
     for name, plan in planned(outputs, experiments).items():

@@ -9,7 +9,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from sweeper.run.backend import JobState, LimitedOptions, Phase, at_least, device_hours
-from sweeper.store.runs import Cause, RunStore, Status
+from sweeper.store.attempts import Cause
+from sweeper.store.runs import RunStore, Status
 
 if TYPE_CHECKING:
     from sweeper.run.schedule import Schedule

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 from sweeper.run.backend import Backend, Job, JobState, Phase
 from sweeper.run.failures import Breaker, Policy
 from sweeper.run.watchdog import Watchdog
+from sweeper.store.attempts import Cause
 from sweeper.store.liveness import send
-from sweeper.store.runs import Cause, Run, RunStore, State, Status
+from sweeper.store.runs import Run, RunStore, State, Status
 from sweeper.store.runs import running as still_running
 
 MANY = 15  # running runs; of more, each is looked at the more rarely

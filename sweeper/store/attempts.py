@@ -1,4 +1,4 @@
-"""One try at a run: a directory that only the process which claimed it writes below."""
+"""Attempts at a run: directories that only the process which claimed one writes below."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from typing import Any
 from sweeper.store.archives.reading import entries
 from sweeper.store.errors import UserError
 from sweeper.store.files import (
+    NUMBER,
     make_directory,
     publish_json,
     read_bytes,
@@ -26,8 +27,7 @@ from sweeper.store.files import (
     sync_directory,
 )
 from sweeper.store.liveness import HeartbeatFile, Watcher, alive, identity, read_heartbeat
-from sweeper.store.metrics import MetricsWriter, spelled
-from sweeper.store.validate import NUMBER
+from sweeper.store.metrics import MetricsWriter, spell_float
 
 START_LOG = "start.log"  # beside the record
 
@@ -35,12 +35,12 @@ _NUMBERED = re.compile(r"\d{4,9}")
 
 _INFO = {
     "continues": int,
-    "code": (str, None),
+    "code": str | None,
     "code_parts": {str: str},
     "versions": {str: str},
     "hardware": dict,
 }
-_BEAT = {"step": int, "steps": int, "tokens_per_second": (*NUMBER, str)}
+_BEAT = {"step": int, "steps": int, "tokens_per_second": NUMBER | str}
 
 
 class Cause(StrEnum):
@@ -56,7 +56,7 @@ class Cause(StrEnum):
     DATA = "data"
     HANG = "hang"
     CRASH = "crash"
-    # Never written, only derived: nobody said anything, or said "done" and left no result.
+    # Derived, never written: the process left no exit.json, or one without a result.
     KILLED = "killed"
     NO_RESULT = "no_result"
 
@@ -70,43 +70,43 @@ class Attempt:
         self.log_path = path / "log.txt"
         self._watcher = watcher
         self._fields: dict[str, Any] = {}
-        self._beats = HeartbeatFile(path / "beat.json")
+        self._heartbeat_file = HeartbeatFile(path / "beat.json")
         self._heartbeats = 0
         self._work = 0
         self._lock = threading.Lock()
 
     @property
     def checkpoint_dir(self) -> Path:
-        """Where the checkpoints of this attempt lie; made by the claim."""
+        """The folder of this attempt's checkpoints; the claim makes it."""
         return self.path / "checkpoints"
 
     def info(self) -> dict[str, Any]:
-        """What attempt.json says: number, process, resumed_from, and what the claim was given."""
+        """Return attempt.json: number, process, resumed_from, and the fields given to the claim."""
         return read_object(self.path / "attempt.json", shape=_INFO) or {}
 
     def heartbeat(self, **fields: Any) -> None:
-        """Tells that the job lives and how far it is; fields not given keep their last value.
+        """Write that the job lives and how far it is; fields not given keep their last value.
 
-        Without any it is the regular one, of which file servers are told. May be called from
-        several threads. A hint only: that it cannot be written (a full disk) never ends a job, the
-        next checkpoint will.
+        Without fields it is the regular heartbeat, which is sent to the file server at once. Safe
+        to call from several threads. A heartbeat that cannot be written (a full disk) does not end
+        the job.
         """
         with suppress(OSError), self._lock:
             self._heartbeats += 1
-            self._fields |= {name: spelled(value) for name, value in fields.items()}
+            self._fields |= {name: spell_float(value) for name, value in fields.items()}
             value = {"beat": self._heartbeats, "work": self._work, **self._fields}
-            self._beats.write(value, told=not fields)
+            self._heartbeat_file.write(value, flush=not fields)
 
     def advance(self) -> None:
-        """Counts a batch trained or evaluated; a heartbeat alone is no progress."""
+        """Count a batch trained or evaluated; a heartbeat alone is no progress."""
         self._work += 1
 
     def last_heartbeat(self) -> dict[str, Any] | None:
-        """The newest heartbeat; None if there is none, or none that can be read is there."""
+        """Return the newest heartbeat; None if none can be read."""
         return read_heartbeat(self.path / "beat.json", _BEAT)
 
     def metrics(self) -> MetricsWriter:
-        """The writer of this attempt's metrics.jsonl."""
+        """Return the writer of this attempt's metrics.jsonl."""
         return MetricsWriter(self.metrics_path)
 
     @property
@@ -114,67 +114,69 @@ class Attempt:
         return self.path / "metrics.jsonl"
 
     def log_end(self, most: int) -> str:
-        """The last lines of log.txt, `most` bytes together or less; empty if there is none."""
+        """Return the last lines of log.txt, at most `most` bytes; empty if there is none."""
         data = read_bytes(self.log_path, most + 1) or b""
         if len(data) > most:
-            data = data.partition(b"\n")[2] or data[1:]  # without the line that it begins in
+            data = data.partition(b"\n")[2] or data[1:]  # without the first, cut line
         return data.decode("utf-8", "replace")
 
     def finish(
         self, cause: str, message: str = "", traceback: str = "", *, overrule: bool = False
     ) -> bool:
-        """Says why the attempt ended; False if that was said before: the first word stays.
+        """Write why the attempt ended; return False, and change nothing, if that stands already.
 
-        `overrule` is for whoever had to end the attempt, once its process is gone.
+        `overrule`: write in any case, for the sweep that had to kill the attempt.
         """
         value = {"cause": Cause(cause).value, "message": message, "traceback": traceback}
         return publish_json(self.path / "exit.json", value, replace=overrule)
 
     def clear(self) -> None:
-        """Takes away the heartbeat of an attempt whose result says all there is to say."""
+        """Remove the heartbeat, once a result is published."""
         with self._lock:
-            self._beats.close(remove=True)
+            self._heartbeat_file.close(remove=True)
 
     def exit(self) -> dict[str, Any] | None:
-        """Why the attempt ended: cause, message, traceback; None if nobody said.
+        """Return why the attempt ended: cause, message, traceback; None if nothing says.
 
-        The one that made its run done left its word in result.json.
+        The attempt that finished its run has a result.json instead.
         """
         return read_object(self.path / "exit.json", keys=("cause",))
 
     def discard_leftovers(self) -> None:
-        """Removes half-written checkpoints, which can fill a disk, if their writer is dead."""
+        """Remove half-written checkpoints, which can fill a disk, if their writer is dead."""
         with suppress(UserError):
             if alive(self.info()) is False:
                 for path in self.checkpoint_files(".*.tmp"):
                     path.unlink(missing_ok=True)
 
     def checkpoint_files(self, pattern: str) -> list[Path]:
-        """What lies in `checkpoint_dir`; nothing where that is a link: those are a stranger's."""
+        """Return the files in `checkpoint_dir`; none if that is a link, which we never make."""
         if self.checkpoint_dir.is_symlink():
             return []
         names = fnmatch.filter(entries(self.checkpoint_dir), pattern)
         return [self.checkpoint_dir / name for name in names]
 
     def alive(self, heartbeat: Mapping[str, Any] | None = None) -> bool:
-        """Whether the attempt may still write; see liveness for how that is known. Its heartbeat
-        is read unless it is given."""
+        """Return whether the attempt may still write (see liveness).
+
+        Its heartbeat is read unless it is given.
+        """
         heartbeat = heartbeat or self.last_heartbeat()
         living = self._watcher.alive(str(self.path), self.info(), heartbeat)
         return living and self.exit() is None
 
 
 def find_attempts(folder: Path, watcher: Watcher) -> list[Attempt]:
-    """The attempts in a folder, oldest first."""
+    """Return the attempts in a folder, oldest first."""
     names = [name for name in entries(folder, folders=True) if _NUMBERED.fullmatch(name)]
     return [Attempt(folder / name, watcher) for name in sorted(names, key=int)]
 
 
 def claim_attempt(folder: Path, info: Mapping[str, Any], watcher: Watcher) -> Attempt:
-    """Makes the next attempt in `folder` and gives it to this process alone.
+    """Make the next attempt in `folder`, for this process alone.
 
-    The directory is prepared under another name and renamed. That fails where the number is taken,
-    since a taken one is never empty; and no attempt is ever seen without its attempt.json.
+    The directory is prepared under another name and renamed. Renaming fails if the number is taken,
+    since a taken directory is never empty; and every visible attempt has its attempt.json.
     """
     make_directory(folder)
     earlier = find_attempts(folder, watcher)
@@ -187,8 +189,12 @@ def claim_attempt(folder: Path, info: Mapping[str, Any], watcher: Watcher) -> At
         for number in itertools.count(earlier[-1].number + 1 if earlier else 1):
             path = folder / f"{number:04d}"
             publish_json(prepared / "attempt.json", value | {"number": number})
-            if _moved(prepared, path):
+            try:
+                prepared.rename(path)
                 break
+            except OSError as error:
+                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+                    raise
     except BaseException:
         shutil.rmtree(prepared, ignore_errors=True)
         raise
@@ -196,13 +202,3 @@ def claim_attempt(folder: Path, info: Mapping[str, Any], watcher: Watcher) -> At
     for attempt in earlier:
         attempt.discard_leftovers()
     return Attempt(path, watcher)
-
-
-def _moved(prepared: Path, path: Path) -> bool:
-    try:
-        prepared.rename(path)
-    except OSError as error:
-        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
-            return False
-        raise
-    return True

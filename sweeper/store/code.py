@@ -1,7 +1,8 @@
-"""The state of the code: its files as they were read once, the commit they are of, their parts.
+"""The state of the code that trains: its files, its commit, the digest of each part.
 
-A part is a folder of models/ or tasks/, or a package of other people. What else there is (plans,
-tables, documents) changes no result; nor do other tasks change those of a task.
+A part is a folder of models/ or tasks/, or an installed package. Other code (plans, tables,
+figures) changes no result, and a task changes none of another task. Queued jobs start from a copy,
+outputs/code/<digest>, so that edits of the checkout do not reach them.
 """
 
 from __future__ import annotations
@@ -27,33 +28,33 @@ from sweeper.store.identity import digest_of
 from sweeper.store.registry import ROOT
 
 DISTRIBUTION = "headroom-attention"
-REVISION = "REVISION"  # a file beside carried code: what `revision` was at home
+REVISION = "REVISION"  # a file beside exported code: its `revision`
 
 TRAINS = ("models", "tasks")
 FOLDERS = (*TRAINS, "sweeper/store", "sweeper/run", "sweeper/carry")
 BESIDE = ("sweeper/__init__.py", "sweeper/size_server.py", "sweeper/options.py")
-COMMIT = "commit"  # in place of parts, where nothing tells these
-LOOK_S = 30.0  # seconds, at least, from one look to the next: it is many files
+COMMIT = "commit"  # in place of parts, for attempts that did not record them
+POLL_S = 30.0  # at least, between two readings of all files
 _NO_PART = "tasks/size_server"  # it starts jobs
 
 
 @dataclass(frozen=True)
 class Code:
-    """The program below `root` as far as jobs need it: source by path; it knows no Hydra."""
+    """The source files below `root` that jobs need, by path."""
 
     root: Path
     files: Mapping[str, bytes]
 
     @classmethod
     def read(cls, root: Path = ROOT) -> Code:
-        """The code as it lies there now."""
+        """Read the code from disk."""
         paths = [*sources(root, FOLDERS), *(root / name for name in BESIDE)]
         return cls(root, {path.relative_to(root).as_posix(): path.read_bytes() for path in paths})
 
     def parts(
         self, task: str | None = None, packages: Iterable[Mapping[str, str]] = ()
     ) -> dict[str, str]:
-        """By part the digest of what a result of a task (of any, if None) can depend on."""
+        """Return the digest of each part that results of a task (None: of any task) depend on."""
         others = {f"tasks/{name}" for name in registry.names(registry.TASKS)} - {f"tasks/{task}"}
         left_out = tuple(f"{folder}/" for folder in (_NO_PART, *(others if task else ())))
         folders: dict[str, dict[str, str]] = {}
@@ -66,11 +67,13 @@ class Code:
 
     @functools.cached_property
     def revision(self) -> str:
-        """The commit; "-dirty-" and a digest of what trains, where that is not the commit's; the
-        version of the program if installed."""
+        """The commit, with "-dirty-" and a digest if training code was edited since; the version
+        of the program if it is installed."""
         with suppress(OSError):
             return (self.root / REVISION).read_text("utf-8").strip()
-        if not (self.root / ".git").exists():  # around an installed program it is another's
+        if not (
+            self.root / ".git"
+        ).exists():  # a repository around an installed program is another's
             with suppress(importlib.metadata.PackageNotFoundError):
                 return f"{DISTRIBUTION} {importlib.metadata.version(DISTRIBUTION)}"
             return "unknown"
@@ -80,7 +83,7 @@ class Code:
         return f"{commit}{dirty}" if commit else "unknown"
 
     def diff(self) -> str:
-        """What was changed since the commit in all that plans and trains; empty if nothing."""
+        """Return the changes since the commit in all code that plans and trains."""
         if not (self.root / ".git").exists():
             return ""
         plain = ("--no-ext-diff", "--no-textconv", "--no-color", "--binary")
@@ -98,46 +101,46 @@ class Code:
 
 
 def sources(root: Path, folders: Iterable[str]) -> list[Path]:
-    """The Python files below folders of a program."""
+    """Return the Python files below folders of a program."""
     found = [path for folder in folders for path in (root / folder).rglob("*.py")]
-    # Editors and file systems leave links to nowhere, and hidden files, beside what is edited.
+    # Editors leave dangling links and hidden files beside edited files.
     return [path for path in found if path.is_file() and not path.name.startswith(".")]
 
 
 @dataclass
 class Edits:
-    """Looks at the code now and then, and tells once that it is no longer what it was."""
+    """A watch on the code that reports once that it was edited."""
 
     code: Code
-    _next_look: float = -math.inf
+    _due: float = -math.inf
 
     def new(self) -> list[str]:
-        """The parts that changed, if that was not told yet."""
-        if time.monotonic() < self._next_look:
+        """Return the parts that changed, once; then and before, nothing."""
+        if time.monotonic() < self._due:
             return []
-        self._next_look = time.monotonic() + LOOK_S
+        self._due = time.monotonic() + POLL_S
         changed = []
         with suppress(OSError):  # files come and go while another commit is checked out
             changed = differing([self.code.parts(), Code.read(self.code.root).parts()])
         if changed:
-            self._next_look = math.inf
+            self._due = math.inf
         return changed
 
 
 @functools.cache
-def running() -> Code:
-    """The code of this process: as it was when this was first asked, here or before a fork."""
+def loaded_code() -> Code:
+    """Return the code of this process, as it was at the first call, here or before a fork."""
     return Code.read()
 
 
 def state_of(attempt: Mapping[str, Any]) -> dict[str, str]:
-    """What attempt.json says of the code by parts; of an earlier program's the commit alone."""
-    said = attempt.get("code")
-    return attempt.get("code_parts") or ({COMMIT: said} if said else {})
+    """Return the code state in attempt.json: by parts, or of early versions the commit alone."""
+    commit = attempt.get("code")
+    return attempt.get("code_parts") or ({COMMIT: commit} if commit else {})
 
 
 def differing(states: Sequence[Mapping[str, str]]) -> list[str]:
-    """The parts that states of the code which have them do not agree on."""
+    """Return the parts in which states of the code differ, among the states that have them."""
     parts = sorted({part for state in states for part in state})
     return [part for part in parts if len({one[part] for one in states if part in one}) > 1]
 
@@ -146,7 +149,7 @@ DIFF = "changes.diff"
 
 
 def needed(code: Code, configs: Iterable[Mapping[str, Any]]) -> dict[str, Path | bytes]:
-    """What jobs with these configs are started from, by path; of packages those that they name."""
+    """Return the files that jobs with these configs start from, those of named packages included."""
     named = {found for config in configs for found in registry.named_by(config)}
     outside = [registry.files_of(*found) for found in sorted(named)]
     return {
@@ -157,10 +160,10 @@ def needed(code: Code, configs: Iterable[Mapping[str, Any]]) -> dict[str, Path |
 
 
 def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path:
-    """Have the code that runs with these configs need in a folder of outputs/code; which it is.
+    """Copy the code that runs with these configs need to a folder of outputs/code; return it.
 
     Raises:
-        UserError: what lies there is not what was written, or a link.
+        UserError: the folder exists with other content, or is a link.
     """
     files = {
         name: content if isinstance(content, bytes) else content.read_bytes()
@@ -169,38 +172,29 @@ def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path
     beside = {REVISION: files.pop(REVISION), DIFF: code.diff().encode()}
     root = outputs.resolve() / "code"
     make_directory(root)
-    root.chmod(0o700)  # whoever could write there would run code as its owner
+    root.chmod(0o700)  # write access there is access to the owner's account
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     folder = child(root, digest_of(digests)[:16])
     if not folder.is_dir():
-        _write(folder, files)
-    _verify(folder, files)
-    for name, content in beside.items() if code.root != folder else ():
-        publish(folder / name, content)
-    return folder
-
-
-def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    """All or nothing: another sweep may write, or start from, the same folder."""
-    made = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        for name, content in files.items():
-            make_directory((made / name).parent)
-            publish(made / name, content, durable=False)
-        made.rename(folder)
-    except OSError:
-        if not folder.is_dir():  # else another's was first, which is verified as ours would be
-            raise
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-
-
-def _verify(folder: Path, files: Mapping[str, bytes]) -> None:
+        made = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}.tmp")
+        try:
+            for name, content in files.items():
+                make_directory((made / name).parent)
+                publish(made / name, content, durable=False)
+            made.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another sweep was first; its copy is verified below
+                raise
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
     for name, content in files.items():
         with suppress(OSError):
             if read_bytes(folder / name) == content:
                 continue
         raise UserError(
-            f"{sanitize(folder / name)} is not the code that was pinned there; remove the folder "
-            f"{folder.name} once no job waits to start from it: it is written again."
+            f"{sanitize(folder / name)} is not the code that was copied there; remove the folder "
+            f"{folder.name} once no queued job needs it: the sweep writes it again."
         )
+    for name, content in beside.items() if code.root != folder else ():
+        publish(folder / name, content)
+    return folder

@@ -1,4 +1,4 @@
-"""The error a person can act on: one sentence with the key, the value and what to do."""
+"""Errors that a user can act on: one sentence with the key, the value and what to do."""
 
 from __future__ import annotations
 
@@ -7,45 +7,44 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 
 class UserError(Exception):
-    """Something a person typed or gave is wrong; `str(error)` is one sentence."""
+    """An error in what a user typed or gave; `str(error)` is one sentence."""
 
 
 class Faults(list[UserError]):
-    """Why things could not be made of some, each a sentence, while the others go on."""
+    """The errors of items that were skipped, so that the other items could go on."""
 
     @contextmanager
-    def of(self, what: str) -> Iterator[None]:
-        """Keep what goes wrong with one of them, made of files that anybody may have written."""
+    def of(self, name: str) -> Iterator[None]:
+        """Collect an error of the item `name`, whose files may have been written by anybody."""
         try:
             yield
         except UserError as fault:
-            self.append(UserError(f"{sanitize(what)}: {fault}"))
+            self.append(UserError(f"{sanitize(name)}: {fault}"))
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as fault:
-            said = sanitize(f"{type(fault).__name__}: {fault}", 120)
-            remedy = f"plan it again, or python -m sweeper forget {sanitize(what)}"
+            reason = sanitize(f"{type(fault).__name__}: {fault}", 120)
+            remedy = f"plan it again, or python -m sweeper forget {sanitize(name)}"
             self.append(
-                UserError(f"{sanitize(what)} is not what this version plans ({said}); {remedy}.")
+                UserError(f"{sanitize(name)} is not what this version plans ({reason}); {remedy}.")
             )
 
 
-def collect_errors(faults: Faults | None, what: str) -> AbstractContextManager[None]:
-    """`Faults.of`; where there is nowhere to keep them, what goes wrong is raised."""
-    return nullcontext() if faults is None else faults.of(what)
+def collect_errors(faults: Faults | None, name: str) -> AbstractContextManager[None]:
+    """Collect errors of the item `name` in `faults`; raise them if `faults` is None."""
+    return nullcontext() if faults is None else faults.of(name)
 
 
 def invalid_value(key: str, value: object, expected: str, remedy: str) -> UserError:
-    """The error for a value that is not what its key takes.
+    """Return the error for a value that its key does not accept.
 
-    `wrong("model.heads", "four", "a whole number of at least 1", "give it as model.heads=8")` reads
-    "model.heads=four: expected a whole number of at least 1; give it as model.heads=8."
+    `invalid_value("model.heads", "four", "a whole number of at least 1", "give model.heads=8")`
+    reads "model.heads=four: expected a whole number of at least 1; give model.heads=8."
     """
-    return UserError(
-        f"{sanitize(key)}={sanitize(value)}: expected {expected}; {remedy.rstrip('.')}."
-    )
+    where = f"{sanitize(key)}={sanitize(value)}"
+    return UserError(f"{where}: expected {expected}; {remedy.rstrip('.')}.")
 
 
 def sanitize(value: object, limit: int = 300) -> str:
-    """`value` as one line of at most `limit` characters that cannot disturb a terminal or a log."""
+    """Return `value` as one line of at most `limit` printable characters, safe for a terminal."""
     text = str(value)
     if len(text) > limit:
         text = text[: limit - 3] + "..."

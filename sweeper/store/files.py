@@ -1,26 +1,44 @@
-"""How anything reaches the disk and comes back: whole or not at all, inside its own folder."""
+"""Atomic writing and checked reading of files: a reader sees a whole file or none.
+
+The names of JSON files end up in paths, and their content may come from anybody: `child` checks
+names, `read_object` checks shapes, `read_versioned` checks the format and the checksum.
+"""
 
 from __future__ import annotations
 
 import errno
 import hashlib
 import json
+import math
 import os
+import re
 import secrets
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
+from types import NoneType, UnionType
 from typing import Any, NoReturn
 
 from sweeper.store.archives.reading import opened
 from sweeper.store.errors import UserError, invalid_value, sanitize
-from sweeper.store.validate import PLAIN, Shape, parse_float, parse_integer, validate
 
 FORMAT = 1
-CHECKSUM = "sha256"  # the key under which a sealed file says the digest of all others
+CHECKSUM = "sha256"  # the key under which a file holds the digest of its other keys
+
+PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # a name that may become a path
+
+Shape = Any
+"""A type or a union of types; a pattern of a text; a tuple of such shapes; {key: shape}, where a
+key may be absent, or {str: shape} for every key; [shape] for every entry."""
+
+NUMBER = int | float
+PLAIN_OR_NONE = (PLAIN, NoneType)
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# Numbers that Python reads and no float holds: looked for in the bytes, since a hook for each
+# number takes most of the time of reading a table's records.
+_EXTREME = re.compile(rb"[-:\s\[,](?:\d+(?:\.\d+)?[eE]\+?\d{3}|\d{300})")
 
 
 class AlreadyPublished(FileExistsError):
@@ -28,36 +46,35 @@ class AlreadyPublished(FileExistsError):
 
 
 def child(root: Path, name: str) -> Path:
-    """`root/name`; the one place where a name becomes a path.
+    """Return `root/name`. Every name becomes a path here and nowhere else.
 
-    Raises UserError unless `name` is a single plain component and no symbolic link stands there.
+    Raises:
+        UserError: `name` is not a single plain component, or a symbolic link has that name.
     """
     if not PLAIN.fullmatch(name):
-        raise invalid_value(
-            "name", name, "at most 128 letters, digits, '.', '_' and '-'", "choose a plain name"
-        )
+        expected = "at most 128 letters, digits, '.', '_' and '-'"
+        raise invalid_value("name", name, expected, "choose a plain name")
     path = root / name
     if path.is_symlink():
-        raise invalid_value(
-            "name", path, "no symbolic link", "remove the link or choose another name"
-        )
+        remedy = "remove the link or choose another name"
+        raise invalid_value("name", path, "no symbolic link", remedy)
     return path
 
 
 def make_directory(path: Path, mode: int = 0o700) -> None:
-    """Creates `path`, by default private to the user, and its missing parents; all durable.
+    """Create `path` and its missing parents durably, by default private to the user.
 
-    UserError where `path` is a symbolic link: what is written below must not land elsewhere.
+    Raises:
+        UserError: `path` is a symbolic link, so files written below it would land elsewhere.
     """
     if path.is_symlink():
-        raise invalid_value(
-            "folder", path, "no symbolic link", "link the whole outputs folder instead"
-        )
+        remedy = "link the whole outputs folder instead"
+        raise invalid_value("folder", path, "no symbolic link", remedy)
     missing = [*takewhile(lambda part: not part.is_dir(), (path, *path.parents))]
     for part in reversed(missing):
         try:
             part.mkdir(mode=0o700)
-        except FileExistsError:  # by another machine, and not to be seen here yet
+        except FileExistsError:  # another machine made it, and it is not visible here yet
             if part.is_file():
                 raise
         if part == path and mode != 0o700:
@@ -66,12 +83,12 @@ def make_directory(path: Path, mode: int = 0o700) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Makes the names in `path` durable."""
+    """Make the names in `path` durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # the answer of file systems without fsync of directories
+        if error.errno != errno.EINVAL:  # from file systems without fsync of directories
             raise
     finally:
         os.close(descriptor)
@@ -81,9 +98,12 @@ def sync_directory(path: Path) -> None:
 def new_file(
     path: Path, *, replace: bool = True, durable: bool = True, mode: int = 0o600
 ) -> Iterator[int]:
-    """A descriptor to write to; what was written becomes `path` in one step at the end.
+    """Yield a descriptor whose content becomes `path` in one step when the block ends.
 
-    Any failure leaves `path` as it was. With `replace=False`, AlreadyPublished where `path` exists.
+    A failure leaves `path` as it was.
+
+    Raises:
+        AlreadyPublished: `path` exists and `replace` is False.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     descriptor = os.open(temporary, _CREATE, 0o600)
@@ -98,7 +118,15 @@ def new_file(
         if replace:
             temporary.rename(path)
         else:
-            _link(temporary, path)
+            try:
+                os.link(temporary, path)
+            except FileExistsError:
+                # A file server that repeats a request whose answer was lost reports "exists" for
+                # its own success; the number of links tells the two apart.
+                if temporary.stat().st_nlink == 1:
+                    name = str(path)
+                    raise AlreadyPublished(errno.EEXIST, "already published", name) from None
+            temporary.unlink()
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
@@ -107,26 +135,15 @@ def new_file(
         sync_directory(path.parent)
 
 
-def _link(temporary: Path, path: Path) -> None:
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        # A file server that repeats a request whose answer was lost says "exists" to its own
-        # success; the number of links tells the two apart.
-        if temporary.stat().st_nlink == 1:
-            raise AlreadyPublished(errno.EEXIST, "already published", str(path)) from None
-    temporary.unlink()
-
-
 def write_all(descriptor: int, data: bytes) -> None:
-    """Writes `data` in one call where the system takes it whole."""
+    """Write all of `data`, in one call where the system takes it whole."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
 def publish(path: Path, data: bytes | str, *, replace: bool = True, durable: bool = True) -> bool:
-    """Makes `data` the content of `path` in one step; False if it exists and `replace` is False."""
+    """Make `data` the content of `path` in one step; False if it exists and `replace` is False."""
     content = data.encode() if isinstance(data, str) else data
     try:
         with new_file(path, replace=replace, durable=durable) as descriptor:
@@ -137,32 +154,36 @@ def publish(path: Path, data: bytes | str, *, replace: bool = True, durable: boo
 
 
 def publish_json(path: Path, value: Any, *, replace: bool = True, durable: bool = True) -> bool:
-    """`publish` of `value` as JSON; ValueError for nan and inf, which JSON does not have."""
+    """Publish `value` as JSON; ValueError for nan and inf, which JSON does not have."""
     return publish(path, as_json(value), replace=replace, durable=durable)
 
 
 def as_json(value: Any) -> str:
-    """The text of a JSON file; ValueError for nan and inf."""
+    """Return the text of a JSON file; ValueError for nan and inf."""
     return json.dumps(value, allow_nan=False, indent=1) + "\n"
 
 
 def publish_with_checksum(path: Path, value: dict[str, Any]) -> bool:
-    """`publish_json` of an object with its own digest, once; False if the path exists."""
+    """Publish an object with its checksum, once; False if the path exists."""
     return publish_json(path, with_checksum(value), replace=False)
 
 
 def with_checksum(value: dict[str, Any]) -> dict[str, Any]:
-    """An object with its own digest, as `read_versioned` verifies it."""
-    return {**value, CHECKSUM: _digest(value)}
+    """Return an object with the checksum that `read_versioned` verifies."""
+    return {**value, CHECKSUM: _checksum(value)}
 
 
 def canonical(value: Any) -> str:
-    """The one JSON text of `value`, whatever the order of its keys."""
+    """Return the one JSON text of `value`, whatever the order of its keys."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def read_bytes(path: Path, last: int | None = None) -> bytes | None:
-    """The content (its `last` bytes) of a regular file, no link; None if absent; else OSError."""
+    """Return the content, or its `last` bytes, of a regular file; None if it is absent.
+
+    Raises:
+        OSError: the file cannot be read, is a symbolic link or is not regular.
+    """
     try:
         file = opened(path)
     except FileNotFoundError:
@@ -174,20 +195,22 @@ def read_bytes(path: Path, last: int | None = None) -> bytes | None:
 
 
 def digest_of_file(path: Path) -> str:
-    """sha256 of a regular file that is no symbolic link, as hex; else OSError."""
+    """Return the sha256 of a regular file in hex; OSError as `read_bytes`."""
     with opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def read_json(path: Path) -> Any | None:
-    """The value in a JSON file; None if the file is absent; UserError if it cannot be read."""
+    """Return the value in a JSON file, None if it is absent; UserError if it cannot be read."""
     try:
         data = read_bytes(path)
         if data is None:
             return None
-        return json.loads(
-            data, parse_constant=_refuse, parse_int=parse_integer, parse_float=parse_float
-        )
+        if _EXTREME.search(data):
+            return json.loads(
+                data, parse_constant=_refuse_constant, parse_int=_integer, parse_float=_finite
+            )
+        return json.loads(data, parse_constant=_refuse_constant)
     except OSError as error:
         raise _unreadable(path, error.strerror or str(error)) from error
     except (ValueError, RecursionError) as error:
@@ -197,7 +220,14 @@ def read_json(path: Path) -> Any | None:
 def read_object(
     path: Path, *, keys: Collection[str] = (), shape: Shape = dict
 ) -> dict[str, Any] | None:
-    """`read_json` of a file that must hold an object with these keys, and be of this shape."""
+    """Read a JSON file that holds an object with these keys and of this shape.
+
+    Returns:
+        The object; None if the file is absent.
+
+    Raises:
+        UserError: the file cannot be read, or holds something else.
+    """
     value = read_json(path)
     if value is not None:
         _check(path, value, keys, shape)
@@ -207,18 +237,48 @@ def read_object(
 def read_versioned(
     path: Path, *, keys: Collection[str] = (), shape: Shape = dict
 ) -> dict[str, Any] | None:
-    """`read_object` of a file that must also be of the format written here, and, where it says
-    its digest, be what was written."""
+    """Read an object as `read_object`, and check its format and, where it has one, its checksum."""
     value = read_object(path, keys=("format",))
     if value is None:
         return None
     if (found := value["format"]) != FORMAT:
-        told = f"it is of format {sanitize(found)}, not {FORMAT}; use the version that wrote it"
-        raise UserError(f"{sanitize(path)} cannot be read: {told}, or another outputs folder.")
+        raise UserError(
+            f"{sanitize(path)} cannot be read: it is of format {sanitize(found)}, not {FORMAT}; "
+            "use the version that wrote it, or another outputs folder."
+        )
     _check(path, value, keys, shape)
-    if value.pop(CHECKSUM, None) not in (None, _digest(value)):
+    if value.pop(CHECKSUM, None) not in (None, _checksum(value)):
         raise _unreadable(path, "it was changed after it was written")
     return value
+
+
+def validate(value: Any, shape: Shape, place: str = "it") -> str:
+    """Return where `value` departs from `shape`, in words; empty if it does not."""
+    if isinstance(shape, dict):
+        if not isinstance(value, dict):
+            return f"{place} is not what it should be"
+        every = shape.get(str)
+        names = list(value) if every is not None else sorted(value.keys() & shape.keys())
+        parts = [(value[name], every or shape[name], f"{place}.{name}") for name in names]
+    elif isinstance(shape, list):
+        if not isinstance(value, list):
+            return f"{place} is not what it should be"
+        parts = [(entry, shape[0], f"{place}[{number}]") for number, entry in enumerate(value)]
+    elif isinstance(shape, tuple):
+        found = [validate(value, one, place) for one in shape]
+        return "" if "" in found else found[0]
+    elif isinstance(shape, re.Pattern):
+        fits = isinstance(value, str) and shape.fullmatch(value)
+        return "" if fits else f"{place} is not what it should be"
+    else:
+        return "" if isinstance(value, shape) else f"{place} is not what it should be"
+    for part, expected, where in parts:
+        # Most values are of a plain type; a call for each would take most of the time.
+        if isinstance(expected, type | UnionType) and isinstance(part, expected):
+            continue
+        if fault := validate(part, expected, where):
+            return fault
+    return ""
 
 
 def _check(path: Path, value: Any, keys: Collection[str], shape: Shape) -> None:
@@ -228,13 +288,25 @@ def _check(path: Path, value: Any, keys: Collection[str], shape: Shape) -> None:
         raise _unreadable(path, fault)
 
 
-def _digest(value: dict[str, Any]) -> str:
+def _checksum(value: dict[str, Any]) -> str:
     content = {name: entry for name, entry in value.items() if name != CHECKSUM}
     return hashlib.sha256(canonical(content).encode()).hexdigest()
 
 
-def _refuse(token: str) -> NoReturn:
+def _refuse_constant(token: str) -> NoReturn:
     raise ValueError(f"{token} is no JSON value")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > 300:
+        raise ValueError(f"a number of {len(digits)} digits")
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    if math.isinf(number := float(digits)):
+        raise ValueError(f"{digits} is larger than any float")
+    return number
 
 
 def _unreadable(path: Path, reason: str) -> UserError:
@@ -255,7 +327,7 @@ _REASONS = {
 
 
 def check_writable(outputs: Path) -> None:
-    """Makes `outputs` if need be and tries every operation the store rests on; else UserError."""
+    """Create `outputs` if needed and try each operation that the store needs; UserError if not."""
     name = f".probe.{secrets.token_hex(8)}"
     paths = [outputs / f"{name}.renamed.tmp", outputs / f"{name}.linked.tmp"]
     try:
@@ -263,15 +335,12 @@ def check_writable(outputs: Path) -> None:
         publish(paths[0], "probe")
         publish(paths[1], "probe", replace=False)
     except OSError as error:
-        raise _explained(outputs, error) from error
+        other = f"to make, rename and hard-link files there, but: {error.strerror}", "repair that"
+        expected, remedy = _REASONS.get(error.errno or 0, other)
+        expected = expected.replace("{}", sanitize(error.filename))
+        remedy = f"{remedy} or choose another folder"
+        raise invalid_value("outputs", outputs, expected, remedy) from error
     finally:
         for path in paths:
             with suppress(OSError):
                 path.unlink()
-
-
-def _explained(outputs: Path, error: OSError) -> UserError:
-    other = f"to make, rename and hard-link files there, but: {error.strerror}", "repair that"
-    expected, remedy = _REASONS.get(error.errno or 0, other)
-    expected = expected.replace("{}", sanitize(error.filename))
-    return invalid_value("outputs", outputs, expected, f"{remedy} or choose another folder")

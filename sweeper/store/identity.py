@@ -1,4 +1,4 @@
-"""What a run is called: a hash of everything in its config that can change its result."""
+"""Names of runs: a hash of everything in the config that can change the result."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ NOT_IN_IDENTITY = frozenset(
     }
 )
 
-# What keys held, in effect, before there were any: so their coming renames no run of before. What
-# reads a run's config has the same default: records of before do not have the key.
+# The value that older runs had in effect for keys that were added later, so that adding the key
+# renames no run. Code that reads a config has the same default: older records lack the key.
 INTRODUCED_AS: dict[str, Any] = {
     "data.competitors": None,
     "data.directions": None,
@@ -37,23 +37,23 @@ _DIGEST = re.compile(r"-([0-9a-f]{12})$")
 
 
 def identity(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a run's config that names it."""
+    """Return the part of a config that names its run."""
     return _without(config, prefix="")
 
 
 def as_introduced(key: str, value: Any) -> bool:
-    """Whether a key holds what runs of before it came had in effect."""
+    """Return whether a key has the value that runs had before the key existed."""
     return key in INTRODUCED_AS and bool(value == INTRODUCED_AS[key])
 
 
 def can_change_results(key: str) -> bool:
-    """Whether what is typed for a key, a section or a group can change what a run computes."""
+    """Return whether a key, section or group can change what a run computes."""
     cannot = (*NOT_IN_IDENTITY - {"data.root"}, "hydra", "paths", "name")
     return not any(key == one or key.startswith((f"{one}.", f"{one}/")) for one in cannot)
 
 
 def leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every dotted key of a config with its value; an empty section is a value."""
+    """Yield every dotted key of a config with its value; an empty section is a value."""
     for key, value in config.items():
         if isinstance(value, Mapping) and value:
             yield from leaves(value, f"{prefix}{key}.")
@@ -62,15 +62,15 @@ def leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def digest_of(value: Any) -> str:
-    """sha256 of a plain value, blind to key order and to 1 against 1.0, as hex."""
+    """Return the sha256 of a plain value in hex, the same for any key order and for 1 and 1.0."""
     text = json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def run_id(config: Mapping[str, Any]) -> str:
-    """`<task>-d<embedding>-h<heads>[x<head size>]-s<seed>-<12 hex digits>`.
+    """Return `<task>-d<embedding>-h<heads>[x<head size>]-s<seed>-<12 hex digits>`.
 
-    The words before the hash are for people (viewers list runs by id); the hash alone decides.
+    The words before the hash are for people; the hash alone is the identity.
     """
     model = config.get("model") or {}
     words = [_word(config["task"]["name"])]
@@ -84,7 +84,7 @@ def run_id(config: Mapping[str, Any]) -> str:
 
 
 def named_by(name: str, config: Mapping[str, Any]) -> bool:
-    """Whether a name ends in this config's digest; true of one that ends in no digest at all."""
+    """Return whether a name ends in this config's digest, or in no digest at all."""
     digest = _DIGEST.search(name)
     return digest is None or digest[1] == digest_of(identity(config))[:12]
 

@@ -1,7 +1,13 @@
-"""Whether the process of an attempt lives: by proof on its own machine, elsewhere by its beats."""
+"""Liveness of processes on machines that share a folder: identities, heartbeats and locks.
+
+On its own machine a process is alive by proof (/proc); elsewhere, while its heartbeat moves. Locks
+rest on hard links alone: neither flock nor fcntl is used, since mounts with `local_lock=all` grant
+those to every machine.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -17,52 +23,63 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sweeper.store.errors import UserError
-from sweeper.store.files import canonical, publish_json, read_object
-from sweeper.store.validate import Shape
+from sweeper.store.files import Shape, canonical, publish_json, read_object
 
 HEARTBEAT_SECONDS = 5.0
-"""How often a living job writes its heartbeat, at least."""
+"""A living job writes its heartbeat at least this often."""
 
 LEASE_SECONDS = 90.0
-"""How long a heartbeat may stand still: four, and the cache time of a network file system."""
+"""A heartbeat may stand still this long: the cache time of a network file system, plus four."""
 
 _PROC = Path("/proc")
 
 
 def identity() -> dict[str, Any]:
-    """This process, so that no other can be taken for it: not a later one with its number, nor one
-    of another boot, machine or container. `pid_started` is in clock ticks since the boot."""
+    """Return what tells this process from any other, of a later boot or another machine too.
+
+    `pid_started` is in clock ticks since the boot.
+    """
     stat = _stat(os.getpid())
+    pid_namespace = ""
+    with suppress(OSError):
+        pid_namespace = str((_PROC / "self/ns/pid").readlink())
     return {
         "host": socket.gethostname(),
         "machine": _first_line(Path("/etc/machine-id")),
         "boot": _first_line(_PROC / "sys/kernel/random/boot_id"),
-        "pid_namespace": _link_target(_PROC / "self/ns/pid"),
+        "pid_namespace": pid_namespace,
         "pid": os.getpid(),
         "pid_started": stat[1] if stat else None,
     }
 
 
 def alive(info: Mapping[str, Any]) -> bool | None:
-    """Whether the process with the identity `info` lives; None where this machine cannot know."""
+    """Return whether the process with identity `info` lives; None if this machine cannot know."""
     here = identity()
-    # After another boot, too: machines made of one image share their name and their machine-id, and
-    # where the system gives no boot a number nothing tells them apart.
+    # Machines made of one image share their name and machine-id; the boot id tells them apart.
     same = all(info.get(key) == here[key] for key in ("boot", "machine", "pid_namespace"))
     if not (same and here["boot"] and isinstance(info.get("pid"), int)):
         return None
-    return _runs(info["pid"], info.get("pid_started"))
+    if not _PROC.is_dir():
+        return None
+    try:
+        stat = _stat(info["pid"])
+    except PermissionError:
+        return None
+    return stat is not None and stat[0] not in "ZX" and stat[1] == info.get("pid_started")
 
 
 def send(info: Mapping[str, Any], number: signal.Signals) -> bool:
-    """Signals the process with the identity `info`; False, and nothing is signalled, if it is gone
-    or its number belongs to another process by now."""
+    """Signal the process with the identity `info`; return False if it is gone.
+
+    A process that has its number by now is not signalled.
+    """
     if not alive(info):
         return False
     with suppress(ProcessLookupError):
         handle = os.pidfd_open(info["pid"])
         try:
-            # Asked again: the number may have changed hands before the handle was taken, not after.
+            # Check again: the number may have changed hands before the handle was taken, not after.
             if alive(info):
                 signal.pidfd_send_signal(handle, number)
                 return True
@@ -73,10 +90,10 @@ def send(info: Mapping[str, Any], number: signal.Signals) -> bool:
 
 @dataclass
 class Watcher:
-    """Judges attempts; where there is no proof, by whether the heartbeat moved within the lease.
+    """A judge of attempts: without proof, an attempt lives if its heartbeat moved within the lease.
 
-    It compares values it saw itself on its own monotonic clock: neither wall clocks nor the times
-    of files are asked, and what it sees for the first time counts as alive.
+    It compares the values it saw itself, on its own monotonic clock; wall clocks and file times
+    play no part. An attempt seen for the first time counts as alive.
     """
 
     lease: float = LEASE_SECONDS
@@ -86,7 +103,7 @@ class Watcher:
     def alive(
         self, name: str, info: Mapping[str, Any], heartbeat: Mapping[str, Any] | None
     ) -> bool:
-        """Whether the attempt `name` with this identity and newest heartbeat counts as alive."""
+        """Return whether the attempt `name`, with this identity and heartbeat, counts as alive."""
         proof = alive(info)
         if proof is not None:
             return proof
@@ -99,18 +116,8 @@ class Watcher:
         return now - since < self.lease
 
 
-def _runs(pid: int, started: object) -> bool | None:
-    if not _PROC.is_dir():
-        return None
-    try:
-        stat = _stat(pid)
-    except PermissionError:
-        return None
-    return stat is not None and stat[0] not in "ZX" and stat[1] == started
-
-
 def _stat(pid: int) -> tuple[str, int] | None:
-    """State letter and start time of a process; None if there is none."""
+    """Return the state letter and start time of a process; None if there is none."""
     try:
         text = (_PROC / str(pid) / "stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
@@ -125,44 +132,42 @@ def _first_line(path: Path) -> str:
     return ""
 
 
-def _link_target(path: Path) -> str:
-    with suppress(OSError):
-        return str(path.readlink())
-    return ""
-
-
-_CHECK = "crc"  # tells a beat that was read while it was written, and a torn one
+_CRC = "crc"  # detects a heartbeat that was read while it was written
 
 
 class HeartbeatFile:
-    """The writer of one such file, which need not be there."""
+    """The writer of one heartbeat file: the file stays open and is written over.
+
+    Creating and renaming a file for each heartbeat costs a file server five requests; from 500 jobs
+    that is hundreds a second.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor = -1
         self._longest = 0
-        self._over = False
+        self._closed = False
 
-    def write(self, value: Mapping[str, Any], *, told: bool) -> None:
-        """Say `value` in place of what was said before, until the end; ValueError for nan and inf.
+    def write(self, value: Mapping[str, Any], *, flush: bool) -> None:
+        """Replace the content by `value`, unless closed; ValueError for nan and inf.
 
-        `told`: a file server hears of it at once, not when this machine comes round to it.
+        `flush`: send it to the file server at once.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        if self._over:
+        if self._closed:
             return
         if self._descriptor < 0:
             self._descriptor = os.open(self._path, flags, 0o600)
             self._longest = os.fstat(self._descriptor).st_size
-        text = json.dumps({**value, _CHECK: _check(value)}, allow_nan=False).encode()
+        text = json.dumps({**value, _CRC: _crc(value)}, allow_nan=False).encode()
         self._longest = max(self._longest, len(text))
         os.pwrite(self._descriptor, text.ljust(self._longest), 0)
-        if told:
+        if flush:
             os.utime(self._descriptor)  # an NFS client sends what was written before it
 
     def close(self, *, remove: bool = False) -> None:
-        """End; what was said last stays, or goes with the file."""
-        self._over = True
+        """Stop writing; keep the last heartbeat, or remove the file."""
+        self._closed = True
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
@@ -171,15 +176,15 @@ class HeartbeatFile:
 
 
 def read_heartbeat(path: Path, shape: Shape) -> dict[str, Any] | None:
-    """What such a file says; None if nothing whole is there."""
+    """Return the heartbeat in a file; None if there is none, or none that is whole."""
     with suppress(UserError):
         value = read_object(path, shape=shape)
-        if value is not None and value.pop(_CHECK, None) in (None, _check(value)):
+        if value is not None and value.pop(_CRC, None) in (None, _crc(value)):
             return value
     return None
 
 
-def _check(value: Mapping[str, Any]) -> str:
+def _crc(value: Mapping[str, Any]) -> str:
     return f"{zlib.crc32(canonical(value).encode()):08x}"
 
 
@@ -188,62 +193,59 @@ POLL_S = 0.2
 
 @contextmanager
 def held(path: Path, watcher: Watcher | None = None) -> Iterator[None]:
-    """Hold the lock of this name, in a folder that is there; waits while a living process has it.
+    """Hold the lock `path`, whose folder exists; wait while a living process has it.
 
-    Whoever holds it and stands still for longer than its lease, on another machine, loses it: what
-    is done meanwhile must be harmless when done twice.
+    The lock is a file <name>.lock-0001, made by a hard link, which a file server grants once. The
+    next number is taken only when the process that has the newest one died, and every holder
+    removes its own file; a number is never used twice, so a late reader cannot take a freed one.
+
+    A holder on another machine that stands still for longer than its lease loses the lock: work
+    under it must be harmless when done twice.
     """
     own, watcher = None, watcher or Watcher()
     while own is None:
-        own = _taken(path, watcher)
+        own = _acquire(path, watcher)
         if own is None:
             time.sleep(POLL_S)
-    beats, over = HeartbeatFile(own), threading.Event()
-    thread = threading.Thread(target=_beat, args=(beats, over), name="lock", daemon=True)
+    heartbeat, released = HeartbeatFile(own), threading.Event()
+
+    def keep_alive() -> None:
+        for count in itertools.count(1):
+            if released.wait(HEARTBEAT_SECONDS):
+                return
+            with suppress(OSError):
+                heartbeat.write({**identity(), "beat": count}, flush=True)
+
+    thread = threading.Thread(target=keep_alive, name="lock", daemon=True)
     thread.start()
     try:
         yield
     finally:
-        over.set()
+        released.set()
         thread.join()
-        beats.close(remove=True)
+        heartbeat.close(remove=True)
 
 
-def _taken(path: Path, watcher: Watcher) -> Path | None:
-    """The next number, if it is this process's now; None if somebody has the lock."""
-    number, newest = max(_numbers(path), default=(0, None))
+def _acquire(path: Path, watcher: Watcher) -> Path | None:
+    """Return the file of the lock, now of this process; None while another process has it."""
+    pattern = re.compile(re.escape(path.name) + r"\.lock-(\d{4,9})")
+    files = ((pattern.fullmatch(found.name), found) for found in path.parent.iterdir())
+    taken = [(int(match[1]), found) for match, found in files if match]
+    number, newest = max(taken, default=(0, None))
     if newest is not None:
-        held_by = read_heartbeat(newest, dict) or {}  # damaged, gone by now, or not to be seen yet
-        if watcher.alive(str(newest), held_by, held_by):
+        holder = read_heartbeat(newest, dict) or {}  # damaged, gone, or not visible yet
+        if watcher.alive(str(newest), holder, holder):
             return None
     own = path.with_name(f"{path.name}.lock-{number + 1:04d}")
-    return own if publish_json(own, _said(0), replace=False, durable=False) else None
-
-
-def _numbers(path: Path) -> Iterator[tuple[int, Path]]:
-    pattern = re.compile(re.escape(path.name) + r"\.lock-(\d{4,9})")
-    for found in path.parent.iterdir():
-        if match := pattern.fullmatch(found.name):
-            yield int(match[1]), found
-
-
-def _said(beat: int) -> dict[str, Any]:
-    return {**identity(), "beat": beat}
-
-
-def _beat(beats: HeartbeatFile, over: threading.Event) -> None:
-    count = 0
-    while not over.wait(HEARTBEAT_SECONDS):
-        count += 1
-        with suppress(OSError):
-            beats.write(_said(count), told=True)
+    first = {**identity(), "beat": 0}
+    return own if publish_json(own, first, replace=False, durable=False) else None
 
 
 Found = TypeVar("Found")
 
 
 def wait_until_visible(read: Callable[[], Found | None]) -> Found | None:
-    """What `read` finds where another was told that the name is taken; None if it never appears."""
+    """Return what `read` finds once a network file system shows it; None if it never appears."""
     until = time.monotonic() + LEASE_SECONDS
     while (found := read()) is None and time.monotonic() < until:
         time.sleep(0.1)

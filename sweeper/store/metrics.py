@@ -1,4 +1,4 @@
-"""The rows a run writes while it trains: one JSON line each, read around any damaged line."""
+"""Metrics of a run: one JSON row a line with a checksum; a damaged line costs only itself."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ _ROW = re.compile(
     b"%b(?:(?!%b).)*?%b[0-9a-f]{8}%b" % tuple(map(re.escape, (_START, _START, _CHECK, _END))),
     re.DOTALL,
 )
-_SPELLED = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 class MetricsWriter:
-    """Appends rows to one file; a tail torn by an earlier writer is cut when it opens."""
+    """An appending writer of one file; opening it cuts a row torn by an earlier writer."""
 
     def __init__(self, path: Path) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         self.path = path
         self._descriptor = os.open(path, flags, 0o600)
         self._torn = True
-        self._heal()
+        self._repair()
         sync_directory(path.parent)
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Appends a row of plain values, `step` (a whole number) among them; nan and inf too."""
+        """Append a row of plain values, nan and inf included; its `step` is a whole number."""
         line = _encode(row)
         if self._torn:
-            self._heal()
+            self._repair()
         self._torn = True
         write_all(self._descriptor, line)
         self._torn = False
 
     def sync(self) -> None:
-        """Makes every row written so far durable; after an error the file must not be trusted."""
+        """Make every row written so far durable; after an error the file must not be trusted."""
         os.fsync(self._descriptor)
 
     def close(self) -> None:
@@ -60,22 +60,19 @@ class MetricsWriter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _heal(self) -> None:
-        """Makes the file end with a line end, so that the next row stands on its own line."""
+    def _repair(self) -> None:
+        """Make the file end with a line end, so that the next row has its own line."""
         data = read_bytes(self.path) or b""
         tail = data[data.rfind(b"\n") + 1 :]
         if tail and _decode(tail)[0]:
-            write_all(self._descriptor, b"\n")  # only the line end is missing: the row is whole
+            write_all(self._descriptor, b"\n")  # only the line end is missing
         elif tail:
             os.ftruncate(self._descriptor, len(data) - len(tail))
         self._torn = False
 
 
 def read_metrics(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """The rows of a file in the order written, and how many lines were damaged.
-
-    No content makes it fail; an absent file has no rows. A damaged line costs only itself.
-    """
+    """Return the rows of a file as written, and the number of damaged lines; never fail."""
     rows: list[dict[str, Any]] = []
     damaged = 0
     for line in (read_bytes(path) or b"").split(b"\n"):
@@ -86,8 +83,8 @@ def read_metrics(path: Path) -> tuple[list[dict[str, Any]], int]:
     return rows, damaged
 
 
-def spelled(value: Any) -> Any:
-    """A float that JSON does not have as the word "nan", "inf" or "-inf"; all else as it is."""
+def spell_float(value: Any) -> Any:
+    """Return nan and infinities, which JSON lacks, as words; return other values unchanged."""
     return str(float(value)) if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -97,16 +94,16 @@ def _encode(row: Mapping[str, Any]) -> bytes:
         raise ValueError(f"a row needs a whole number as step, not {step!r}")
     if "crc" in row or any(isinstance(value, dict | list | tuple) for value in row.values()):
         raise ValueError("a row holds plain values, none of them under the name crc")
-    plain = {"step": step} | {name: spelled(value) for name, value in row.items()}
+    plain = {"step": step} | {name: spell_float(value) for name, value in row.items()}
     body = json.dumps(plain, allow_nan=False)[:-1].encode()
     return body + _CHECK + b"%08x" % zlib.crc32(body) + _END + b"\n"
 
 
 def _decode(line: bytes) -> tuple[list[dict[str, Any]], bool]:
-    """The rows in `line`, and whether it is exactly one row.
+    """Return the rows in `line`, and whether it is exactly one row.
 
-    Rows are looked for inside a damaged line too: a lost line end joins two good rows, and a file
-    system may leave a block of NULs in front of one.
+    A damaged line may still hold rows: a lost line end joins two good rows, and a file system may
+    leave a block of NULs in front of one.
     """
     row = _checked(line)
     if row is not None:
@@ -125,4 +122,4 @@ def _checked(text: bytes) -> dict[str, Any] | None:
         return None
     if not isinstance(row["step"], int):
         return None
-    return {name: _SPELLED.get(v, v) if isinstance(v, str) else v for name, v in row.items()}
+    return {name: _FLOATS.get(v, v) if isinstance(v, str) else v for name, v in row.items()}

@@ -1,4 +1,4 @@
-"""Numbers as a person reads them: sizes with their unit, times as on a clock."""
+"""Numbers for people: sizes with a unit, times as on a clock."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def short(value: float, digits: int = 4) -> str:
-    """A number as on an axis: 13.12M, 512, 0.25."""
+    """Return a number as on an axis: 13.12M, 512, 0.25."""
     size = abs(value)
     # The unit is chosen after rounding: 999,999 is 1M, not 1000k.
     for unit, letter in _UNITS:
@@ -16,7 +16,7 @@ def short(value: float, digits: int = 4) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Seconds as a person says them: `4.2 s`, `3:05`, `2:03:05`, `2.5 days`, `3.1 years`."""
+    """Return a time as `4.2 s`, `3:05`, `2:03:05`, `2.5 days` or `3.1 years`."""
     for unit, size in (("years", 365 * 86400), ("days", 86400)):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""What a plan is on disk: a numbered file, written once, the newest last."""
+"""Plans on disk: numbered files, each written once, the newest last."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from typing import Any
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.files import (
     FORMAT,
+    NUMBER,
+    PLAIN,
+    PLAIN_OR_NONE,
     canonical,
     make_directory,
     publish_json,
@@ -18,31 +21,31 @@ from sweeper.store.files import (
     read_versioned,
     with_checksum,
 )
-from sweeper.store.validate import NUMBER, PLAIN
 
 _NUMBERED = re.compile(r"\d{4,9}\.json")
 _OLDER = re.compile(r"(.+)-(\d{4,9})", re.DOTALL)
 _SHAPE = {
     "experiments": {str: {"arms": {str: dict}}},
     "points": [{"experiment": str, "arm": str, "run": PLAIN, "seed": int, "values": dict,
-                "matched": (dict, None)}],
-    "runs": {str: {"size": {str: NUMBER}, "parent": (PLAIN, None)}},
+                "matched": dict | None}],
+    "runs": {str: {"size": {str: NUMBER}, "parent": PLAIN_OR_NONE}},
     "estimate": {str: NUMBER},
 }  # fmt: skip
 
 
 ERROR = 0.05
-"""The chance that any claim of an experiment ever gets a wrong answer; it may ask for another."""
+"""The default chance that any claim of an experiment ever gets a wrong answer."""
 
-# What the same plan made again may say otherwise.
-_PASSING = ("format", "number", "estimate")
+# Keys in which the same plan may differ when it is made again.
+_VOLATILE = ("format", "number", "estimate")
 
 
 def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
-    """Writes a plan under the next number; the path of the newest of its experiments where that
-    says the same.
+    """Write a plan under the next number, unless the newest plan of its experiments is the same.
 
-    `estimate`, seconds of training by run, is what was thought when it was first made.
+    Returns:
+        The path of the plan. Its `estimate` (seconds of training by run) is that of its first
+        writing.
     """
     paths = _paths(outputs)
     for path in reversed(paths):
@@ -62,12 +65,12 @@ def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
 
 
 def path_of(outputs: Path, plan: Mapping[str, Any]) -> Path:
-    """The file of a plan."""
+    """Return the file of a plan."""
     return outputs / "plans" / f"{plan['number']:04d}.json"
 
 
 def without(plan: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """A plan less one of its experiments, and less the runs that none of the others has."""
+    """Return a plan without one experiment and without the runs that only this one uses."""
     points = [point for point in plan["points"] if point["experiment"] != name]
     experiments = {one: about for one, about in plan["experiments"].items() if one != name}
     used = {run for one in experiments for run in runs_of(plan, one)}
@@ -76,7 +79,7 @@ def without(plan: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def runs_of(plan: Mapping[str, Any], name: str) -> dict[str, None]:
-    """The runs of an experiment's points, and those that they start from."""
+    """Return the runs of an experiment's points and the runs that they start from."""
     found: dict[str, None] = {}
     for point in plan["points"]:
         run = point["run"] if point["experiment"] == name else None
@@ -87,7 +90,7 @@ def runs_of(plan: Mapping[str, Any], name: str) -> dict[str, None]:
 
 
 def rewrite(outputs: Path, plan: Mapping[str, Any]) -> None:
-    """Make a plan what is left of it; without experiments it goes."""
+    """Write a plan over its file; remove the file if the plan has no experiments left."""
     path = path_of(outputs, plan)
     if plan["experiments"]:
         publish_json(path, with_checksum(dict(plan)))
@@ -96,12 +99,12 @@ def rewrite(outputs: Path, plan: Mapping[str, Any]) -> None:
 
 
 def plans(outputs: Path) -> list[dict[str, Any]]:
-    """All plans that can be read, oldest first."""
+    """Return all plans that can be read, oldest first."""
     return [plan for path in _paths(outputs) if (plan := _read(path, []))]
 
 
 def damaged(outputs: Path) -> list[UserError]:
-    """Why each plan that cannot be read cannot be."""
+    """Return the error of each plan that cannot be read."""
     faults: list[UserError] = []
     for path in _paths(outputs):
         _read(path, faults)
@@ -109,19 +112,20 @@ def damaged(outputs: Path) -> list[UserError]:
 
 
 def newest(outputs: Path) -> dict[str, dict[str, Any]]:
-    """The newest plan of each experiment that was ever planned."""
+    """Return the newest plan of each experiment that was ever planned."""
     return {name: plan for plan in plans(outputs) for name in plan["experiments"]}
 
 
 def older(name: str, number: int) -> str:
-    """What an experiment of an older plan is called once a newer plan of that name is another."""
+    """Return the name of an experiment of an older plan, once a newer plan took its name."""
     return f"{name}-{number:04d}"
 
 
 def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, int]:
-    """The experiments of a plan that others of their names precede, by the newest plan of these.
+    """Return the experiments that this plan replaces under their names, by plan number.
 
-    One precedes that has a point which the plan lacks; fewer seeds of a point are none.
+    An older experiment is replaced if it has a point that this plan lacks; a plan that only adds
+    seeds replaces nothing.
     """
     found, left = {}, set(plan["experiments"])
     for path in reversed(_paths(outputs)):
@@ -130,21 +134,32 @@ def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, int]:
         before = _read(path, [])
         for name in left & before.get("experiments", {}).keys():
             left.discard(name)
-            if not _holds(_runs(plan, name), _runs(before, name)):
-                found[name] = int(path.stem)
+            now = _runs_by_seed(plan, name)
+            for place, runs in _runs_by_seed(before, name).items():
+                own = now.get(place, {})
+                if not own.keys() & runs.keys() or any(
+                    own.get(seed, run) != run for seed, run in runs.items()
+                ):
+                    found[name] = int(path.stem)
     return found
 
 
 def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
-    """The newest plan of each experiment named, or of all that were ever planned here.
+    """Return the newest plan of each named experiment, or of all that were ever planned.
 
-    One of an older plan is named with its number, as `older` has it.
+    An experiment of an older plan is named with its number, as in `older`.
 
     Raises:
         UserError: nothing was planned here, or no experiment of that name.
     """
-    known = newest(outputs)
-    known |= {name: plan for name in experiments or () if (plan := _older(outputs, name, known))}
+    wanted, known = set(experiments or ()), dict[str, dict[str, Any]]()
+    for path in reversed(_paths(outputs) if wanted else ()):  # the newest tells, if it names all
+        plan = _read(path, [])
+        known = {name: plan for name in plan.get("experiments", {})} | known
+        if wanted <= known.keys():
+            break
+    known = known or newest(outputs)
+    known |= {name: old for name in experiments or () if (old := _older(outputs, name, known))}
     if not known:
         for fault in damaged(outputs):
             raise fault
@@ -162,27 +177,29 @@ def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str
 
 
 def _older(outputs: Path, called: str, known: Collection[str]) -> dict[str, Any] | None:
-    """The plan of one experiment that is called as `older` has it; None if there is none."""
+    """Return the plan that the name `older(name, number)` means, with that experiment alone."""
     parts = _OLDER.fullmatch(called)
     if called in known or parts is None:
         return None
     for plan in plans(outputs):
         if plan.get("number") == int(parts[2]) and parts[1] in plan["experiments"]:
-            return _alone(plan, parts[1], called)
+            points = [point for point in plan["points"] if point["experiment"] == parts[1]]
+            alone = {
+                **plan,
+                "experiments": {called: plan["experiments"][parts[1]]},
+                "points": [{**point, "experiment": called} for point in points],
+            }
+            if "rounds" in plan:
+                alone["rounds"] = [
+                    {**one, "verdicts": {called: one["verdicts"][parts[1]]}}
+                    for one in plan["rounds"]
+                ]
+            return alone
     return None
 
 
-def _alone(plan: Mapping[str, Any], name: str, called: str) -> dict[str, Any]:
-    """A plan less all but one experiment, which has another name."""
-    points = [{**p, "experiment": called} for p in plan["points"] if p["experiment"] == name]
-    found = {**plan, "experiments": {called: plan["experiments"][name]}, "points": points}
-    if "rounds" in plan:
-        found["rounds"] = [{**r, "verdicts": {called: r["verdicts"][name]}} for r in plan["rounds"]]
-    return found
-
-
-def _runs(plan: Mapping[str, Any], name: str) -> dict[str, dict[int, str]]:
-    """By point of an experiment, the run of each seed."""
+def _runs_by_seed(plan: Mapping[str, Any], name: str) -> dict[str, dict[int, str]]:
+    """Return the run of each seed, by point of an experiment."""
     found: dict[str, dict[int, str]] = {}
     for point in plan["points"]:
         if point["experiment"] == name:
@@ -191,34 +208,23 @@ def _runs(plan: Mapping[str, Any], name: str) -> dict[str, dict[int, str]]:
     return found
 
 
-def _holds(these: Mapping[str, Mapping[int, str]], those: Mapping[str, Mapping[int, str]]) -> bool:
-    """Whether these have all points of those: with the same runs of the seeds they share."""
-    return all(
-        (own := these.get(place, {})).keys() & runs.keys()
-        and all(own.get(seed, run) == run for seed, run in runs.items())
-        for place, runs in those.items()
-    )
-
-
 def _read(path: Path, faults: list[UserError]) -> dict[str, Any]:
-    """What a plan says; of one that cannot be read nothing, and why is added to `faults`."""
+    """Return a plan; on an error return an empty one and add the error to `faults`."""
     try:
         plan = read_versioned(path, keys=("experiments",), shape=_SHAPE) or {}
-        _check_parents(path, plan.get("runs", {}))
+        for run in (runs := plan.get("runs", {})):
+            line = [run]
+            while parent := runs.get(line[-1], {}).get("parent"):
+                if parent in line:
+                    reason = f"run {sanitize(run)} would start from itself"
+                    raise UserError(
+                        f"{sanitize(path)} cannot be read: {reason}; plan the sweep again."
+                    )
+                line.append(parent)
     except UserError as fault:
         faults.append(fault)
         return {}
     return plan
-
-
-def _check_parents(path: Path, runs: Mapping[str, Any]) -> None:
-    for run in runs:
-        line = [run]
-        while parent := runs.get(line[-1], {}).get("parent"):
-            if parent in line:
-                told = f"run {sanitize(run)} would start from itself"
-                raise UserError(f"{sanitize(path)} cannot be read: {told}; plan the sweep again.")
-            line.append(parent)
 
 
 def _paths(outputs: Path) -> list[Path]:
@@ -229,4 +235,4 @@ def _paths(outputs: Path) -> list[Path]:
 
 
 def _content(plan: Mapping[str, Any]) -> str:
-    return canonical({key: plan[key] for key in plan if key not in _PASSING})
+    return canonical({key: plan[key] for key in plan if key not in _VOLATILE})

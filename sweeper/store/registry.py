@@ -1,11 +1,11 @@
-"""Finds what a config names: files of this program first, then what installed packages register.
+"""The registry of everything that a config can name: our own files, and installed packages.
 
-Of each kind there is a place among our own files, and a group of entry points for everybody else's:
+Each kind has a place among our files and a group of entry points for other packages:
 
-    [project.entry-points."headroom.attention"]     # in the pyproject.toml of one's own package
-    gated = "my_package.gated"                      # a module, written as a file of ours would be
+    [project.entry-points."headroom.attention"]     # in the pyproject.toml of the package
+    gated = "my_package.gated"                      # a module, written like a file of ours
 
-A name is data: it is compared with what is there, and never imported as it was typed.
+A name is data: it is compared with the known names and never imported as typed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import importlib
 import importlib.util
 import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import Distribution, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Kind(NamedTuple):
-    """What is found by name: the word for one, its group of entry points, where our own lie."""
+    """A kind of thing found by name: its word, its entry point group, the place of our own files."""
 
     word: str
     group: str
@@ -42,7 +42,7 @@ FIGURES = Kind("figure", "headroom.figures", "sweeper/results/figures/<name>.py"
 CLAIMS = Kind("claim", "headroom.claims", "sweeper/results/claims/<name>.py")
 BACKENDS = Kind("backend", "headroom.backends", "sweeper/run/backends/<name>.py")
 CONF = "headroom.conf"
-"""The group of folders of yaml: each lies in an importable package and is laid out as conf/ is."""
+"""The entry point group of yaml folders, each laid out like conf/ in an importable package."""
 
 
 class _Found(NamedTuple):
@@ -55,16 +55,16 @@ class _Found(NamedTuple):
 
 
 def names(kind: Kind) -> list[str]:
-    """The names that there are of a kind, in alphabetical order; nothing is imported.
+    """Return the names of a kind in alphabetical order, without importing anything.
 
     Raises:
-        UserError: a name stands for two things.
+        UserError: two things have the same name.
     """
     return sorted(_registered(kind))
 
 
 def check(kind: Kind, name: Any, key: str) -> None:
-    """UserError if a name stands for nothing; `key` is where it was given. Nothing is imported."""
+    """Raise UserError if nothing has this name; `key` is where it was given. Imports nothing."""
     known = names(kind)
     if name not in known:
         typed = name if isinstance(name, str) else json.dumps(name, default=str)
@@ -73,10 +73,10 @@ def check(kind: Kind, name: Any, key: str) -> None:
 
 
 def function(kind: Kind, name: Any, key: str, called: str) -> Callable[..., Any]:
-    """The function `called` of the module that a name stands for; `key` is where it was given.
+    """Return the function `called` of the named module; `key` is where the name was given.
 
     Raises:
-        UserError: no such name, or the module is not what its kind has to be.
+        UserError: the name is unknown, or the module breaks the contract of its kind.
     """
     module = _module(kind, name, key)
     found: Callable[..., Any] | None = vars(module).get(called)
@@ -86,10 +86,10 @@ def function(kind: Kind, name: Any, key: str, called: str) -> Callable[..., Any]
 
 
 def class_of(kind: Kind, name: Any, key: str, base: type) -> type:
-    """The one public class derived from `base` in the module that a name stands for.
+    """Return the one public subclass of `base` in the named module.
 
     Raises:
-        UserError: no such name, or the module is not what its kind has to be.
+        UserError: the name is unknown, or the module breaks the contract of its kind.
     """
     module = _module(kind, name, key)
     classes = [
@@ -107,9 +107,9 @@ def class_of(kind: Kind, name: Any, key: str, base: type) -> type:
 
 
 def made_of(kind: Kind, name: Any) -> dict[str, str]:
-    """The package that an outside thing comes from, its version, and the sha256 of its source.
+    """Return the package of a named thing, its version and the sha256 of its source.
 
-    Empty for what is our own or not there: ours is described by the version of the program.
+    Empty for our own, which the version of the program describes, and for unknown names.
     """
     found = _registered(kind).get(name) if isinstance(name, str) else None
     if found is None or found.package is None:
@@ -123,7 +123,7 @@ def made_of(kind: Kind, name: Any) -> dict[str, str]:
 
 
 def named_by(config: Mapping[str, Any]) -> list[tuple[Kind, Any]]:
-    """What a run's config names of what its training is made of."""
+    """Return the kinds and names in a config that its training depends on."""
     return [
         (TASKS, config["task"]["name"]),
         (ARCHITECTURES, config["model"]["name"]),
@@ -132,25 +132,24 @@ def named_by(config: Mapping[str, Any]) -> list[tuple[Kind, Any]]:
 
 
 def files_of(kind: Kind, name: Any) -> dict[str, Path | bytes]:
-    """The files of the package that an outside thing comes from: source, and what registers it.
+    """Return the files of the package of a named thing: its source and its metadata.
 
-    They are named from a folder of the search path; empty for what is our own.
+    Paths are relative to the search path; empty for our own.
     """
     found = _registered(kind).get(name)
     if found is None or found.package is None:
         return {}
     about = f"{found.package.name}-{found.package.version}.dist-info"
-    told = {one: found.package.read_text(one) for one in ("METADATA", "entry_points.txt")}
-    return {f"{about}/{one}": text.encode() for one, text in told.items() if text} | _source(
-        found.module
-    )
+    metadata = {one: found.package.read_text(one) for one in ("METADATA", "entry_points.txt")}
+    files = {f"{about}/{one}": text.encode() for one, text in metadata.items() if text}
+    return files | _source(found.module)
 
 
 def folders_of_conf() -> dict[str, Path]:
-    """The folders of yaml that installed packages add, by the name each registers its own under.
+    """Return the yaml folders of installed packages, by their registered names.
 
     Raises:
-        UserError: one has a file that conf/ has too, so that one of the two would not be read.
+        UserError: a folder has a file that conf/ has too, so one of the two would be ignored.
     """
     found = {}
     for entry in sorted(entry_points(group=CONF)):
@@ -165,10 +164,19 @@ def folders_of_conf() -> dict[str, Path]:
     return found
 
 
-@functools.cache  # asked of every config of a sweep; nothing comes or goes meanwhile
+@functools.cache  # called for every config of a sweep; packages do not change meanwhile
 def _registered(kind: Kind) -> dict[str, _Found]:
+    where = next(index for index, part in enumerate(kind.place.split("/")) if "<name>" in part)
+    own = [
+        path.relative_to(ROOT).with_suffix("").parts
+        for path in sorted(ROOT.glob(kind.place.replace("<name>", "[!_]*")))
+    ]
+    outside = sorted(entry_points(group=kind.group))
     found: dict[str, _Found] = {}
-    for name, one in (*_own(kind), *_outside(kind)):
+    for name, one in (
+        *((parts[where], _Found(".".join(parts), None)) for parts in own),
+        *((entry.name, _Found(entry.value, entry.dist)) for entry in outside),
+    ):
         if name in found:
             raise UserError(
                 f"{kind.word} {name}: {found[name].owner} and {one.owner} both have one of that "
@@ -176,18 +184,6 @@ def _registered(kind: Kind) -> dict[str, _Found]:
             )
         found[name] = one
     return found
-
-
-def _own(kind: Kind) -> Iterator[tuple[str, _Found]]:
-    where = next(index for index, part in enumerate(kind.place.split("/")) if "<name>" in part)
-    for path in sorted(ROOT.glob(kind.place.replace("<name>", "[!_]*"))):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        yield parts[where], _Found(".".join(parts), None)
-
-
-def _outside(kind: Kind) -> Iterator[tuple[str, _Found]]:
-    for entry in sorted(entry_points(group=kind.group)):
-        yield entry.name, _Found(entry.value, entry.dist)
 
 
 def _module(kind: Kind, name: Any, key: str) -> ModuleType:
@@ -212,7 +208,7 @@ def _unlike(kind: Kind, name: str, expected: str, found: str) -> UserError:
 
 @functools.cache
 def _digest(module: str) -> str:
-    """The sha256 of all Python source of the package that a module belongs to."""
+    """Return the sha256 of all Python source of a module's package."""
     digest = hashlib.sha256()
     for name, path in sorted(_source(module).items()):
         if path.suffix == ".py":
@@ -222,7 +218,7 @@ def _digest(module: str) -> str:
 
 
 def _source(module: str) -> dict[str, Path]:
-    """The files of the package that a module belongs to, by their names from the search path."""
+    """Return the files of a module's package, by path from the search path."""
     top = module.partition(".")[0]
     found = {
         path.relative_to(folder.parent).as_posix(): path
@@ -236,7 +232,7 @@ def _source(module: str) -> dict[str, Path]:
 
 
 def _folders(package: str) -> list[Path]:
-    """The folders of a package or of a part of it; its parents are not imported."""
+    """Return the folders of a package or subpackage, without importing its parents."""
     top, *parts = package.split(".")
     spec = importlib.util.find_spec(top)
     return [Path(one, *parts) for one in (spec and spec.submodule_search_locations) or ()]

@@ -1,4 +1,4 @@
-"""The states of a run, and the words that say why it is in one."""
+"""Runs on disk: records, results, states and the store that holds them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from sweeper.store.files import (
     CHECKSUM,
     FORMAT,
     FULL,
+    NUMBER,
     canonical,
     check_writable,
     child,
@@ -31,11 +32,10 @@ from sweeper.store.files import (
 from sweeper.store.identity import as_introduced, leaves, named_by
 from sweeper.store.liveness import Watcher, wait_until_visible
 from sweeper.store.metrics import read_metrics
-from sweeper.store.validate import NUMBER
 
 
 class State(StrEnum):
-    """Where a run stands; derived from its directory, never stored."""
+    """The state of a run; derived from its directory, never stored."""
 
     NEW = "new"
     RUNNING = "running"
@@ -46,10 +46,13 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Status:
-    """The state of a run, the reason in words, its newest attempt (0: none), the heartbeat of that
-    and why it ended.
+    """The state of a run with its reason.
 
-    Of a done run: the attempt that finished, no heartbeat, and the seconds it trained.
+    Attributes:
+        attempt: the newest one (0: none); of a done run the one that finished.
+        heartbeat: of that attempt; None once the run is done.
+        cause: why the attempt ended.
+        seconds: a done run trained this long.
     """
 
     state: State
@@ -61,14 +64,14 @@ class Status:
 
 
 class Taken(NamedTuple):
-    """Seconds of a run: in training steps, and of a process that trains it beside them."""
+    """Seconds that a run takes: in training steps, and in its process beside them."""
 
     training: float
     beside: float
 
 
 def running(number: int, heartbeat: dict[str, Any] | None) -> Status:
-    """The status while attempt `number` lives."""
+    """Return the status while attempt `number` lives."""
     return Status(
         State.RUNNING, f"running{_progress(heartbeat)} (attempt {number})", number, heartbeat
     )
@@ -77,27 +80,23 @@ def running(number: int, heartbeat: dict[str, Any] | None) -> Status:
 def ended(
     number: int, exit_reason: Mapping[str, Any] | None, heartbeat: dict[str, Any] | None
 ) -> Status:
-    """The status after attempt `number` ended without a result; `exit_reason` is its exit."""
-    state, cause = State.FAILED, _cause(exit_reason)
+    """Return the status after attempt `number` ended without a result."""
+    state = State.FAILED
     if exit_reason is None:
-        state, what = State.INTERRUPTED, f"dead without a word{_progress(heartbeat)}"
-    elif cause is Cause.INTERRUPTED:
-        state, what = State.INTERRUPTED, f"interrupted{_progress(heartbeat)}"
-    elif cause is Cause.NO_RESULT:
-        what = "no_result: it says that it finished, but published no result"
+        state, cause = State.INTERRUPTED, Cause.KILLED
+        reason = f"killed{_progress(heartbeat)}"
+    elif exit_reason["cause"] == Cause.INTERRUPTED:
+        state, cause = State.INTERRUPTED, Cause.INTERRUPTED
+        reason = f"interrupted{_progress(heartbeat)}"
+    elif exit_reason["cause"] == Cause.DONE:
+        cause = Cause.NO_RESULT
+        reason = "no_result: it says that it finished, but published no result"
     else:
+        known = exit_reason["cause"] in Cause.__members__.values()
+        cause = Cause(exit_reason["cause"]) if known else Cause.CRASH
         message = str(exit_reason.get("message") or "no message").strip()
-        what = f"{sanitize(exit_reason['cause'])}: {sanitize(message)}"
-    return Status(state, f"{what} (attempt {number})", number, heartbeat, cause)
-
-
-def _cause(exit_reason: Mapping[str, Any] | None) -> Cause:
-    if exit_reason is None:
-        return Cause.KILLED
-    if exit_reason["cause"] == Cause.DONE:
-        return Cause.NO_RESULT
-    known = exit_reason["cause"] in Cause.__members__.values()
-    return Cause(exit_reason["cause"]) if known else Cause.CRASH
+        reason = f"{sanitize(exit_reason['cause'])}: {sanitize(message)}"
+    return Status(state, f"{reason} (attempt {number})", number, heartbeat, cause)
 
 
 def _progress(heartbeat: Mapping[str, Any] | None) -> str:
@@ -108,10 +107,10 @@ def _progress(heartbeat: Mapping[str, Any] | None) -> str:
 
 
 def merged_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
-    """One row per step, in order, from attempts given oldest first.
+    """Merge the metrics of attempts, given oldest first, into one row per step.
 
-    The last attempt counts from the step it resumed at: what earlier ones did beyond that is
-    superseded. Steps up to there come from the earlier attempts, where a later one wins.
+    The last attempt counts from the step it resumed at. Rows up to there come from the earlier
+    attempts, of which a later one wins.
     """
     if not attempts:
         return []
@@ -126,9 +125,9 @@ def merged_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
 
 
 def lineage(run: Run, number: int) -> list[dict[str, Any]]:
-    """What the attempts say that the work of one came of, oldest first, itself last.
+    """Return attempt.json of an attempt and of those it continued, oldest first.
 
-    What an earlier version of the program left does not say which attempt it continues.
+    Attempts of early versions do not name the attempt they continue.
     """
     found: list[dict[str, Any]] = []
     while number:
@@ -140,18 +139,16 @@ def lineage(run: Run, number: int) -> list[dict[str, Any]]:
 
 
 def _by_step(attempt: Attempt) -> dict[int, dict[str, Any]]:
-    """The rows of one attempt; several rows of one step, as training and validation write, join."""
+    """Return the rows of one attempt by step; training and validation rows of a step are joined."""
     joined: dict[int, dict[str, Any]] = {}
     for row in read_metrics(attempt.metrics_path)[0]:
         joined.setdefault(row["step"], {}).update(row)
     return joined
 
 
-__all__ = ["Attempt", "Cause", "Run", "RunStore", "State", "Status"]
-
 _CHECKPOINT = re.compile(r"step-(\d{1,12})\.ckpt")
 
-_SOME = (*NUMBER, None)
+_SOME = NUMBER | None
 _RESULT = {
     **dict.fromkeys(("steps", "tokens_seen", "seconds", "tokens_per_second"), _SOME),
     **{key: int for key in ("attempt", "max_memory_allocated", "micro_batches")},
@@ -171,7 +168,7 @@ class Run:
 
     @classmethod
     def open(cls, path: Path) -> Run:
-        """The run in a directory that a person named; UserError if there is none."""
+        """Return the run in a directory that a user named; UserError if there is none."""
         real = path.resolve()
         if real.parent.name != "runs" or not (real / "run.json").is_file():
             raise invalid_value(
@@ -182,7 +179,7 @@ class Run:
         return run
 
     def record(self) -> dict[str, Any]:
-        """What run.json says: id, config, size, names."""
+        """Return run.json: id, config, size, names."""
         record = read_versioned(self.path / "run.json", keys=("id", "config"))
         if record is None or record["id"] != self.id:
             holds = "no run.json" if record is None else f"run {sanitize(record['id'])}"
@@ -194,9 +191,10 @@ class Run:
         return record
 
     def result(self) -> dict[str, Any] | None:
-        """What result.json says; None if the run is not done.
+        """Return result.json; None if the run is not done.
 
-        UserError unless it is what an attempt at this very run has published.
+        Raises:
+            UserError: an attempt at this run did not publish it.
         """
         path = self.path / "result.json"
         result = read_versioned(path, keys=("id", "attempt", "metrics", CHECKSUM), shape=_RESULT)
@@ -208,34 +206,36 @@ class Run:
         return result
 
     def attempts(self) -> list[Attempt]:
-        """All attempts, oldest first."""
+        """Return all attempts, oldest first."""
         return find_attempts(self.path / "attempts", self._watcher)
 
     def attempt(self, number: int) -> Attempt:
-        """The attempt with this number."""
+        """Return the attempt with this number."""
         return Attempt(self.path / "attempts" / f"{number:04d}", self._watcher)
 
     def claim(self, info: Mapping[str, Any]) -> Attempt:
-        """A new attempt that belongs to this process; `info` goes into its attempt.json."""
+        """Claim a new attempt for this process; `info` goes into its attempt.json."""
         self.record()
         return claim_attempt(self.path / "attempts", info, self._watcher)
 
     def micro_batches(self) -> int:
-        """The parts in which the next attempt is to work off the rows of each batch."""
+        """Return in how many parts the next attempt computes each batch."""
         said = read_object(self.path / "micro_batches.json", keys=("micro_batches",))
         return int(said["micro_batches"]) if said else 1
 
     def halve_micro_batches(self, attempt: Attempt) -> int:
-        """Have the next attempt take half the rows at a time that this one took; in how many
-        parts. Said twice of one attempt, it is the same."""
+        """Halve the rows that the next attempt computes at a time; return the number of parts.
+
+        A second call for the same attempt changes nothing.
+        """
         parts = 2 * int(attempt.info().get("micro_batches", 1))
         publish_json(self.path / "micro_batches.json", {"micro_batches": parts})
         return parts
 
     def publish_result(self, attempt: Attempt, result: Mapping[str, Any]) -> bool:
-        """Makes the run done with this result; False if another attempt was first.
+        """Publish the result, so that the run is done; return False if another attempt was first.
 
-        A second finisher with other metrics is kept as differs-NNNN.json and told in the status.
+        A later result with other metrics is kept as differs-NNNN.json and shown by the status.
         """
         metrics = canonical(result["metrics"])
         fixed = {"format": FORMAT, "id": self.id, "attempt": attempt.number}
@@ -248,14 +248,14 @@ class Run:
         return False
 
     def status(self) -> Status:
-        """The state of the run; a file that cannot be read makes it failed, and is the reason."""
+        """Return the state of the run; a run with an unreadable file has failed for that reason."""
         try:
             return self._done() or self._unfinished()
         except (UserError, OSError) as error:
             return Status(State.FAILED, sanitize(error), 0)
 
     def history(self) -> list[dict[str, Any]]:
-        """The rows of all attempts as of one undisturbed run: each step once, in order."""
+        """Return the metrics as of one undisturbed run: each step once, in order."""
         result = self.result()
         attempts = self.attempts()
         if result is not None:  # an attempt claimed after the winning one has no part in the result
@@ -263,7 +263,7 @@ class Run:
         return merged_rows(attempts)
 
     def checkpoints(self) -> list[Path]:
-        """The checkpoints of all attempts, highest step first, newest attempt first; unverified."""
+        """Return all checkpoints, unverified: highest step first, then newest attempt."""
         found = []
         for attempt in self.attempts():
             for path in attempt.checkpoint_files("step-*.ckpt"):
@@ -288,17 +288,17 @@ class Run:
         attempts = self.attempts()
         if not attempts:
             return Status(State.NEW, "no attempt yet", 0)
-        # Any may live, not only the newest: one stopped for longer than its lease may come back.
+        # Any may live, not only the newest: a process stopped beyond its lease may come back.
         for attempt in reversed(attempts):
             heartbeat = attempt.last_heartbeat()
             if attempt.alive(heartbeat):
                 return running(attempt.number, heartbeat)
-        newest = attempts[-1]  # read again: whoever sees the process ended sees all it wrote before
+        newest = attempts[-1]  # read again: its process has ended, so all it wrote is there
         return self._done() or ended(newest.number, newest.exit(), newest.last_heartbeat())
 
 
 class RunStore:
-    """All runs below one outputs folder. Reading makes no folder and writes nothing."""
+    """All runs of an outputs folder. Reading writes nothing."""
 
     def __init__(self, outputs: Path, watcher: Watcher | None = None) -> None:
         self.outputs = outputs
@@ -306,11 +306,11 @@ class RunStore:
         self._watcher = watcher or Watcher()
 
     def check_writable(self) -> None:
-        """UserError unless everything the store does can be done in the outputs folder."""
+        """Raise UserError unless the outputs folder allows every operation of the store."""
         check_writable(self.outputs)
 
     def full(self) -> bool:
-        """Whether nothing can be written for want of space."""
+        """Return whether the disk or the quota is full."""
         try:
             check_writable(self.outputs)
         except UserError as error:
@@ -318,22 +318,26 @@ class RunStore:
         return False
 
     def run(self, run_id: str) -> Run:
-        """The run with this id, there or not; UserError if the id is no plain name."""
+        """Return the run with this id, which need not exist; UserError for an id that is unsafe."""
         mount(path := child(self._root, run_id), lambda: find(self.outputs, run_id))
         return Run(path, self._watcher)
 
     def ids(self) -> list[str]:
-        """The ids of all frozen runs, sorted."""
+        """Return the ids of all frozen runs, sorted."""
         names = entries(self._root, folders=True)
         lying = {name for name in names if present(self._root / name / "run.json")}
         return sorted(lying | archived(self.outputs))
 
     def freeze(self, record: Mapping[str, Any], *, apart_from: Collection[str] = ()) -> Run:
-        """Writes the record of a run, once.
+        """Write the record of a run, once.
 
-        UserError if the one there has another config. `apart_from` names the keys (dotted; a key
-        stands for all below it) in which the two may differ since they cannot change a result:
-        until the run is done, its next attempt takes them as they are given now.
+        Args:
+            record: id, config, size and names.
+            apart_from: dotted keys (with all keys below them) that cannot change a result. A record
+                may differ in these; until the run is done, the newest values replace the older.
+
+        Raises:
+            UserError: the record on disk has another config.
         """
         run = self.run(record["id"])
         path = run.path / "run.json"
@@ -356,8 +360,10 @@ class RunStore:
 
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """The dotted keys in which two configs differ; 1 and 1.0 are the same, as they are in ids, and
-    a key that is absent, or as it was when it came."""
+    """Return the dotted keys in which two configs differ.
+
+    As in ids, 1 equals 1.0, and an absent key equals the value it was introduced with.
+    """
     first, second = dict(leaves(one)), dict(leaves(other))
     absent = object()
     return sorted(

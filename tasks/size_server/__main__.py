@@ -42,10 +42,10 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAY
     os.environ.setdefault(_name, "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-from sweeper.store.code import running  # noqa: E402
+from sweeper.store.code import loaded_code  # noqa: E402
 from tasks.training.gc_freeze import lasting  # noqa: E402
 
-running()  # remembered as it is now, when it is imported: jobs say what they are of
+loaded_code()  # read when the server starts: jobs record the code that they run
 with lasting():
     from sweeper.store.errors import UserError
     from tasks.parse import parse

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from sweeper.store import registry
-from sweeper.store.code import running
+from sweeper.store.code import loaded_code
 from sweeper.store.errors import invalid_value
 from tasks.config.sections import TrainerSection
 
@@ -92,14 +92,14 @@ def facts(kind: str = "cpu") -> dict[str, Any]:
     if kind == "cuda":
         hardware |= {"gpu": torch.cuda.get_device_name(), "driver": _text(DRIVER).strip() or None}
         known |= {"cuda": str(torch.version.cuda), "cudnn": str(torch.backends.cudnn.version())}
-    return {"hardware": hardware, "versions": known, "code": running().revision}
+    return {"hardware": hardware, "versions": known, "code": loaded_code().revision}
 
 
 def code_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return what of the code a run's result depends on, and what its config names from outside."""
     named = registry.named_by(config)
     found = [made for kind, name in named if (made := registry.made_of(kind, name))]
-    parts = running().parts(config["task"]["name"], found)
+    parts = loaded_code().parts(config["task"]["name"], found)
     return {"code_parts": parts, **({"packages": found} if found else {})}
 
 

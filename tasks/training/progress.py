@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from sweeper.store.attempts import START_LOG
+from sweeper.store.attempts import START_LOG, Attempt
 from sweeper.store.metrics import MetricsWriter
-from sweeper.store.runs import Attempt, Run
+from sweeper.store.runs import Run
 from tasks import ranks
 from tasks.evaluation import Evaluator
 from tasks.task import Task

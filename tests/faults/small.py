@@ -5,10 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from sweeper.store.attempts import Cause
 from sweeper.store.files import canonical
 from sweeper.store.identity import run_id
 from sweeper.store.metrics import read_metrics
-from sweeper.store.runs import Cause, Run, RunStore
+from sweeper.store.runs import Run, RunStore
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
 from tests.faults.count import Count

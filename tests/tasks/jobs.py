@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sweeper.store.runs import Attempt, Cause, Run, RunStore
+from sweeper.store.attempts import Attempt, Cause
+from sweeper.store.runs import Run, RunStore
 from tasks import train
 from tasks.size_server.fork import become_job
 

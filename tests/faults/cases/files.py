@@ -14,8 +14,9 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from sweeper.store.attempts import Cause
 from sweeper.store.metrics import MetricsWriter, read_metrics
-from sweeper.store.runs import Cause, RunStore
+from sweeper.store.runs import RunStore
 from tasks.training import checkpoint
 from tests.faults import orchestrator as sweep
 from tests.faults.count import Count

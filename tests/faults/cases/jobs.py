@@ -16,7 +16,8 @@ from tempfile import TemporaryDirectory
 import torch
 
 from sweeper.run.watchdog import Watchdog
-from sweeper.store.runs import Cause, RunStore
+from sweeper.store.attempts import Cause
+from sweeper.store.runs import RunStore
 from tasks.training import job as attempt
 from tasks.training.module import TrainingModule
 from tests.faults import orchestrator as sweep

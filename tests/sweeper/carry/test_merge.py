@@ -13,9 +13,10 @@ import pytest
 from sweeper.carry.archive import MANIFEST, write_archive
 from sweeper.carry.merge import merge
 from sweeper.carry.run_files import run_files
+from sweeper.store.attempts import Cause
 from sweeper.store.errors import UserError
 from sweeper.store.identity import run_id
-from sweeper.store.runs import Cause, RunStore, State
+from sweeper.store.runs import RunStore, State
 
 NAMES = {"experiment": "fig2", "arm": "standard", "label": "heads=3"}
 

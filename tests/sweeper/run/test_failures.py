@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sweeper.run.failures import LONGEST_WAIT_S, OWN, TRANSIENT, Breaker
-from sweeper.store.runs import Cause, State, Status
+from sweeper.store.attempts import Cause
+from sweeper.store.runs import State, Status
 from tests.policies import policy
 
 

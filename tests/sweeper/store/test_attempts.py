@@ -48,7 +48,7 @@ def test_a_killed_worker_is_seen_dead_and_a_stopped_one_alive(
     assert not attempt.alive()
     status = run.status()
     assert status.state is State.INTERRUPTED
-    assert status.reason == "dead without a word at step 400 of 1000 (attempt 1)"
+    assert status.reason == "killed at step 400 of 1000 (attempt 1)"
 
 
 def test_an_attempt_that_finished_is_not_alive_though_its_process_is(run: Run) -> None:

@@ -70,7 +70,7 @@ def test_a_beat_is_written_over_in_place_and_a_torn_one_is_none(tmp_path: Path) 
     beats = HeartbeatFile(path)
     number = path.stat().st_ino
     for value in ({"beat": 1, "loss": 2.125}, {"beat": 2}):
-        beats.write(value, told=True)
+        beats.write(value, flush=True)
         assert read_heartbeat(path, dict) == value
     assert path.stat().st_ino == number
     path.write_bytes(path.read_bytes().replace(b"2", b"3", 1))

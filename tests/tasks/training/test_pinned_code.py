@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.run.backends.ray import Place
-from sweeper.store.code import Code, differing, pin, running, state_of
+from sweeper.store.code import Code, differing, loaded_code, pin, state_of
 from sweeper.store.runs import Run, lineage
 from tasks.training import machine
 from tasks.training.module import TrainingModule
@@ -51,7 +51,7 @@ def test_a_run_that_is_continued_with_other_code_says_so_and_names_both(
     run = freeze(outputs)
     stop = lambda: at_call(TrainingModule, "training_step", 7, terminate_self)  # noqa: E731
     assert run_job(run, stop) == 75
-    now = running()
+    now = loaded_code()
     edited = Code(now.root, {**now.files, "models/block.py": b"edited"})
     monkeypatch.setattr(machine, "running", lambda: edited)
     assert run_job(run) == 0
