@@ -149,7 +149,7 @@ DIFF = "changes.diff"
 
 
 def needed(code: Code, configs: Iterable[Mapping[str, Any]]) -> dict[str, Path | bytes]:
-    """Return the files that jobs with these configs start from, those of named packages included."""
+    """Return the files, of named packages too, that jobs with these configs start from."""
     named = {found for config in configs for found in registry.named_by(config)}
     outside = [registry.files_of(*found) for found in sorted(named)]
     return {
@@ -192,7 +192,7 @@ def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path
             if read_bytes(folder / name) == content:
                 continue
         raise UserError(
-            f"{sanitize(folder / name)} is not the code that was copied there; remove the folder "
+            f"{sanitize(folder / name)} is not the code that was pinned there; remove the folder "
             f"{folder.name} once no queued job needs it: the sweep writes it again."
         )
     for name, content in beside.items() if code.root != folder else ():

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Kind(NamedTuple):
-    """A kind of thing found by name: its word, its entry point group, the place of our own files."""
+    """A kind of thing found by name: its word, entry point group and place among our files."""
 
     word: str
     group: str

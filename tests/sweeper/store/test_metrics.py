@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sweeper.store.metrics import MetricsWriter, read_metrics, spelled
+from sweeper.store.metrics import MetricsWriter, read_metrics, spell_float
 
 ROWS: list[dict[str, Any]] = [
     {"step": 7, "train/loss": 5.25, "phase": "train"},
@@ -165,7 +165,7 @@ def test_floats_that_json_lacks_come_back_as_floats(tmp_path: Path, value: float
     (row,) = read_metrics(tmp_path / "m")[0]
     assert str(row["train/loss"]) == str(value)
     assert isinstance(row["train/loss"], float)
-    assert json.loads(data)["train/loss"] == str(value) == spelled(value)
+    assert json.loads(data)["train/loss"] == str(value) == spell_float(value)
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_a_run_that_is_continued_with_other_code_says_so_and_names_both(
     assert run_job(run, stop) == 75
     now = loaded_code()
     edited = Code(now.root, {**now.files, "models/block.py": b"edited"})
-    monkeypatch.setattr(machine, "running", lambda: edited)
+    monkeypatch.setattr(machine, "loaded_code", lambda: edited)
     assert run_job(run) == 0
     said = run.attempts()[-1].log_path.read_text()
     assert "another state of the code" in said
