@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -22,10 +22,9 @@ from sweeper.plan.plan import Chosen, Plan, Run
 from sweeper.plan.planner import seeded
 from sweeper.plan.sizes import Invalid, Sizes
 from sweeper.plan.trials import SUFFIX, chosen_into, trials
-from sweeper.results.choices import Choice, better_half, choices, settled
+from sweeper.results.choices import Choice, choices, settled
 from sweeper.results.collect import Records
 from sweeper.results.points import tuned_in_words
-from sweeper.results.table import Table
 from sweeper.run.failures import hours
 from sweeper.size_server import SizeServer
 from sweeper.store.attempts import Cause
@@ -96,21 +95,10 @@ class Tuning:
             tables = Records(self.store).tables(json.loads(json.dumps(as_data(self.trials))))
             if not all(map(settled, tables)):
                 return False
-            if self._goes_on(tables):
-                continue
             found = {table.name.removesuffix(SUFFIX): choices(table) for table in tables}
             if not self._grow(found):
                 self.judged = self._judged(found)
                 return True
-
-    def _goes_on(self, tables: Iterable[Table]) -> bool:
-        """Whether there are longer trials of what was the better half at a length."""
-        names = {table.name.removesuffix(SUFFIX): table for table in tables}
-        better = {name: better_half(names[name]) for name, one in self.tunes.items() if one.halving}
-        before = self.trials.runs.keys()
-        if better:
-            self.trials = trials(self.plan, self.tunes, self.sizes, better)
-        return self.trials.runs.keys() != before
 
     def _grow(self, found: Mapping[str, Sequence[Choice]]) -> bool:
         """Whether a range has grown: by one step, for all arms alike."""
@@ -183,24 +171,21 @@ def tune(executor: Executor, tuning: Tuning) -> Plan | None:
 
 
 def budgets(tuning: Tuning) -> Iterator[str]:
-    """What the tuning of each experiment takes, in words: its trials by arm, their share."""
-    shortest = trials(tuning.plan, tuning.tunes, tuning.sizes)
+    """Yield a sentence on the cost of tuning each experiment: its trials by arm, their share."""
+    planned = trials(tuning.plan, tuning.tunes, tuning.sizes)
     for name, one in tuning.tunes.items():
-        points = Counter(point.arm.name for point in shortest.unseeded[name + SUFFIX])
+        points = Counter(point.arm.name for point in planned.unseeded[name + SUFFIX])
         values = math.prod(map(len, one.grid.values()))
         arms = ", ".join(f"{arm} {count // values}" for arm, count in points.items())
-        counts = [count for _, count in one.rungs(values)]
         first = tuning.plan.experiments[name].tune
         assert first is not None
         room = math.prod(len(first.grid[key]) + first.grow for key in one.grid)
-        share = _flops(shortest, name + SUFFIX) / max(_flops(tuning.plan, name), 1)
-        share *= one.length(values) / (values * one.rungs(values)[0][0])
-        most = share * one.length(room) / one.length(values)
-        halved = f" ({', then '.join(map(str, counts))} longer ones)" * bool(one.halving)
+        share = _flops(planned, name + SUFFIX) / max(_flops(tuning.plan, name), 1)
+        most = share * room / values
         yield (
             f"{name}: {', '.join(one.grid)} is chosen first, among {values} by {one.by}, with "
-            f"{sum(counts) * len(one.seeds)} trials a choice{halved} in every arm ({arms} choices):"
-            f" {len(_of(shortest, name + SUFFIX)) * sum(counts) // values} trials in all, "
+            f"{values * len(one.seeds)} trials a choice in every arm ({arms} choices): "
+            f"{len(_of(planned, name + SUFFIX))} trials in all, "
             f"{share:.0%} of the FLOPs of what is judged"
             + (f", at most {most:.0%} if ranges grow." if room > values else ".")
         )

@@ -72,18 +72,23 @@ def unreadable(override: str) -> UserError:
 
 
 REMOVED = {
+    "tune.halving": "leave it out: every value is tried for tune.steps of the full length",
+    "tune.transfer": "leave it out: rates are chosen by tune.per (arm, size or point)",
+    "tune.arms": "leave it out: every arm is tuned with the same values",
+    "tune.unequal": "leave it out: every arm is tuned with the same values",
     "hydra.launcher.gpu_memory_gb": (
         "memory is not predicted any more; set how many runs share a GPU, as in "
         "hydra.launcher.jobs_per_device=2"
     ),
 }
-"""Keys of earlier versions, each with what to do instead."""
+"""Keys of earlier versions, without what may stand before them, each with what to do instead."""
 
 
 def unknown_key(key: str, known: Iterable[str]) -> UserError:
     """Return the sentence for a key that does not exist, with the nearest ones that do."""
-    if key in REMOVED:
-        return UserError(f"{key} was removed: {REMOVED[key]}.")
+    for removed, remedy in REMOVED.items():
+        if f".{removed}." in f".{key}.":
+            return UserError(f"{sanitize(key)} was removed: {remedy}.")
     near = _near(key, list(known))
     hint = f"did you mean {' or '.join(near)}?" if near else "`--cfg all` prints every key."
     return UserError(f"{sanitize(key)} is not a key of the config; {hint}")

@@ -1,13 +1,13 @@
-"""What trials choose: of each setting that was tried, the values that validate best.
+"""The choice that trials make: for each setting, the values that validate best.
 
-In: the table of an experiment's trials. Out: a `Choice` for each of its settings, by the metric of
-the validation split alone; a value with a trial that diverged is worse than any other.
+Only the metric of the validation split counts. A value is worse than any other if one of its trials
+diverged.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,6 @@ from sweeper.store.errors import UserError, sanitize
 from sweeper.store.files import canonical
 from sweeper.store.runs import State
 
-LENGTH = "trainer.steps"
-
 
 @dataclass(frozen=True)
 class Choice:
@@ -29,7 +27,7 @@ class Choice:
     Attributes:
         setting: the keys and values of that setting.
         values: what was chosen, by key.
-        among: how many combinations of values were tried, of whatever length.
+        among: how many combinations of values were tried.
         alike: how many others cannot be told from the one chosen; None where there is one seed.
         agreeing: how many of the seeds would have chosen it alone.
         best, trials: the runs with these values, and all that decided.
@@ -67,31 +65,10 @@ def choices(table: Table) -> list[Choice]:
             told = f"{table.name}: run {sanitize(row['run'])} was trained without {table.metric}"
             raise UserError(f"{told}; correct experiment.tune.by, or give other seeds.")
     every = points(table, table.metric)
-    groups = _grouped(every, lambda point: _tried_for(table, point))
-    return [_choice(table, group, seed_spread(every)) for group in groups]
-
-
-def better_half(table: Table) -> set[str]:
-    """The trials, as [arm, settings], that are the better half of those of one choice and length.
-
-    Raises:
-        UserError: all of a choice diverged.
-    """
-    found, sign = set(), direction(table.metric)
-    for group in _grouped(points(table, table.metric), lambda point: setting_of(table, point)):
-        _best(table, group)
-        scored = sorted(((-_score(point, sign), place) for place, point in enumerate(group)))
-        half = [place for worse, place in scored[: (len(group) + 1) // 2] if math.isfinite(worse)]
-        found |= {canonical([group[place].arm, group[place].settings]) for place in half}
-    return found
-
-
-def _grouped(every: Iterable[Point], by: Callable[[Point], object]) -> Iterable[list[Point]]:
-    """Points of one arm that have something in common, in the order of the plan."""
     groups: dict[str, list[Point]] = {}
     for point in every:
-        groups.setdefault(canonical([point.arm, by(point)]), []).append(point)
-    return groups.values()
+        groups.setdefault(canonical([point.arm, setting_of(table, point)]), []).append(point)
+    return [_choice(table, group, seed_spread(every)) for group in groups.values()]
 
 
 def tuned_keys(table: Table) -> list[str]:
@@ -100,37 +77,23 @@ def tuned_keys(table: Table) -> list[str]:
 
 
 def setting_of(table: Table, point: Point) -> tuple[tuple[str, Any], ...]:
-    """What trials share beside their arm: their length too, where it is halved by lengths."""
+    """Return the settings of a point that are not tuned."""
     keys = tuned_keys(table)
     return tuple((key, value) for key, value in point.settings.items() if key not in keys)
 
 
-def _tried_for(table: Table, point: Point) -> tuple[tuple[str, Any], ...]:
-    """The setting that one of its trials is chosen for."""
-    halved = (table.experiment.get("tune") or {}).get("halving")
-    return tuple(one for one in setting_of(table, point) if not halved or one[0] != LENGTH)
-
-
-def _best(table: Table, group: Sequence[Point]) -> Point:
-    sign = direction(table.metric)
+def _choice(table: Table, group: Sequence[Point], spread: Spread | None) -> Choice:
+    keys, sign = tuned_keys(table), direction(table.metric)
     best = max(group, key=lambda point: _score(point, sign))
     if math.isinf(_score(best, sign)):
         trials = f"{sanitize(best.arm)}, every trial like {sanitize(best.name)}"
         raise UserError(f"{table.name}: of {trials} diverged; give experiment.tune other values.")
-    return best
-
-
-def _choice(table: Table, group: Sequence[Point], spread: Spread | None) -> Choice:
-    keys, sign = tuned_keys(table), direction(table.metric)
-    longest = max(point.settings.get(LENGTH, 0) for point in group)
-    last = [point for point in group if point.settings.get(LENGTH, 0) == longest]
-    best = _best(table, last)
-    others = [point for point in last if point is not best]
+    others = [point for point in group if point is not best]
     return Choice(
         arm=best.arm,
-        setting=dict(_tried_for(table, best)),
+        setting=dict(setting_of(table, best)),
         values={key: best.settings[key] for key in keys},
-        among=len({canonical([point.settings[key] for key in keys]) for point in group}),
+        among=len(group),
         alike=sum(_alike(best, one, spread) for one in others) if spread else None,
         agreeing=sum(all(_beats(best, one, seed, sign) for one in others) for seed in best.runs),
         seeds=len(best.runs),

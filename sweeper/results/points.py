@@ -28,11 +28,6 @@ def tuned_in_words(experiment: Mapping[str, Any]) -> list[str]:
     per = _PER[tune["per"]]
     chosen = f"{names} chosen on validation among {among} per {per}: {'; '.join(words)}."
     told = [chosen[0].upper() + chosen[1:]]
-    if carried := tune.get("transfer"):
-        rule = "at other widths it is that times the root of their ratio"
-        told.append(f"Found at the least embedding size of {', '.join(carried)}: {rule}.")
-    if tune["unequal"]:
-        told.append(f"Only {', '.join(tune['arms'])} tuned: {tune['unequal']}")
     at_end = [one for one in found if one["at_end"]]
     if at_end:
         words = [_chosen(arm, at_end, keys) for arm in dict.fromkeys(one["arm"] for one in at_end)]

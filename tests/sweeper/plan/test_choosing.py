@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import replace
 
 import pytest
 
-from sweeper.plan.trials import trials
-from sweeper.results.points import tuned_in_words
 from sweeper.store.runs import RunStore
 from sweeper.train import as_data, freeze
 from sweeper.tune import Tuning, budgets
@@ -109,51 +106,6 @@ def test_read_again_from_disk_it_chooses_the_same(tuning, plan, process):
     assert as_data(again.trials) == as_data(tuning.trials)
     for point in again.judged.points:
         assert set(point.chosen.trials) <= again.trials.runs.keys()
-
-
-def test_a_rate_is_carried_over_to_other_widths_in_the_arms_that_say_so(plan, process, tmp_path):
-    transfer = "+experiment.tune.transfer.standard=width"
-    found = plan(*TYPED, transfer)
-    tuning = Tuning.of(found, process, RunStore(tmp_path))
-    train(tuning, dict.fromkeys(ARMS, 0.01))
-    assert tuning.advance()
-    runs, widths = tuning.judged.runs, {}
-    for point in tuning.judged.points:
-        config = runs[point.run].config
-        size, rate = config["model"]["embedding_size"], config["optimizer"]["learning_rate"]
-        widths.setdefault(point.arm == "standard", set()).add((size, rate))
-    assert widths[True] == {(64, 0.01), (96, 0.00816497), (128, 0.00707107)}
-    assert {rate for _, rate in widths[False]} == {0.01}
-    [own] = {p.values["model.embedding_size"] for p in tuning.trials.points if p.arm == "standard"}
-    assert own == 64
-    [described] = as_data(tuning.judged)["experiments"].values()
-    assert any("least embedding size of standard" in line for line in tuned_in_words(described))
-
-
-def test_the_better_half_of_a_choice_is_tried_longer_whatever_other_arms_do(tuning):
-    again = Tuning(tuning.plan, tuning.sizes, tuning.store, dict(tuning.tunes), tuning.trials)
-    best = {**dict.fromkeys(ARMS, 0.011), "fixed": 0.009}
-    for one in (tuning, again):
-        [(name, own)] = one.tunes.items()
-        one.tunes[name] = replace(own, halving=[0.1])
-        one.trials = trials(one.plan, one.tunes, one.sizes)
-    while not tuning.advance():
-        train(tuning, best)
-    assert again.advance()
-    assert as_data(again.trials) == as_data(tuning.trials)
-    assert as_data(again.judged) == as_data(tuning.judged)
-    tried = {arm: {} for arm in ARMS}
-    for point in tuning.trials.points:
-        tried[point.arm].setdefault(point.values["trainer.steps"], set()).add(point.values[RATE])
-    longer = {arm: {0.005 if arm == "fixed" else 0.02, 0.01} for arm in ARMS}
-    assert tried == {arm: {500: FIRST, 3500: longer[arm]} for arm in ARMS}
-    [choices] = tuning.judged.tuning.values()
-    assert {(one["values"][RATE], one["among"], len(one["trials"])) for one in choices} == {
-        (0.01, 3, 5)
-    }
-    [line] = budgets(tuning)
-    assert "with 5 trials a choice (3, then 2 longer ones) in every arm" in line
-    assert "20 trials in all" in line
 
 
 def test_the_cost_is_told_before_as_it_is_and_at_most(tuning):

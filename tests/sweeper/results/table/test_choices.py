@@ -75,7 +75,7 @@ def test_values_that_cannot_be_told_apart_are_counted():
 
 
 def test_the_words_say_what_was_chosen_among_how_many_and_what_is_open():
-    tune = {"per": "size", "unequal": "", "arms": []}
+    tune = {"per": "size"}
     made = {"values": {RATE: 0.1}, "among": 3, "at_end": [], "alike": 0, "agreeing": 2, "seeds": 2}
     told = tuned_in_words(
         {
