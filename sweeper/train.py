@@ -20,7 +20,7 @@ from sweeper.publish import FiguresAsTheyCome, Telling, print_unfinished
 from sweeper.results.table import set_aside
 from sweeper.run.backend import Backend, Job, JobState, Phase
 from sweeper.run.failures import Budget, hours
-from sweeper.run.progress import LiveTable, Shown, TimeLeft, makespan, remaining, share_done
+from sweeper.run.progress import Display, RunLabel, TimeLeft, makespan, remaining, share_done
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.size_server import SizeServer
@@ -172,14 +172,14 @@ class Executor:
 
     def _run(self, plan: Plan, left: Sequence[str], about: Callable[[float], str]) -> bool:
         metric = {point.run: plan.experiments[point.experiment].metric for point in plan.points}
-        shown = {run: Shown(plan.runs[run].label, metric[run]) for run in left}
+        shown = {run: RunLabel(plan.runs[run].label, metric[run]) for run in left}
         time_left = self._time_left(plan, left)
         of = " of this round" if self.options.decide else ""
         early = {} if self.options.decide else plan.by_experiment(left)
         limit = self.options.budget_device_hours
         budget = Budget(limit, self.chosen_h + hours(self.store, plan.runs) if limit else 0.0)
         with (
-            LiveTable(self.console, self.store, shown, time_left, about, of) as live,
+            Display(self.console, self.store, shown, time_left, about, of) as live,
             FiguresAsTheyCome(self.console, plan.outputs, early) as figures,
         ):
 
@@ -188,7 +188,6 @@ class Executor:
                 figures.changed(state)
                 if state is not None:
                     self._say_if_edited()
-                budget.changed(schedule, state)
 
             schedule = Schedule(
                 self.store,
@@ -198,8 +197,8 @@ class Executor:
                 changed,
                 self.options.watchdog(),
                 self.signals.check,
+                budget=budget,
             )
-            budget.changed(schedule, None)
             try:
                 done = schedule.execute()
             except Stopped as stopped:

@@ -1,6 +1,7 @@
-"""Options as dataclasses: Hydra checks their keys and types, making one checks its range.
+"""The interface between the schedule and the backends: jobs, their states, options, resources.
 
-Comments and defaults are in the yaml of the same name under conf/hydra/.
+Options are dataclasses: Hydra checks keys and types, construction checks ranges. Defaults and
+comments are in the yaml of the same name under conf/hydra/.
 """
 
 from __future__ import annotations
@@ -19,35 +20,31 @@ from sweeper.store.runs import Run, Status
 
 
 class Limit(NamedTuple):
-    """What a value has to fit, in code and in words; a field has it as `Annotated[int, limit]`."""
+    """A condition on the value of an option, used as `Annotated[int, limit]`, and its words."""
 
     fits: Callable[[Any], object]
     expected: str
 
 
 def at_least(least: float) -> Limit:
-    """A lower limit of a number."""
+    """Return a lower limit of a number."""
     return Limit(lambda value: value >= least, f"a number of at least {least:g}")
 
 
 WORD = Limit(re.compile(r"[!-~]+").fullmatch, "a word without blanks")
-"""A word cannot become two words or lines of a script."""
+"""Text that cannot become two words or lines of a script."""
 LINES = Limit(lambda lines: all(map(str.isprintable, lines)), "a list of printable lines")
 
 
 @dataclass
 class LimitedOptions:
-    """Base of the options of a backend or of the sweep."""
+    """The base of the options of a backend or of the sweep."""
 
     section: ClassVar[str] = "hydra.launcher"
-    """Where a person sets them."""
+    """The config section that sets them."""
 
     def __post_init__(self) -> None:
-        """Refuse a value out of its limits; whether it may be null, its type says.
-
-        Raises:
-            UserError: what was expected of it.
-        """
+        """Raise UserError for a value that breaks its limit; null is checked by its type."""
         for name, hint in get_type_hints(type(self), include_extras=True).items():
             for limit in getattr(hint, "__metadata__", ()):
                 value = getattr(self, name)
@@ -58,7 +55,7 @@ class LimitedOptions:
 
 @dataclass(frozen=True)
 class Resources:
-    """What one run takes, from the `trainer` section of its config."""
+    """The devices and threads that one run takes, from the `trainer` section of its config."""
 
     accelerator: str
     devices: int  # on each node
@@ -67,7 +64,7 @@ class Resources:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Resources:
-        """What a run with this config takes."""
+        """Return what a run with this config takes."""
         trainer = config["trainer"]
         return cls(
             trainer["accelerator"], trainer["devices"], trainer["num_nodes"], trainer["threads"]
@@ -75,11 +72,11 @@ class Resources:
 
     @classmethod
     def of_record(cls, run: Path) -> Resources:
-        """What the frozen run in this directory takes."""
+        """Return what the frozen run in this directory takes."""
         return cls.of(Run.open(run).record()["config"])
 
     def refuse_nodes(self, name: str) -> None:
-        """UserError if a run wants several machines of a backend that starts it on one."""
+        """Raise UserError if a run wants several machines; backend `name` starts it on one."""
         if self.nodes != 1:
             expected = f"1, since hydra/launcher={name} starts a run on one machine"
             raise invalid_value(
@@ -88,17 +85,19 @@ class Resources:
 
 
 def device_hours(config: Mapping[str, Any], seconds: float) -> float:
-    """What a run with this config costs that trains so long."""
+    """Return the device hours of a run that trains this many seconds."""
     needed = Resources.of(config)
     return seconds * needed.devices * needed.nodes / 3600
 
 
 @dataclass(frozen=True)
 class BackendContext:
-    """Where and for whom a backend works.
+    """The input of a backend.
 
-    `options` are its module's `Options`, `resources` are those of the plan's runs, and `process` is
-    the warm process on this machine.
+    Attributes:
+        options: its module's `Options`.
+        resources: of the plan's runs.
+        process: the size server, which forks jobs on this machine.
     """
 
     options: Any
@@ -110,17 +109,17 @@ class BackendContext:
 
 @dataclass(frozen=True)
 class Job:
-    """What the schedule needs to know of a run."""
+    """A run, as the schedule needs it."""
 
     run: str
     cost: float  # training FLOPs
     parent: str | None = None
-    rank: int = 0  # what has a lower one starts first
-    seconds: float | None = None  # what it is thought to take, where somebody asks
+    rank: int = 0  # lower ranks start first
+    seconds: float | None = None  # expected, if known
 
 
 class Phase(StrEnum):
-    """Where a run stands in this sweep."""
+    """The phase of a run in this sweep."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -138,61 +137,60 @@ class JobState:
     slot: int | None = None
     handle: int | None = None
     tries: int = 0
-    """Starts since the last one that got further than those before it."""
+    """Starts since the last one that got further than all before it."""
     furthest: int = 0
     not_before: float = 0.0
     reason: str = ""
     status: Status | None = None
-    """While it runs: as of the last look at its files."""
+    """While it runs: as of the last poll."""
 
     def measure(self, status: Status) -> None:
-        """Start counting anew if an attempt that has ended got further than those before it."""
+        """Count tries anew if the attempt that ended got further than all before it."""
         step = (status.heartbeat or {}).get("step", 0)
         if step > self.furthest:
             self.furthest, self.tries = step, 1
 
 
 def counts(states: Mapping[str, JobState]) -> dict[Phase, int]:
-    """How many runs are in each phase."""
+    """Return the number of runs in each phase."""
     return {phase: sum(e.phase is phase for e in states.values()) for phase in Phase}
 
 
 class Backend(Protocol):
-    """Where runs execute. It starts frozen records and says when their processes have ended."""
+    """A place where runs execute: it starts frozen records and reports when their processes end."""
 
     code: Path = ROOT
-    """Where jobs find their code that do not start from this process; as it was when planned."""
+    """The code that jobs start from, if they do not start from this process."""
 
-    look_s: float = 1.0
-    """Seconds, at least, between two looks at what a running job tells of itself: of a file system
-    that many share, not everything is asked all the time."""
+    poll_s: float = 1.0
+    """At least this many seconds lie between two polls of a running job, to spare shared disks."""
 
     queues: bool = False
-    """Whether it takes a run whose parent is under way, and holds it back until that is done."""
+    """Whether it accepts a run whose parent is running, and starts it once that is done."""
 
     @property
     def slots(self) -> int:
-        """How many runs it takes at a time."""
+        """The number of runs it takes at a time."""
 
     @property
     def device(self) -> str:
-        """What a run is trained on: "cpu" or "gpu"."""
+        """The device that runs train on: "cpu" or "gpu"."""
 
     @property
     def note(self) -> str:
-        """What it waits for that nobody here has to mend, in a line for a person, or nothing."""
+        """One line on what the backend waits for; empty if it waits for nothing."""
         return ""
 
     @property
     def sharing(self) -> int:
-        """How many of its slots are the same GPU."""
+        """The number of slots that share one GPU."""
         return 1
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
-        """Start the frozen run in a directory; a handle. `after`: its parent's, while that runs."""
+        """Start the frozen run in a directory; return a handle. `after`: of its running parent."""
 
     def warm(self) -> None:
-        """Begin with what makes the first start a quick one, if there is anything; do not wait."""
+        """Prepare for a fast first start, without waiting."""
         return
 
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
@@ -204,10 +202,10 @@ class Backend(Protocol):
         return free[0] if free else None
 
     def ended(self, timeout: float) -> list[int]:
-        """Handles of jobs that have ended; waits up to `timeout` seconds for the first."""
+        """Return handles of jobs that ended; wait up to `timeout` seconds for the first."""
 
     def begun(self, job: int) -> bool:
-        """Whether a job that has not ended may have begun: of one that waits nothing is asked."""
+        """Return whether a job may have begun; jobs that wait in a queue are not polled."""
         return True
 
     def leave(self, command: Sequence[str]) -> str:
@@ -219,5 +217,5 @@ class Backend(Protocol):
         """Send a signal to a job."""
 
     def exit_reason(self, job: int) -> str:
-        """What only the engine knows of an end that a further start would not mend, or nothing."""
+        """Return why a job ended, if only the engine knows and another start would not help."""
         return ""

@@ -1,4 +1,4 @@
-"""What a sweep does when a job has ended without a result: again, later, or never again."""
+"""Reactions to failed jobs: start again, wait, or stop the sweep."""
 
 from __future__ import annotations
 
@@ -6,24 +6,21 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
-from sweeper.run.backend import JobState, LimitedOptions, Phase, at_least, device_hours
+from sweeper.run.backend import LimitedOptions, at_least, device_hours
 from sweeper.store.attempts import Cause
 from sweeper.store.runs import RunStore, Status
 
-if TYPE_CHECKING:
-    from sweeper.run.schedule import Schedule
-
 LONGEST_WAIT_S = 600.0
-# What a further start may mend. Anything else would only repeat itself: runs are deterministic.
+# Another start may mend these. Runs are deterministic, so any other failure would repeat.
 TRANSIENT = (Cause.INTERRUPTED, Cause.KILLED, Cause.HANG, Cause.DISK_FULL)
-# What a run's own setting brings about; it says nothing about the next run, however often it comes.
+# Caused by a run's own settings: they say nothing about the other runs.
 OWN = (Cause.NAN, Cause.OUT_OF_GPU_MEMORY, Cause.OUT_OF_HOST_MEMORY)
 
 
 class OnOom(StrEnum):
-    """What happens to a run that was out of GPU memory."""
+    """The reaction to a run that is out of GPU memory."""
 
     fail = "fail"
     halve = "halve"
@@ -31,7 +28,7 @@ class OnOom(StrEnum):
 
 @dataclass
 class Policy(LimitedOptions):
-    """The keys of `hydra.sweeper` that say what happens after a failure; see conf/."""
+    """The keys of `hydra.sweeper` about failures (conf/hydra/sweeper/headroom.yaml)."""
 
     section: ClassVar[str] = "hydra.sweeper"
     tries: Annotated[int, at_least(1)]
@@ -41,9 +38,9 @@ class Policy(LimitedOptions):
     on_oom: OnOom
 
     def again(self, status: Status, tries: int) -> bool:
-        """Whether a run that ended like this after `tries` starts in vain is started once more.
+        """Return whether a run that ended with `status` starts again after `tries` starts.
 
-        A full disk is no fault of the run, and nobody is served by giving up on it.
+        After a full disk it always does: the run is not at fault.
         """
         if self.fail_fast or status.cause not in TRANSIENT:
             return False
@@ -57,61 +54,65 @@ class Policy(LimitedOptions):
         return (auto or self.on_oom is OnOom.halve) and not self.fail_fast
 
     def wait(self, tries: int) -> float:
-        """Seconds before the next start: doubled with each one in vain."""
+        """Return the seconds before the next start; they double with each failed start."""
         return float(min(LONGEST_WAIT_S, self.wait_s * 2 ** (min(tries, 32) - 1)))
 
 
 @dataclass
+class Budget:
+    """Device hours that a sweep may spend.
+
+    Attributes:
+        limit_h: None for no limit.
+        spent_h: device hours of finished runs, those of earlier sweeps included.
+    """
+
+    limit_h: float | None = None
+    spent_h: float = 0.0
+
+
+@dataclass
 class Breaker:
-    """Stops a sweep whose runs fail one after the other in the same way."""
+    """The decision to start nothing more: after equal failures, or when the budget is spent.
+
+    Attributes:
+        tripped: why nothing more starts; empty while jobs start.
+    """
 
     policy: Policy
+    budget: Budget = field(default_factory=Budget)
     tripped: str = ""
-    """Why nothing more is started; empty while things go on."""
     _alike: list[str] = field(default_factory=list)
 
-    def done(self) -> None:
-        """A run has finished: what failed before it failed for reasons of its own."""
+    def __post_init__(self) -> None:
+        self.done(0.0)
+
+    def done(self, hours: float) -> None:
+        """Count a finished run of `hours` device hours; earlier failures had their own reasons."""
         self._alike.clear()
+        self.budget.spent_h += hours
+        limit = self.budget.limit_h
+        if limit is not None and self.budget.spent_h >= limit and not self.tripped:
+            self.tripped = (
+                f"hydra.sweeper.budget_device_hours={limit:g} is spent "
+                f"({self.budget.spent_h:.2g} in all); repeat the command with more to go on"
+            )
 
     def failed(self, run: str, status: Status) -> None:
-        """A run has failed for good."""
+        """Count a run that failed for good."""
         if self.policy.fail_fast:
             self.tripped = self.tripped or f"{run} failed and hydra.sweeper.fail_fast=true"
         if status.cause in OWN or not self.policy.equal_failures:
             return
-        way = re.sub(r"\d+", "#", status.reason)
-        if self._alike and self._alike[-1] != way:
+        reason = re.sub(r"\d+", "#", status.reason)
+        if self._alike and self._alike[-1] != reason:
             self._alike.clear()
-        self._alike.append(way)
+        self._alike.append(reason)
         if len(self._alike) == self.policy.equal_failures and not self.tripped:
             self.tripped = f"{len(self._alike)} runs in a row failed alike ({status.reason})"
 
 
 def hours(store: RunStore, runs: Iterable[str]) -> float:
-    """Device hours of those of the runs that are done."""
+    """Return the device hours of those of the runs that are done."""
     every = ((run, run.status().seconds) for run in map(store.run, runs))
     return sum(device_hours(run.record()["config"], seconds) for run, seconds in every if seconds)
-
-
-@dataclass
-class Budget:
-    """Stops a sweep that has spent its device hours; with no limit nothing is counted.
-
-    Attributes:
-        spent_h: device hours of runs that are done, those of earlier sweeps included.
-    """
-
-    limit_h: float | None
-    spent_h: float = 0.0
-
-    def changed(self, schedule: Schedule, state: JobState | None) -> None:
-        """A run changed its phase; None: look before anything has begun."""
-        if self.limit_h is None:
-            return
-        if state is not None and state.phase is Phase.DONE:
-            self.spent_h += hours(schedule.store, [state.job.run])
-        if self.spent_h >= self.limit_h and not schedule.breaker.tripped:
-            spent = f"hydra.sweeper.budget_device_hours={self.limit_h:g} is spent"
-            more = "typed again with more, it goes on"
-            schedule.breaker.tripped = f"{spent} ({self.spent_h:.2g} in all); {more}"

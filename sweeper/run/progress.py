@@ -1,7 +1,7 @@
-"""How long the runs of a schedule take yet: what each is thought to, less what it has shown it did.
+"""Progress of a schedule: the time left, and the display in a terminal or a log.
 
-What runs show corrects what is thought of those like them, by `learn`: the pace of one under way
-as soon as it can be told, and what one took once it is done.
+The time left starts from expected times. Measurements correct those of similar runs, by `learn`:
+the pace of a running job after PACE_S, and the times of a finished one.
 """
 
 from __future__ import annotations
@@ -23,37 +23,44 @@ from sweeper.run.schedule import Schedule
 from sweeper.store.numbers import clock
 from sweeper.store.runs import Run, RunStore, State, Taken
 
-AFTER = 0.85  # of what a run takes beside its training: what comes after it, evaluation above all
-PACE_S = 3.0  # a run is watched so long before its own pace is believed
-REST = 20  # times as long as the sum takes, it is not done again
+AFTER = 0.85  # of the time beside training: the part that follows it, mostly evaluation
+PACE_S = 3.0  # observe a run this long before using its pace
+REST = 20  # the sum is not computed again for this many times its own duration
 
 Expected = Callable[[str], Taken]
 Learn = Callable[[str, float, float | None, float], None]
-"""Of a run: seconds of a share of its steps, seconds beside them if they are known, the share."""
+"""A function of a run, the seconds of a share of its steps, seconds beside them, that share."""
 
 
 @dataclass
-class _Watched:
-    """A run under way, at the newest moment that says how far it is.
+class _Running:
+    """A running job at its newest report.
 
-    `share` of its steps were done then, and `beside` of what it takes beside them was to come.
+    Attributes:
+        begun, at: moments of its start and of the report.
+        resumed, share: the share of its steps that were done at these moments.
+        beside: the share of the time beside its steps that was left at the report.
+        first: moment and share of the first report of a step.
     """
 
     begun: float
-    resumed: float  # the share of its steps that were done when it began
+    resumed: float
     adopted: bool
     at: float
     share: float
     beside: float = 1.0
-    first: tuple[float, float] | None = None  # moment and share when a step was first seen
+    first: tuple[float, float] | None = None
     heartbeat: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
 class TimeLeft:
-    """Follows the runs of a schedule; `note` each change of phase, and `follow` now and then.
+    """An estimate of the time left; call `note` on each change of phase, `follow` at each poll.
 
-    `steps` are those of each run, `expected` is what is thought, `learn` who is told better.
+    Attributes:
+        steps: of each run.
+        expected: returns the expected times of a run.
+        learn: takes measured times.
     """
 
     store: RunStore
@@ -61,7 +68,7 @@ class TimeLeft:
     expected: Expected
     learn: Learn
     clock: Callable[[], float] = time.monotonic
-    _watched: dict[str, _Watched] = field(default_factory=dict)
+    _running: dict[str, _Running] = field(default_factory=dict)
     _end: float = 0.0
     _due: float = 0.0
 
@@ -69,56 +76,56 @@ class TimeLeft:
         self._shares = {r: share_done(self.store.run(r), count) for r, count in self.steps.items()}
 
     def note(self, state: JobState) -> None:
-        """A run changed its phase."""
+        """Record that a job changed its phase."""
         run, now, self._due = state.job.run, self.clock(), 0.0
-        watched = self._watched.pop(run, None)
+        job = self._running.pop(run, None)
         if state.phase is Phase.RUNNING:
             share, adopted = self._shares[run], state.handle is None
-            self._watched[run] = _Watched(now, share, adopted, now, share)
+            self._running[run] = _Running(now, share, adopted, now, share)
         elif state.phase is Phase.WAITING:
             self._shares[run] = share_done(self.store.run(run), self.steps[run])
         elif state.phase is Phase.DONE:
             result = self.store.run(run).result() or {}
             training, beside = result.get("seconds"), result.get("overhead_seconds")
             if training is not None:
-                if watched and not watched.adopted:  # the process's start and end counted in
-                    beside = max(0.0, now - watched.begun - training * (1 - watched.resumed))
+                if job and not job.adopted:  # count the start and end of the process too
+                    beside = max(0.0, now - job.begun - training * (1 - job.resumed))
                 self.learn(run, training, beside, 1.0)
 
     def follow(self, states: Mapping[str, JobState]) -> None:
-        """Take note of what the runs under way have told."""
-        for run, watched in self._watched.items():
+        """Record the newest heartbeats of the running jobs."""
+        for run, job in self._running.items():
             status = states[run].status
-            watched.heartbeat = (status and status.heartbeat) or {}
-            step, now = watched.heartbeat.get("step"), self.clock()
+            job.heartbeat = (status and status.heartbeat) or {}
+            step, now = job.heartbeat.get("step"), self.clock()
             share = step / self.steps[run] if step else 0.0
-            if not step or (watched.first and share == watched.share):
+            if not step or (job.first and share == job.share):
                 continue
-            first_at, first_share = watched.first = watched.first or (now, share)
-            watched.at, watched.share, watched.beside = now, share, AFTER
+            first_at, first_share = job.first = job.first or (now, share)
+            job.at, job.share, job.beside = now, share, AFTER
             if now - first_at >= PACE_S:
                 self.learn(run, now - first_at, None, share - first_share)
 
     def heartbeat(self, run: str) -> Mapping[str, Any]:
-        """The newest heartbeat of a run under way, as of the last `follow`."""
-        return self._watched[run].heartbeat
+        """Return the newest heartbeat of a running job, as of the last `follow`."""
+        return self._running[run].heartbeat
 
     def of_run(self, run: str) -> float:
-        """Seconds until a run that is under way ends."""
-        watched, whole = self._watched[run], self.expected(run)
-        left = whole.training * (1 - watched.share) + whole.beside * watched.beside
-        return max(0.0, left - (self.clock() - watched.at))
+        """Return the seconds until a running job ends."""
+        job, whole = self._running[run], self.expected(run)
+        left = whole.training * (1 - job.share) + whole.beside * job.beside
+        return max(0.0, left - (self.clock() - job.at))
 
     def seconds(self, schedule: Schedule) -> float:
-        """Seconds until all runs of the schedule have ended."""
+        """Return the seconds until all jobs of the schedule have ended."""
         if (now := self.clock()) >= self._due:
-            over = schedule.stopping or schedule.breaker.tripped  # nothing more is started
+            over = schedule.stopping or schedule.breaker.tripped  # no other job starts
             waiting = {
                 run: (remaining(self.expected(run), self._shares[run]), state.job.parent)
                 for run, state in schedule.states.items()
                 if state.phase is Phase.WAITING and not over
             }
-            under_way = {run: self.of_run(run) for run in self._watched}
+            under_way = {run: self.of_run(run) for run in self._running}
             self._end = now + makespan(under_way, waiting, schedule.backend.slots)
             self._due = now + REST * (self.clock() - now)
         return max(0.0, self._end - now)
@@ -127,11 +134,11 @@ class TimeLeft:
 def makespan(
     under_way: Mapping[str, float], waiting: Mapping[str, tuple[float, str | None]], slots: int
 ) -> float:
-    """Seconds until runs have ended that are started in their order, each after its parent.
+    """Return the seconds until all runs have ended, if they start in order, each after its parent.
 
     Args:
-        under_way: seconds that each takes yet; there may be more than slots.
-        waiting: seconds, and the parent, which is done if it is in neither.
+        under_way: seconds left of each running job; there may be more jobs than slots.
+        waiting: seconds and parent of each other run; a parent in neither mapping is done.
     """
     slots = max(slots, len(under_way))
     ends = sorted((seconds, run) for run, seconds in under_way.items())
@@ -155,13 +162,15 @@ def makespan(
 
 
 def remaining(whole: Taken, share: float) -> float:
-    """Seconds of a run that is yet to be started, where so large a share of its steps is done."""
+    """Return the seconds of a run that has to start, with this share of its steps done."""
     return whole.training * (1 - share) + whole.beside
 
 
 def share_done(run: Run, steps: int) -> float:
-    """The share of its steps that a run does not train again: its newest checkpoint's, or, while
-    it is under way, that of its newest heartbeat."""
+    """Return the share of its steps that a run will not repeat.
+
+    It is that of the newest checkpoint, or of the newest heartbeat of a running job.
+    """
     if not steps or not run.attempts():
         return 0.0
     status = run.status()
@@ -173,30 +182,32 @@ def share_done(run: Run, steps: int) -> float:
 
 
 @dataclass(frozen=True)
-class Shown:
-    """How a run is named to a person, and by what its result is."""
+class RunLabel:
+    """The name of a run for people, and the metric that sums up its result."""
 
     label: str
     metric: str
 
 
 @dataclass
-class LiveTable(ExitStack):
-    """Follows a schedule; give its `changed` to the schedule.
+class Display(ExitStack):
+    """The display of a schedule, which calls `changed`: a live table, or lines in a log.
 
-    `about` says above the table what all of it is for, given the seconds of training so far; `of`
-    is what the time that is left is left of, where that is not the whole sweep.
+    Attributes:
+        labels: of each run.
+        about: returns the line above the table, given the seconds of training so far.
+        of: what the time left refers to, if not to the whole sweep.
     """
 
     console: Console
     store: RunStore
-    shown: Mapping[str, Shown]
+    labels: Mapping[str, RunLabel]
     time_left: TimeLeft
     about: Callable[[float], str] = lambda seconds: ""
     of: str = ""
     _started: float = field(default_factory=time.monotonic)
     _begun: dict[str, float] = field(default_factory=dict)
-    _spent: dict[str, float] = field(default_factory=dict)  # slot time of runs that are done, in s
+    _spent: dict[str, float] = field(default_factory=dict)  # slot seconds of finished runs
     _noted: str = ""
     _live: Live | None = None
 
@@ -209,44 +220,37 @@ class LiveTable(ExitStack):
             self._live = self.enter_context(live)
 
     def changed(self, schedule: Schedule, state: JobState | None) -> None:
-        """A run changed its phase, or (None) time has passed."""
+        """Show that a job changed its phase, or (None) that time has passed."""
         if state is None:
             self.time_left.follow(schedule.states)
-            self._hear(schedule.backend.note)
+            note = schedule.backend.note
+            if note and note != self._noted and not self._live:  # once in a log
+                self.console.print(Text(f"waiting: {note}", style="yellow"), soft_wrap=True)
+            self._noted = note
         else:
-            self._note(state)
-            self._say(schedule, state)
+            self.time_left.note(state)
+            now = time.monotonic()
+            if state.phase is Phase.RUNNING:
+                self._begun[state.job.run] = now
+            elif state.phase is Phase.DONE and state.job.run in self._begun:
+                self._spent[state.job.run] = now - self._begun[state.job.run]
+            self._print(schedule, state)
         if self._live:
             self._live.update(self._table(schedule), refresh=True)
 
-    def _hear(self, note: str) -> None:
-        """What the backend waits for; on a plain log once."""
-        if note and note != self._noted and not self._live:
-            self.console.print(Text(f"waiting: {note}", style="yellow"), soft_wrap=True)
-        self._noted = note
-
-    def _note(self, state: JobState) -> None:
-        self.time_left.note(state)
-        now = time.monotonic()
-        if state.phase is Phase.RUNNING:
-            self._begun[state.job.run] = now
-        elif state.phase is Phase.DONE and state.job.run in self._begun:
-            self._spent[state.job.run] = now - self._begun[state.job.run]
-
-    def _say(self, schedule: Schedule, state: JobState) -> None:
-        """One line for each run that has ended, and on a plain log for each that starts."""
-        shown = self.shown[state.job.run]
+    def _print(self, schedule: Schedule, state: JobState) -> None:
+        """Print a line for each run that ended, and in a log for each that starts."""
+        shown = self.labels[state.job.run]
         done = counts(schedule.states)[Phase.DONE]
         place = f"[{done}/{len(schedule.states)}]"
         if state.phase is Phase.DONE:
             metrics = (self.store.run(state.job.run).result() or {}).get("metrics", {})
             value = metrics.get(shown.metric)
-            told = "" if value is None else f"  {shown.metric} {value:.4g}"
+            result = "" if value is None else f"  {shown.metric} {value:.4g}"
             seconds = self._spent.get(state.job.run)
             took = "" if seconds is None else f"  {clock(seconds)}"
-            # On a terminal the table says what is left.
-            left = "" if self._live else self._left(schedule)
-            line = Text(f"{place} done     {shown.label}{told}{took}{left}", style="green")
+            left = "" if self._live else self._left(schedule)  # else the table has it
+            line = Text(f"{place} done     {shown.label}{result}{took}{left}", style="green")
         elif state.phase in (Phase.FAILED, Phase.BLOCKED):
             word, style = ("stopped", "yellow") if schedule.stopping else (state.phase, "red")
             line = Text(f"{place} {word:8} {shown.label}  {state.reason}", style=style)
@@ -265,33 +269,28 @@ class LiveTable(ExitStack):
             table.add_column(column, justify="right")
         for run, state in schedule.states.items():
             if state.phase is Phase.RUNNING:
-                table.add_row(Text(self.shown[run].label), *self._progress(run))
+                heartbeat = self.time_left.heartbeat(run)
+                step, steps = heartbeat.get("step", 0), heartbeat.get("steps", 0)
+                speed, loss = heartbeat.get("tokens_per_second"), heartbeat.get("loss")
+                table.add_row(
+                    Text(self.labels[run].label),
+                    f"{step:,} / {steps:,}" if step else heartbeat.get("phase") or "starting",
+                    f"{loss:.3f}" if isinstance(loss, float) else "-",
+                    f"{speed:,.0f}" if isinstance(speed, int | float) else "-",
+                    clock(self.time_left.of_run(run)),
+                )
         tally = counts(schedule.states)
         words = [f"{tally[phase]} {phase}" for phase in Phase if tally[phase]]
         so_far = clock(time.monotonic() - self._started)
         words.append(f"{so_far} so far{self._left(schedule)}")
-        told = self.about(self._seconds_so_far(schedule))
-        above = [Text(told, style="bold")] if told else []
-        below = [Text(f"waiting: {self._noted}", style="yellow")] if self._noted else []
-        return Group(*above, table, *below, Text(" · ".join(words), style="bold"))
-
-    def _seconds_so_far(self, schedule: Schedule) -> float:
-        """Slot time of the runs that are done, and of those under way until now."""
         now = time.monotonic()
         running = (run for run, s in schedule.states.items() if s.phase is Phase.RUNNING)
-        return sum(self._spent.values()) + sum(now - self._begun[run] for run in running)
-
-    def _progress(self, run: str) -> tuple[str, str, str, str]:
-        heartbeat = self.time_left.heartbeat(run)
-        step, steps = heartbeat.get("step", 0), heartbeat.get("steps", 0)
-        speed, loss = heartbeat.get("tokens_per_second"), heartbeat.get("loss")
-        phase = heartbeat.get("phase") or "starting"
-        return (
-            f"{step:,} / {steps:,}" if step else phase,
-            f"{loss:.3f}" if isinstance(loss, float) else "-",
-            f"{speed:,.0f}" if isinstance(speed, int | float) else "-",
-            clock(self.time_left.of_run(run)),
+        about = self.about(
+            sum(self._spent.values()) + sum(now - self._begun[run] for run in running)
         )
+        above = [Text(about, style="bold")] if about else []
+        below = [Text(f"waiting: {self._noted}", style="yellow")] if self._noted else []
+        return Group(*above, table, *below, Text(" · ".join(words), style="bold"))
 
     def _left(self, schedule: Schedule) -> str:
         return f", about {clock(self.time_left.seconds(schedule))} left{self.of}"

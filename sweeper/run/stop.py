@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM to a sweep: the first stops it gently, the second at once."""
+"""Ctrl-C and SIGTERM: the first stops a sweep gently, the second at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopped(KeyboardInterrupt):
-    """Somebody asked the sweep to stop; `code` is what a shell reports for such an end."""
+    """A request to stop the sweep; `code` is the exit code that a shell reports for it."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -19,10 +19,10 @@ class Stopped(KeyboardInterrupt):
 
 
 class StopSignals(ExitStack):
-    """Takes both signals over: inside `held` they wait for `check`; elsewhere they raise at once.
+    """Handlers of both signals: inside `held` they wait for `check`, elsewhere they raise at once.
 
-    A schedule holds them: raised between the start of a job and the note of its number, a signal
-    would leave a job that nobody stops.
+    A schedule holds them: a signal between the start of a job and the record of its handle would
+    leave a job that nothing stops.
     """
 
     def __init__(self, numbers: Collection[int] = STOPS) -> None:
@@ -34,7 +34,7 @@ class StopSignals(ExitStack):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Signals wait while the block runs."""
+        """Make signals wait while the block runs."""
         self._held = True
         try:
             yield
@@ -42,7 +42,7 @@ class StopSignals(ExitStack):
             self._held = False
 
     def check(self) -> None:
-        """Raise Stopped for the oldest signal that waits."""
+        """Raise Stopped for the oldest waiting signal."""
         if self._waiting:
             raise Stopped(self._waiting.pop(0))
 

@@ -1,7 +1,7 @@
-"""Whether a run still gets on, and what it takes to end one that does not.
+"""The watchdog: finds running jobs that hang, and ends them.
 
-A process that lives, and has a heartbeat, may do nothing: blocked in a library, stopped by a
-signal, caught in a loop. Only batches done count (its `work`), on this process's own clock.
+A living process with a heartbeat may still do nothing: blocked in a library, stopped by a signal,
+caught in a loop. Only finished batches (`work`) count as progress, on this process's own clock.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from typing import Any
 from sweeper.store.liveness import HEARTBEAT_SECONDS
 
 DUMP = signal.SIGUSR1
-"""At this a job writes the stack of each of its threads into its log."""
+"""On this signal a job writes the stack of each thread to its log."""
 
 SLOW = 10
-"""A step may take this many times as long as the median step."""
+"""A step may take this many times the median step."""
 
-LEAST_S = 3 * HEARTBEAT_SECONDS  # what is told less often cannot be watched more closely
+LEAST_S = 3 * HEARTBEAT_SECONDS  # the heartbeat allows no closer watch
 
 
 Progress = tuple[int, object, object]  # batches done, step, phase
 
 
 @dataclass
-class _Watched:
+class _Attempt:
     progress: Progress
     since: float
     paces: deque[float] = field(default_factory=lambda: deque(maxlen=20))
@@ -39,48 +39,43 @@ class _Watched:
 
 @dataclass
 class Watchdog:
-    """Looks at running attempts; says which signal one that hangs is due."""
+    """A watch over running attempts that returns the signal due to one that hangs."""
 
     limit_s: float
     grace_s: float
     clock: Callable[[], float] = time.monotonic
-    _watched: dict[str, _Watched] = field(default_factory=dict)
+    _watched: dict[str, _Attempt] = field(default_factory=dict)
 
     def due(self, attempt: str, heartbeat: Mapping[str, Any] | None) -> signal.Signals | None:
-        """The signal to send now to a running attempt with this newest heartbeat, if any."""
+        """Return the signal to send now to a running attempt with this heartbeat, if any."""
         now = self.clock()
         work = int((heartbeat or {}).get("work", 0))
         progress: Progress = (work, (heartbeat or {}).get("step"), (heartbeat or {}).get("phase"))
-        seen = self._watched.setdefault(attempt, _Watched((work, None, None), now))
-        if seen.sent is not None:  # there is no way back: it may have moved only to end itself
-            return self._harder(seen, now)
+        seen = self._watched.setdefault(attempt, _Attempt((work, None, None), now))
+        if seen.sent is DUMP:
+            return self._send(seen, signal.SIGTERM, now)
+        if seen.sent is not None:  # also if it moved since: it may have moved only to end itself
+            late = now - seen.sent_at > self.grace_s
+            return self._send(seen, signal.SIGKILL, now) if late else None
         if progress != seen.progress:
-            self._note(seen, progress, now)
+            done = progress[0] - seen.progress[0]
+            if done > 0:
+                seen.paces.append((now - seen.since) / done)
+            seen.progress, seen.since = progress, now
         elif now - seen.since > self._limit(seen):
             return self._send(seen, DUMP, now)
         return None
 
     def hung(self, attempt: str) -> str:
-        """In words, how an attempt hung that this watchdog ended; empty if it did not."""
+        """Return how an attempt hung that this watchdog ended, in words; else nothing."""
         seen = self._watched.get(attempt)
         if seen is None or seen.sent is None:
             return ""
         return f"nothing done for {self._limit(seen):.0f} s; the stacks are in its log"
 
-    def _limit(self, seen: _Watched) -> float:
+    def _limit(self, seen: _Attempt) -> float:
         return max(self.limit_s, SLOW * median(seen.paces)) if seen.paces else self.limit_s
 
-    def _note(self, seen: _Watched, progress: Progress, now: float) -> None:
-        done = progress[0] - seen.progress[0]
-        if done > 0:
-            seen.paces.append((now - seen.since) / done)
-        seen.progress, seen.since = progress, now
-
-    def _harder(self, seen: _Watched, now: float) -> signal.Signals | None:
-        if seen.sent is DUMP:
-            return self._send(seen, signal.SIGTERM, now)
-        return self._send(seen, signal.SIGKILL, now) if now - seen.sent_at > self.grace_s else None
-
-    def _send(self, seen: _Watched, number: signal.Signals, now: float) -> signal.Signals:
+    def _send(self, seen: _Attempt, number: signal.Signals, now: float) -> signal.Signals:
         seen.sent, seen.sent_at = number, now
         return number

@@ -110,7 +110,7 @@ def test_that_the_code_was_edited_meanwhile_is_told_once(folder, monkeypatch) ->
     monkeypatch.setattr(Code, "read", lambda root: now)
     executor._say_if_edited()  # it is not looked at again so soon
     assert not executor.console.file.getvalue()
-    monkeypatch.setattr(state, "LOOK_S", 0.0)
+    monkeypatch.setattr(state, "POLL_S", 0.0)
     executor._edits._next_look = 0.0
     for _ in range(2):
         executor._say_if_edited()

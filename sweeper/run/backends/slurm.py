@@ -60,7 +60,7 @@ class SlurmBackend(Backend):
     """Hands runs in, a whole batch at a time, and watches the queue. A slot is a job there."""
 
     queues = True
-    look_s = 30.0
+    poll_s = 30.0
 
     def __init__(self, context: BackendContext, most: Limits) -> None:
         self._options: Options = context.options
@@ -155,7 +155,7 @@ class SlurmBackend(Backend):
         handed_in = [job for job in self._jobs if job.handed_in]
         forgotten = {job.id for job in handed_in} - states.keys() - {NEVER}
         states |= queue.accounted(forgotten) if forgotten else {}
-        over, rarely = [], max(self.look_s, _QUESTIONS * len(handed_in) / _A_SECOND)
+        over, rarely = [], max(self.poll_s, _QUESTIONS * len(handed_in) / _A_SECOND)
         for job in handed_in:
             job.state = states.get(job.id, "GONE")
             ended = job.over(rarely)

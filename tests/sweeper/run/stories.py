@@ -10,7 +10,7 @@ from sweeper.run.backend import Job
 class FakeBackend:
     """Jobs do what the story says, one at a time, in the order they were started."""
 
-    queues, look_s = False, 0.0
+    queues, poll_s = False, 0.0
 
     def __init__(self, store, story, slots=2):
         self.words, self.held = {}, {}

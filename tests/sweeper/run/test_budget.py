@@ -33,8 +33,7 @@ def swept(tmp_path, monkeypatch):
         backend = stories.FakeBackend(store, {}, slots=1)
         budget = Budget(limit, chosen + hours(store, RUNS))
         jobs = [Job(run, 1.0) for run in RUNS if store.run(run).result() is None]
-        schedule = Schedule(store, backend, jobs, policy(), budget.changed)
-        budget.changed(schedule, None)
+        schedule = Schedule(store, backend, jobs, policy(), budget=budget)
         done = schedule.execute()
         waiting = sum(state.phase is Phase.WAITING for state in schedule.states.values())
         return done, len(backend.started), waiting, schedule.breaker.tripped

@@ -40,7 +40,7 @@ def test_other_failures_and_successes_begin_the_row_anew():
     breaker = Breaker(policy(equal_failures=2))
     breaker.failed("a", failed(Cause.CRASH, "crash: one"))
     breaker.failed("b", failed(Cause.CRASH, "crash: another"))
-    breaker.done()
+    breaker.done(0.0)
     breaker.failed("c", failed(Cause.CRASH, "crash: another"))
     assert not breaker.tripped
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from sweeper.run.backend import JobState, Phase, Resources
-from sweeper.run.schedule import MANY, Looks
+from sweeper.run.schedule import MANY, StatusPoller
 from sweeper.run.slurm.jobs import SlurmJob
 from sweeper.store.runs import State
 from tests.sweeper.run.stories import job
@@ -34,7 +34,7 @@ def asked(store, monkeypatch):
 
 @pytest.fixture
 def moments(monkeypatch):
-    """A clock of the looks that a test sets."""
+    """A clock of the poller that a test sets."""
     now = [0.0]
     monkeypatch.setattr("sweeper.run.schedule.time.monotonic", lambda: now[0])
     return now
@@ -51,12 +51,12 @@ def test_a_run_that_gets_on_is_one_question_a_look_whatever_its_heartbeat_says(
     tell, store, asked, moments
 ):
     states, attempts = begun(tell, store, 3)
-    looks = Looks(store, 30.0)
+    poller = StatusPoller(store, 30.0)
     for step in (1, 2):
         for attempt in attempts:
             attempt.heartbeat(step=step)
         asked.clear()
-        assert looks.at(states)
+        assert poller.poll(states)
         moments[0] += 30.0
     assert sorted(asked) == [f"runs/{s.job.run}/attempts/0001/beat.json" for s in states]
     assert [s.status.heartbeat["step"] for s in states] == [2] * 3
@@ -66,35 +66,35 @@ def test_a_run_that_gets_on_is_one_question_a_look_whatever_its_heartbeat_says(
 def test_a_run_whose_heartbeat_stands_still_is_looked_at_in_full(tell, store, moments):
     [state], [attempt] = begun(tell, store, 1)
     attempt.heartbeat(step=1)
-    looks = Looks(store, 30.0)
-    assert looks.at([state])
+    poller = StatusPoller(store, 30.0)
+    assert poller.poll([state])
     attempt.finish("crash", "no more")
     moments[0] += 30.0
-    assert looks.at([state])
+    assert poller.poll([state])
     assert state.status.state is State.FAILED
 
 
 def test_of_many_runs_each_is_looked_at_the_more_rarely(tell, store, moments):
     states, _ = begun(tell, store, 2)
-    looks = Looks(store, 30.0)
-    assert looks.at(states * MANY)  # twice as many
+    poller = StatusPoller(store, 30.0)
+    assert poller.poll(states * MANY)  # twice as many
     moments[0] += 59.0
-    assert not looks.at(states * MANY)
+    assert not poller.poll(states * MANY)
     moments[0] += 1.0
-    assert looks.at(states)
+    assert poller.poll(states)
 
 
 def test_a_run_that_waits_for_room_is_asked_about_now_and_then(tell, store, asked, moments):
     tell([job("a")], {})
-    looks = Looks(store, 30.0)
-    assert looks.before(job("a").run) is State.NEW
+    poller = StatusPoller(store, 30.0)
+    assert poller.before_start(job("a").run) is State.NEW
     asked.clear()
-    assert looks.before(job("a").run) is State.NEW
+    assert poller.before_start(job("a").run) is State.NEW
     assert not asked
     store.run(job("a").run).claim({})
     moments[0] += 30.0
-    assert looks.before(job("a").run) is State.RUNNING
-    assert looks.before(job("a").run) is State.RUNNING
+    assert poller.before_start(job("a").run) is State.RUNNING
+    assert poller.before_start(job("a").run) is State.RUNNING
     assert asked
 
 
