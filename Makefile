@@ -37,7 +37,7 @@ test: $(READY) ## Run the tests
 faults: $(READY) ## Kill, fill, flip and hang sweeps on purpose, and count what is lost (half an hour on two cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults
 
-bench: $(READY) ## Measure speed beside peers into docs/performance.md (half an hour; it says how to install peers)
+bench: $(READY) ## Measure speed beside installed peers and write it into docs/performance.md (half an hour)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
 
 findings: $(READY) ## Print docs/results/README.md from the records beside it

@@ -1,38 +1,53 @@
-"""Runs every benchmark in a process of its own and writes docs/performance.md: `make bench`."""
+"""Run benchmarks and write their tables into docs/performance.md: `make bench`.
+
+    python -m benchmarks [--smoke] [NAME ...]
+
+Each benchmark runs in a process of its own, without a NAME all of them. With --smoke they run at
+tiny sizes and nothing is written.
+"""
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from collections.abc import Sequence
 
-from benchmarks.measure import ROOT, arguments
+from benchmarks.measure import ROOT, fill
 
-# The cheap ones first. Rounds are so many that all should take less than half an hour on two
-# quiet cores.
-BENCHMARKS = (
-    *("heads", "data", "status", "packing", "planning", "files"),
-    *("records", "loop", "stacked", "overhead", "step", "makespan", "time_left"),
-)
+DOCUMENT = ROOT / "docs" / "performance.md"
+BENCHMARKS = ("sweeps", "step", "time_left")
 
 
 def main() -> int:
-    """Run all, then write the document unless sizes are tiny; 1 if any of them failed."""
-    options = arguments(__doc__)
-    lines = ("--lines", str(options.lines.resolve()))
-    if options.smoke:
-        failed = failures(BENCHMARKS, *lines, "--smoke")
-    else:
-        failed = failures(BENCHMARKS, *lines) + failures(["document"], *lines)
+    """Run the benchmarks; return 1 if any of them failed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
+    parser.add_argument("--smoke", action="store_true", help="use tiny sizes and write nothing")
+    options = parser.parse_args()
+    unknown = sorted(set(options.names) - set(BENCHMARKS))
+    if unknown:
+        parser.error(f"NAME={unknown[0]}: expected one of {', '.join(BENCHMARKS)}")
+    failed = run(options.names or BENCHMARKS, smoke=options.smoke)
     if failed:
-        print(f"failed: {', '.join(failed)}; what they printed stands above.", file=sys.stderr)
+        print(f"failed: {', '.join(failed)}; see their messages above.", file=sys.stderr)
     return 1 if failed else 0
 
 
-def failures(names: Sequence[str], *options: str) -> list[str]:
-    """Run the modules one after another, whatever becomes of each; return which failed."""
-    commands = {name: [sys.executable, "-m", f"benchmarks.{name}", *options] for name in names}
-    return [name for name, command in commands.items() if subprocess.call(command, cwd=ROOT)]
+def run(names: Sequence[str], *, smoke: bool) -> list[str]:
+    """Run these benchmarks one after another and write their tables; return those that failed."""
+    failed = []
+    for name in names:
+        command = [sys.executable, "-m", f"benchmarks.{name}", *["--smoke"] * smoke]
+        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+        print(done.stdout, flush=True)
+        if done.returncode:
+            failed.append(name)
+        elif not smoke:
+            fill(DOCUMENT, name, done.stdout)
+    return failed
 
 
 if __name__ == "__main__":

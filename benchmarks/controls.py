@@ -1,8 +1,8 @@
-"""The demo's controls: its verdicts on text that needs large heads, and on text that does not.
+"""Count the demo's verdicts with a planted effect and without: `python -m benchmarks.controls`.
 
-The positive control plants the need that conf/data/sample.yaml names, the negative one none. Each
-repetition has seeds of its own; how often each claim got which answer is written into
-docs/results/controls. Repetitions that are done are not trained again.
+The positive control is the text with the need for large heads that conf/data/sample.yaml plants,
+the negative control a text without. Each repetition has seeds of its own. A repetition that is done
+is not trained again.
 
     python -m benchmarks.controls FOLDER [--repetitions 20] [--experiments fig1 fig3]
 """
@@ -16,10 +16,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from benchmarks.measure import ROOT, call, table
+from benchmarks.measure import ROOT, call, fill, table
 
-RESULTS = ROOT / "docs" / "results" / "controls" / "README.md"
-BEGIN = "<!-- counted by python -m benchmarks.controls -->\n"
+DOCUMENT = ROOT / "docs" / "results" / "controls" / "README.md"
 CONTROLS = {"planted": (), "nothing planted": ("data.directions=0",)}
 SEEDS = {"fig1": 6, "fig3": 5}  # a point, as the demo has them
 APART = 100  # between the first seeds of two repetitions
@@ -29,26 +28,17 @@ Asked = tuple[str, str, str]
 """Experiment, claim, control."""
 
 
-def verdicts(outputs: Path, experiment: str, control: str, repetition: int) -> Path:
-    """The file with the verdicts of one repetition."""
-    folder = outputs / control.replace(" ", "-") / f"{repetition:02d}"
-    return folder / "tables" / f"{experiment}.claims.json"
-
-
 def train(path: Path, experiment: str, control: str, repetition: int) -> None:
-    """Sweep one repetition of an experiment, so that its verdicts are at `path`."""
-    seeds = [APART * repetition + seed for seed in range(SEEDS[experiment])]
-    keys = (
-        f"experiment.scales.demo.seeds={seeds}".replace(" ", ""),
-        f"name={experiment}",
-        "logger=none",
-    )
+    """Sweep one repetition of an experiment, which writes its verdicts to `path`."""
+    first = APART * repetition
+    seeds = ",".join(str(first + seed) for seed in range(SEEDS[experiment]))
+    keys = (f"experiment.scales.demo.seeds=[{seeds}]", f"name={experiment}", "logger=none")
     outputs = f"paths.outputs={path.parents[1]}"
     call("sweep.py", "-m", f"experiment={experiment}", *keys, *CONTROLS[control], outputs)
 
 
 def count(files: Iterable[tuple[str, str, Path]]) -> dict[Asked, Counter[str]]:
-    """How often each claim got each answer, from (experiment, control, file) of what is there."""
+    """Count the answers to each claim in (experiment, control, file of verdicts)."""
     found: dict[Asked, Counter[str]] = {}
     for experiment, control, path in files:
         for verdict in json.loads(path.read_text())["verdicts"]:
@@ -58,41 +48,42 @@ def count(files: Iterable[tuple[str, str, Path]]) -> dict[Asked, Counter[str]]:
 
 
 def counted(found: Mapping[Asked, Counter[str]]) -> str:
-    """A table with a row for each claim under each control."""
+    """Return a table with a row for each claim under each control."""
     rows = [
         (*asked, *(str(answers[answer]) for answer in ANSWERS))
         for asked, answers in sorted(found.items())
     ]
-    return table(("figure", "claim", "text", *ANSWERS), rows) + "\n"
+    return table(("figure", "claim", "text", *ANSWERS), rows)
 
 
 def main() -> int:
-    """Train what is missing and write the table; 1 where a claim got an answer it must not get."""
+    """Train missing repetitions and write the table; return 1 if any answer is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("outputs", type=Path)
     parser.add_argument("--repetitions", type=int, default=20)
     parser.add_argument("--experiments", nargs="+", choices=SEEDS, default=list(SEEDS))
-    parser.add_argument("--count", action="store_true", help="only count what is there")
+    parser.add_argument("--count", action="store_true", help="train nothing, only count")
     given = parser.parse_args()
-    done = []
+    finished = []
     for repetition in range(1, given.repetitions + 1):
         for control in CONTROLS:
+            folder = given.outputs.resolve() / control.replace(" ", "-") / f"{repetition:02d}"
             for experiment in given.experiments:
-                path = verdicts(given.outputs.resolve(), experiment, control, repetition)
+                path = folder / "tables" / f"{experiment}.claims.json"
                 if not path.exists() and not given.count:
                     train(path, experiment, control, repetition)
                 if path.exists():
-                    done.append((experiment, control, path))
-    found = count(done)
-    print(counted(found), end="")
-    RESULTS.write_text(RESULTS.read_text().partition(BEGIN)[0] + BEGIN + counted(found))
+                    finished.append((experiment, control, path))
+    found = count(finished)
+    print(counted(found))
+    fill(DOCUMENT, "controls", counted(found))
     return int(any(wrong(control, answers) for (_, _, control), answers in found.items()))
 
 
 def wrong(control: str, answers: Counter[str]) -> bool:
-    """Whether what is planted was once not found, or what is not planted once was."""
-    supported = answers["supported"]
-    return supported != (answers.total() if control == "planted" else 0)
+    """Return whether a planted effect was missed, or an effect found where none is planted."""
+    expected = answers.total() if control == "planted" else 0
+    return answers["supported"] != expected
 
 
 if __name__ == "__main__":

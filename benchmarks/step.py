@@ -1,90 +1,206 @@
-"""Times a training step of each shape beside its peers: `python -m benchmarks.step`."""
+"""Time a training step of the decoder beside peers: `python -m benchmarks.step`.
+
+All models of a shape have the same layers, widths, heads and head size; where the feed-forward
+layer of a peer has three matrices, they are two thirds as wide. Embeddings are tied, there is no
+dropout, and AdamW is fused. Each variant runs in a process of its own, so that the settings of one
+do not help another; a peer runs as it comes, and again with our memory setting (`keep_memory`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import importlib
+import random
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
+from multiprocessing import get_context
 from statistics import median
+from typing import Any
 
-from benchmarks.measure import Facts, arguments, leave, present, speed_ups
+from benchmarks.measure import interleaved, measured_on, present, smoke, speed_up, table
 
 if __name__ == "__main__":
-    arguments(__doc__)  # --help is answered before torch is imported
+    smoke(__doc__)  # answers --help before torch is imported
 
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
-from benchmarks.apart import Make, apart
-from benchmarks.shapes import (
-    SHAPES,
-    SMOKE,
-    Batch,
-    Maker,
-    Shape,
-    alone,
-    headroom,
-    mistral,
-    step,
-    training_flops,
-    x_transformers,
-)
+from models.transformer import Decoder
+from tasks.training.machine import keep_memory
 
-PEERS = {"transformers": mistral, "x_transformers": x_transformers}
-PRODUCTS, SIZE = 3, 1024  # matrix products in a round that measures the peak, and their size
+Step = Callable[[], None]
 
 
-def results(smoke: bool) -> Iterator[Facts]:
-    alone()
-    shapes = SMOKE if smoke else SHAPES
-    peers = [] if smoke else [name for name in PEERS if present(name)]
-    for name, shape in shapes.items():
-        yield {"shape": name, **measured(shape, peers, rounds=2 if smoke else 7)}
+@dataclass(frozen=True)
+class Shape:
+    """A decoder and its batch: `rows` of `length` positions."""
+
+    layers: int
+    embedding_size: int
+    heads: int
+    head_size: int
+    feedforward_size: int
+    vocabulary_size: int
+    rows: int
+    length: int
 
 
-def measured(shape: Shape, peers: list[str], rounds: int) -> Facts:
-    """Tokens per second, the share of the peak, and our speed over each peer's."""
-    makers = _makers(shape, peers)
-    steps = list(makers)
-    times = apart({**makers, "peak": _products}, rounds)
-    peak = PRODUCTS * 2 * SIZE**3 / median(times["peak"])
-    seconds = {variant: median(times[variant]) for variant in steps}
-    flops = training_flops(shape.decoder(), Batch.drawn(shape))
-    return {
-        "tokens": shape.tokens,
-        "rounds": rounds,
-        "tokens_per_second": {v: round(shape.tokens / s, 1) for v, s in seconds.items()},
-        "peak_gflops": round(peak / 1e9, 1),
-        "of_peak": round(flops / seconds["headroom"] / peak, 3),
-        "speed_up": speed_ups(times, "headroom", steps),
-    }
+SHAPES = {
+    "tiny32": Shape(2, 64, 8, 32, 256, 4096, 8, 256),
+    "d256-h8": Shape(6, 256, 8, 32, 1024, 32768, 2, 256),
+    "d256-h70": Shape(6, 256, 70, 32, 1024, 32768, 2, 256),
+    "d512-h8": Shape(6, 512, 8, 64, 2048, 32768, 2, 256),
+}
+SMOKE = {"smoke": Shape(1, 8, 2, 4, 16, 64, 2, 16)}
+MEAN, SIGMA = 3.19, 0.6  # of the logarithms of LM1B's sentence lengths, 29 pieces on average
 
 
-def _makers(shape: Shape, peers: list[str]) -> dict[str, Make]:
-    """Return every variant; each peer as it comes, and with memory kept as in our jobs."""
-    makers: dict[str, Make] = {}
-    for how, compiled in {"": False, " compiled": True}.items() if peers else [("", False)]:
-        makers[f"headroom{how}"] = partial(_step, headroom, shape, compiled=compiled, keep=True)
-        for peer in peers:
-            for memory, keep in {"": False, ", memory kept": True}.items():
-                variant = partial(_step, PEERS[peer], shape, compiled=compiled, keep=keep)
-                makers[f"{peer}{how}{memory}"] = variant
-    return makers
+def batch(shape: Shape) -> tuple[Tensor, Tensor, Tensor]:
+    """Return random tokens, and segments and positions of sentences as long as LM1B's."""
+    lengths = random.Random(0)
+    tokens_BT = torch.randint(2, shape.vocabulary_size, (shape.rows, shape.length))
+    segments_BT, positions_BT = torch.zeros_like(tokens_BT), torch.zeros_like(tokens_BT)
+    for row in range(shape.rows):
+        start = number = 0
+        while start < shape.length:
+            drawn = max(1, round(lengths.lognormvariate(MEAN, SIGMA)))
+            end, number = min(start + drawn, shape.length), number + 1
+            segments_BT[row, start:end] = number
+            positions_BT[row, start:end] = torch.arange(end - start)
+            start = end
+    return tokens_BT, segments_BT, positions_BT
 
 
-def _step(make: Maker, shape: Shape, *, compiled: bool, keep: bool) -> Callable[[], None]:
-    alone(keep=keep)
-    return step(*make(shape, Batch.drawn(shape), compiled=compiled))
-
-
-def _products() -> Callable[[], None]:
-    alone()
-    left, right = torch.randn(2, SIZE, SIZE)
+def step(loss: Callable[[], Tensor], model: torch.nn.Module) -> Step:
+    """Return forward, backward and fused AdamW, the same for every model."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
     def run() -> None:
-        for _ in range(PRODUCTS):
-            left @ right
+        loss().backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        optimizer.zero_grad()
 
     return run
 
 
+def headroom(shape: Shape, compiled: bool = False) -> Step:
+    """Return a step of our decoder, with its blocks compiled as `trainer.compile` does."""
+    model = Decoder(
+        vocabulary_size=shape.vocabulary_size,
+        layers=shape.layers,
+        embedding_size=shape.embedding_size,
+        heads=shape.heads,
+        head_size=shape.head_size,
+        feedforward_size=shape.feedforward_size,
+    )
+    tokens_BT, *segments = batch(shape)
+    for block in model.blocks if compiled else ():
+        block.compile()
+    targets_BT = tokens_BT.roll(-1, 1)
+
+    def loss() -> Tensor:
+        nats, count = model.loss(model(tokens_BT, *segments), targets_BT)
+        return nats / count
+
+    return step(loss, model)
+
+
+def transformers(shape: Shape) -> Step:
+    """Return a step of Hugging Face's Mistral, which takes any head size (its Llama does not)."""
+    library = importlib.import_module("transformers")
+    config = library.MistralConfig(
+        vocab_size=shape.vocabulary_size,
+        hidden_size=shape.embedding_size,
+        intermediate_size=2 * shape.feedforward_size // 3,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.heads,
+        head_dim=shape.head_size,
+        max_position_embeddings=shape.length,
+        tie_word_embeddings=True,
+        sliding_window=None,
+        use_cache=False,
+    )
+    model, (tokens_BT, *_) = library.MistralForCausalLM(config), batch(shape)
+    return step(lambda: model(input_ids=tokens_BT, labels=tokens_BT).loss, model)
+
+
+def x_transformers(shape: Shape) -> Step:
+    """Return a step of the decoder of x-transformers, with fused attention."""
+    library = importlib.import_module("x_transformers")
+    model = library.TransformerWrapper(
+        num_tokens=shape.vocabulary_size,
+        max_seq_len=shape.length,
+        tie_embedding=True,
+        attn_layers=library.Decoder(
+            dim=shape.embedding_size,
+            depth=shape.layers,
+            heads=shape.heads,
+            attn_dim_head=shape.head_size,
+            attn_flash=True,
+            ff_mult=shape.feedforward_size / shape.embedding_size,
+        ),
+    )
+    tokens_BT, *_ = batch(shape)
+    targets = tokens_BT.roll(-1, 1).flatten()
+    return step(lambda: F.cross_entropy(model(tokens_BT).flatten(0, 1), targets), model)
+
+
+_steps: list[Step] = []  # the one step of a worker process
+
+
+def start(make: Callable[[], Step], keep: bool) -> None:
+    """Set this process up as a job is, with one thread, and make its step."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    if keep:
+        keep_memory()
+    _steps.append(make())
+
+
+def seconds() -> float:
+    """Return the CPU seconds of one step of this process."""
+    begun = time.thread_time()
+    _steps[0]()
+    return time.thread_time() - begun
+
+
+def compared(name: str, shape: Shape, peers: list[Any], rounds: int) -> str:
+    """Return a table of tokens per second, and of our speed over each peer's."""
+    variants = {"headroom": (partial(headroom, shape), True)}
+    if peers:
+        variants["headroom compiled"] = (partial(headroom, shape, compiled=True), True)
+    for peer in peers:
+        variants[peer.__name__] = (partial(peer, shape), False)
+        variants[f"{peer.__name__}, memory kept"] = (partial(peer, shape), True)
+    with ExitStack() as stack:
+        timed = {}
+        for variant, given in variants.items():
+            pool = ProcessPoolExecutor(1, get_context("spawn"), initializer=start, initargs=given)
+            stack.enter_context(pool)
+            timed[variant] = lambda pool=pool: pool.submit(seconds).result()
+        times = interleaved(timed, rounds)
+    tokens = shape.rows * shape.length
+    rows = [(variant, f"{tokens / median(taken):,.0f}") for variant, taken in times.items()]
+    for variant in [*times][1:]:
+        rows.append((f"headroom over {variant}", speed_up(times, "headroom", variant)))
+    return table((name, "tokens/s, or ratio: median (quartiles)"), rows)
+
+
+def main() -> None:
+    """Measure and print a table for each shape."""
+    tiny = smoke(__doc__)
+    candidates = [] if tiny else [transformers, x_transformers]
+    peers = [peer for peer in candidates if present(peer.__name__)]
+    rounds = 2 if tiny else 7
+    for name, shape in (SMOKE if tiny else SHAPES).items():
+        print(compared(name, shape, peers, rounds), end="\n\n")
+    print(f"{rounds} rounds, {measured_on()}")
+
+
 if __name__ == "__main__":
-    leave(results)
+    main()

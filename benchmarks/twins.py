@@ -1,10 +1,11 @@
-"""Rounds with real training on twins, two arms that are one model, each with seeds of its own.
+"""Decide between twins with real training: `python -m benchmarks.twins`.
 
-A difference between them is wrong, and a share of `--error` may be. With `--planted` one
-learns ten times too slowly, which is to be found; with `--handicap` one has a learning rate eight
-times too high, which is to be found too, unless `--tuned` chooses each arm's own before. Every
-repetition is an experiment that shares no judged run with another: `--smoke` does two. It trains up
-to 30 tiny models an arm; what came out stands in docs/decisions.md and docs/tuning.md.
+Both arms of an experiment are the same tiny model, each with seeds of its own, so a difference
+between them is a wrong answer; a share of `--error` of the experiments may have one. With
+`--planted` one arm learns ten times too slowly, and with `--handicap` its learning rate is eight
+times too high: these differences shall be found, unless `--tuned` first chooses the rate of each
+arm. An experiment trains up to 30 models an arm and shares no judged run with another. Results are
+in docs/decisions.md and docs/tuning.md.
 """
 
 from __future__ import annotations
@@ -49,13 +50,15 @@ TUNE = """\
   tune: {grid: {optimizer.learning_rate: [0.04, 0.16, 0.64]}, seeds: [7, 8, 9]}
 """
 ALIKE, PLANTED, HANDICAP = (0.01, 0.01), (0.01, 0.001), (0.16, 1.28)
-"""Learning rates of the two arms; among those that were tried (0.01 to 2.56) 0.16 is the best."""
+"""Learning rates of the two arms; of 0.01 to 2.56 the best is 0.16."""
 
 
 def command(outputs: Path, conf: Path, places: Sequence[int], **options: Any) -> list[str]:
-    """The command that trains rounds of these experiments; see `arguments`."""
-    asked = arguments(conf, places, **options)
-    return [sys.executable, "sweep.py", *asked, f"paths.outputs={outputs}"]
+    """Return the command that runs these experiments; see `arguments`."""
+    return [
+        *(sys.executable, "sweep.py", *arguments(conf, places, **options)),
+        f"paths.outputs={outputs}",
+    ]
 
 
 def arguments(
@@ -66,37 +69,38 @@ def arguments(
     tuned: bool = False,
     error: float = 0.05,
 ) -> list[str]:
-    """What is typed to train rounds of these experiments, which are written to `conf`."""
+    """Write these experiments into the folder `conf`; return the arguments of their sweep."""
     folder = conf / "experiment"
     folder.mkdir(parents=True, exist_ok=True)
-    names = [f"twins_{place:02d}" for place in places]
-    for place, name in zip(places, names, strict=True):
-        first, second = (
-            [APART * (2 * place + arm) + seed for seed in range(3)] for arm in range(2)
-        )
+    for place in places:
+        starts = (APART * 2 * place, APART * (2 * place + 1))
+        first, second = ([start, start + 1, start + 2] for start in starts)
         text = EXPERIMENT.format(first=first, second=second, rates=rates, error=error)
-        (folder / f"{name}.yaml").write_text(text + TUNE * tuned)
-    experiments = f"experiment={','.join(names)}"
-    return ["--config-dir", str(conf), "-m", *TINY, experiments, "hydra.sweeper.decide=true"]
+        (folder / f"twins_{place:02d}.yaml").write_text(text + TUNE * tuned)
+    experiments = ",".join(f"twins_{place:02d}" for place in places)
+    options = (*TINY, f"experiment={experiments}", "hydra.sweeper.decide=true")
+    return ["--config-dir", str(conf), "-m", *options]
 
 
 def answers(outputs: Path) -> Counter[str]:
-    files = (outputs / "tables").glob("*.claims.json")
-    given = (json.loads(path.read_text())["verdicts"][:1] for path in files)
-    return Counter(verdict["verdict"] for verdicts in given for verdict in verdicts)
+    """Count the answers to the first claim of each experiment."""
+    found: Counter[str] = Counter()
+    for path in (outputs / "tables").glob("*.claims.json"):
+        found.update(one["verdict"] for one in json.loads(path.read_text())["verdicts"][:1])
+    return found
 
 
 def main() -> int:
-    """Print the answers; 1 if one of them is wrong, or a planted difference was not found."""
+    """Print the answers; return 1 if one is wrong or a planted difference was not found."""
     parser = argparse.ArgumentParser(description=__doc__)
     different = parser.add_mutually_exclusive_group()
     different.add_argument("--planted", dest="rates", action="store_const", const=PLANTED)
     different.add_argument("--handicap", dest="rates", action="store_const", const=HANDICAP)
     parser.add_argument("--tuned", action="store_true")
     parser.add_argument("--repetitions", type=int, default=20)
-    parser.add_argument("--first", type=int, default=0, help="the place of the first repetition")
+    parser.add_argument("--first", type=int, default=0, help="number of the first repetition")
     parser.add_argument("--error", type=float, default=0.05, help="experiment.error")
-    parser.add_argument("--smoke", action="store_true")
+    parser.add_argument("--smoke", action="store_true", help="only two repetitions")
     given = parser.parse_args()
     repetitions = 2 if given.smoke else given.repetitions
     places = range(given.first, given.first + repetitions)

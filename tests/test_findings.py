@@ -1,4 +1,4 @@
-"""The page of results says what the records beside it hold, and nothing of it is typed by hand."""
+"""The page of results follows from the records beside it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.findings import RESULTS, kept, page
+from benchmarks.findings import RESULTS, hours, kept, page
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import judge
 from tests.sweeper.results.grids import FEW, figure1
 from tests.sweeper.results.synthetic import contrary, paper
 
-SAYS = {"old": {"scale": "cpu", "text": "two books"}}
+SETTING = {"old": {"scale": "cpu", "text": "two books"}}
 
 
 def results(folder: Path, truth) -> Path:
-    """Small results as they are kept: tables and verdicts, without what they were planned by."""
+    """Write small results as old records have them: tables and verdicts without a plan."""
     made = figure1(truth, FEW).write(folder / "outputs")
     tables = write_tables(folder / "kept" / "old", collect(made, ["fig1"]))
     judge(folder / "kept" / "old", tables)
@@ -33,14 +33,14 @@ def one(tmp_path, monkeypatch):
     return results(tmp_path / "one", paper)
 
 
-def test_the_page_that_is_kept_is_the_one_that_its_records_give():
+def test_the_page_in_the_repository_follows_from_its_records():
     assert (RESULTS / "README.md").read_text("utf-8") == page(RESULTS)
 
 
 def test_answer_effect_seeds_and_hours_are_those_of_the_records(one):
-    [found] = kept(one, SAYS)
+    [found] = kept(one, SETTING)
     assert (found.experiment, found.scale, found.seeds) == ("fig1", "cpu", "3")
-    assert found.hours == pytest.approx(len(found.runs) * 12.5 / 3600)
+    assert hours(found.runs) == pytest.approx(len(found.runs) * 12.5 / 3600)
     rows = [line for line in page(one).splitlines() if line.startswith("| fig1 |")]
     assert len(rows) == len(found.verdicts) == 3
     for row, verdict in zip(rows, found.verdicts, strict=True):

@@ -1,0 +1,124 @@
+"""Measure what a sweep costs beside training: `python -m benchmarks.sweeps`.
+
+It times whole commands, as a person types them: many runs that train nothing, beside Hydra's own
+launchers; the commands that read these runs afterwards; and the dry run of a large grid.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.measure import ROOT, call, measured_on, present, smoke, spread, table
+
+SLOTS = 2
+NO_OP = (
+    *("task=representation", "model=layer", "trainer.steps=0", "trainer.accelerator=cpu"),
+    *("model.embedding_size=4", "model.heads=1", "model.head_size=2", "task.sequence_length=3"),
+    *("task.problems_per_run=1", "logger=none"),
+)
+PEER = """import hydra
+
+@hydra.main(config_path={conf!r}, config_name="config", version_base="1.3")
+def main(config):
+    pass
+
+main()
+"""
+LARGE = """# @package _global_
+experiment:
+  title: a large grid
+  metric: test/loss
+  arms:
+    counted:
+      set: {{model.head_size: 8}}
+      grid:
+        model.heads: {heads}
+        model.feedforward_size: {widths}
+    matched:
+      set: {{model.head_size: null}}
+      grid: {{model.embedding_size: {sizes}}}
+      match:
+        to: counted
+        solve: model.feedforward_size
+        tolerance: 1.0
+        where: model.feedforward_size == 4096
+"""
+
+
+def main() -> None:
+    """Measure and print all tables."""
+    tiny = smoke(__doc__)
+    with TemporaryDirectory() as folder:
+        outputs, many = Path(folder) / "many", 3 if tiny else 1000
+        print("### Many runs\n")
+        print(overhead(Path(folder), outputs, few=2, many=many, peers=not tiny))
+        print("\n### Commands that read many runs\n")
+        print(reading(outputs, many, rounds=1 if tiny else 3))
+        print("\n### Planning\n")
+        print(planning(Path(folder), heads=(1,) if tiny else (1, 10, 100)))
+    print(f"\n{measured_on()}")
+
+
+def overhead(folder: Path, outputs: Path, *, few: int, many: int, peers: bool) -> str:
+    """Time grids of runs that train nothing, with few runs and with many; our runs stay in outputs.
+
+    The difference between the two over the runs between is the overhead of one run. The ways differ
+    in what they do: here a run is frozen on disk, is a process of its own that builds a model,
+    evaluates it and publishes durable files, and the sweep ends in a table and a figure. Hydra's
+    basic launcher calls an empty function in its own process, joblib in one of two.
+    """
+    program = folder / "peer.py"
+    program.write_text(PEER.format(conf=str(ROOT / "conf")))
+    hydra = (str(program), "-m", "hydra/sweeper=basic", "hydra.sweep.subdir=${hydra.job.num}")
+    ways = {
+        "headroom": ("sweep.py", "-m", f"hydra.launcher.slots={SLOTS}", "paths.outputs={}"),
+        "hydra basic": (*hydra, "hydra/launcher=basic", "hydra.sweep.dir={}"),
+    }
+    if peers and present("hydra_plugins.hydra_joblib_launcher"):
+        joblib = ("hydra/launcher=joblib", f"hydra.launcher.n_jobs={SLOTS}", "hydra.sweep.dir={}")
+        ways["hydra joblib"] = (*hydra, *joblib)
+    rows = []
+    for name, (*command, target) in ways.items():
+        seconds = {}
+        for runs in (few, many):
+            into = folder / f"{name} {runs}".replace(" ", "-")
+            if name == "headroom" and runs == many:
+                into = outputs
+            seconds[runs] = call(*command, target.format(into), f"seed=range(0,{runs})", *NO_OP)
+        each = (seconds[many] - seconds[few]) / (many - few)
+        rows.append((name, f"{each:.3f}", f"{seconds[few]:.1f}"))
+    runs = f"{many:,} runs that train nothing, {SLOTS} at a time"
+    return table((runs, "wall s a run", f"whole sweep of {few} runs, wall s"), rows)
+
+
+def reading(outputs: Path, runs: int, rounds: int) -> str:
+    """Time the commands that read the record of every run."""
+    rows = []
+    for command in ("status", "collect", "draw"):
+        line = ("-m", "sweeper", command, f"--outputs={outputs}")
+        rows.append((f"sweeper {command}", spread([call(*line) for _ in range(rounds)])))
+    return table((f"{runs:,} finished runs", "wall s: median (quartiles)"), rows)
+
+
+def planning(folder: Path, heads: tuple[int, ...]) -> str:
+    """Time the dry run of grids with 100 points for each number of heads, half of them matched."""
+    rows = []
+    for most in heads:
+        conf = folder / f"conf-{most}"
+        shutil.copytree(ROOT / "conf", conf)
+        experiment = LARGE.format(
+            heads=list(range(1, most + 1)),
+            widths=list(range(4096 - 49 * 8, 4097, 8)),
+            sizes=[4 * number for number in range(1, 51)],
+        )
+        (conf / "experiment" / "large.yaml").write_text(experiment)
+        command = ("sweep.py", "--config-dir", str(conf), "-m", "experiment=large", "seed=0")
+        options = ("hydra.sweeper.dry_run=true", f"paths.outputs={folder / 'planned'}")
+        rows.append((f"{100 * most:,}", f"{call(*command, *options):.1f}"))
+    return table(("points", "dry run, wall s"), rows)
+
+
+if __name__ == "__main__":
+    main()
