@@ -89,8 +89,8 @@ def overhead(folder: Path, outputs: Path, *, few: int, many: int, peers: bool) -
             seconds[runs] = call(*command, target.format(into), f"seed=range(0,{runs})", *NO_OP)
         each = (seconds[many] - seconds[few]) / (many - few)
         rows.append((name, f"{each:.3f}", f"{seconds[few]:.1f}"))
-    runs = f"{many:,} runs that train nothing, {SLOTS} at a time"
-    return table((runs, "wall s a run", f"whole sweep of {few} runs, wall s"), rows)
+    title = f"{many:,} runs that train nothing, {SLOTS} at a time"
+    return table((title, "wall s a run", f"whole sweep of {few} runs, wall s"), rows)
 
 
 def reading(outputs: Path, runs: int, rounds: int) -> str:
