@@ -188,8 +188,6 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
         if left := executor.left(now.plan):
             _train(executor, now, left)
         standing = Standing.of(now.plan, records, executor.options.until)
-        if executor.telling:
-            executor.telling.claims({name: found for name, (_, found) in standing.judged.items()})
         following = None if executor.tripped else _next(executor, now, standing)
         if following is None:
             break

@@ -20,7 +20,6 @@ class SweepOptions(Policy):
     max_seeds: Annotated[int, at_least(3)]
     budget_device_hours: Annotated[float | None, at_least(0)]
     until: list[str]
-    notify: list[str]
     max_runs: Annotated[int, at_least(1)]
     hang_after_s: Annotated[float | None, at_least(LEAST_S)]
     hang_grace_s: Annotated[float, at_least(1)]

@@ -5,75 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.results.claims.evidence.verdict import Answer
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import Verdicts, judge, lines
-from sweeper.results.notify import notify
 from sweeper.results.paper_tables.terminal import summarise
 from sweeper.results.points import not_learned
 from sweeper.results.summary import brief
 from sweeper.results.table import Table, exported, stem
-from sweeper.results.wandb.alert import alert
 from sweeper.run.backend import JobState, Phase
 from sweeper.run.schedule import Schedule
 from sweeper.store.errors import Faults, UserError, sanitize
-from sweeper.store.files import read_object
 from sweeper.store.plans import newest
-
-
-@dataclass
-class Telling:
-    """Tells whoever asked for it, and is elsewhere, what becomes of a sweep.
-
-    By their command, and by W&B where runs are mirrored online. That it cannot be told is said here
-    and harms nothing.
-
-    Attributes:
-        command: words, as `hydra.sweeper.notify`.
-        logger: the section of a run's config.
-    """
-
-    console: Console
-    outputs: Path
-    command: Sequence[str]
-    logger: Mapping[str, Any]
-    _answered: dict[tuple[str, str, str], str] = field(default_factory=dict)
-
-    def know(self, experiments: Collection[str]) -> None:
-        """Take as told what was answered when tables were last judged."""
-        for name in experiments:
-            with suppress(UserError, LookupError, TypeError):
-                path = self.outputs / "tables" / f"{stem(name)}.claims.json"
-                found = (read_object(path) or {"verdicts": []})["verdicts"]
-                said = {(name, one["claim"], one["measure"]): one["verdict"] for one in found}
-                self._answered |= said
-
-    def tell(self, event: str, message: str) -> None:
-        """Tell of the sweep (it is over), the breaker (nothing more is started), or a claim."""
-        for trouble in (
-            notify(self.command, event, message, self.outputs),
-            alert(self.logger, event, message, self.outputs),
-        ):
-            if trouble:
-                self.console.print(Text(trouble), soft_wrap=True)
-
-    def claims(self, verdicts: Verdicts) -> None:
-        """Tell of each claim that has another answer than when this was last asked."""
-        for name, found in verdicts.items():
-            for one in found:
-                key, answer = (name, one.claim, one.measure), str(one.verdict)
-                before = self._answered.get(key, str(Answer.UNDECIDED))
-                self._answered[key] = answer
-                if answer not in (before, str(Answer.UNDECIDED)):
-                    by = f" by {one.measure}" if one.measure else ""
-                    self.tell("claim", f"{name}: {one.claim}{by}: {answer}")
 
 
 class FiguresAsTheyCome(ExitStack):
@@ -139,11 +85,11 @@ def print_tables(
     return [exported(outputs, table) for table in tables]
 
 
-def print_everything(console: Console, outputs: Path, experiments: Sequence[str]) -> Verdicts:
-    """What a sweep came to: a line for each verdict, its figures and the page by path.
+def print_everything(console: Console, outputs: Path, experiments: Sequence[str]) -> None:
+    """Print a line for each verdict of a sweep, and the paths of its figures and of the page.
 
     One experiment that makes no claim shows its table. Figures are drawn where their table has
-    changed; the page is of all that was ever planned. The verdicts of the sweep are returned.
+    changed; the page is of all that was ever planned.
     """
     from sweeper.results.draw import write_figures
     from sweeper.results.report.page import write_report
@@ -174,7 +120,6 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     drawn = [path for path in figures.values() if path.exists()]
     for told in (*map(relative_path, (*drawn, outputs / "tables", page)), more):
         console.print(Text(f"  {told}"), soft_wrap=True)
-    return {table.name: verdicts[table.name] for table in tables}
 
 
 def print_unfinished(console: Console, schedule: Schedule, labels: Mapping[str, str]) -> None:

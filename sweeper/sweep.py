@@ -18,7 +18,7 @@ from sweeper.plan.compose import Composer
 from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import print_cost, print_plan
-from sweeper.publish import Telling, print_everything
+from sweeper.publish import print_everything
 from sweeper.results.draw import import_figures
 from sweeper.run.backend import Backend, BackendContext, Resources
 from sweeper.run.slurm.job import LEFT
@@ -68,8 +68,7 @@ def sweep(
         store = RunStore(plan.outputs)
         tuning = Tuning.of(plan, process, store)
         backend = _backend(tuning.whole, launcher, process)
-        told = _telling(console, plan, options)
-        executor = Executor(console, store, process, backend, options, signals, code, told)
+        executor = Executor(console, store, process, backend, options, signals, code)
         estimate = _show(executor, tuning)
         if options.dry_run:
             show_prices(executor, tuning.judged or plan, estimate)
@@ -77,7 +76,8 @@ def sweep(
             return 0
         judged = tune(executor, tuning)
         done = judged is not None and _train(executor, judged, estimate)
-    _tell(executor, tuning.whole if judged else tuning.trials)
+    ended = tuning.whole if judged else tuning.trials
+    print_everything(console, ended.outputs, list(ended.experiments))
     _say(console, spent(tuning, store))
     return 0 if done else 1
 
@@ -114,25 +114,6 @@ def _train(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> boo
     if executor.options.decide:
         return decide(executor, plan, estimate)
     return executor.train(plan, left, estimate=estimate)
-
-
-def _telling(console: Console, plan: Plan, options: SweepOptions) -> Telling:
-    logger = next(iter(plan.runs.values())).config["logger"]
-    telling = Telling(console, plan.outputs, options.notify, logger)
-    telling.know(plan.experiments)
-    return telling
-
-
-def _tell(executor: Executor, plan: Plan) -> None:
-    """Print what it came to; tell why nothing more is started, of each new answer, what is done."""
-    verdicts = print_everything(executor.console, plan.outputs, list(plan.experiments))
-    names, telling = sanitize(", ".join(plan.experiments), 200), executor.telling
-    assert telling is not None
-    if executor.tripped:
-        telling.tell("breaker", f"{names}: nothing more is started: {executor.tripped}")
-    telling.claims(verdicts)
-    states = [executor.store.run(run).status().state for run in plan.runs]
-    telling.tell("sweep", f"{names}: {states.count(State.DONE)} of {len(states)} runs are done")
 
 
 def _say(console: Console, lines: Iterable[str]) -> None:

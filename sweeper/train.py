@@ -16,7 +16,7 @@ from rich.text import Text
 from sweeper.options import SweepOptions
 from sweeper.plan.plan import Plan
 from sweeper.plan.throughput import Throughput, measured
-from sweeper.publish import FiguresAsTheyCome, Telling, print_unfinished
+from sweeper.publish import FiguresAsTheyCome, print_unfinished
 from sweeper.results.table import set_aside
 from sweeper.run.backend import Backend, Job, JobState, Phase
 from sweeper.run.failures import Budget, hours
@@ -88,7 +88,6 @@ class Executor:
 
     Attributes:
         code: what the sweep began with, and runs to its end.
-        telling: who is told what becomes of the sweep.
         tripped: why nothing more is started; empty while things go on.
         chosen_h: device hours that went into what a plan is to have, as those of trials.
     """
@@ -100,7 +99,6 @@ class Executor:
     options: SweepOptions
     signals: StopSignals
     code: Code
-    telling: Telling | None = None
     tripped: str = ""
     chosen_h: float = 0.0
     _throughput: Throughput | None = None

@@ -72,6 +72,7 @@ def unreadable(override: str) -> UserError:
 
 
 REMOVED = {
+    "hydra.sweeper.notify": "leave it out, and run your own command when sweep.py has ended",
     "tune.halving": "leave it out: every value is tried for tune.steps of the full length",
     "tune.transfer": "leave it out: rates are chosen by tune.per (arm, size or point)",
     "tune.arms": "leave it out: every arm is tuned with the same values",
