@@ -34,8 +34,6 @@ or not; a run that several arms use has a row in each. Columns, in this order:
                                  looks at that; losses are in nats per subword, attention_rank and
                                  attention_entropy (nats) are means over heads
     seconds, tokens_per_second   wall time of training
-    energy_joules                what the device took in all, where NVML or RAPL tells it; a column
-                                 only where a run has it
     device                       the machine in words
     code, torch                  the versions of the program and of PyTorch that trained the run,
                                  where it says so; as the device "<one> then <other>" of a run that

@@ -107,7 +107,6 @@ def number(value: Any) -> float | None:
 
 
 THEN = " then "  # between what one run was trained with, one after the other
-_MEASURED_HERE = ("energy_joules",)  # a column where the machine tells it, and else none
 _RESULT = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
 
 
@@ -143,7 +142,6 @@ def run_cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, An
         cells |= planned_cells(record["config"])
         if result is not None:
             cells |= {field: result.get(field) for field in _RESULT}
-            cells |= {field: result[field] for field in _MEASURED_HERE if field in result}
             cells |= _made_with(lineage(run, result["attempt"]), str(cells["device"] or ""))
             cells |= {**result.get("validation", {}), **result["metrics"]}
     except UserError as problem:

@@ -30,7 +30,6 @@ from sweeper.store.liveness import HEARTBEAT_SECONDS, Watcher, alive
 from sweeper.store.runs import Run, RunStore, lineage
 from tasks import ranks
 from tasks.config.sections import RunConfig
-from tasks.energy import Energy
 from tasks.evaluation import Evaluator
 from tasks.parse import parse
 from tasks.prepare import open_data, task_of
@@ -75,7 +74,7 @@ class Fitting:
             torch.manual_seed(derive(config.seed, "weights"))
             model = self._with_weights(task, task.build())
             parts = _micro_batches(stage)
-            module, self._energy = TrainingModule(task, model, parts), Energy(kind)
+            module = TrainingModule(task, model, parts)
             with self._interruption.deferred():
                 device = train(stage, recorder, module, kind, self._resumed)
             self._interruption.check()
@@ -95,15 +94,10 @@ class Fitting:
             "overhead_seconds": time.perf_counter() - self._begun - trained,
             "tokens_per_second": tokens / seconds if steps else None,
             "micro_batches": parts,
-            **self._device(kind),
+            **machine.used(kind, ranks.world()),
             "weights_sha256": checkpoint.weights_digest(weights),
             "data": facts,
         }
-
-    def _device(self, kind: str) -> dict[str, Any]:
-        """What ran it, and what that took; energy where this process alone trained all of it."""
-        told = machine.used(kind, ranks.world())
-        return told if self._resumed or ranks.world() > 1 else told | self._energy.joules()
 
     def close(self, code: int) -> None:
         """Let the mirror end with the job's exit code."""

@@ -17,7 +17,7 @@ CURVES = ("train/loss", "validation/loss")
 LOG_LINES = 40
 
 _SETTINGS_APART = ("logger.", "paths.")  # where a run goes, not what it is
-_RESULT = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device", "energy_joules")
+_RESULT = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
 _POINTS, _LETTERS = 100_000, 2_000_000  # of all curves of one kind, of all logs
 
 

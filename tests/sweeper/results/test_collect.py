@@ -47,6 +47,16 @@ def test_a_finished_run_fills_every_column(tmp_path: Path) -> None:
     assert (row["steps"], row["seconds"], row["device"]) == (97, 12.5, "a CPU, 2 threads")
 
 
+def test_an_old_result_with_a_measured_energy_is_read(tmp_path: Path) -> None:
+    sweep = one_arm()
+    [result] = sweep.results.values()
+    result["energy_joules"] = 61.5
+    table = sweep.table(tmp_path)
+    assert table.rows[0]["state"] == "done"
+    assert table.rows[0][METRIC] == 43.7
+    assert "energy_joules" not in table.columns
+
+
 def test_every_column_is_described(tmp_path: Path) -> None:
     from sweeper.results import collect as module
 
