@@ -46,7 +46,7 @@ def run(names: Sequence[str], *, smoke: bool) -> list[str]:
         if done.returncode:
             failed.append(name)
         elif not smoke:
-            fill(DOCUMENT, name, done.stdout)
+            fill(DOCUMENT, f"benchmarks.{name}", done.stdout)
     return failed
 
 

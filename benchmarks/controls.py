@@ -76,7 +76,7 @@ def main() -> int:
                     finished.append((experiment, control, path))
     found = count(finished)
     print(counted(found))
-    fill(DOCUMENT, "controls", counted(found))
+    fill(DOCUMENT, "benchmarks.controls", counted(found))
     return int(any(wrong(control, answers) for (_, _, control), answers in found.items()))
 
 

@@ -363,7 +363,7 @@ Cost of a decision:
 """
     print(text, end="")
     if not tiny:
-        fill(DOCUMENT, "decisions", text)
+        fill(DOCUMENT, "benchmarks.decisions", text)
 
 
 if __name__ == "__main__":

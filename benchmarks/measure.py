@@ -96,13 +96,13 @@ def measured_on() -> str:
     )
 
 
-def fill(document: Path, name: str, text: str) -> None:
-    """Replace the results of a benchmark in a document.
+def fill(document: Path, module: str, text: str) -> None:
+    """Replace the results of a module in a document.
 
-    They stand between the line `<!-- measured by python -m benchmarks.NAME -->` and the next
-    heading of second level, or the end of the document.
+    They stand between the line `<!-- measured by python -m MODULE -->` and the next heading of
+    second level, or the end of the document.
     """
-    marker = f"<!-- measured by python -m benchmarks.{name} -->\n"
+    marker = f"<!-- measured by python -m {module} -->\n"
     before, found, after = document.read_text("utf-8").partition(marker)
     if not found:
         raise SystemExit(f"{document}: expected a line {marker.strip()} where the results go")

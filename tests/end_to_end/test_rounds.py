@@ -16,7 +16,7 @@ from benchmarks.measure import ROOT
 from benchmarks.twins import ALIKE, PLANTED, answers, command
 from sweeper.store.plans import plans
 from sweeper.store.runs import RunStore, State
-from tests.faults.cases.rounds import verdicts
+from tests.faults.commands import verdicts
 
 ENDED = re.compile(r"all \d+ claims have an answer after (\d+) rounds, (\d+) runs")
 

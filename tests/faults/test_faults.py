@@ -1,4 +1,4 @@
-"""The short version of `make faults`: nothing is lost."""
+"""The quick cases of the fault suite lose nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
 from sweeper.plan.planner import Planner
 from sweeper.size_server import size_server
-from tests.faults.cases.commands import LINES
+from tests.faults.commands import LINES
 
 ROOT = Path(__file__).resolve().parents[2]
 

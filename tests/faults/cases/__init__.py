@@ -1,1 +1,0 @@
-"""The cases, by what is broken: processes, files, jobs, whole commands."""

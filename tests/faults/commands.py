@@ -1,0 +1,299 @@
+"""Cases that disturb the command a person types, `sweep.py`, and type it again."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import os
+import random
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from benchmarks.measure import ROOT
+from benchmarks.twins import PLANTED
+from benchmarks.twins import arguments as twins
+from sweeper.results.collect import collect, write_tables
+from sweeper.store.runs import RunStore
+from tests.faults import files
+from tests.faults.sweep import Count, compare, living, reference_of
+
+FAULTY = Path(__file__).with_name("faulty")
+PATIENCE_S, PATIENCE_ROUNDS_S = 600.0, 3600.0
+MARK = "HEADROOM_FAULTS"
+TINY = (
+    *("data.sentences=600", "task.vocabulary_size=400", "model.layers=1"),
+    *("optimizer.warmup_steps=5", "trainer.log_every=5", "trainer.checkpoint_every=5"),
+    "logger=none",
+)
+GRID = (
+    *("-m", "model.heads=1,2,3,4", "model.head_size=4", "task.sequence_length=32"),
+    *("trainer.steps=40", "task.batch_tokens=480", *TINY),
+)
+# A pre-training, with steps for both of its phases, and two fine-tunings of it, twice.
+# The rows of all three tasks fit into 520 tokens.
+TWO_STAGES = (
+    *("-m", "experiment=table2a", "seed=0", "model.heads=2,4", "trainer.steps=160", *TINY),
+    *("experiment.claims=[]", "task.batch_tokens=520"),
+)
+# Trials of the arms, ranges that grow, and runs with the values that they choose.
+TUNING = (
+    *("-m", "experiment=fig1_tuned", "seed=0", "experiment.tune.per=arm"),
+    *("task.sequence_length=32", "trainer.steps=40", "task.batch_tokens=480", *TINY),
+)
+LINES = {"a grid": GRID, "two stages": TWO_STAGES, "tuning": TUNING}
+KILLS_PER_SWEEP = 5
+FAILING_CALLS = 0.004  # the share of calls on paths in the outputs folder
+LOCKED = ("it is read-only", "a folder that you may write to")
+CHANGES_WITH_TIME = ("seconds", "tokens_per_second", "reason")
+Each = TypeVar("Each")
+
+
+class Command:
+    """A sweep in an outputs folder, which is typed as often as it takes."""
+
+    def __init__(self, outputs: Path, arguments: Sequence[str]) -> None:
+        self.outputs = outputs
+        patient = ("hydra.sweeper.tries=1000", "hydra.sweeper.wait_s=0")
+        self.line = [sys.executable, "sweep.py", *arguments, *patient, f"paths.outputs={outputs}"]
+        self._log = outputs.parent / "command.log"
+        self._mark = secrets.token_hex(8)
+
+    def type(self, more: Mapping[str, str] = MappingProxyType({})) -> subprocess.Popen[bytes]:
+        """Start the command; all its processes have a mark in their environment."""
+        self.outputs.mkdir(parents=True, exist_ok=True)
+        environment = {**os.environ, **more, MARK: self._mark}
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                self.line,
+                cwd=ROOT,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def finish(self, patience_s: float = PATIENCE_S) -> int:
+        """Type the command and wait for it; return the exit code."""
+        return self.type().wait(timeout=patience_s)
+
+    def log(self) -> str:
+        """Return the output of all times that it was typed."""
+        return self._log.read_text()
+
+    def processes(self) -> list[int]:
+        """Return the pids of all processes of the command that live."""
+        found = []
+        for state in Path("/proc").iterdir():
+            with suppress(OSError):
+                if state.name.isdigit() and self._mark.encode() in (state / "environ").read_bytes():
+                    found.append(int(state.name))
+        return found
+
+    def kill(self) -> None:
+        """Kill all processes, and wait until they are gone."""
+        while pids := self.processes():
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
+
+
+def undisturbed(
+    outputs: Path, arguments: Sequence[str], patience_s: float = PATIENCE_S
+) -> dict[str, str]:
+    """Run a sweep without a disturbance; return its tables."""
+    command = Command(outputs, arguments)
+    assert command.finish(patience_s) == 0, command.log()
+    return tables(outputs)
+
+
+def started_over(outputs: Path, quiet: Path, arguments: Sequence[str]) -> Command:
+    """Return the command in a new folder with the data of an undisturbed sweep."""
+    outputs.mkdir(parents=True)
+    shutil.copytree(quiet / "data", outputs / "data")
+    return Command(outputs, arguments)
+
+
+def disturbed(
+    count: Count, arguments: Sequence[str], each: Iterable[Each]
+) -> Iterator[tuple[Each, Command]]:
+    """Yield a command for each disturbance; then compare its sweep with an undisturbed one."""
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        quiet = Path(folder) / "quiet" / "outputs"
+        expected = undisturbed(quiet, arguments)
+        reference = reference_of(quiet)
+        for number, one in enumerate(each):
+            outputs = Path(folder) / str(number) / "outputs"
+            yield one, started_over(outputs, quiet, arguments)
+            compare(count, outputs, reference)
+            count.wrong += tables(outputs) != expected
+
+
+def kills(seed: int, arguments: Sequence[str], name: str, *, faults: int) -> Count:
+    """Kill the sweep, its server or its jobs with SIGKILL at random moments."""
+    count, rng = Count(f"sweep.py killed: {name}", seed), random.Random(seed)
+    sweeps = itertools.takewhile(
+        lambda _: count.injected < faults and not count.hung, itertools.count()
+    )
+    for _, command in disturbed(count, arguments, sweeps):
+        process = command.type()
+        deadline = time.monotonic() + PATIENCE_S
+        most = min(faults, count.injected + KILLS_PER_SWEEP)
+        while process.poll() is None and time.monotonic() < deadline:
+            time.sleep(rng.uniform(0.5, 4.0))
+            victims = command.processes()
+            if count.injected < most and victims and (command.outputs / "runs").exists():
+                with suppress(ProcessLookupError):
+                    os.kill(rng.choice(victims), signal.SIGKILL)
+                    count.injected += 1
+            if process.poll() not in (None, 0):
+                process = command.type()
+        count.hung += process.poll() is None
+        command.kill()
+    return count
+
+
+def two_at_once(seed: int, *, times: int) -> Count:
+    """Type the same command twice at the same moment."""
+    count = Count("sweep.py typed twice at once", seed)
+    for _, command in disturbed(count, GRID, range(times)):
+        both = [command.type(), command.type()]
+        count.injected += 1
+        for process in both:
+            count.complaints += process.wait(timeout=PATIENCE_S) != 0
+    return count
+
+
+def stops(seed: int) -> Count:
+    """Send SIGINT or SIGTERM to the sweep, once or twice, then type the command again."""
+    count = Count("Ctrl-C and SIGTERM to sweep.py", seed)
+    ways = itertools.product((signal.SIGINT, signal.SIGTERM), (1, 2))
+    for (number, times), command in disturbed(count, GRID, ways):
+        process, store = command.type(), RunStore(command.outputs)
+        deadline = time.monotonic() + PATIENCE_S
+        while not any(store.run(name).checkpoints() for name in store.ids()):
+            assert time.monotonic() < deadline, "no checkpoint appeared"
+            time.sleep(0.02)
+        for _ in range(times):
+            process.send_signal(number)
+            count.injected += 1
+        count.complaints += process.wait(timeout=PATIENCE_S) != 128 + number
+        count.complaints += bool(living(command.outputs))
+        count.complaints += number.name not in command.log() or "Traceback" in command.log()
+        count.complaints += command.finish() != 0
+    return count
+
+
+def read_only(seed: int) -> Count:
+    """Make the store read-only: a sweep fails with one sentence, and status still works."""
+    count = Count("read-only store", seed)
+    with files.disk_to_lock("32m") as (disk, lock):
+        outputs = disk / "outputs"
+        undisturbed(outputs, GRID)
+        reference = reference_of(outputs)
+        lock()
+        line = Command(outputs, [*GRID, "seed=1"]).line
+        asked = [sys.executable, "-m", "sweeper", "status", "--json", "--outputs", str(outputs)]
+        refused = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+        status = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+        count.injected += 2
+        count.complaints += refused.returncode != 2 or len(refused.stderr.strip().splitlines()) != 1
+        count.complaints += not any(words in refused.stderr for words in LOCKED)
+        count.complaints += status.returncode != 0 or status.stdout.count('"done"') != len(
+            reference
+        )
+        compare(count, outputs, reference)
+    return count
+
+
+def failing_calls(seed: int, *, times: int) -> Count:
+    """Let calls to the file system fail now and then in the sweep, its server and its jobs.
+
+    Each sweep must end with a message; typed again it must finish. The number of calls that failed
+    is unknown, so a sweep counts as one fault.
+    """
+    count = Count("EIO, EINTR, EACCES and ENOENT", seed)
+    for number, command in disturbed(count, GRID, range(times)):
+        count.injected += 1
+        environment = {
+            "FAULTY_FOLDER": str(command.outputs),
+            "FAULTY_RATE": str(FAILING_CALLS),
+            "FAULTY_SEED": f"{seed} {number}",
+            "PYTHONPATH": str(FAULTY),
+        }
+        code = command.type(environment).wait(timeout=PATIENCE_S)
+        count.hung += code not in (0, 1, 2)
+        count.complaints += "Traceback" in command.log()
+        count.complaints += command.finish() != 0
+    return count
+
+
+def killed_rounds(seed: int, typed: Sequence[str], *, times: int) -> Count:
+    """Kill a sweep that decides, alone or with all its processes, over its rounds; type it again.
+
+    `typed` are overrides that choose the sweep; without any it is an experiment of two tiny arms.
+    """
+    count, rng = Count(f"rounds killed: {[*typed, 'twins'][0]}", seed), random.Random(seed)
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        quiet, outputs = Path(folder) / "quiet" / "outputs", Path(folder) / "killed" / "outputs"
+        decides = ["-m", *typed, "logger=none", "hydra.sweeper.decide=true"]
+        arguments = decides if typed else twins(Path(folder) / "conf", [0], rates=PLANTED)
+        expected = (undisturbed(quiet, arguments, PATIENCE_ROUNDS_S), verdicts(quiet))
+        reference = reference_of(quiet)
+        command = started_over(outputs, quiet, arguments)
+        for kill in range(1, times + 1):
+            process, enough = command.type(), kill * len(reference) // (times + 1)
+            while process.poll() is None and len(list(outputs.glob("runs/*/result.json"))) < enough:
+                time.sleep(0.02)
+            time.sleep(rng.uniform(0, 2))
+            if process.poll() is None:
+                count.injected += 1
+                process.kill()
+                if rng.random() < 0.5:
+                    command.kill()
+            process.wait()
+        count.complaints += command.finish(PATIENCE_ROUNDS_S) != 0
+        command.kill()
+        compare(count, outputs, reference)
+        count.wrong += RunStore(outputs).ids() != RunStore(quiet).ids()
+        count.wrong += (tables(outputs), verdicts(outputs)) != expected
+    return count
+
+
+def verdicts(outputs: Path) -> list[Any]:
+    """Return every verdict with its intervals and its expected cost, without hours."""
+    found = []
+    for path in sorted((outputs / "tables").glob("*.claims.json")):
+        for verdict in json.loads(path.read_text())["verdicts"]:
+            numbers = verdict["numbers"]
+            numbers.get("price", {}).pop("hours", None)
+            found.append([verdict["claim"], verdict["measure"], verdict["verdict"], numbers])
+    return found
+
+
+def tables(outputs: Path) -> dict[str, str]:
+    """Make every table from the records; return them without the columns that hold times."""
+    write_tables(outputs, collect(outputs))
+    found = {}
+    for path in sorted((outputs / "tables").iterdir()):
+        if path.suffix not in (".csv", ".tex", ".txt"):
+            continue
+        text = path.read_text()
+        rows = list(csv.reader(io.StringIO(text)))
+        if rows and "run" in rows[0]:
+            keep = [i for i, name in enumerate(rows[0]) if name not in CHANGES_WITH_TIME]
+            text = "\n".join(",".join(row[i] for i in keep) for row in rows)
+        found[path.name] = text
+    return found
