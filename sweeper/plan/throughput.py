@@ -1,175 +1,107 @@
-"""How long runs take: what is assumed of a device, corrected by the runs that were measured.
-
-    seconds of a run = what it takes beside its training + steps, each of a floor and its operations
-
-What measured runs correct is by how much the whole of a training is off; the likest of them decide.
-"""
+"""Expected seconds of runs: start-up plus FLOPs / throughput, assumed until runs are measured."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from statistics import median
-from typing import Any
 
 from sweeper.plan.plan import Plan, Run
 from sweeper.store.errors import UserError
 from sweeper.store.files import canonical
 from sweeper.store.runs import RunStore, Taken
 
-BESIDE = 50  # runs of other plans that are asked what runs take, at most
-NEWEST = 9  # measurements that count, of those of one likeness: what else a machine does changes
-FAR = 0.05  # of a training: a part of it that is long enough to tell how long the rest takes
+ASSUMED = {"cpu": (2.0, 4e10), "gpu": (10.0, 1e14)}
+"""Seconds that a run takes beside its training steps, and FLOPs per second in them, by device.
 
-LIKENESS: tuple[Callable[[Run], object], ...] = (
-    lambda run: run.id,
-    # Model and batches: what makes a step of one run like that of another.
-    lambda run: canonical([run.config["task"], run.config["model"], _precision(run)]),
-    lambda run: canonical([run.config["task"], _precision(run)]),
-    lambda run: run.config["task"]["name"],
-    lambda run: None,
-)
-"""Runs of one value are alike, by the first of these that any measured run shares."""
+Those of the CPU are near the published runs (docs/results); those of a GPU are not measured."""
 
-
-def _on_cpu(run: Run) -> float:
-    """Of one core with AVX-512: within a quarter for every step of the demo and of Theorem 1.
-
-    A step takes what its calls do, most of them a layer's, then its operations, and then what is
-    done with each entry of each head's attention map, which few operations are counted for.
-    """
-    layers, heads = _layers(run), run.config["model"].get("heads") or 0
-    maps: int = layers * heads * run.tokens * (run.config["task"].get("sequence_length") or 0)
-    return run.steps * (3.3e-4 + 1.1e-3 * layers) + run.flops / 4.7e10 + maps * 4.5e-9
-
-
-def launching(run: Run) -> float:
-    """Seconds that a host takes to launch a run's steps: 1.25 ms a layer, by a traced step."""
-    return run.steps * 1.25e-3 * _layers(run)
-
-
-def computing(run: Run) -> float:
-    """Seconds that one H200 computes a run's steps, the faster the wider the model is.
-
-    By assumed rates of the kernels of a traced step; never measured.
-    """
-    width: int = run.config["model"].get("embedding_size") or 256
-    return run.flops / (1.7e14 * math.pow(width / 256, 0.4))
-
-
-def _on_gpu(run: Run) -> float:
-    """Of one H200, whose host launches while it computes."""
-    return max(launching(run), computing(run))
-
-
-ASSUMED: Mapping[str, tuple[Callable[[Run], float], float]] = {
-    "cpu": (_on_cpu, 0.2),
-    "gpu": (_on_gpu, 5.0),
-}
-"""Of a device: seconds of a run's training, and what the start and end of its process take."""
-EVALUATED = 30  # steps that take as long as what is evaluated
+OTHERS = 50  # finished runs of other plans to read, at most
+NEWEST = 9  # measurements to keep of similar runs: the load of a machine changes
+ENOUGH = 0.05  # of a training: a part long enough to tell how long the rest takes
 
 
 class Throughput:
-    """How long a run takes in one slot of a device ("cpu" or "gpu"), by what was measured there."""
+    """The expected times of runs in one slot of a device ("cpu" or "gpu").
+
+    Measurements replace the rule of the device. Those of the most similar runs count: of the same
+    run, the same model on the same task, the same task, or any.
+    """
 
     def __init__(self, device: str, sharing: int = 1) -> None:
-        self._trained, self._started = ASSUMED[device]
-        self._sharing = sharing  # runs that train on a device at a time
-        self._measured: dict[str, dict[object, dict[str, float]]] = {"training": {}, "beside": {}}
-        self._medians: dict[tuple[str, object], float] = {}
-        self._names: dict[str, list[object]] = {}
+        self._startup, flops_per_second = ASSUMED[device]
+        self._per_flop = sharing / flops_per_second  # `sharing` runs train on a device at a time
+        self._trained: dict[str, dict[str, float]] = {}  # seconds per FLOP
+        self._beside: dict[str, dict[str, float]] = {}  # seconds
+        self._similar: dict[str, list[str]] = {}
 
     @property
     def measured(self) -> bool:
-        """Whether any measured run says something."""
-        return bool(self._measured["training"])
+        """Whether a measured run says how fast training is."""
+        return bool(self._trained)
 
     def learn(self, run: Run, training: float, beside: float | None, share: float = 1.0) -> None:
-        """Take what a run took for so large a share of its steps, and beside them if that is known.
+        """Take the seconds that a run trained for a share of its steps, and those beside them.
 
-        What is learned of a run replaces what was learned of it before.
+        Later measurements of a run replace earlier ones.
         """
-        assumed = self._assumed(run)
-        if run.steps and share >= FAR:  # a run of no steps says nothing of others
-            self._note("training", run, training / (assumed.training * share))
+        if run.steps and run.flops and share >= ENOUGH:
+            self._note(self._trained, run, training / (run.flops * share))
         if beside is not None:
-            self._note("beside", run, beside / assumed.beside)
+            self._note(self._beside, run, beside)
 
     def expected(self, run: Run) -> Taken:
-        """Return how long a run is thought to take."""
-        assumed = self._assumed(run)
-        return Taken(
-            assumed.training * self._likest("training", run),
-            assumed.beside * self._likest("beside", run),
-        )
+        """Return the seconds that a run is expected to take."""
+        per_flop = self._median(self._trained, run, self._per_flop)
+        return Taken(run.flops * per_flop, self._median(self._beside, run, self._startup))
 
-    def _assumed(self, run: Run) -> Taken:
-        training = self._trained(run) * self._sharing
-        return Taken(training, self._started + EVALUATED * training / max(1, run.steps))
+    def _note(self, known: dict[str, dict[str, float]], run: Run, value: float) -> None:
+        for name in self._groups(run):
+            group = known.setdefault(name, {})
+            group.pop(run.id, None)  # the newest stand last
+            group[run.id] = value
+            if len(group) > NEWEST:
+                del group[next(iter(group))]
 
-    def _note(self, what: str, run: Run, value: float) -> None:
-        for name in self._likenesses(run):
-            alike = self._measured[what].setdefault(name, {})
-            alike.pop(run.id, None)  # the newest stand last
-            alike[run.id] = value
-            self._medians.pop((what, name), None)
+    def _median(self, known: dict[str, dict[str, float]], run: Run, default: float) -> float:
+        group = next((known[name] for name in self._groups(run) if name in known), None)
+        return median(group.values()) if group else default
 
-    def _likest(self, what: str, run: Run) -> float:
-        """How many times what is assumed the likest runs took."""
-        for name in self._likenesses(run):
-            if alike := self._measured[what].get(name):
-                if (what, name) not in self._medians:
-                    self._medians[what, name] = median(list(alike.values())[-NEWEST:])
-                return self._medians[what, name]
-        return 1.0
-
-    def _likenesses(self, run: Run) -> list[object]:
-        if run.id not in self._names:
-            self._names[run.id] = [(level, of(run)) for level, of in enumerate(LIKENESS)]
-        return self._names[run.id]
-
-
-def _layers(run: Run) -> int:
-    layers: int = run.config["model"].get("layers") or 0
-    return layers
-
-
-def _precision(run: Run) -> Any:
-    return run.config["trainer"]["precision"]
+    def _groups(self, run: Run) -> list[str]:
+        """Return names of the groups of similar runs that a run belongs to, smallest first."""
+        if run.id not in self._similar:
+            task, precision = run.config["task"], run.config["trainer"]["precision"]
+            shape, kind = [task, run.config["model"], precision], [task["name"], precision]
+            self._similar[run.id] = [run.id, canonical(shape), canonical(kind), ""]
+        return self._similar[run.id]
 
 
 def measured(plan: Plan, store: RunStore, device: str, sharing: int = 1) -> Throughput:
-    """What finished runs say of a device: those of a plan, and of others where it has none."""
+    """Return expected times by the finished runs of a plan, and of other plans for other tasks."""
+    own = list(_finished(plan.runs.values(), store, device))
+    missing = {_task(run) for run in plan.runs} - {_task(run.id) for run, _, _ in own}
+    ids = [run for run in store.ids() if _task(run) in missing and run not in plan.runs]
+    others: list[tuple[Run, float, float | None]] = []
+    for name in sorted(ids, key=lambda run: store.run(run).path.stat().st_mtime)[-OTHERS:]:
+        with suppress(UserError, OSError):  # a damaged run of another plan is skipped
+            record = store.run(name).record()
+            other = Run(name, record["config"], record["size"], record["names"])
+            others += _finished([other], store, device)
     found = Throughput(device, sharing)
-    own = list(_trained(plan.runs.values(), store, device))
-    known = {_task(run.id) for run, _ in own}
-    beside = _others(plan, store, {_task(run) for run in plan.runs} - known)
-    for run, took in (*_trained(beside, store, device), *own):
-        found.learn(run, *took)
+    for run, training, beside in (*others, *own):
+        found.learn(run, training, beside)
     return found
 
 
-def _trained(
+def _finished(
     runs: Iterable[Run], store: RunStore, device: str
-) -> Iterator[tuple[Run, tuple[float, float | None]]]:
-    """Those that were trained on a device, and what each took: steps, and what was beside them."""
+) -> Iterator[tuple[Run, float, float | None]]:
+    """Yield runs trained on a device, with their seconds in training and beside it."""
     for run in runs:
         result = store.run(run.id).result() or {}
         training = result.get("seconds")
         if training and ("max_memory_allocated" in result) == (device == "gpu"):
-            yield run, (training, result.get("overhead_seconds"))
-
-
-def _others(plan: Plan, store: RunStore, tasks: Collection[str]) -> Iterator[Run]:
-    """Runs of some tasks that stand beside a plan's, oldest first: the newest, if many do."""
-    ids = [run for run in store.ids() if _task(run) in tasks and run not in plan.runs]
-    for run in sorted(ids, key=lambda run: store.run(run).path.stat().st_mtime)[-BESIDE:]:
-        with suppress(UserError, OSError):  # what is damaged there says nothing
-            record = store.run(run).record()
-            store.run(run).result()
-            yield Run(run, record["config"], record["size"], record["names"])
+            yield run, training, result.get("overhead_seconds")
 
 
 def _task(run: str) -> str:

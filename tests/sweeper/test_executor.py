@@ -111,7 +111,7 @@ def test_that_the_code_was_edited_meanwhile_is_told_once(folder, monkeypatch) ->
     executor._say_if_edited()  # it is not looked at again so soon
     assert not executor.console.file.getvalue()
     monkeypatch.setattr(state, "POLL_S", 0.0)
-    executor._edits._next_look = 0.0
+    executor._edits._due = 0.0
     for _ in range(2):
         executor._say_if_edited()
     told = "models changed since this sweep began, which goes on with outputs/code/c0de\n"

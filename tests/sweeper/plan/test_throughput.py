@@ -1,11 +1,11 @@
-"""A run is thought to take what is assumed of its device, corrected by what runs like it took."""
+"""A run is expected to take what its device's rule says, until similar runs have been measured."""
 
 from __future__ import annotations
 
 import pytest
 
 from sweeper.plan.plan import Run
-from sweeper.plan.throughput import Throughput
+from sweeper.plan.throughput import ASSUMED, NEWEST, Throughput
 
 
 def _run(task: str, heads: int, seed: int = 0, steps: int = 2310) -> Run:
@@ -19,16 +19,16 @@ def _run(task: str, heads: int, seed: int = 0, steps: int = 2310) -> Run:
     return Run(id=f"{task}-{heads}-{seed}", config=config, size=size, names={})
 
 
-ASSUMED = {name: Throughput("cpu").expected(_run(*name)) for name in (("lm1b", 3), ("lm1b", 5))}
-
-
-def test_where_nothing_was_measured_steps_and_operations_cost_what_is_assumed() -> None:
-    throughput = Throughput("cpu")
-    assert not throughput.measured
-    one, half = (throughput.expected(_run("lm1b", 3, steps=n)) for n in (2310, 1155))
-    assert one.training == pytest.approx(2 * half.training)
-    assert one.beside == pytest.approx(half.beside)
-    assert ASSUMED["lm1b", 3].training < ASSUMED["lm1b", 5].training
+@pytest.mark.parametrize("device", ASSUMED)
+def test_before_any_measurement_a_run_takes_start_up_and_flops(device: str) -> None:
+    startup, flops_per_second = ASSUMED[device]
+    run = _run("lm1b", 3)
+    assert not Throughput(device).measured
+    assert Throughput(device).expected(run) == pytest.approx(
+        (5 * 2310 * 21 / flops_per_second, startup)
+    )
+    shared = Throughput(device, sharing=2).expected(run)
+    assert shared == pytest.approx((2 * 5 * 2310 * 21 / flops_per_second, startup))
 
 
 def test_a_run_of_no_steps_says_nothing_of_training_and_takes_none() -> None:
@@ -36,12 +36,11 @@ def test_a_run_of_no_steps_says_nothing_of_training_and_takes_none() -> None:
     throughput.learn(_run("lm1b", 3, steps=0), 0.0, 1.3)
     assert not throughput.measured
     assert throughput.expected(_run("lm1b", 3, steps=0)) == pytest.approx((0, 1.3))
-    other = throughput.expected(_run("lm1b", 3))
-    assert other.training == ASSUMED["lm1b", 3].training
-    assert other.beside > 1.3, "a run whose steps take longer is evaluated for longer"
+    other = throughput.expected(_run("lm1b", 5))
+    assert other == pytest.approx((Throughput("cpu").expected(_run("lm1b", 5)).training, 1.3))
 
 
-def test_the_likest_measured_runs_decide() -> None:
+def test_the_most_similar_measured_runs_decide() -> None:
     throughput = Throughput("cpu")
     finished = [
         (_run("lm1b", 3, seed=1), 11.0, 2.0),
@@ -56,14 +55,18 @@ def test_the_likest_measured_runs_decide() -> None:
     assert throughput.expected(_run("lm1b", 3, seed=4)) == pytest.approx((11.0, 2.0))
     tenth = throughput.expected(_run("lm1b", 5, seed=4, steps=231))
     assert tenth == pytest.approx((3.3, 3.0))
-    # The task's median, from shape to shape as is assumed.
-    per_assumed = ASSUMED["lm1b", 3].training / 11
-    of_another = throughput.expected(_run("lm1b", 13))
-    assert of_another.training * per_assumed == pytest.approx(
-        Throughput("cpu").expected(_run("lm1b", 13)).training
-    )
-    assert of_another.beside == pytest.approx(2.0, rel=0.01)
-    assert throughput.expected(_run("squad", 3)).beside == pytest.approx(3.0, rel=0.01)  # of all
+    of_the_task = throughput.expected(_run("lm1b", 13))  # another model
+    assert of_the_task == pytest.approx((11.0 * 13 / 3, 2.0))
+    of_all = throughput.expected(_run("squad", 3))
+    assert of_all == pytest.approx((33.0 * 3 / 5, 3.0))
+
+
+def test_only_the_newest_measurements_count() -> None:
+    throughput = Throughput("cpu")
+    for seed in range(3 * NEWEST):
+        seconds = 10.0 if seed < 2 * NEWEST else 30.0
+        throughput.learn(_run("lm1b", 3, seed=seed), seconds, 1.0)
+    assert throughput.expected(_run("lm1b", 3, seed=99)).training == pytest.approx(30.0)
 
 
 def test_a_part_of_a_training_tells_of_the_whole_until_the_whole_does() -> None:
@@ -74,12 +77,3 @@ def test_a_part_of_a_training_tells_of_the_whole_until_the_whole_does() -> None:
     assert throughput.expected(_run("lm1b", 3)).training == pytest.approx(52.0)
     throughput.learn(_run("lm1b", 3), 47.0, 3.0)
     assert throughput.expected(_run("lm1b", 3, seed=1)) == pytest.approx((47.0, 3.0))
-
-
-def test_on_a_gpu_a_step_takes_what_is_launched_or_what_is_computed() -> None:
-    throughput = Throughput("gpu")
-    small, large = _run("lm1b", 3), _run("lm1b", 3)
-    large.size["flops_per_token"] *= 10**12
-    launched = throughput.expected(small).training
-    assert launched == throughput.expected(_run("lm1b", 5)).training
-    assert throughput.expected(large).training > 10 * launched
