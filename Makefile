@@ -9,11 +9,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.headroom-installed
 CODE := sweep.py setup.py sweeper models tasks hydra_plugins headroom_attention tests benchmarks examples
 
+# Two processes; each takes whole files, so that fixtures of a file are made once.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
 DEMO := theorem1,fig1,fig2,fig3
 BEYOND := table1,table2a,table2b,table3,fig4,heads_vs_rank,equal_width,value_size,sequence_length,attention_rank,head_sizes,collaborative
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo paper figures test faults bench findings docs lint style types imports format check lock clean
+.PHONY: help install demo paper figures test slow faults bench findings docs lint style types imports format check lock clean
 
 help: ## Show this list
 	@echo "usage: make TARGET [PYTHON=python3] [VENV=.venv] [TORCH=torch==VERSION] [SCALE=demo]"; echo
@@ -31,8 +34,11 @@ figures: $(READY) ## Collect and draw every planned experiment again from what i
 	$(BIN)/python -m sweeper collect
 	$(BIN)/python -m sweeper draw
 
-test: $(READY) ## Run the tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+test: $(READY) ## Run the quick tests (five minutes on two cores)
+	$(PYTEST) -m "not slow"
+
+slow: $(READY) ## Run the slow tests: whole sweeps, faults, browsers, and Slurm and Ray where installed
+	$(PYTEST) -m slow
 
 faults: $(READY) ## Kill, fill, flip and hang sweeps on purpose, and count what is lost (half an hour on two cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults
@@ -66,7 +72,7 @@ format: $(READY) ## Format the code, and mend what ruff can mend
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
 
-check: lint test ## Everything that must pass before a change is merged
+check: lint test slow ## Everything that must pass before a change is merged
 
 lock: $(READY) ## Bring requirements/lock.txt in line with pyproject.toml (where pip finds a CPU build of torch)
 	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --extra dev \

@@ -1,54 +1,100 @@
-"""What keeps the house one that people can enter: folders, files and functions for one sitting."""
+"""Tests of the shape of the code: the road in CONTRIBUTING.md, circular imports, sizes."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("sweeper", "tasks", "models")
 ROAD = re.compile(r"^\| (\d) \| (.+?) \| (.+?) \|", re.MULTILINE)
 PACKAGES = (*ROOMS, "hydra_plugins", "headroom_attention", "examples", "benchmarks")
 PROGRAM = [*ROOT.glob("*.py"), *(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))]
-LARGEST_FOLDER, LONGEST_FILE, LONGEST_FUNCTION = 18, 600, 90
+LONGEST_FILE, LONGEST_FUNCTION = 600, 90
 
 
-def functions_of(path: Path) -> list[tuple[str, int]]:
-    """Each function of a file and how many lines it takes."""
-    return [
-        (node.name, (node.end_lineno or 0) - node.lineno + 1)
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_no_folder_holds_more_than_one_can_survey(room: str) -> None:
-    folders = [folder for folder in (ROOT / room).rglob("*/") if folder.name != "__pycache__"]
-    counts = {
-        str(folder.relative_to(ROOT)): sum(1 for _ in folder.glob("*.py"))
-        for folder in (ROOT / room, *folders)
+MODULES = {module_name(path): path for room in ROOMS for path in (ROOT / room).rglob("*.py")}
+
+
+def imports_at_the_top(tree: ast.Module) -> Iterator[str]:
+    """Yield the modules that a file imports outside functions, under TYPE_CHECKING too."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "import by the full name"
+            assert node.module
+            inner = [f"{node.module}.{alias.name}" for alias in node.names]
+            submodules = [name for name in inner if name in MODULES]
+            yield from submodules
+            if len(submodules) < len(inner):
+                yield node.module
+        waiting.extend(ast.iter_child_nodes(node))
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Return the groups of modules that import each other, directly or through others."""
+
+    def reachable(start: str) -> set[str]:
+        seen: set[str] = set()
+        waiting = [start]
+        while waiting:
+            for name in graph.get(waiting.pop(), set()) - seen:
+                seen.add(name)
+                waiting.append(name)
+        return seen
+
+    reach = {name: reachable(name) for name in graph}
+    groups = {
+        tuple(sorted(other for other in reach[name] if name in reach.get(other, set())))
+        for name in graph
+        if name in reach[name]
     }
-    assert sum(counts.values()) > LARGEST_FOLDER, "this room is empty: nothing was looked at"
-    assert {name: n for name, n in counts.items() if n > LARGEST_FOLDER} == {}
+    return sorted(list(group) for group in groups)
 
 
-def test_no_file_and_no_function_is_longer_than_one_sitting() -> None:
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    graph = {
+        name: {target for target in imports_at_the_top(ast.parse(path.read_text("utf-8")))}
+        & MODULES.keys()
+        for name, path in MODULES.items()
+    }
+    assert sum(map(len, graph.values())) > len(graph) > 100
+    assert circles(graph) == []
+
+
+def test_a_circle_is_found() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}
+    assert circles(graph) == [["b", "c"]]
+
+
+def test_no_file_and_no_function_is_too_long() -> None:
     files: dict[str, int] = {}
     functions: dict[str, int] = {}
     for path in PROGRAM:
         name = str(path.relative_to(ROOT))
-        files[name] = path.read_text("utf-8").count("\n")
-        functions |= {f"{name}:{function}": length for function, length in functions_of(path)}
+        text = path.read_text("utf-8")
+        files[name] = text.count("\n")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                functions[f"{name}:{node.name}"] = (node.end_lineno or 0) - node.lineno + 1
     assert len(functions) > len(files) > 100
     assert {name: n for name, n in files.items() if n > LONGEST_FILE} == {}
     assert {name: n for name, n in functions.items() if n > LONGEST_FUNCTION} == {}
 
 
-def test_the_road_leads_through_what_is_there() -> None:
+def test_the_road_leads_through_existing_code() -> None:
     stops = ROAD.findall((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
     assert [int(number) for number, _, _ in stops] == list(range(1, 10))
     for _, files, names in stops:

@@ -13,6 +13,8 @@ from tasks.prepare import task_of
 from tests.card.conftest import Report
 from tests.tasks.jobs import config
 
+pytestmark = pytest.mark.slow
+
 every_task = pytest.mark.parametrize("name", names(TASKS))
 both = pytest.mark.parametrize("key", ["few", "many"])
 

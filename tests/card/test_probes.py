@@ -6,6 +6,8 @@ import pytest
 
 from tests.card.conftest import Report
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("name", ["svdvals, half", "qr, half"])
 def test_a_kernel_that_lacks_a_type_is_an_error(probes: Report, name: str) -> None:

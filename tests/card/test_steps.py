@@ -14,6 +14,8 @@ from omegaconf import OmegaConf
 from sweeper.plan.compose import CONF
 from tests.card.conftest import Report
 
+pytestmark = pytest.mark.slow
+
 LARGEST = 256e6  # bytes of a tensor in single precision, where training is in bfloat16
 EXPERIMENTS = sorted(
     path.stem

@@ -19,6 +19,8 @@ from packaging.requirements import Requirement
 from sweeper.store.runs import RunStore
 from tests.end_to_end.test_sweep import ROOT, TINY, _kill_jobs, numbers, sweep
 
+pytestmark = pytest.mark.slow
+
 GRID = [*TINY, "name=grid-heads", "model.heads=2,3", "model.head_size=4", "trainer.steps=60"]
 # Never twice the same; and `reason` says in which attempt.
 MEASURED = ("seconds", "tokens_per_second", "reason")
@@ -101,7 +103,6 @@ def killed(python, folder, finished):
     _kill_jobs(store)
 
 
-@pytest.mark.slow
 def test_a_sweep_trained_there_and_killed_twice_comes_home_with_the_bits_of_one_trained_here(
     home, fresh, tmp_path
 ):

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 EXTENSION = ROOT / "examples" / "extension"
 NOT_SHIPPED = shutil.ignore_patterns(".*", "outputs", "build", "*.egg-info", "__pycache__")
@@ -48,7 +50,6 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "venv"
 
 
-@pytest.mark.slow
 def test_a_package_of_ones_own_is_trained_judged_and_drawn(
     environment: Path, tmp_path: Path
 ) -> None:
@@ -86,7 +87,6 @@ def test_a_package_of_ones_own_is_trained_judged_and_drawn(
     assert {path.name for path in own.iterdir()} == {"tasks", "models", "conf", "outputs"}
 
 
-@pytest.mark.slow
 def test_the_extensions_own_tests_pass(environment: Path, tmp_path: Path) -> None:
     shutil.copytree(EXTENSION / "tests", tmp_path / "tests")
     python = environment / "bin" / "python"

@@ -18,6 +18,8 @@ from sweeper.store.plans import plans
 from sweeper.store.runs import RunStore, State
 from tests.faults.commands import verdicts
 
+pytestmark = pytest.mark.slow
+
 ENDED = re.compile(r"all \d+ claims have an answer after (\d+) rounds, (\d+) runs")
 
 

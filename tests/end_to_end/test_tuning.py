@@ -16,6 +16,8 @@ from sweeper.store.runs import RunStore
 from tasks.synthetic.families import World
 from tasks.synthetic.lm1b import SAMPLE, TEST_SHARD
 
+pytestmark = pytest.mark.slow
+
 RATE = "optimizer.learning_rate"
 
 

@@ -18,7 +18,10 @@ from tests.sweeper.results.report.reported import (
     write_sweep,
 )
 
-pytestmark = pytest.mark.skipif(bool(absent()), reason=f"needs {' and '.join(absent())}")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(absent()), reason=f"needs {' and '.join(absent())}"),
+]
 
 CURVES = "return [...document.querySelectorAll('figure.curves .curve')].map(e => e.dataset.run)"
 

@@ -21,7 +21,10 @@ from tests.sweeper.results.report.reported import (
     foreign,
 )
 
-pytestmark = pytest.mark.skipif(bool(absent()), reason=f"needs {' and '.join(absent())}")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(absent()), reason=f"needs {' and '.join(absent())}"),
+]
 
 # Elements with their attributes, but for those that hold numbers of a drawing.
 OUTLINE = """
