@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweeper.store import runs as store
-from sweeper.store.archives.reading import present
 from sweeper.store.errors import invalid_value
-from sweeper.store.files import child
+from sweeper.store.files import child, present
 from sweeper.store.identity import leaves
 from sweeper.store.plans import planned
 

@@ -102,8 +102,8 @@ def _forget(console: Console, options: argparse.Namespace) -> int:
 
 
 def _archive(console: Console, options: argparse.Namespace) -> int:
+    from sweeper.cli.archive import archive
     from sweeper.publish import relative_path
-    from sweeper.store.archives.making import archive
 
     made, gone = archive(options.outputs, options.name)
     where = relative_path(made) if made else "nothing new"
@@ -112,7 +112,7 @@ def _archive(console: Console, options: argparse.Namespace) -> int:
 
 
 def _pack(console: Console, options: argparse.Namespace) -> int:
-    from sweeper.packing import pack
+    from sweeper.cli.pack import pack
 
     how = {"wheels": options.wheels, "max_mb": options.max_mb}
     pack(console, options.outputs.absolute(), options.experiments, options.output, **how)
@@ -120,16 +120,16 @@ def _pack(console: Console, options: argparse.Namespace) -> int:
 
 
 def _merge(console: Console, options: argparse.Namespace) -> int:
-    from sweeper.carry.merge import merge
+    from sweeper.export.pack import merge
 
     merged = merge(options.outputs.absolute(), options.file)
-    for line in (*merged.kept, merged.in_words()):
+    for line in (*merged.kept, merged.summary()):
         console.print(Text(line), soft_wrap=True)
     return 1 if merged.kept else 0
 
 
 def _bundle(console: Console, options: argparse.Namespace) -> int:
-    from sweeper.carry.bundle import write_bundle
+    from sweeper.export.bundle import write_bundle
 
     written = write_bundle(options.outputs.absolute(), options.experiments, options.output)
     console.print(Text(f"{written}: {written.stat().st_size / 10**6:.1f} MB"), soft_wrap=True)
@@ -137,9 +137,9 @@ def _bundle(console: Console, options: argparse.Namespace) -> int:
 
 
 def _judge(console: Console, options: argparse.Namespace) -> int:
-    from sweeper.carry.rejudge import rejudge
+    from sweeper.export.bundle import judge_again
 
-    return rejudge(console, options.file, options.into or Path("judged"))
+    return judge_again(console, options.file, options.into or Path("judged"))
 
 
 def _decide(console: Console, options: argparse.Namespace) -> int:

@@ -101,7 +101,7 @@ def commands() -> list[str]:
     started = [path for path in files if '__name__ == "__main__"' in path.read_text()]
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in started]
     # Peers that a benchmark starts, and run.py of a pack, are started where they lie: by a path.
-    apart = ("_peer", "carry.entry")
+    apart = ("_peer", "export.entry")
     return [name.removesuffix(".__main__") for name in names if not name.endswith(apart)]
 
 

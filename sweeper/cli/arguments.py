@@ -92,8 +92,8 @@ TOLD = {
     ),
     "bundle": (
         "write all that experiments rest on into one file, to be judged elsewhere",
-        "Records without weights, tables, figures, claims and the lock file, with the digest of "
-        "each and a description in RO-Crate 1.1.",
+        "A zip of records without weights, tables, figures, claims and the lock file, with the "
+        "SHA-256 of each.",
     ),
     "judge": (
         "judge the claims of a bundle anew and draw its figures; nothing is trained",
@@ -126,7 +126,7 @@ POSITIONAL: dict[str, dict[str, Any]] = {
     "compare": {"dest": "sides", "nargs": 2, "metavar": "SWEEP", "help": "what to compare"},
     "forget": {"dest": "name", "metavar": "NAME | RUN", "help": "an experiment, or a run's id"},
     "archive": {"dest": "name", "metavar": "EXPERIMENT", "help": "which experiment"},
-    "merge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "results.tar"},
+    "merge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "results.zip"},
     "bundle": {"dest": "experiments", "nargs": "+", "metavar": "EXPERIMENT", "help": "which"},
     "judge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "what bundle has written"},
 }
@@ -158,7 +158,7 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
         "--watch": {"action": "store_true", "help": "refresh until Ctrl-C"},
     },
     "pack": {
-        "-o": _file("sweep.tar"),
+        "-o": _file("sweep.zip"),
         "--max-mb": {
             "type": float,
             "metavar": "N",
@@ -166,7 +166,7 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
         },
         "--wheels": {"type": Path, "metavar": "DIR", "help": "wheels to take along"},
     },
-    "bundle": {"-o": _file("bundle.tar")},
+    "bundle": {"-o": _file("bundle.zip")},
     "judge": {
         "-o": {**_INTO["-o"], "help": "where tables and figures are written (default: judged)"},
     },

@@ -14,10 +14,10 @@ from rich.text import Text
 
 from sweeper.publish import relative_path
 from sweeper.results.table import files_made_of
-from sweeper.store.archives.archive import find
-from sweeper.store.archives.reading import present
+from sweeper.store.archive import find
 from sweeper.store.code import REVISION
 from sweeper.store.errors import UserError, invalid_value, sanitize
+from sweeper.store.files import present
 from sweeper.store.plans import older, path_of, plans, rewrite, runs_of, without
 from sweeper.store.runs import RunStore, State
 

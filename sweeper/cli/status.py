@@ -16,9 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeper.plan.grid import shown as in_words
-from sweeper.store.archives.reading import present
 from sweeper.store.code import COMMIT, differing, loaded_code, state_of
 from sweeper.store.errors import UserError, sanitize
+from sweeper.store.files import present
 from sweeper.store.numbers import clock
 from sweeper.store.plans import planned
 from sweeper.store.runs import Run, RunStore, State, Status, lineage

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sweeper.store.archives.reading import present
 from sweeper.store.code import state_of
 from sweeper.store.errors import UserError, invalid_value, sanitize
-from sweeper.store.files import FORMAT, as_json, make_directory, new_file, write_all
+from sweeper.store.files import FORMAT, as_json, make_directory, new_file, present, write_all
 from sweeper.store.identity import can_change_results, leaves
 from sweeper.store.runs import Run, State, lineage
 

@@ -16,10 +16,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from sweeper.store.archives.reading import entries
 from sweeper.store.errors import UserError
 from sweeper.store.files import (
     NUMBER,
+    entries,
     make_directory,
     publish_json,
     read_bytes,

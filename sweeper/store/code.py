@@ -31,7 +31,7 @@ DISTRIBUTION = "headroom-attention"
 REVISION = "REVISION"  # a file beside exported code: its `revision`
 
 TRAINS = ("models", "tasks")
-FOLDERS = (*TRAINS, "sweeper/store", "sweeper/run", "sweeper/carry")
+FOLDERS = (*TRAINS, "sweeper/store", "sweeper/run", "sweeper/export")
 BESIDE = ("sweeper/__init__.py", "sweeper/size_server.py", "sweeper/options.py")
 COMMIT = "commit"  # in place of parts, for attempts that did not record them
 POLL_S = 30.0  # at least, between two readings of all files

@@ -1,5 +1,6 @@
 """Atomic writing and checked reading of files: a reader sees a whole file or none.
 
+The folder of a run may be in an archive: `opened`, `present` and `entries` read it there, too.
 The names of JSON files end up in paths, and their content may come from anybody: `child` checks
 names, `read_object` checks shapes, `read_versioned` checks the format and the checksum.
 """
@@ -8,19 +9,20 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import json
 import math
 import os
 import re
 import secrets
-from collections.abc import Collection, Iterator
+import stat
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn, Protocol
 
-from sweeper.store.archives.reading import opened
 from sweeper.store.errors import UserError, invalid_value, sanitize
 
 FORMAT = 1
@@ -35,6 +37,8 @@ key may be absent, or {str: shape} for every key; [shape] for every entry."""
 NUMBER = int | float
 PLAIN_OR_NONE = (PLAIN, NoneType)
 
+# O_NONBLOCK: a pipe in the place of a file must not make the reader wait.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # Numbers that Python reads and no float holds: looked for in the bytes, since a hook for each
 # number takes most of the time of reading a table's records.
@@ -176,6 +180,73 @@ def with_checksum(value: dict[str, Any]) -> dict[str, Any]:
 def canonical(value: Any) -> str:
     """Return the one JSON text of `value`, whatever the order of its keys."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+class Packed(Protocol):
+    """An archive of run folders. Its methods raise OSError if it cannot be read."""
+
+    def names(self, run: str) -> Collection[str]:
+        """Return the files of a run by their names below its folder."""
+
+    def read(self, run: str, name: str) -> bytes:
+        """Return the content of a file, verified."""
+
+
+_packed: dict[Path, Packed] = {}
+
+
+def mount(folder: Path, find: Callable[[], Packed | None]) -> None:
+    """Read the folder of a run from the archive that `find` returns, unless the folder exists."""
+    if folder.is_dir():
+        _packed.pop(folder, None)
+    elif (archive := find()) is not None:
+        _packed[folder] = archive
+
+
+def opened(path: Path) -> IO[bytes]:
+    """Open a regular file for reading; OSError for anything else, such as a symbolic link."""
+    try:
+        descriptor = os.open(path, _READ)
+    except FileNotFoundError:
+        archive, run, name = _mounted(path)
+        if archive is None or name not in archive.names(run):
+            raise
+        return io.BytesIO(archive.read(run, name))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return io.FileIO(descriptor)
+
+
+def present(path: Path) -> bool:
+    """Return whether a run has this file."""
+    archive, run, name = _mounted(path)
+    return path.is_file() or (archive is not None and name in archive.names(run))
+
+
+def entries(folder: Path, *, folders: bool = False) -> list[str]:
+    """Return the names of the files in a folder, or of its folders, in no order; never links."""
+    try:
+        with os.scandir(folder) as found:
+            return [
+                entry.name
+                for entry in found
+                if (entry.is_dir if folders else entry.is_file)(follow_symlinks=False)
+            ]
+    except FileNotFoundError:
+        archive, run, name = _mounted(folder)
+        start = f"{name}/" if name else ""
+        every = archive.names(run) if archive else ()
+        below = [one.removeprefix(start) for one in every if one.startswith(start)]
+        return list({one.partition("/")[0] for one in below if ("/" in one) is folders})
+
+
+def _mounted(path: Path) -> tuple[Packed | None, str, str]:
+    """Return the archive that holds a path, the run, and the name of the file in its folder."""
+    for folder in (path, *path.parents) if _packed else ():
+        if folder in _packed:
+            return _packed[folder], folder.name, "/".join(path.parts[len(folder.parts) :])
+    return None, "", ""
 
 
 def read_bytes(path: Path, last: int | None = None) -> bytes | None:

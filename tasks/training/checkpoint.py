@@ -17,9 +17,8 @@ from torch import Tensor, nn
 from models.attention.collaborative import CollaborativeAttention
 from models.attention.multi_head import MultiHeadAttention
 from models.factorise import factorise
-from sweeper.store.archives.reading import opened
 from sweeper.store.errors import UserError, invalid_value
-from sweeper.store.files import digest_of_file, new_file, publish_json, read_json, write_all
+from sweeper.store.files import digest_of_file, new_file, opened, publish_json, read_json, write_all
 from sweeper.store.runs import Run
 
 

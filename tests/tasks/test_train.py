@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from sweeper.store.archives.archive import write
-from sweeper.store.archives.making import files_of
+from sweeper.store.archive import write_runs
 from sweeper.store.runs import Run, RunStore
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
@@ -87,7 +86,7 @@ def test_a_finished_run_leaves_eight_files(done: Run) -> None:
 
 def test_weights_are_read_from_an_archive_too(done: Run, tmp_path: Path) -> None:
     copy = shutil.copytree(done.path, tmp_path / "runs" / done.id)
-    write(tmp_path, "fig1", {done.id: files_of(copy)})
+    write_runs(tmp_path, "fig1", [copy])
     shutil.rmtree(copy)
     run = RunStore(tmp_path).run(done.id)
     assert not run.path.exists()

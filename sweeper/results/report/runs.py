@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sweeper.results.table import Row, cell, label, number
-from sweeper.store.archives.reading import present
 from sweeper.store.attempts import Attempt, Cause
 from sweeper.store.errors import UserError, sanitize
-from sweeper.store.files import canonical
+from sweeper.store.files import canonical, present
 from sweeper.store.identity import leaves
 from sweeper.store.runs import Run
 

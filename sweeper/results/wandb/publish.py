@@ -12,7 +12,7 @@ from sweeper.results.judge import Verdicts
 from sweeper.results.table import Table, files_made_of, stem
 from sweeper.results.wandb.service import Project, connected, module, project_of, sentences
 from sweeper.results.wandb.workspace import EXTRA, JOB_TYPE, saved
-from sweeper.store.archives.reading import present
+from sweeper.store.files import present
 from sweeper.store.runs import RunStore
 
 

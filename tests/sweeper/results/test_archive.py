@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.__main__ import main
-from sweeper.store.archives.making import archive
+from sweeper.cli.archive import archive
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore, State
 from tests.sweeper.results.synthetic import Model, Sweep
@@ -77,7 +77,7 @@ def test_it_is_refused_while_a_run_is_trained_and_nothing_happens(tmp_path: Path
     store = RunStore(tmp_path)
     [open_run] = [id for id in store.ids() if store.run(id).status().state is not State.DONE]
     store.run(open_run).claim({})
-    with pytest.raises(UserError, match=f"fig1: run {open_run} is being trained"):
+    with pytest.raises(UserError, match=f"fig1: run {open_run} is in training"):
         archive(tmp_path, NAME)
     assert len(list((tmp_path / "runs").iterdir())) == 2
     assert not (tmp_path / "archives").exists()
@@ -101,7 +101,7 @@ def test_killed_at_any_moment_it_loses_nothing(
 
     with monkeypatch.context() as patch:
         if moment == 0:
-            patch.setattr("sweeper.store.archives.archive.as_json", lambda value: 1 / 0)
+            patch.setattr("sweeper.store.archive.as_json", lambda value: 1 / 0)
         patch.setattr(Path, "rename", until_killed)
         with pytest.raises((SystemExit, ZeroDivisionError)):
             archive(tmp_path, NAME)

@@ -24,7 +24,7 @@ FILES = (
     "tasks/squad/task.py",
     "sweeper/store/runs.py",
     "sweeper/run/schedule.py",
-    "sweeper/carry/runner.py",
+    "sweeper/export/runner.py",
     "sweeper/results/judge.py",
     "docs/install.md",
     *BESIDE,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 import re
 import shutil
@@ -49,11 +48,11 @@ def with_what_they_need(names):
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     """An outputs folder whose runs were planned and packed, beside the unpacked pack."""
-    outputs = tmp_path_factory.mktemp("carried") / "home"
-    done = sweeper("pack", *GRID, "--outputs", outputs, "-o", outputs.parent / "sweep.tar")
+    outputs = tmp_path_factory.mktemp("exported") / "home"
+    done = sweeper("pack", *GRID, "--outputs", outputs, "-o", outputs.parent / "sweep.zip")
     assert done.returncode == 0, done.stderr
     assert "2 runs to train" in done.stdout
-    subprocess.run(["tar", "xf", "sweep.tar"], cwd=outputs.parent, check=True)
+    subprocess.run(["unzip", "-q", "sweep.zip"], cwd=outputs.parent, check=True)
     return outputs
 
 
@@ -107,8 +106,6 @@ def test_a_sweep_trained_there_and_killed_twice_comes_home_with_the_bits_of_one_
     home, fresh, tmp_path
 ):
     there = home.parent / "sweep"
-    planned = json.loads((there / "manifest.json").read_text())["runs"].values()
-    assert all(1 < run["share"][0] < 2 for run in planned)  # GB, most of it CUDA's context
     assert foreign(fresh) == "[]"
     killed(fresh, there, 0)
     killed(fresh, there, 1)
@@ -116,7 +113,7 @@ def test_a_sweep_trained_there_and_killed_twice_comes_home_with_the_bits_of_one_
     done = subprocess.run([fresh, "run.py"], cwd=there, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     again = shutil.copytree(home, tmp_path / "home")
-    merged = sweeper("merge", there / "results.tar", "--outputs", again)
+    merged = sweeper("merge", there / "results.zip", "--outputs", again)
     assert (merged.returncode, merged.stdout) == (0, "runs from elsewhere: 2 done\n")
     assert sweep(tmp_path / "here", "-m", *GRID[len(TINY) :]).returncode == 0
     assert numbers(again) == numbers(tmp_path / "here")
@@ -139,12 +136,12 @@ def test_a_pack_with_a_changed_byte_is_refused_by_the_name_of_the_file(home):
 
 
 def test_equal_plans_give_equal_packs_and_small_limits_parts_of_it(home, tmp_path):
-    words = ("grid-heads", "--outputs", home, "-o", tmp_path / "sweep.tar")
+    words = ("grid-heads", "--outputs", home, "-o", tmp_path / "sweep.zip")
     assert sweeper("pack", *words).returncode == 0
-    assert (tmp_path / "sweep.tar").read_bytes() == (home.parent / "sweep.tar").read_bytes()
-    whole = (tmp_path / "sweep.tar").read_bytes()
+    assert (tmp_path / "sweep.zip").read_bytes() == (home.parent / "sweep.zip").read_bytes()
+    whole = (tmp_path / "sweep.zip").read_bytes()
     assert sweeper("pack", *words, "--max-mb", "0.3").returncode == 0
-    parts = sorted(tmp_path.glob("sweep.tar*"))
+    parts = sorted(tmp_path.glob("sweep.zip*"))
     assert len(parts) > 2
     assert all(part.stat().st_size <= 300_000 for part in parts)
     assert b"".join(part.read_bytes() for part in parts) == whole
@@ -159,7 +156,7 @@ def test_equal_plans_give_equal_packs_and_small_limits_parts_of_it(home, tmp_pat
     ],
 )
 def test_what_cannot_be_packed_is_one_sentence(tmp_path, words, expected):
-    done = sweeper("pack", *words, "--outputs", tmp_path / "none", "-o", tmp_path / "sweep.tar")
+    done = sweeper("pack", *words, "--outputs", tmp_path / "none", "-o", tmp_path / "sweep.zip")
     assert done.returncode == 2
     assert expected in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

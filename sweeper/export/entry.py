@@ -1,11 +1,11 @@
-"""Train the runs of this folder: `python run.py`; again, it continues where it stopped.
+"""Train the runs of this folder: `python run.py`; the same command continues after a stop.
 
     python run.py hydra.launcher.jobs_per_device=2 hydra.sweeper.on_oom=halve
 
-What it came to is left beside this file, in one tar to bring home. Ctrl-C (or SIGTERM) saves first.
+The results are written to results.zip next to this file. Ctrl-C and SIGTERM save first.
 """
 
-# It stands alone: what it would import may be what was damaged on the way here.
+# It imports nothing of the pack before it has verified the pack.
 from __future__ import annotations
 
 import hashlib
@@ -19,14 +19,15 @@ OLDEST = (3, 11)
 
 
 def fault() -> str:
-    """Return what keeps this folder from being used, one sentence; empty if nothing does."""
+    """Return a sentence on why this folder cannot be used; empty if it can."""
     if sys.version_info < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         return f"this is Python {sys.version.split()[0]}: run it with {oldest} or newer."
     try:
         manifest = json.loads((HERE / "manifest.json").read_text("utf-8"))
-        files, needs = dict(manifest["files"]), dict(manifest["needs"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        files = {name: about["sha256"] for name, about in manifest["files"].items()}
+        needs = dict(manifest["needs"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"manifest.json is not what was packed ({error}); unpack it again."
     for name, expected in files.items():
         try:
@@ -34,27 +35,24 @@ def fault() -> str:
         except OSError:
             found = ""
         if found != expected:
-            return f"{name} is not what was packed; unpack it again, or carry it here again."
+            return f"{name} is not what was packed; unpack it again, or copy the pack here again."
     missing = [name for name in needs if find_spec(name.replace("-", "_")) is None]
-    return _install(missing, needs) if missing else ""
-
-
-def _install(missing: list[str], needs: dict[str, str]) -> str:
-    """Return a sentence on libraries that are not here, and how they would be."""
+    if not missing:
+        return ""
     pip = f"{sys.executable} -m pip install"
     if any(HERE.glob("wheels/*.whl")):
-        remedy = f"install what came along: {pip} --no-index --no-deps wheels/*.whl"
+        remedy = f"install the packed wheels: {pip} --no-index --no-deps wheels/*.whl"
     else:
-        # Which build of it is right here, "+cpu" of another machine does not say.
+        # The build of the other machine, such as "+cpu", need not fit this one.
         versions = " ".join(f"{name}=={needs[name].partition('+')[0]}" for name in missing)
         remedy = f"install: {pip} {versions}; without a network, pack again with --wheels DIR"
     return f"{', '.join(missing)} cannot be found by this Python; {remedy}"
 
 
 if __name__ == "__main__":
-    if what := fault():
-        sys.exit(f"error: {what}")
+    if message := fault():
+        sys.exit(f"error: {message}")
     sys.path.insert(0, str(HERE / "code"))
-    from sweeper.carry.runner import main
+    from sweeper.export.runner import main
 
     sys.exit(main(HERE, sys.argv[1:]))

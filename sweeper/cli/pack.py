@@ -1,0 +1,87 @@
+"""The pack command: plan experiments if necessary, prepare their data, and write a pack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from sweeper.decide import check_claims
+from sweeper.export.pack import MEGABYTE, check_output, unfinished, wheels_in, write_pack
+from sweeper.hydra_section import composer
+from sweeper.plan.planner import Planner
+from sweeper.plan.trials import SUFFIX
+from sweeper.publish import relative_path
+from sweeper.size_server import size_server
+from sweeper.store.errors import invalid_value
+from sweeper.store.plans import newest
+from sweeper.store.runs import RunStore
+from sweeper.train import freeze, prepare
+from sweeper.tune import Tuning
+
+
+def pack(
+    console: Console,
+    outputs: Path,
+    words: Sequence[str],
+    path: Path,
+    *,
+    wheels: Path | None,
+    max_mb: float | None,
+) -> None:
+    """Write a pack of the unfinished runs of experiments.
+
+    Args:
+        words: names of experiments, and overrides (KEY=VALUE). With overrides, or if one was never
+            planned, all experiments are planned again.
+
+    Raises:
+        UserError: they cannot be planned, prepared or packed.
+    """
+    check_output(path, max_mb)
+    packed_wheels = wheels_in(wheels) if wheels else []
+    names = [word for word in words if "=" not in word]
+    overrides = [word for word in words if "=" in word]
+    loaded = composer()
+    hydra = loaded.hydra([word for word in overrides if word.startswith("hydra")])
+    launcher = hydra["runtime"]["choices"]["hydra/launcher"]
+    if launcher != "local":
+        remedy = "leave it out; run.py places the runs on the GPUs of the machine it is started on"
+        raise invalid_value("hydra/launcher", launcher, "local", remedy)
+    store = RunStore(outputs)
+    with size_server() as process:
+        if overrides or not names or not set(names) <= newest(outputs).keys():
+            experiments = [f"experiment={','.join(names)}"] if names else []
+            planner = Planner(loaded, process, max_runs=int(hydra["sweeper"]["max_runs"]))
+            plan = planner.plan([*experiments, *overrides, f"paths.outputs={outputs}"])
+            check_claims(plan)
+            tuning = Tuning.of(plan, process, store)
+            plan = tuning.judged or tuning.trials
+            freeze(plan, store, {})
+            names = list(plan.experiments)
+        runs = unfinished(outputs, {name: newest(outputs)[name] for name in names})
+        configs = {run: store.run(run).record()["config"] for run in runs}
+        prepare(console, store, process, configs, set())
+        about = {"experiments": names, "options": options_of(hydra)}
+        written = write_pack(path, store, runs, about, process, wheels=packed_wheels, max_mb=max_mb)
+    for part in written:
+        size = part.stat().st_size / MEGABYTE
+        console.print(Text(f"{relative_path(part)}: {size:.1f} MB"), soft_wrap=True)
+    trials = any(name.endswith(SUFFIX) for name in names)
+    kind = "trials (then pack again: their choice)" if trials else "runs"
+    join = f"cat {path.name}.* > {path.name} && " if len(written) > 1 else ""
+    told = f"{join}unzip -q {path.name} && cd {path.stem} && python run.py"
+    console.print(Text(f"{len(runs)} {kind} to train; there: {told}"), soft_wrap=True)
+
+
+def options_of(hydra: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the sweep and the launcher by key, without Hydra's `_target_`."""
+    return {
+        f"hydra.{section}.{key}": value
+        for section in ("sweeper", "launcher")
+        for key, value in hydra[section].items()
+        if key != "_target_"
+    }

@@ -1,0 +1,153 @@
+"""Bundles of results: written for somebody who doubts them, and judged again from the records.
+
+A bundle holds records without weights, tables, figures and claims as made from them, the states of
+the code that trained, and the lock file.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from sweeper.export.pack import check_output, open_export, run_files, write_export
+from sweeper.plan.trials import SUFFIX
+from sweeper.results.collect import collect, write_tables
+from sweeper.results.draw import write_figures
+from sweeper.results.judge import judge
+from sweeper.results.table import Table, exported
+from sweeper.store import registry
+from sweeper.store.archive import Content, Manifest, files_below
+from sweeper.store.code import DIFF, REVISION
+from sweeper.store.errors import UserError, sanitize
+from sweeper.store.files import FORMAT, as_json, read_object, with_checksum
+from sweeper.store.plans import newest, planned, without
+from sweeper.store.runs import RunStore, State
+
+LOCK = "requirements/lock.txt"
+
+README = """\
+# {name}
+
+Results of {experiments}: the records of {runs} training runs (without weights), the tables, figures
+and claims made from them, and the versions of libraries that the program is tested with.
+
+    python -m sweeper judge {name}.zip
+
+in a checkout of the program judges the claims again from these records and draws the figures again,
+without a network. It prints every answer that differs. `manifest.json` has the size and the SHA-256
+of every file. Code that trained: {code}.
+"""
+
+_CLAIMS = {"verdicts": [{"claim": str, "measure": str, "verdict": str, "numbers": dict}]}
+Answers = dict[tuple[str, str], dict[str, Any]]
+
+
+class Bundle(Manifest):
+    """The manifest of a bundle."""
+
+    experiments: list[str]
+
+
+def write_bundle(outputs: Path, names: Sequence[str], path: Path) -> Path:
+    """Write the bundle of experiments as they are now; equal records give equal bytes.
+
+    Raises:
+        UserError: one was never planned, has a run in training, or cannot be judged.
+    """
+    check_output(path)
+    tuned = [name + SUFFIX for name in names if name + SUFFIX in newest(outputs)]
+    plans = planned(outputs, list(dict.fromkeys([*names, *tuned])))
+    store = RunStore(outputs)
+    files: dict[str, Content] = {}
+    runs: dict[str, None] = {}
+    for number, (experiment, plan) in enumerate(plans.items(), 1):
+        own = dict(plan)
+        for other in plan["experiments"].keys() - {experiment}:
+            own = without(own, other)
+        text = as_json(with_checksum({**own, "format": FORMAT, "number": number}))
+        files[f"plans/{number:04d}.json"] = text.encode()
+        runs |= dict.fromkeys(own["runs"])
+    for id in runs:
+        run = store.run(id)
+        if run.status().state is State.RUNNING:
+            raise UserError(f"{id} is in training; bundle it once that is done, or stop it.")
+        files |= run_files(run, weights=False)
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder)
+        tables = collect(outputs, list(plans))
+        write_tables(made, tables)
+        judge(made, tables)
+        write_figures(made, tables)
+        files |= {name: made / name for name in files_below(made)}
+        # A run that never began has no code.
+        code = sorted({str(row["code"]) for table in tables for row in table.rows
+                       if row.get("code")})  # fmt: skip
+        for revision in (outputs / "code").glob(f"*/{REVISION}"):
+            if revision.read_text("utf-8").strip() in code:
+                for state in (revision, revision.with_name(DIFF)):
+                    if state.is_file():
+                        files[f"code/{state.parent.name}/{state.name}"] = state
+        if (registry.ROOT / LOCK).is_file():
+            files[LOCK] = registry.ROOT / LOCK
+        files["README.md"] = README.format(
+            name=path.stem,
+            experiments=", ".join(plans),
+            runs=len(runs),
+            code=", ".join(code) or "unknown",
+        ).encode()
+        about = {"experiments": list(plans), "code": code}
+        [written] = write_export(path, "bundle", files, about)
+    return written
+
+
+def judge_again(console: Console, path: Path, into: Path) -> int:
+    """Print the answer to each claim in a bundle and here; return 1 if any differs.
+
+    Args:
+        into: the folder for the tables and figures that are made here.
+
+    Raises:
+        UserError: the file is no bundle, is damaged, or cannot be judged.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        outputs = Path(folder)
+        with open_export(path, "bundle", Bundle) as (archive, manifest):
+            archive.unpack(outputs)
+        tables = collect(outputs, manifest.experiments)
+        write_tables(into, tables)
+        judge(into, tables)
+        figures = write_figures(into, tables)
+        differ = False
+        for table in tables:
+            bundled, here = _answers(outputs, table), _answers(into, table)
+            for claim in dict.fromkeys([*bundled, *here]):
+                before, after = (
+                    sanitize(side[claim]["verdict"]) if claim in side else "no such claim"
+                    for side in (bundled, here)
+                )
+                words, style = before, ""
+                if before != after:
+                    differ = True
+                    words, style = f"{before} in the bundle, {after} here", "bold red"
+                elif bundled[claim]["numbers"] != here[claim]["numbers"]:
+                    words += ", with other numbers here"
+                title = sanitize(", ".join(filter(None, claim)))
+                line = Text(f"{sanitize(table.name)}: {title}: {words}", style)
+                console.print(line, soft_wrap=True)
+    result = "An answer differs." if differ else "Every answer is that of the bundle."
+    console.print(Text(f"{result} {len(tables)} tables and {len(figures)} figures: {into}"))
+    return int(differ)
+
+
+def _answers(outputs: Path, table: Table) -> Answers:
+    """Read the verdicts of a table by claim and measure."""
+    path = exported(outputs, table, ".claims.json")
+    found = read_object(path, keys=_CLAIMS, shape=_CLAIMS)
+    if found is None:
+        raise UserError(f"the bundle has no {path.name}, which holds the answers to its claims.")
+    return {(one["claim"], one["measure"]): one for one in found["verdicts"]}

@@ -1,0 +1,375 @@
+"""Packs of planned runs for another machine, and the merge of their results.
+
+A pack holds records, prepared data and the code that trains. There, `run.py` trains the runs and
+writes results.zip, which `merge` puts where the runs would be if they had been trained here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from sweeper.size_server import SizeServer
+from sweeper.store import registry
+from sweeper.store.archive import (
+    BLOCK,
+    AnyManifest,
+    Archive,
+    ArchiveError,
+    Content,
+    Manifest,
+    files_below,
+    write_archive,
+)
+from sweeper.store.attempts import Cause
+from sweeper.store.code import Code, needed
+from sweeper.store.errors import UserError, invalid_value, sanitize
+from sweeper.store.files import (
+    PLAIN,
+    make_directory,
+    new_file,
+    present,
+    publish,
+    read_bytes,
+    sync_directory,
+    write_all,
+)
+from sweeper.store.identity import digest_of, identity
+from sweeper.store.runs import Run, RunStore, State
+
+MEGABYTE = 10**6
+LEAST_MB = 0.01
+ENTRY = "sweeper/export/entry.py"
+NEEDS = ("torch", "numpy", "pydantic", "pytorch-lightning")
+"""Names, as pip knows them, of the packages that a job imports."""
+
+CUT_OFF = json.dumps({"cause": Cause.INTERRUPTED, "message": "cut off", "traceback": ""}) + "\n"
+"""The exit.json of an attempt that has none: another machine cannot know that it ended."""
+
+_RUN_FILE = re.compile(r"[^/]+\.json|attempts/\d{4,9}/(?:[^/]+|(checkpoints)/[^/]+)")
+
+_USE = {
+    "archive": "unzip it in the outputs folder that it comes from",
+    "bundle": "judge it with python -m sweeper judge",
+    "pack": "unzip it where its runs are to be trained, start run.py there, and merge the "
+    "results.zip that run.py writes",
+    "results": "merge it with python -m sweeper merge",
+}
+
+README = """\
+# {name}
+
+{runs} planned training runs of {experiments}, with their data and the code that trains them.
+
+    python run.py
+
+trains the runs on the GPUs of this machine, or on its cores if it has none. Parents start first,
+then the longest. After a stop or a crash the same command continues. `python run.py --help` lists
+the options. At the end `results.zip` is next to this file. Copy it home; there,
+
+    python -m sweeper merge results.zip
+
+puts the runs where they would be if they had been trained there.
+
+Needed here: Python 3.11 or newer and, in brackets as they are at home, {needs}.
+The same versions on the same kind of processor give the same bits. No network is needed.
+{wheels}"""
+NO_WHEELS = """
+run.py names the packages that are missing. If this machine cannot reach a package index, pack
+wheels too: run `python -m pip download --dest DIR {pinned}` on the same
+kind of machine with the same Python, then `python -m sweeper pack ... --wheels DIR`.
+"""
+WHEELS = """
+`wheels/` has the packages: `python -m pip install --no-index --no-deps wheels/*.whl`.
+"""
+
+
+def check_output(path: Path, max_mb: float | None = None) -> None:
+    """Raise UserError unless an export can be written to `path`, in parts of `max_mb`."""
+    if max_mb is not None and not max_mb >= LEAST_MB:  # nan, too
+        remedy = "leave it out for one file"
+        raise invalid_value("--max-mb", max_mb, f"a number of at least {LEAST_MB}", remedy)
+    if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
+        raise invalid_value("-o", path, "a new name or a regular file", "choose another name")
+    if not PLAIN.fullmatch(path.name) or path.suffix != ".zip":
+        expected = "a name of letters, digits, '.', '_' and '-' that ends in .zip"
+        raise invalid_value("-o", path, expected, "choose such a name, as in -o fig1.zip")
+
+
+def write_export(
+    path: Path,
+    kind: str,
+    files: Mapping[str, Content],
+    about: Mapping[str, Any],
+    max_mb: float | None = None,
+) -> list[Path]:
+    """Write files in a folder named like the archive; cut an archive larger than `max_mb`.
+
+    Returns:
+        The archive, or its parts: `<path>.001` and so on, which `cat` joins.
+    """
+    check_output(path, max_mb)
+    write_archive(path, kind, files, about, top=f"{path.stem}/")
+    earlier = [one for one in path.parent.iterdir() if re.fullmatch(r"\.\d{3,}", one.suffix)]
+    for part in earlier:
+        if part.stem == path.name:  # `cat` must not join it to the parts of today
+            part.unlink()
+    size, limit = path.stat().st_size, (max_mb or 0) * MEGABYTE
+    if not limit or size <= limit:
+        return [path]
+    digits = max(3, len(str(int(size / limit) + 1)))
+    parts: list[Path] = []
+    with path.open("rb") as source:
+        while source.tell() < size:
+            parts.append(path.with_name(f"{path.name}.{len(parts) + 1:0{digits}d}"))
+            with new_file(parts[-1]) as descriptor:
+                left = int(limit)
+                while left and (block := source.read(min(BLOCK, left))):
+                    write_all(descriptor, block)
+                    left -= len(block)
+    path.unlink()
+    return parts
+
+
+@contextmanager
+def open_export(
+    path: Path, kind: str, model: type[AnyManifest]
+) -> Iterator[tuple[Archive, AnyManifest]]:
+    """Open an archive of a kind, and its manifest.
+
+    Raises:
+        UserError: it is of another kind; or reading it, here or in the block, failed.
+    """
+    archive = Archive(Path(os.path.realpath(path)))
+    try:
+        if archive.kind != kind:
+            use = _USE.get(archive.kind, "use the version that wrote it")
+            found = sanitize(archive.kind, 40)
+            raise UserError(f"{sanitize(path)} is of kind {found}, not {kind}: {use}.")
+        yield archive, archive.manifest(model)
+    except ArchiveError as error:
+        raise UserError(
+            f"{sanitize(path)} cannot be used: {error.reason}; copy it here again."
+        ) from error
+    except OSError as error:
+        raise UserError(
+            f"{sanitize(error.filename or path)}: {error.strerror or error}."
+        ) from error
+    finally:
+        archive.close()
+
+
+def run_files(run: Run, *, weights: bool = True) -> dict[str, Content]:
+    """Return the files of a run that is not in training, by their names below the outputs folder.
+
+    Args:
+        weights: include checkpoints and learned weights.
+    """
+    found: dict[str, Content] = {}
+    for name in files_below(run.path):
+        match = _RUN_FILE.fullmatch(name)
+        if match and (weights or not match[1]):
+            found[f"runs/{run.id}/{name}"] = run.path / name
+    done_by = (run.result() or {}).get("attempt")
+    for attempt in run.attempts():
+        if attempt.exit() is None and attempt.number != done_by:
+            found[f"runs/{run.id}/attempts/{attempt.path.name}/exit.json"] = CUT_OFF.encode()
+    return found
+
+
+def unfinished(outputs: Path, plans: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the unfinished runs of planned experiments, and those that they start from.
+
+    Args:
+        plans: the plan of each experiment.
+
+    Returns:
+        The cost, parent and label of each run.
+
+    Raises:
+        UserError: one of them is in training, or all are done.
+    """
+    store, found = RunStore(outputs), {}
+    for experiment, plan in plans.items():
+        for point in plan["points"]:
+            id = point["run"] if point["experiment"] == experiment else None
+            while id and id not in found:
+                run, planned = store.run(id), plan["runs"][id]
+                state = run.status().state
+                if state is State.RUNNING:
+                    raise UserError(f"{id} of {experiment} is in training here; stop that first.")
+                if state is State.DONE:
+                    break
+                size, names = planned["size"], run.record()["names"]
+                found[id] = {
+                    "cost": size["tokens"] * size["flops_per_token"],
+                    "parent": planned["parent"],
+                    "label": f"{names['experiment']}/{names['arm']} {names['label']}",
+                }
+                id = planned["parent"]
+    if not found:
+        raise UserError(f"all runs of {', '.join(plans)} are done; there is nothing to pack.")
+    return found
+
+
+def wheels_in(folder: Path) -> list[Path]:
+    """Return the wheels in a folder; UserError if it has none."""
+    found = sorted(folder.glob("*.whl"))
+    if not found:
+        remedy = "fill it with pip download, or leave the option out"
+        raise invalid_value("--wheels", folder, "a folder that contains *.whl files", remedy)
+    return found
+
+
+def write_pack(
+    path: Path,
+    store: RunStore,
+    runs: Mapping[str, Mapping[str, Any]],
+    about: Mapping[str, Any],
+    process: SizeServer,
+    *,
+    wheels: Sequence[Path] = (),
+    max_mb: float | None = None,
+) -> list[Path]:
+    """Write a pack of `unfinished` runs, whose data are prepared; return the files written.
+
+    Args:
+        about: the names of the `experiments`, and the `options` of the sweep and the launcher.
+    """
+    needs = {name: version(name) for name in NEEDS}
+    pinned = " ".join(f"{name}=={number.partition('+')[0]}" for name, number in needs.items())
+    readme = README.format(
+        name=path.stem,
+        runs=len(runs),
+        experiments=", ".join(about["experiments"]),
+        needs=", ".join(f"{name} ({number})" for name, number in needs.items()),
+        wheels=WHEELS if wheels else NO_WHEELS.format(pinned=pinned),
+    )
+    configs = [store.run(id).record()["config"] for id in runs]
+    program: dict[str, Content] = {
+        "README.md": readme.encode(),
+        "run.py": registry.ROOT / ENTRY,
+        **{f"code/{name}": content for name, content in needed(Code.read(), configs).items()},
+        **{f"wheels/{wheel.name}": wheel for wheel in wheels},
+    }
+    files = {  # an installed package may consist of links
+        name: content if isinstance(content, bytes) else Path(os.path.realpath(content))
+        for name, content in program.items()
+    }
+    for id in {*runs, *(planned["parent"] for planned in runs.values() if planned["parent"])}:
+        found = run_files(store.run(id))  # parents that are done, too: what they have learned
+        files |= {f"outputs/{name}": content for name, content in found.items()}
+    data = {digest_of([config["data"], config["task"]]): config for config in configs}
+    for answer in process.ask({"op": "data", "config": config} for config in data.values()):
+        if "error" in answer:
+            raise UserError(str(answer["error"]))
+        folder = store.outputs / "data" / answer["prepared"]
+        for name in files_below(folder):
+            files[f"outputs/data/{answer['prepared']}/{name}"] = folder / name
+    return write_export(path, "pack", files, {**about, "needs": needs, "runs": runs}, max_mb)
+
+
+class Results(Manifest):
+    """The manifest of results.zip."""
+
+    runs: list[str]
+
+
+@dataclass
+class Merged:
+    """The runs of a merge by what became of them; `kept` has sentences on runs left unchanged."""
+
+    done: list[str] = field(default_factory=list)
+    unfinished: list[str] = field(default_factory=list)
+    known: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+
+    def summary(self) -> str:
+        """Return the counts in one sentence."""
+        counts = [f"{len(self.done)} done"]
+        counts += [f"{len(self.unfinished)} not done there"] if self.unfinished else []
+        counts += [f"{len(self.known)} known before"] if self.known else []
+        counts += [f"{len(self.kept)} left as they are here"] if self.kept else []
+        return f"runs from elsewhere: {', '.join(counts)}"
+
+
+def merge(outputs: Path, path: Path) -> Merged:
+    """Put the runs of a results file where they would be if they had been trained here.
+
+    A run that was also trained here since it was packed stays as it is.
+
+    Raises:
+        UserError: the file is damaged, or has a run that was not planned here; nothing was merged.
+    """
+    with open_export(path, "results", Results) as (archive, manifest):
+        for name in manifest.files:
+            folder, _, rest = name.partition("/")
+            id, _, rest = rest.partition("/")
+            if folder != "runs" or id not in manifest.runs or not _RUN_FILE.fullmatch(rest):
+                wrong = sanitize(name, 100)
+                raise UserError(f"{sanitize(path)}: {wrong} is not a file of its runs.")
+        store = RunStore(outputs)
+        store.check_writable()
+        # On the same file system, so that attempts only have to be renamed.
+        with tempfile.TemporaryDirectory(dir=outputs, prefix=".merge.", suffix=".tmp") as unpacked:
+            archive.unpack(Path(unpacked))
+            there = RunStore(Path(unpacked))
+            pairs = [(store.run(id), there.run(id)) for id in dict.fromkeys(manifest.runs)]
+            for ours, theirs in pairs:
+                _check(path, ours, theirs)
+            merged = Merged()
+            for ours, theirs in pairs:
+                _merge(ours, theirs, merged)
+    return merged
+
+
+def _check(path: Path, here: Run, there: Run) -> None:
+    """Raise UserError if a run was not planned here, or if its files contradict each other."""
+    if not present(here.path / "run.json"):
+        raise UserError(
+            f"{sanitize(path)} has run {here.id}, which was never planned under "
+            f"{sanitize(here.outputs)}; merge it where it was packed."
+        )
+    ours, theirs = (digest_of(identity(run.record()["config"])) for run in (here, there))
+    result = there.result()
+    numbers = [attempt.number for attempt in there.attempts()]
+    if ours != theirs or (result is not None and result["attempt"] not in numbers):
+        reason = "another config" if ours != theirs else "a result without its attempt"
+        raise UserError(f"{sanitize(path)} has {reason} for run {here.id}; copy it here again.")
+
+
+def _merge(here: Run, there: Run, merged: Merged) -> None:
+    """Add to a run the attempts that are not here, each in one step, and its result last."""
+    status, result = here.status(), there.result()
+    # attempt.json says which process made an attempt.
+    ours, theirs = (
+        {attempt.number: read_bytes(attempt.path / "attempt.json") for attempt in run.attempts()}
+        for run in (here, there)
+    )
+    done = status.state is State.DONE
+    if done and (here.result() or {}).get("metrics") == (result or {}).get("metrics"):
+        merged.known.append(here.id)
+    elif done or status.state is State.RUNNING or ours.items() - theirs.items():
+        merged.kept.append(f"{here.id} was trained here, too, since it was packed: {status.reason}")
+    elif ours == theirs and result is None:
+        merged.known.append(here.id)
+    else:
+        folder = here.path / "attempts"
+        make_directory(folder)
+        for number in sorted(theirs.keys() - ours.keys()):
+            make_directory(there.attempt(number).checkpoint_dir)
+            there.attempt(number).path.rename(here.attempt(number).path)
+        sync_directory(folder)
+        names = sorted(path.name for path in there.path.glob("*.json") if path.name != "run.json")
+        for name in sorted(names, key=lambda name: name == "result.json"):
+            publish(here.path / name, read_bytes(there.path / name) or b"")
+        (merged.unfinished if result is None else merged.done).append(here.id)

@@ -1,0 +1,184 @@
+"""Training of the runs in an unpacked pack, which run.py starts, and their results in one file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from enum import EnumType
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from sweeper.export.pack import check_output, run_files, write_export
+from sweeper.options import SweepOptions
+from sweeper.run.backend import (
+    BackendContext,
+    Job,
+    JobState,
+    LimitedOptions,
+    Phase,
+    Resources,
+    counts,
+)
+from sweeper.run.backends import local
+from sweeper.run.schedule import Schedule
+from sweeper.run.stop import Stopped, StopSignals
+from sweeper.size_server import size_server
+from sweeper.store.archive import MANIFEST, Content, Manifest, parse_manifest
+from sweeper.store.errors import UserError, invalid_value, sanitize
+from sweeper.store.files import read_json
+from sweeper.store.runs import RunStore, State
+
+RESULTS = "results.zip"
+Options = TypeVar("Options", bound=LimitedOptions)
+
+
+class PackedRun(BaseModel):
+    """A run in the manifest of a pack."""
+
+    cost: float  # training FLOPs
+    parent: str | None
+    label: str
+
+
+class Pack(Manifest):
+    """The manifest of a pack."""
+
+    options: dict[str, Any]
+    runs: dict[str, PackedRun]
+
+
+def main(folder: Path, arguments: Sequence[str]) -> int:
+    """Train, write the results, and return the exit code."""
+    typed = _parser().parse_args(arguments)
+    output = folder / RESULTS
+    try:
+        check_output(output, typed.max_mb)
+        try:
+            pack = parse_manifest(read_json(folder / MANIFEST), Pack)
+        except ValueError as error:
+            raise UserError(f"{sanitize(error)}; unpack it again.") from error
+        store = RunStore(folder / "outputs")
+        values = _changed(pack.options, typed.overrides)
+        options, launcher = _options(SweepOptions, values), _options(local.Options, values)
+        code = train(store, pack.runs, options, launcher)
+        begun = [
+            run
+            for run in map(store.run, pack.runs)
+            if run.attempts() and run.status().state is not State.RUNNING
+        ]
+        files: dict[str, Content] = {}
+        for run in begun:
+            files |= run_files(run, weights=typed.weights)
+        about = {"runs": [run.id for run in begun]}
+        written = write_export(output, "results", files, about, typed.max_mb)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    names = " ".join(path.name for path in written)
+    print(f"copy {names} home; there: python -m sweeper merge {RESULTS}")
+    if len(written) > 1:
+        print(f"(join its parts by: cat {RESULTS}.* > {RESULTS})")
+    return code
+
+
+def train(
+    store: RunStore,
+    runs: Mapping[str, PackedRun],
+    options: SweepOptions,
+    launcher: local.Options,
+) -> int:
+    """Train runs on this machine; return 0 if all are done, 1 if not, 130 or 143 after a stop."""
+
+    def report(schedule: Schedule, state: JobState | None) -> None:
+        if state is not None:  # plain text, since a machine for training may not have rich
+            place = f"[{counts(schedule.states)[Phase.DONE]}/{len(schedule.states)}]"
+            label = runs[state.job.run].label
+            print(f"{place} {state.phase:8} {label}  {state.reason}".rstrip(), flush=True)
+
+    store.check_writable()
+    jobs = [Job(run, about.cost, about.parent) for run, about in runs.items()]
+    with StopSignals() as signals, size_server() as process:
+        context = BackendContext(
+            options=launcher,
+            resources=frozenset(Resources.of_record(store.run(run).path) for run in runs),
+            logger="none",
+            outputs=store.outputs,
+            process=process,
+        )
+        schedule = Schedule(
+            store,
+            local.backend(context),
+            jobs,
+            changed=report,
+            policy=options,
+            watchdog=options.watchdog(),
+            check_for_stop=signals.check,
+        )
+        with signals.held():
+            try:
+                return 0 if schedule.execute() else 1
+            except Stopped as stopped:
+                print(f"{stopped}: what ran was saved. The same command again continues.")
+                return stopped.code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python run.py",
+        description="Train the runs of this folder; the same command again continues.",
+    )
+    parser.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="a key of hydra.launcher or hydra.sweeper, as at home: hydra.launcher.slots=2",
+    )
+    parser.add_argument(
+        "--no-weights",
+        dest="weights",
+        action="store_false",
+        help=f"leave out of {RESULTS} what was learned: it is much smaller, and nothing at home "
+        "can start from it",
+    )
+    parser.add_argument(
+        "--max-mb", type=float, metavar="N", help=f"write {RESULTS} in parts of at most N MB"
+    )
+    return parser
+
+
+def _changed(options: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    """Return the options with overrides, in which numbers, null, true and false are JSON."""
+    changed = dict(options)
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if key not in options or not equals:
+            raise invalid_value(
+                "run.py", override, f"KEY=VALUE, one of {', '.join(options)}", "correct it"
+            )
+        try:
+            changed[key] = json.loads(value)
+        except ValueError:
+            changed[key] = value
+    return changed
+
+
+def _options(kind: type[Options], values: Mapping[str, Any]) -> Options:
+    """Return options of a kind, each of the type that Hydra demands at home."""
+    hints, found = get_type_hints(kind), {}
+    for field in fields(kind):
+        key, hint = f"{kind.section}.{field.name}", hints[field.name]
+        try:
+            # Strictly: Hydra takes neither 1.0 nor "1" for a whole number.
+            value = json.dumps(values.get(key))
+            found[field.name] = TypeAdapter(hint).validate_json(value, strict=True)
+        except ValidationError as error:
+            expected = f"a value of type {getattr(hint, '__name__', hint)}".replace("None", "null")
+            if isinstance(hint, EnumType):
+                expected = f"one of {', '.join(map(str, hint))}"
+            raise invalid_value(key, values.get(key), expected, "correct the value") from error
+    return kind(**found)

@@ -1,0 +1,118 @@
+"""Bundles: judged elsewhere from the records, with the answers that they have at home."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from sweeper.export.bundle import judge_again, write_bundle
+from sweeper.export.pack import write_export
+from sweeper.results.collect import collect, write_tables
+from sweeper.results.draw import write_figures
+from sweeper.store.archive import MANIFEST
+from sweeper.store.files import as_json
+from sweeper.store.runs import RunStore
+from tests.sweeper.results.grids import FEW, figure1
+
+CLAIMS = "tables/fig1.claims.json"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A small Figure 1 as it lies where it was trained, weights included."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        outputs = figure1(grid=FEW).write(tmp_path_factory.mktemp("home") / "outputs")
+    for state, revision in (("1a2b", "c0ffee-dirty-7"), ("3c4d", "another commit")):
+        (outputs / "code" / state).mkdir(parents=True)
+        (outputs / "code" / state / "REVISION").write_text(f"{revision}\n")
+        (outputs / "code" / state / "changes.diff").write_text("+ as it was\n")
+    attempt = RunStore(outputs).run(next(iter(RunStore(outputs).ids()))).attempt(1)
+    (attempt.checkpoint_dir / "weights.ckpt").write_bytes(b"weights")
+    said = as_json({**attempt.info(), "code": "c0ffee-dirty-7"})
+    (attempt.path / "attempt.json").write_text(said)
+    return outputs
+
+
+@pytest.fixture(scope="module")
+def bundle(home):
+    return write_bundle(home, ["fig1"], home.parent / "fig1.zip")
+
+
+def judged(bundle: Path, into: Path) -> tuple[int, str]:
+    printed = io.StringIO()
+    code = judge_again(Console(file=printed, width=300), bundle, into)
+    return code, printed.getvalue()
+
+
+def files_of(bundle: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(bundle) as archive:
+        return {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
+
+
+def test_elsewhere_answers_and_figures_are_those_of_home(bundle, home, tmp_path, monkeypatch):
+    at_home = tmp_path / "home"
+    drawn = write_figures(at_home, write_tables(at_home, collect(home, ["fig1"])))
+    moved = Path(shutil.copy(bundle, tmp_path))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("socket.socket.connect", None)
+    code, said = judged(moved, tmp_path / "judged")
+    assert code == 0
+    assert said.count("fig1: ") == 3
+    assert "Every answer is that of the bundle." in said
+    for path in drawn:
+        assert (tmp_path / "judged" / "figures" / path.name).read_bytes() == path.read_bytes()
+    for name in ("fig1.csv", "fig1.claims.json"):
+        assert (tmp_path / "judged/tables" / name).read_bytes() == files_of(bundle)[
+            f"tables/{name}"
+        ]
+
+
+def test_the_states_of_the_code_that_trained_go_along_and_no_others(bundle):
+    found = {name: content for name, content in files_of(bundle).items() if "code/" in name}
+    assert found == {
+        "code/1a2b/REVISION": b"c0ffee-dirty-7\n",
+        "code/1a2b/changes.diff": b"+ as it was\n",
+    }
+
+
+def test_equal_records_are_equal_bytes_and_weights_stay(bundle, home):
+    again = write_bundle(home, ["fig1"], home.parent / "again" / "fig1.zip")
+    assert again.read_bytes() == bundle.read_bytes()
+    assert not [name for name in files_of(bundle) if "ckpt" in name]
+
+
+def test_what_never_began_is_missing_there_as_at_home(home, tmp_path):
+    outputs = Path(shutil.copytree(home, tmp_path / "outputs"))
+    store = RunStore(outputs)
+    never = store.run(max(store.ids())).path
+    shutil.rmtree(never / "attempts")
+    (never / "result.json").unlink()
+    code, said = judged(write_bundle(outputs, ["fig1"], tmp_path / "fig1.zip"), tmp_path / "there")
+    assert (code, "Every answer is that of the bundle" in said) == (0, True), said
+
+
+def test_another_answer_is_told_and_told_by_the_exit_code(bundle, tmp_path):
+    files = files_of(bundle)
+    manifest = json.loads(files.pop(MANIFEST))
+    claims = json.loads(files[CLAIMS])
+    first, second, _ = claims["verdicts"]
+    before, first["verdict"] = first["verdict"], "not heard of"
+    second["numbers"]["contrasts"] = []
+    files[CLAIMS] = as_json(claims).encode()
+    about = {"experiments": manifest["experiments"]}
+    [changed] = write_export(tmp_path / "fig1.zip", "bundle", files, about)
+    code, said = judged(changed, tmp_path / "judged")
+    assert code == 1
+    assert (
+        f"{first['claim']}, {first['measure']}: not heard of in the bundle, {before} here" in said
+    )
+    assert said.count("with other numbers here") == 1
+    assert "An answer differs." in said

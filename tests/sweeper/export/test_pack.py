@@ -1,0 +1,344 @@
+"""Packs: what goes along, what may be typed after run.py, and results that come home."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from sweeper.cli.pack import options_of
+from sweeper.export import runner
+from sweeper.export.pack import merge, run_files, unfinished, write_export, write_pack
+from sweeper.hydra_section import composer
+from sweeper.run.failures import OnOom
+from sweeper.store.archive import MANIFEST
+from sweeper.store.errors import UserError
+from sweeper.store.files import publish_with_checksum
+from sweeper.store.identity import run_id
+from sweeper.store.runs import Cause, RunStore, State
+
+NAMES = {"experiment": "fig2", "arm": "standard", "label": "heads=3"}
+
+
+def freeze(outputs: Path, seed: int):
+    model = {"name": "decoder", "embedding_size": 17, "heads": 3, "attention": {"name": "wide"}}
+    config = {"seed": seed, "task": {"name": "lm1b"}, "data": {}, "model": model}
+    return RunStore(outputs).freeze({"id": run_id(config), "config": config, "names": NAMES})
+
+
+def finish(run, loss=2.5):
+    attempt = run.claim({"micro_batches": 1})
+    (attempt.checkpoint_dir / "weights.ckpt").write_bytes(b"weights of " + run.id.encode())
+    with attempt.metrics() as rows:
+        rows.write({"step": 7, "train/loss": loss})
+    run.publish_result(attempt, {"metrics": {"test/loss": loss}, "steps": 7})
+    attempt.finish(Cause.DONE)
+
+
+def interrupt(run, parts=1):
+    attempt = run.claim({"micro_batches": parts})
+    (attempt.checkpoint_dir / "step-00000003.ckpt").write_bytes(b"three steps")
+    attempt.finish(Cause.INTERRUPTED, "asked to stop")
+
+
+def unpacked(home: Path, there: Path):
+    """What unpacking does: the same records in another place."""
+    for run in map(RunStore(home).run, RunStore(home).ids()):
+        for name, file in run_files(run).items():
+            (there / name).parent.mkdir(parents=True, exist_ok=True)
+            (there / name).write_bytes(file if isinstance(file, bytes) else file.read_bytes())
+
+
+def results(there: Path, **choices) -> Path:
+    store = RunStore(there)
+    begun = [run for run in map(store.run, store.ids()) if run.attempts()]
+    files = {name: file for run in begun for name, file in run_files(run, **choices).items()}
+    about = {"runs": [run.id for run in begun]}
+    [path] = write_export(there.parent / "results.zip", "results", files, about)
+    return path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.fixture
+def home(tmp_path):
+    freeze(tmp_path / "home", seed=2)
+    freeze(tmp_path / "home", seed=3)
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def there(home, tmp_path):
+    unpacked(home, tmp_path / "there")
+    return tmp_path / "there"
+
+
+def test_what_was_trained_elsewhere_lies_here_as_it_lay_there_and_merged_twice_changes_nothing(
+    home, there
+):
+    for run in map(RunStore(there).run, RunStore(there).ids()):
+        finish(run)
+    path = results(there)
+    assert merge(home, path).summary() == "runs from elsewhere: 2 done"
+    assert contents(home / "runs") == contents(there / "runs")
+    assert merge(home, path).summary() == "runs from elsewhere: 0 done, 2 known before"
+    assert contents(home / "runs") == contents(there / "runs")
+    assert [p.name for p in home.iterdir()] == ["runs"]
+
+
+def test_a_run_goes_on_elsewhere_where_it_stopped_here_and_comes_home_in_two_goes(home, tmp_path):
+    first, second = map(RunStore(home).run, RunStore(home).ids())
+    interrupt(first)
+    unpacked(home, tmp_path / "there")
+    run = RunStore(tmp_path / "there").run(first.id)
+    assert [path.read_bytes() for path in run.checkpoints()] == [b"three steps"]
+    interrupt(run)
+    assert merge(home, results(tmp_path / "there")).unfinished == [first.id]
+    assert [attempt.number for attempt in first.attempts()] == [1, 2]
+    assert merge(home, results(tmp_path / "there")).known == [first.id]
+    finish(run)
+    assert merge(home, results(tmp_path / "there")).done == [first.id]
+    assert (first.status().state, first.status().attempt) == (State.DONE, 3)
+    assert second.status().state is State.NEW
+
+
+def test_an_attempt_that_left_no_word_there_is_over_here(home, there):
+    run = RunStore(there).run(RunStore(there).ids()[0])
+    run.claim({"micro_batches": 1})
+    merge(home, results(there))
+    assert RunStore(home).run(run.id).status().state is State.INTERRUPTED
+
+
+def test_weights_may_stay_where_they_were_learned(home, there):
+    run = RunStore(there).run(RunStore(there).ids()[0])
+    finish(run)
+    merge(home, results(there, weights=False))
+    assert RunStore(home).run(run.id).status().state is State.DONE
+    assert not list(home.rglob("*.ckpt"))
+
+
+def test_a_run_trained_here_too_since_it_was_packed_stays_as_it_is(home, there):
+    mine, theirs = (RunStore(folder).run(RunStore(home).ids()[0]) for folder in (home, there))
+    finish(mine, loss=2.25)
+    finish(theirs, loss=2.5)
+    before = contents(home)
+    merged = merge(home, results(there))
+    assert (merged.done, len(merged.kept)) == ([], 1)
+    assert mine.id in merged.kept[0]
+    assert contents(home) == before
+
+
+def test_an_unfinished_attempt_here_is_not_mistaken_for_the_one_of_that_number_there(home, there):
+    mine, theirs = (RunStore(folder).run(RunStore(home).ids()[0]) for folder in (home, there))
+    interrupt(mine, parts=2)  # otherwise the same process would have made both
+    finish(theirs)
+    before = contents(home)
+    assert len(merge(home, results(there)).kept) == 1
+    assert contents(home) == before
+
+
+def test_a_run_that_was_never_planned_here_is_refused_and_nothing_is_merged(home, there):
+    stranger = freeze(there, seed=5)
+    for run in map(RunStore(there).run, RunStore(there).ids()):
+        finish(run)
+    before = contents(home)
+    with pytest.raises(UserError, match=stranger.id):
+        merge(home, results(there))
+    assert contents(home) == before
+
+
+def test_another_config_under_the_same_name_is_refused(home, there):
+    run = RunStore(there).run(RunStore(there).ids()[0])
+    config = json.loads((run.path / "run.json").read_text())["config"] | {"seed": 5}
+    shutil.rmtree(run.path)
+    RunStore(there).freeze({"id": "plain", "config": config})
+    RunStore(home).freeze({"id": "plain", "config": config | {"seed": 7}})
+    finish(RunStore(there).run("plain"))
+    with pytest.raises(UserError, match="another config for run plain"):
+        merge(home, results(there))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "runs/../../evil.json",
+        "/evil.json",
+        "runs/{id}/../evil.json",
+        "runs/{id}/attempts/0001/checkpoints/../../evil",
+        "runs/{id}/attempts/evil/attempt.json",
+        "runs/other/run.json",
+        "plans/0001.json",
+    ],
+)
+def test_a_name_that_leads_out_of_its_run_is_refused(home, there, tmp_path, name):
+    run = RunStore(there).run(RunStore(there).ids()[0])
+    finish(run)
+    files = {**run_files(run), name.format(id=run.id): b"{}"}
+    [path] = write_export(tmp_path / "results.zip", "results", files, {"runs": [run.id]})
+    before = contents(tmp_path)
+    with pytest.raises(UserError):
+        merge(home, path)
+    assert contents(tmp_path) == before
+
+
+def test_another_kind_of_archive_is_refused_with_what_to_do_with_it(home, tmp_path):
+    [pack] = write_export(tmp_path / "sweep.zip", "pack", {}, {"runs": []})
+    with pytest.raises(UserError, match="is of kind pack, not results: unzip it where its runs"):
+        merge(home, pack)
+
+
+class FakeProcess:
+    """Answers like tasks.size_server."""
+
+    def ask(self, questions):
+        known = {"data": {"prepared": "text-7"}}
+        return [known[question["op"]] for question in questions]
+
+
+@pytest.fixture
+def family(tmp_path):
+    """A parent, two children of it and a stranger to them; the plan of their experiment."""
+    (tmp_path / "data" / "text-7").mkdir(parents=True)
+    (tmp_path / "data" / "text-7" / "rows.uint16").write_bytes(b"rows")
+    (tmp_path / "data" / "text-9").mkdir()
+    (tmp_path / "data" / "text-9" / "rows.uint16").write_bytes(b"of another experiment")
+    runs = [freeze(tmp_path, seed) for seed in (2, 3, 5, 7)]
+    parent, first, second, stranger = (run.id for run in runs)
+    size = {"tokens": 11, "flops_per_token": 13}
+    parents = {parent: None, first: parent, second: parent, stranger: None}
+    plan = {
+        "points": [
+            *({"experiment": "fig2", "run": run} for run in (first, second)),
+            {"experiment": "fig1", "run": stranger},
+        ],
+        "runs": {run: {"size": size, "parent": parent} for run, parent in parents.items()},
+    }
+    return runs, plan
+
+
+def packed(tmp_path, runs):
+    about = {"experiments": ["fig2"], "options": {}}
+    store = RunStore(tmp_path)
+    [path] = write_pack(tmp_path / "sweep.zip", store, runs, about, FakeProcess())
+    with zipfile.ZipFile(path) as archive:
+        names = [name.removeprefix("sweep/") for name in archive.namelist()]
+        return names, json.loads(archive.read("sweep/manifest.json"))
+
+
+def test_a_parent_goes_along_before_its_children_and_other_experiments_stay(family, tmp_path):
+    (parent, first, second, stranger), plan = family
+    runs = unfinished(tmp_path, {"fig2": plan})
+    assert set(runs) == {parent.id, first.id, second.id}
+    assert (runs[first.id]["parent"], runs[first.id]["cost"]) == (parent.id, 11 * 13)
+    names, manifest = packed(tmp_path, runs)
+    assert manifest["runs"] == runs
+    assert not [name for name in names if stranger.id in name or "text-9" in name]
+    assert "outputs/data/text-7/rows.uint16" in names
+    assert not [name for name in names if "hydra" in name or "results/" in name or "plan/" in name]
+
+
+def test_a_package_of_other_people_goes_along_as_if_installed_there(family, tmp_path, installed):
+    installed("mine", "class Mine: ...", {"headroom.attention": "wide = mine"})
+    (parent, *_), plan = family
+    runs = {parent.id: unfinished(tmp_path, {"fig2": plan})[parent.id]}
+    names, _ = packed(tmp_path, runs)
+    assert {name for name in names if "mine" in name} == {
+        "code/mine/__init__.py",
+        "code/mine-1.2.3.dist-info/METADATA",
+        "code/mine-1.2.3.dist-info/entry_points.txt",
+    }
+
+
+@pytest.mark.parametrize("along", [False, True], ids=["", "with wheels"])
+def test_where_libraries_are_missing_it_says_which_and_how_they_would_be_there(
+    family, tmp_path, along
+):
+    _, plan = family
+    packed(tmp_path, unfinished(tmp_path, {"fig2": plan}))
+    subprocess.run(["unzip", "-q", "sweep.zip"], cwd=tmp_path, check=True)
+    there = tmp_path / "sweep"
+    if along:
+        (there / "wheels").mkdir()
+        (there / "wheels" / "torch-1-py3-none-any.whl").touch()
+    command = [sys.executable, "-S", "run.py"]  # without what is installed
+    told = subprocess.run(command, cwd=there, capture_output=True, text=True, check=False)
+    [sentence] = told.stderr.splitlines()
+    assert told.returncode == 1
+    assert sentence.startswith("error: torch, numpy, pydantic, pytorch-lightning cannot")
+    expected = "--no-deps wheels/*.whl" if along else " torch=="
+    assert f"{sys.executable} -m pip install" in sentence
+    assert expected in sentence
+    assert "+cpu" not in sentence
+    assert "--wheels DIR" in (there / "README.md").read_text()
+
+
+def test_of_what_is_done_only_what_children_start_from_goes_along(family, tmp_path):
+    (parent, first, second, _), plan = family
+    finish(parent)
+    finish(first)
+    interrupt(second)
+    runs = unfinished(tmp_path, {"fig2": plan})
+    assert set(runs) == {second.id}
+    names, _ = packed(tmp_path, runs)
+    for run, kept in ((parent, "weights.ckpt"), (second, "step-00000003.ckpt")):
+        assert f"outputs/runs/{run.id}/attempts/0001/checkpoints/{kept}" in names
+    assert not [name for name in names if first.id in name]
+
+
+def test_nothing_is_packed_that_is_trained_here_now_or_done(family, tmp_path):
+    (parent, first, second, _), plan = family
+    first.claim({})
+    with pytest.raises(UserError, match=first.id):
+        unfinished(tmp_path, {"fig2": plan})
+    for run in (parent, first, second):
+        finish(run)
+    with pytest.raises(UserError, match="nothing to pack"):
+        unfinished(tmp_path, {"fig2": plan})
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An unpacked pack of no runs; how they would be trained is looked at instead."""
+    options = options_of(composer().hydra(["hydra.launcher.slots=5"]))
+    about = {"format": 2, "kind": "pack", "files": {}, "runs": {}, "options": options}
+    publish_with_checksum(tmp_path / MANIFEST, about)
+    (tmp_path / "outputs").mkdir()
+    monkeypatch.setattr(runner, "train", lambda *how: runner.asked.append(how) or 0)
+    monkeypatch.setattr(runner, "asked", [], raising=False)
+    return tmp_path
+
+
+def test_options_are_those_of_the_pack_but_for_what_is_typed(folder):
+    typed = ["hydra.sweeper.on_oom=halve", "hydra.sweeper.hang_after_s=null",
+             "hydra.launcher.stagger_s=7"]  # fmt: skip
+    assert runner.main(folder, typed) == 0
+    [(_, _, options, launcher)] = runner.asked
+    assert options.on_oom is OnOom.halve
+    assert (options.hang_after_s, options.tries) == (None, 3)
+    assert (launcher.slots, launcher.stagger_s, launcher.jobs_per_device) == (5, 7, 1)
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("hydra.launcher.slots=0", ["hydra.launcher.slots=0", "at least 1"]),
+        ("hydra.launcher.slots=many", ["hydra.launcher.slots=many", "int | null"]),
+        ("hydra.sweeper.on_oom=often", ["hydra.sweeper.on_oom=often", "fail, halve"]),
+        ("hydra.launcher.slot=2", ["hydra.launcher.slot=2", "hydra.launcher.slots"]),
+        ("2", ["run.py=2", "hydra.launcher.slots"]),
+    ],
+)
+def test_what_cannot_be_is_one_sentence_and_nothing_is_trained(folder, capsys, typed, words):
+    assert runner.main(folder, [typed]) == 2
+    told = capsys.readouterr().err
+    assert all(word in told for word in words), told
+    assert len(told.splitlines()) == 1
+    assert not runner.asked
+    assert not (folder / "results.zip").exists()

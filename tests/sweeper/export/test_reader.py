@@ -1,0 +1,328 @@
+"""The reader of archives: anything wrong is one sentence, and nothing is written elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import shutil
+import stat
+import struct
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sweeper.export.pack import open_export, write_export
+from sweeper.store import archive
+from sweeper.store.archive import MANIFEST, Manifest
+from sweeper.store.errors import UserError
+from sweeper.store.files import as_json, with_checksum
+
+FILES = {"README.md": b"results of a sweep\n" * 9, "runs/a/run.json": b"{}"}
+Members = dict[str, tuple[zipfile.ZipInfo, bytes]]
+
+
+def read(path: Path) -> dict[str, bytes]:
+    """The files of an archive, unpacked beside it as a command does that."""
+    folder = path.parent / "unpacked"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    with open_export(path, "bundle", Manifest) as (found, _):
+        found.unpack(folder)
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def refuse(path: Path, *words: str) -> None:
+    with pytest.raises(UserError) as refused:
+        read(path)
+    said = str(refused.value)
+    assert said.startswith(str(path)), said
+    assert all(word in said for word in words), said
+    assert len(said.splitlines()) == 1
+    assert "Errno" not in said
+    assert {p.name for p in path.parent.iterdir()} <= {"b.zip", "unpacked"}
+
+
+def manifest(files: object = None, **keys: object) -> bytes:
+    """A manifest with a checksum, as whoever crafts an archive would write it."""
+    listed = {
+        name: {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        for name, content in FILES.items()
+    }
+    about = {"format": 2, "kind": "bundle", "files": listed if files is None else files}
+    return as_json(with_checksum({**about, **keys})).encode()
+
+
+def write(path: Path, members: Members) -> Path:
+    with zipfile.ZipFile(path, "w") as made:
+        for header, content in members.values():
+            made.writestr(header, content)
+    return path
+
+
+def good() -> Members:
+    contents = {**FILES, MANIFEST: manifest()}
+    return {name: (zipfile.ZipInfo(f"b/{name}"), content) for name, content in contents.items()}
+
+
+def with_mode(mode: int) -> Callable[[Members], None]:
+    def change(members: Members) -> None:
+        members["README.md"][0].external_attr = (mode | 0o600) << 16
+
+    return change
+
+
+def with_manifest(content: bytes) -> Callable[[Members], None]:
+    def change(members: Members) -> None:
+        members[MANIFEST] = (zipfile.ZipInfo(f"b/{MANIFEST}"), content)
+
+    return change
+
+
+def named(name: str) -> Callable[[Members], None]:
+    """A file of this name, which the manifest lists too."""
+
+    def change(members: Members) -> None:
+        listed = {name: {"size": 4, "sha256": hashlib.sha256(b"evil").hexdigest()}}
+        members.clear()
+        members["evil"] = (zipfile.ZipInfo(f"b/{name}"), b"evil")
+        members[MANIFEST] = (zipfile.ZipInfo(f"b/{MANIFEST}"), manifest(listed))
+
+    return change
+
+
+def compressed(method: int) -> Callable[[Members], None]:
+    def change(members: Members) -> None:
+        members["README.md"][0].compress_type = method
+
+    return change
+
+
+def changed(members: Members) -> None:
+    members["README.md"] = (members["README.md"][0], FILES["README.md"].upper())
+
+
+def longer(members: Members) -> None:
+    members["README.md"] = (members["README.md"][0], FILES["README.md"] + b"!")
+
+
+def added(members: Members) -> None:
+    members["evil"] = (zipfile.ZipInfo("b/evil"), b"evil")
+
+
+def elsewhere(members: Members) -> None:
+    members["evil"] = (zipfile.ZipInfo("c/README.md"), b"evil")
+
+
+def folder(members: Members) -> None:
+    members["runs/"] = (zipfile.ZipInfo("b/runs/"), b"")
+
+
+def twice(members: Members) -> None:
+    members["again"] = (zipfile.ZipInfo("b/README.md"), FILES["README.md"])
+
+
+def missing(members: Members) -> None:
+    del members["README.md"]
+
+
+def without_manifest(members: Members) -> None:
+    del members[MANIFEST]
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (with_mode(stat.S_IFLNK), "README.md is not a regular file"),
+        (with_mode(stat.S_IFIFO), "README.md is not a regular file"),
+        (with_mode(stat.S_IFCHR), "README.md is not a regular file"),
+        (folder, "runs/ is not a regular file"),
+        (compressed(zipfile.ZIP_LZMA), "another way than deflate"),
+        (compressed(zipfile.ZIP_BZIP2), "another way than deflate"),
+        (twice, "two of its files have one name"),
+        (changed, "README.md was changed"),
+        (longer, "README.md has another size"),
+        (added, "evil is not in its manifest"),
+        (elsewhere, "c/README.md is not in its manifest"),
+        (missing, "README.md is missing"),
+        (without_manifest, "it has no manifest.json"),
+        *((named(name), "expected at most 128 letters") for name in (
+            "../evil", "/evil", "a//evil", "a/../../evil", "a\\evil", "C:evil", "e\nvil",
+        )),
+        (named("e" * 999), "name=eeee"),
+        (with_manifest(b""), "cannot be used"),
+        (with_manifest(b"[" * 10**6), "recursion"),
+        (with_manifest(b"[]"), "cannot be used"),
+        (with_manifest(b'{"format": NaN}'), "format"),
+        (with_manifest(b'{"format": 1' + b"0" * 9999 + b"}"), "cannot be used"),
+        (with_manifest(manifest(format=3)), "of format 3, not 2: use the version that wrote it"),
+        (with_manifest(manifest(format=1, runs=[7])), "runs: Input should be a valid dictionary"),
+        (with_manifest(manifest().replace(b"bundle", b"bungle")), "manifest.json was changed"),
+        (with_manifest(manifest([])), "files: Input should be a valid dictionary"),
+        (with_manifest(manifest({"README.md": {"size": -1, "sha256": "0" * 64}})), "size"),
+        (with_manifest(manifest({"README.md": {"size": 1, "sha256": "\n"}})), "sha256"),
+        (with_manifest(manifest(kind=["bundle"])), "kind: Input should be a valid string"),
+    ],
+)  # fmt: skip
+def test_a_crafted_archive_is_refused(tmp_path, change, words):
+    members = good()
+    assert read(write(tmp_path / "b.zip", members)) == FILES
+    change(members)
+    refuse(write(tmp_path / "b.zip", members), words)
+
+
+def patched(path: Path, signature: bytes, offset: int, value: bytes) -> Path:
+    """The archive with other bytes in the first (of the end: last) header of a kind."""
+    content = bytearray(path.read_bytes())
+    at = content.rindex(signature) if signature == b"PK\5\6" else content.index(signature)
+    content[at + offset : at + offset + len(value)] = value
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("signature", "offset", "value", "words"),
+    [
+        (b"PK\1\2", 8, b"\1\0", "is encrypted"),
+        (b"PK\1\2", 8, b"\x41\0", "is encrypted"),
+        (b"PK\1\2", 10, b"\x63\0", "another way than deflate"),
+        (b"PK\1\2", 6, b"\xff\0", "version"),
+        (b"PK\1\2", 24, struct.pack("<I", 2**31), "two sizes"),
+        (b"PK\1\2", 42, struct.pack("<I", 2**31), ""),
+        (b"PK\3\4", 0, b"none", "magic"),
+        (b"PK\5\6", 12, struct.pack("<I", 2**31), ""),
+        (b"PK\5\6", 16, struct.pack("<I", 2**31), ""),
+    ],
+)
+def test_a_damaged_header_is_refused(tmp_path, signature, offset, value, words):
+    refuse(patched(write(tmp_path / "b.zip", good()), signature, offset, value), words)
+
+
+def test_a_huge_directory_is_refused_before_it_is_read(tmp_path):
+    path = write(tmp_path / "b.zip", good())
+    end = path.read_bytes()[-22:]
+    with path.open("r+b") as file:  # sparse: its directory has 1 GB of nothing
+        file.truncate(10**9)
+        file.seek(0, os.SEEK_END)
+        file.write(end[:12] + struct.pack("<II", 10**9, 0) + end[20:])
+    refuse(path, "a header gives a length of 1000000000 bytes")
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        ("MAX_DEFLATED_BYTES", "README.md is too large: 171 bytes uncompressed"),
+        ("MAX_BYTES", "it is too large"),
+        ("MAX_MANIFEST_BYTES", "manifest.json is too large"),
+    ],
+)
+def test_sizes_are_checked_before_anything_is_written(tmp_path, monkeypatch, limit, words):
+    members = good()
+    compressed(zipfile.ZIP_DEFLATED)(members)
+    path = write(tmp_path / "b.zip", members)
+    assert read(path) == FILES
+    monkeypatch.setattr(archive, limit, 100)
+    refuse(path, words)
+    assert not any((tmp_path / "unpacked").iterdir())
+
+
+def test_what_does_not_fit_on_the_disk_is_not_begun(tmp_path, monkeypatch):
+    path = write(tmp_path / "b.zip", good())
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: shutil._ntuple_diskusage(9, 9, 0))
+    refuse(path, "it needs 173 bytes on a disk with 0 free")
+    assert not any((tmp_path / "unpacked").iterdir())
+
+
+def test_a_compressed_file_that_is_longer_than_its_header_says_is_refused(tmp_path):
+    members = good()
+    name, content = "README.md", FILES["README.md"]
+    compressed(zipfile.ZIP_DEFLATED)(members)
+    members[name] = (members[name][0], content * 1000)
+    path = write(tmp_path / "b.zip", members)
+    patched(path, b"PK\1\2", 24, struct.pack("<I", len(content)))
+    refuse(path)
+
+
+def test_what_is_cut_short_or_flipped_anywhere_is_refused_or_read_as_it_was(tmp_path):
+    whole = write(tmp_path / "b.zip", good()).read_bytes()
+    chance, said = random.Random(7), []
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for _ in range(chance.choice((0, 1, 3))):
+            damaged[chance.randrange(len(whole))] = chance.randrange(256)
+        if damaged == whole:
+            damaged = damaged[: chance.randrange(len(whole))]
+        (tmp_path / "b.zip").write_bytes(damaged)
+        try:
+            assert read(tmp_path / "b.zip") == FILES
+        except UserError as error:
+            said.append(str(error))
+    assert len(said) > 100
+    assert not [one for one in said if len(one.splitlines()) != 1]
+
+
+def test_what_is_no_archive_is_refused_and_a_pipe_holds_nobody_up(tmp_path):
+    path = tmp_path / "b.zip"
+    refuse(path, "No such file or directory")
+    path.mkdir()
+    refuse(path, "it is not a regular file")
+    path.rmdir()
+    os.mkfifo(path)
+    refuse(path, "it is not a regular file")
+    path.unlink()
+    for content in (b"", b"not a zip at all" * 1000):
+        path.write_bytes(content)
+        refuse(path, "not a zip file")
+    path.unlink()
+    with tarfile.open(path, "w") as made:
+        made.addfile(tarfile.TarInfo("b/manifest.json"))
+    refuse(path, "it is a tar, as earlier versions wrote")
+    path.unlink()
+    path.symlink_to(path)
+    refuse(path)
+
+
+def test_a_link_to_an_archive_and_a_renamed_one_are_read(tmp_path):
+    write(tmp_path / "b.zip", good()).rename(tmp_path / "c.zip")
+    (tmp_path / "d.zip").symlink_to(tmp_path / "c.zip")
+    assert read(tmp_path / "d.zip") == FILES
+
+
+@pytest.mark.parametrize("limit", [None, 0.01, 1])
+def test_parts_join_to_the_whole_and_earlier_parts_go(tmp_path, limit):
+    files = {"README.md": bytes(25_000)}
+    [whole] = write_export(tmp_path / "whole" / "b.zip", "bundle", files, {})
+    for number in ("001", "009", "1234"):
+        (tmp_path / f"b.zip.{number}").write_bytes(b"of an earlier time")
+    paths = write_export(tmp_path / "b.zip", "bundle", files, {}, limit)
+    assert sorted(tmp_path.glob("b.zip*")) == paths
+    assert len(paths) == (3 if limit == 0.01 else 1)
+    joined = b"".join(path.read_bytes() for path in paths)
+    assert joined == whole.read_bytes()
+    assert all(path.stat().st_size <= (limit or 1) * 10**6 for path in paths)
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "words"),
+    [
+        *(("b.zip", limit, "--max-mb") for limit in (0, -1, 0.0000001, float("nan"))),
+        ("b.tar", None, "ends in .zip"),
+        ("my bundle.zip", None, "a name of letters"),
+        ("pipe.zip", None, "a new name or a regular file"),
+        ("link.zip", None, "a new name or a regular file"),
+        ("folder.zip", None, "a new name or a regular file"),
+    ],
+)
+def test_an_export_goes_to_a_new_name_or_a_regular_file(tmp_path, name, limit, words):
+    os.mkfifo(tmp_path / "pipe.zip")
+    (tmp_path / "link.zip").symlink_to("/dev/null")
+    (tmp_path / "folder.zip").mkdir()
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(UserError, match=words):
+        write_export(tmp_path / name, "bundle", FILES, {}, limit)
+    assert sorted(tmp_path.iterdir()) == before
+    assert stat.S_ISFIFO((tmp_path / "pipe.zip").lstat().st_mode)
