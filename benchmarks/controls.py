@@ -62,7 +62,6 @@ def main() -> int:
     parser.add_argument("outputs", type=Path)
     parser.add_argument("--repetitions", type=int, default=20)
     parser.add_argument("--experiments", nargs="+", choices=SEEDS, default=list(SEEDS))
-    parser.add_argument("--count", action="store_true", help="train nothing, only count")
     given = parser.parse_args()
     finished = []
     for repetition in range(1, given.repetitions + 1):
@@ -70,10 +69,9 @@ def main() -> int:
             folder = given.outputs.resolve() / control.replace(" ", "-") / f"{repetition:02d}"
             for experiment in given.experiments:
                 path = folder / "tables" / f"{experiment}.claims.json"
-                if not path.exists() and not given.count:
+                if not path.exists():
                     train(path, experiment, control, repetition)
-                if path.exists():
-                    finished.append((experiment, control, path))
+                finished.append((experiment, control, path))
     found = count(finished)
     print(counted(found))
     fill(DOCUMENT, "benchmarks.controls", counted(found))

@@ -163,7 +163,7 @@ def heavy_tails(sds: Floats, random: np.random.Generator, experiments: int) -> F
 
 
 def bimodal(mixed: Floats, random: np.random.Generator, experiments: int) -> Floats:
-    """Draw values of which half are 2 better at the mixed points, and alike at the others."""
+    """Draw seeds that are alike, but at the mixed points a random half of them is 2 better."""
     shape = (experiments, len(mixed), SEEDS)
     learned = random.random(shape) < 0.5
     values: Floats = 0.1 * random.standard_normal(shape) + (2.0 * learned - 1) * mixed[:, None]

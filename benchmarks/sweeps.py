@@ -6,7 +6,6 @@ launchers; the commands that read these runs afterwards; and the dry run of a la
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -26,25 +25,6 @@ def main(config):
 
 main()
 """
-LARGE = """# @package _global_
-experiment:
-  title: a large grid
-  metric: test/loss
-  arms:
-    counted:
-      set: {{model.head_size: 8}}
-      grid:
-        model.heads: {heads}
-        model.feedforward_size: {widths}
-    matched:
-      set: {{model.head_size: null}}
-      grid: {{model.embedding_size: {sizes}}}
-      match:
-        to: counted
-        solve: model.feedforward_size
-        tolerance: 1.0
-        where: model.feedforward_size == 4096
-"""
 
 
 def main() -> None:
@@ -57,7 +37,7 @@ def main() -> None:
         print("\n### Commands that read many runs\n")
         print(reading(outputs, many, rounds=1 if tiny else 3))
         print("\n### Planning\n")
-        print(planning(Path(folder), heads=(1,) if tiny else (1, 10, 100)))
+        print(planning(Path(folder) / "planned", heads=(1,) if tiny else (1, 10, 100)))
     print(f"\n{measured_on()}")
 
 
@@ -103,20 +83,12 @@ def reading(outputs: Path, runs: int, rounds: int) -> str:
 
 
 def planning(folder: Path, heads: tuple[int, ...]) -> str:
-    """Time the dry run of grids with 100 points for each number of heads, half of them matched."""
+    """Time the dry run of grids of distinct models, 100 for each number of heads."""
     rows = []
     for most in heads:
-        conf = folder / f"conf-{most}"
-        shutil.copytree(ROOT / "conf", conf)
-        experiment = LARGE.format(
-            heads=list(range(1, most + 1)),
-            widths=list(range(4096 - 49 * 8, 4097, 8)),
-            sizes=[4 * number for number in range(1, 51)],
-        )
-        (conf / "experiment" / "large.yaml").write_text(experiment)
-        command = ("sweep.py", "--config-dir", str(conf), "-m", "experiment=large", "seed=0")
-        options = ("hydra.sweeper.dry_run=true", f"paths.outputs={folder / 'planned'}")
-        rows.append((f"{100 * most:,}", f"{call(*command, *options):.1f}"))
+        grid = (f"model.heads=range(1,{most + 1})", "model.feedforward_size=range(8,808,8)")
+        options = ("model.head_size=8", "hydra.sweeper.dry_run=true", f"paths.outputs={folder}")
+        rows.append((f"{100 * most:,}", f"{call('sweep.py', '-m', *grid, *options):.1f}"))
     return table(("points", "dry run, wall s"), rows)
 
 
