@@ -21,7 +21,7 @@ from sweeper.plan.show import print_cost, print_plan
 from sweeper.publish import print_everything
 from sweeper.results.draw import import_figures
 from sweeper.run.backend import Backend, BackendContext, Resources
-from sweeper.run.slurm.job import LEFT
+from sweeper.run.slurm_job import DRIVER_CODE
 from sweeper.run.stop import STOPS, StopSignals
 from sweeper.size_server import SizeServer, size_server
 from sweeper.store import registry
@@ -59,8 +59,11 @@ def sweep(
         UserError: nothing was started.
     """
     console = Terminal(highlight=False, width=None if sys.stdout.isatty() else 160)
-    with StopSignals(() if LEFT in os.environ else STOPS) as signals, size_server() as process:
-        code = Code.read(Path(os.environ.get(LEFT, registry.ROOT)))
+    with (
+        StopSignals(() if DRIVER_CODE in os.environ else STOPS) as signals,
+        size_server() as process,
+    ):
+        code = Code.read(Path(os.environ.get(DRIVER_CODE, registry.ROOT)))
         if not options.dry_run:
             import_figures()  # the model process imports PyTorch, which takes longer
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
@@ -72,7 +75,7 @@ def sweep(
         estimate = _show(executor, tuning)
         if options.dry_run:
             show_prices(executor, tuning.judged or plan, estimate)
-        if options.dry_run or _leave(executor, tuning, estimate, launcher):
+        if options.dry_run or _submit_driver(executor, tuning, estimate, launcher):
             return 0
         judged = tune(executor, tuning)
         done = judged is not None and _train(executor, judged, estimate)
@@ -82,12 +85,14 @@ def sweep(
     return 0 if done else 1
 
 
-def _leave(
+def _submit_driver(
     executor: Executor, tuning: Tuning, estimate: Mapping[str, float], launcher: Launcher
 ) -> bool:
-    """Hand the sweep itself to the queue, ready to begin, if that is asked and anything is left to
-    do; whether it was."""
-    if LEFT in os.environ or not getattr(launcher.options, "leave", False):
+    """Submit the sweep itself as a job if the user asks for it and anything is left to do.
+
+    Return whether it was submitted. Its runs are ready to begin then.
+    """
+    if DRIVER_CODE in os.environ or not getattr(launcher.options, "leave", False):
         return False
     plan, rounds = tuning.judged or tuning.trials, executor.options.decide or executor.options.pilot
     left = executor.left(plan)
@@ -96,7 +101,7 @@ def _leave(
         executor.ready(plan, left)
     if left or rounds:
         command = [sys.executable, str(registry.ROOT / "sweep.py"), *sys.argv[1:]]
-        _say(executor.console, [executor.backend.leave(command)])
+        _say(executor.console, [executor.backend.submit_driver(command)])
     return bool(left or rounds)
 
 

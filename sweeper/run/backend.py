@@ -208,10 +208,12 @@ class Backend(Protocol):
         """Return whether a job may have begun; jobs that wait in a queue are not polled."""
         return True
 
-    def leave(self, command: Sequence[str]) -> str:
-        """Have the sweep itself, a command, go on there without this process; where it stands, in
-        a line for a person. Asked for by the option `leave`, where there is one."""
-        raise AssertionError("it has no such option")
+    def submit_driver(self, command: Sequence[str]) -> str:
+        """Submit the sweep itself, a command, as a job; return a line about it for the user.
+
+        Only a backend with the option `leave` is asked.
+        """
+        raise AssertionError("it has no option `leave`")
 
     def signal(self, job: int, number: int) -> None:
         """Send a signal to a job."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 import os
 import queue
+import re
+import shutil
+import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +15,13 @@ from pathlib import Path
 from typing import Annotated
 
 from sweeper.run.backend import Backend, BackendContext, Job, LimitedOptions, Resources, at_least
-from sweeper.run.gpus import VARIABLE, is_mig_part, visible_gpus
 from sweeper.size_server import SizeServer
 from sweeper.store.attempts import START_LOG
 from sweeper.store.errors import invalid_value
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+_GPU = re.compile(r"GPU \d+: .*\(UUID: (GPU-[^)]+)\)")
+_MIG_PART = re.compile(r"\s+MIG .*\(UUID: (MIG-[^)]+)\)")
 
 
 @dataclass
@@ -45,7 +51,16 @@ def backend(context: BackendContext) -> LocalBackend:
     )
     gpus = [] if most.accelerator == "cpu" else visible_gpus()
     if gpus:
-        slots = _slots_on_gpus(gpus, most.devices, options.jobs_per_device)
+        if most.devices > 1:
+            gpus = [gpu for gpu in gpus if not gpu.startswith("MIG")]  # a run uses a single part
+        if len(gpus) < most.devices:
+            whole = max(len(gpus), 1)
+            expected = f"at most {whole}, as many whole GPUs as this machine shows"
+            remedy = f"give it as trainer.devices={whole}"
+            raise invalid_value("trainer.devices", most.devices, expected, remedy)
+        firsts = range(0, len(gpus) - most.devices + 1, most.devices)
+        groups = [",".join(gpus[first : first + most.devices]) for first in firsts]
+        slots = groups * options.jobs_per_device  # the slots of a GPU do not follow each other
         if wanted and wanted > len(slots):
             expected = f"at most {len(slots)}, as many runs as the GPUs here hold at a time"
             remedy = "have each hold more, as in hydra.launcher.jobs_per_device=2"
@@ -106,7 +121,7 @@ class LocalBackend(Backend):
         self._started[gpus] = time.monotonic()
         self.warm()
         # An empty list hides every GPU; without the variable the run would take the first one.
-        return self._process.fork("train", run, environment={VARIABLE: gpus}, log=run / START_LOG)
+        return self._process.fork("train", run, environment={VISIBLE: gpus}, log=run / START_LOG)
 
     def ended(self, timeout: float) -> list[int]:
         handles = []
@@ -121,18 +136,30 @@ class LocalBackend(Backend):
         self._process.signal(job, number)
 
 
-def _slots_on_gpus(gpus: Sequence[str], devices: int, jobs_per_device: int) -> list[str]:
-    """Return the GPUs of each slot; slots of the same GPUs do not follow each other."""
-    if devices > 1:
-        gpus = [gpu for gpu in gpus if not is_mig_part(gpu)]
-    if len(gpus) < devices:
-        most = max(len(gpus), 1)
-        expected = f"at most {most}, as many whole GPUs as this machine shows"
-        raise invalid_value(
-            "trainer.devices", devices, expected, f"give it as trainer.devices={most}"
-        )
-    firsts = range(0, len(gpus) - devices + 1, devices)
-    return [",".join(gpus[first : first + devices]) for first in firsts] * jobs_per_device
+def visible_gpus() -> list[str]:
+    """Return what CUDA_VISIBLE_DEVICES takes for each GPU that it names, or for all of them.
+
+    CUDA and nvidia-smi number GPUs differently, so a GPU is named by its UUID unless the user has
+    given a number. With MIG each part of a GPU stands for itself. Without nvidia-smi there is none.
+    CUDA is not asked: a process that has loaded it cannot fork others that use it.
+    """
+    listed: list[str] = []
+    if shutil.which("nvidia-smi"):
+        answer = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
+        whole = ""
+        for line in answer.stdout.splitlines():
+            if match := _GPU.match(line):
+                whole = match[1]
+                listed.append(whole)
+            elif match := _MIG_PART.match(line):
+                # CUDA takes a GPU that has parts for its first part, so the GPU is left out.
+                listed = [gpu for gpu in listed if gpu != whole]
+                listed.append(match[1])
+    chosen = os.environ.get(VISIBLE)
+    if chosen is None:
+        return listed
+    names = [name.strip() for name in chosen.split(",") if name.strip() not in ("", "-1")]
+    return [next((gpu for gpu in listed if gpu.startswith(name)), name) for name in names]
 
 
 def cores() -> int:

@@ -1,11 +1,10 @@
-"""Runs as Slurm jobs: arrays of equal jobs, children after parents, small runs several in a job.
+"""Runs as Slurm jobs: arrays of equal jobs, children after their parents, small runs in one job.
 
-Everything that the cluster takes is in the queue soon after the sweep began, and goes on without
-it; the rest follows as room comes. The same command again takes over what is queued:
-outputs/slurm/<run>.json says which job a run was handed in as. Slurm, not the sweep, starts a
-preempted job again; one that reaches its time limit saves and asks for that itself (see
-slurm/job.py). The queue is asked; accounting, where there is one, only for jobs that the queue has
-forgotten.
+Soon after a sweep begins the queue holds everything that the cluster takes, and goes on without the
+sweep; the rest follows as jobs end. The same command typed again takes over what is queued:
+outputs/slurm/<run>.json names the job of each run. Slurm, not the sweep, starts a preempted job
+again; a job at its time limit saves and requeues itself (see slurm_job.py). The backend polls
+squeue, and asks sacct only about jobs that squeue has forgotten.
 """
 
 from __future__ import annotations
@@ -16,29 +15,31 @@ import shutil
 import signal
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from sweeper.run import slurm_cluster
 from sweeper.run.backend import Backend, BackendContext, Job, Resources
-from sweeper.run.slurm import queue
-from sweeper.run.slurm.intake import Intake
-from sweeper.run.slurm.job import place
-from sweeper.run.slurm.jobs import NEVER, SlurmJob
-from sweeper.run.slurm.limits import Limits, limits
-from sweeper.run.slurm.options import Options
-from sweeper.run.slurm.submission import NotNow, hand_in, leave, refuse_shared
+from sweeper.run.slurm_cluster import ENDS, OVER, Limits, NotNow, Options, refuse_shared
+from sweeper.run.slurm_job import job_file
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import read_object
 from sweeper.store.identity import digest_of
+from sweeper.store.runs import Run, State
 
 __all__ = ["Options", "SlurmBackend", "backend"]
 
 SILENT = "Slurm does not answer; what is queued goes on"
-_QUESTIONS = 8  # to the file server, of a look at the runs of a job that has several
-_A_SECOND = 0.5  # of them, so many at most, however many jobs there are
+TAKEN_AWAY = frozenset("BOOT_FAIL NODE_FAIL PREEMPTED REVOKED".split())
+"""States that are the cluster's doing. The job is submitted again, which is no try of its runs."""
+FINAL = {"CANCELLED": "was cancelled", "OUT_OF_MEMORY": "was killed for its use of host memory"}
+"""States of a job whose runs are not started again, whatever their records say."""
+_FAILED = OVER - {"COMPLETED"}
+_POLL_PER_JOB_S = 16.0  # a poll of its runs is eight requests to the file server: two seconds each
 
 
 def backend(context: BackendContext) -> SlurmBackend:
-    """The queue of the cluster that this machine can submit to.
+    """Return a backend on the cluster that this machine can submit to.
 
     Raises:
         UserError: an option that cannot be, no Slurm, no submitit, or a folder others may write to.
@@ -52,36 +53,116 @@ def backend(context: BackendContext) -> SlurmBackend:
         expected = "a machine from which Slurm jobs can be submitted, but there is no sbatch"
         raise invalid_value("hydra/launcher", "slurm", expected, "log in to one")
     if context.outputs.exists():
-        refuse_shared(context.outputs)  # asked again before each job is handed in
-    return SlurmBackend(context, limits(context.options))
+        refuse_shared(context.outputs)  # checked again before each submission
+    return SlurmBackend(context, slurm_cluster.read_limits(context.options))
+
+
+@dataclass(eq=False)
+class SlurmJob:
+    """A job in Slurm's queue, or one that is to be submitted.
+
+    Attributes:
+        needed: what each of its runs takes.
+        parent: the run that its runs continue, if there is one.
+        slot: the slot of the backend that it takes.
+        id: Slurm's id of its last submission.
+        submitted: whether it is in the queue, or has ended there.
+        state: how it stands, in Slurm's word.
+        runs: its runs that the schedule does not know to have ended, by handle.
+        seconds: the time that its runs are expected to take, one after the other.
+        shared: whether it has, or had, several runs.
+        after: the handle of the parent, if that had not ended.
+        held_by: the id of the job that Slurm makes it wait for.
+        stopping: whether the sweep has asked it to end.
+    """
+
+    needed: Resources
+    parent: str | None
+    slot: int
+    id: str = ""
+    submitted: bool = False
+    state: str = "PENDING"
+    runs: dict[int, Path] = field(default_factory=dict)
+    seconds: float = 0.0
+    shared: bool = False
+    after: int | None = None
+    held_by: str = ""
+    stopping: bool = False
+    _next_poll: float = 0.0
+
+    def drop(self) -> None:
+        """Have it count as ended without a submission."""
+        self.submitted, self.state = True, "GONE"
+
+    def ended(self, poll_s: float) -> list[int]:
+        """Return the runs that have ended by now.
+
+        If the cluster took the job away, or if it ended before it had begun all of its runs, the
+        rest of them is submitted again.
+
+        Args:
+            poll_s: the seconds between two looks at the runs of a job that goes on.
+        """
+        if self.state not in OVER:
+            if not self.shared or time.monotonic() < self._next_poll:
+                return []
+            self._next_poll = time.monotonic() + poll_s
+            return self._finished()
+        if self.stopping:
+            ended = [*self.runs]
+        elif self.state in TAKEN_AWAY:
+            ended = self._finished()
+        elif self.shared and self.state != "CANCELLED":
+            begun = [handle for handle, run in self.runs.items() if Run(run).attempts()]
+            ended = begun or [*self.runs]
+        else:
+            ended = [*self.runs]
+        if len(ended) < len(self.runs):
+            self.submitted = False
+        return ended
+
+    def _finished(self) -> list[int]:
+        """Return the runs that have a result or have failed.
+
+        Runs are begun in order, so no run after one that is new needs to be read.
+        """
+        found = []
+        for handle, run in self.runs.items():
+            state = Run(run).status().state
+            if state is State.NEW:
+                break
+            if state in (State.DONE, State.FAILED):
+                found.append(handle)
+        return found
 
 
 class SlurmBackend(Backend):
-    """Hands runs in, a whole batch at a time, and watches the queue. A slot is a job there."""
+    """Submits runs, many at a time, and polls the queue. A slot is a job there."""
 
     queues = True
     poll_s = 30.0
 
-    def __init__(self, context: BackendContext, most: Limits) -> None:
+    def __init__(self, context: BackendContext, limits: Limits) -> None:
         self._options: Options = context.options
         self._outputs = context.outputs.resolve()
         self._resources = context.resources
-        self._most = most
-        self._intake = Intake(self._hand_in, most.array)
+        self._limits = limits
+        self._array_size = limits.array  # of the next array; smaller after a refusal
+        self._refusal = ""  # sbatch's answer to the last submission that it did not take
         self._silent = False
         self._jobs: list[SlurmJob] = []  # those with runs that have not ended
         self._of: dict[int, SlurmJob] = {}  # by the handle of every run that was started
         self._begun: set[Path] = set()
-        self._granted: SlurmJob | None = None
-        self._earlier: dict[str, str] | None = None  # what the queue held when it was first asked
-        self._sent: set[tuple[str, int]] = set()
-        self._numbers = itertools.count(1)
-        self._next_look = 0.0
-        self._looked = False  # at the queue, since something was handed in
+        self._granted: SlurmJob | None = None  # the job of the run that starts next
+        self._earlier: dict[str, str] | None = None  # names in the queue at first, by id
+        self._signalled: set[tuple[str, int]] = set()
+        self._handles = itertools.count(1)
+        self._next_poll = 0.0
+        self._polled = False  # since the last submission
 
     @property
     def slots(self) -> int:
-        return min(self._options.jobs, self._most.jobs)
+        return min(self._options.jobs, self._limits.jobs)
 
     @property
     def device(self) -> str:
@@ -89,77 +170,80 @@ class SlurmBackend(Backend):
 
     @property
     def note(self) -> str:
-        return SILENT if self._silent else self._intake.refusal
+        return SILENT if self._silent else self._refusal
 
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
-        """The slot of a job that has room for this run too, or that an earlier sweep handed it in
-        as; else a free one. None until Slurm has said what is in the queue."""
+        """Return the slot of the job that is to train a run, or None until Slurm answers.
+
+        That is the job in which an earlier sweep submitted the run, or one that has room for the
+        run, or a new one in a free slot.
+        """
         if self._earlier is None:
-            self._earlier = queue.names()
+            self._earlier = self._active_names()
             self._silent = self._earlier is None
         if self._earlier is None:
             return None
         run = self._outputs / "runs" / job.run
-        earlier, needed = self._queued(run), Resources.of_record(run)
+        needed = Resources.of_record(run)
+        last = None if run in self._begun else read_object(job_file(run), keys=("job", "name"))
+        queued = last["job"] if last and self._earlier.get(last["job"]) == last["name"] else ""
         seconds = math.inf if job.seconds is None else job.seconds
-        found = SlurmJob(needed, job.parent, -1, earlier, handed_in=bool(earlier))
-        for known in self._jobs:
-            if known.id == earlier if earlier else self._has_room(known, found, seconds):
-                found = known
-                break
-        if found.slot < 0:
-            if not free:
-                return None
-            found.slot = free[0]
+        if queued:
+            fitting = [known for known in self._jobs if known.id == queued]
+        else:
+            fitting = [
+                known
+                for known in self._jobs
+                if not known.submitted
+                and (known.needed, known.parent) == (needed, job.parent)
+                and needed.nodes == 1
+                and known.seconds + seconds <= self._options.longest_s
+            ]
+        if fitting:
+            found = fitting[0]
+        elif free:
+            found = SlurmJob(needed, job.parent, free[0], queued, submitted=bool(queued))
             self._jobs.append(found)
+        else:
+            return None
         found.seconds += seconds
         self._granted = found
         return found.slot
 
-    def _has_room(self, job: SlurmJob, other: SlurmJob, seconds: float) -> bool:
-        if job.handed_in or (job.needed, job.parent) != (other.needed, other.parent):
-            return False
-        return job.needed.nodes == 1 and job.seconds + seconds <= self._options.longest_s
-
-    def _queued(self, run: Path) -> str:
-        """The id of the job that an earlier sweep handed this run in as, if it is still there."""
-        said = read_object(place(run), keys=("job", "name"))
-        if said is None or run in self._begun:
-            return ""
-        there = (self._earlier or {}).get(said["job"]) == said["name"]
-        return str(said["job"]) if there else ""
-
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
-        """Put the run that was granted its slot into the job of that."""
+        """Add a run to the job that was granted to it; return its handle."""
         assert self._granted is not None
-        number, job = next(self._numbers), self._granted
-        job.add(number, run.resolve(), after)
-        if job.handed_in and after:
+        handle, job = next(self._handles), self._granted
+        job.runs[handle], job.after = run.resolve(), after
+        job.shared = job.shared or len(job.runs) > 1
+        if job.submitted and after:
             job.held_by = self._of[after].id
-        self._of[number] = job
+        self._of[handle] = job
         self._begun.add(run.resolve())
-        return number
+        return handle
 
     def ended(self, timeout: float) -> list[int]:
-        if self._looked or not self.note:
-            self._intake.take(self._jobs, self._of)
-            self._looked = False
+        """Submit what waits, sleep, and return the runs that the queue shows to have ended."""
+        if self._polled or not self.note:
+            self._submit_queue()
+            self._polled = False
         time.sleep(timeout)
-        if time.monotonic() < self._next_look:
+        if time.monotonic() < self._next_poll:
             return []
-        states = queue.states()
-        self._next_look = time.monotonic() + self._options.poll_s
-        self._looked, self._silent = True, states is None
-        if states is None:  # the jobs go on all the same
+        queued = slurm_cluster.queue()
+        self._next_poll = time.monotonic() + self._options.poll_s
+        self._polled, self._silent = True, queued is None
+        if queued is None:  # the jobs go on all the same
             return []
-        handed_in = [job for job in self._jobs if job.handed_in]
-        forgotten = {job.id for job in handed_in} - states.keys() - {NEVER}
-        states |= queue.accounted(forgotten) if forgotten else {}
-        over, rarely = [], max(self.poll_s, _QUESTIONS * len(handed_in) / _A_SECOND)
-        for job in handed_in:
+        states = {id: state for id, (state, _) in queued.items()}
+        submitted = [job for job in self._jobs if job.submitted]
+        if forgotten := {job.id for job in submitted if job.id} - states.keys():
+            states |= slurm_cluster.read_accounts(forgotten)
+        over, poll_s = [], max(self.poll_s, _POLL_PER_JOB_S * len(submitted))
+        for job in submitted:
             job.state = states.get(job.id, "GONE")
-            ended = job.over(rarely)
-            job.runs = {number: run for number, run in job.runs.items() if number not in ended}
+            ended = job.ended(poll_s)
+            job.runs = {handle: run for handle, run in job.runs.items() if handle not in ended}
             over += ended
         self._jobs = [job for job in self._jobs if job.runs]
         return over
@@ -167,14 +251,17 @@ class SlurmBackend(Backend):
     def begun(self, job: int) -> bool:
         return self._of[job].state != "PENDING"
 
-    def leave(self, command: Sequence[str]) -> str:
+    def submit_driver(self, command: Sequence[str]) -> str:
+        """Submit a sweep itself as a job, unless it is queued already; return a line about it."""
         name = digest_of([*command, str(Path.cwd())])[:12]
-        there = queue.names()
-        if there is None:
+        names = self._active_names()
+        if names is None:
             raise UserError(f"hydra.launcher.leave=true: {SILENT}; try again later.")
-        job = next((id for id, known in there.items() if known == name), "")
+        job = next((id for id, known in names.items() if known == name), "")
         try:
-            job = job or leave(self._outputs, name, self._options, command, self.code)
+            job = job or slurm_cluster.submit_driver(
+                self._outputs, name, self._options, command, self.code
+            )
         except NotNow as refusal:
             raise UserError(f"hydra.launcher.leave=true: {refusal}; try again later.") from None
         return (
@@ -184,21 +271,72 @@ class SlurmBackend(Backend):
         )
 
     def signal(self, job: int, number: int) -> None:
-        """Cancel what waits and signal what runs; a job of several runs is asked to end once."""
-        its = self._of[job]
-        ends = number in queue.ENDS
-        its.ending |= ends
-        if not its.handed_in:
-            its.id, its.handed_in = NEVER, True
-        elif not (ends and (its.id, number) in self._sent):
-            self._sent.add((its.id, number))
-            queue.send(its.id, signal.Signals(number))
+        """Signal a job that runs; cancel one that waits, if the signal ends it.
+
+        A job of several runs is asked to end once.
+        """
+        its, ends = self._of[job], number in ENDS
+        its.stopping |= ends
+        if not its.submitted:
+            its.drop()
+        elif not (ends and (its.id, number) in self._signalled):
+            self._signalled.add((its.id, number))
+            slurm_cluster.send(its.id, signal.Signals(number))
 
     def exit_reason(self, job: int) -> str:
+        """Return why a run is not to start again after its job ended; empty if it may."""
         ended = self._of[job]
-        return ended.final(self._of.get(ended.after or 0))
+        if ended.state not in FINAL:
+            return ""
+        # Slurm cancels a job that waits for one which has failed, or which was submitted again.
+        parent = self._of.get(ended.after or 0)
+        lost = parent and (parent.id != ended.held_by or parent.state in _FAILED)
+        if ended.state == "CANCELLED" and ended.held_by and lost:
+            return ""
+        return f"its Slurm job {ended.id} {FINAL[ended.state]}"
 
-    def _hand_in(
-        self, jobs: Sequence[Sequence[Path]], needed: Resources, held_by: str
-    ) -> list[str]:
-        return hand_in(self._outputs, jobs, self._options, needed, held_by, self.code)
+    def _active_names(self) -> dict[str, str] | None:
+        """Return the names of this user's jobs that wait or run, by id; None without an answer."""
+        queued = slurm_cluster.queue()
+        if queued is None:
+            return None
+        return {id: name for id, (state, name) in queued.items() if state not in OVER}
+
+    def _submit_queue(self) -> None:
+        """Submit the jobs that are not in the queue, in arrays, until Slurm refuses one job.
+
+        After a refusal the next array has half as many jobs. A job whose parent is not submitted
+        yet waits for that.
+        """
+        batches: dict[tuple[Resources, str], list[SlurmJob]] = {}
+        for job in self._jobs:
+            if job.submitted:
+                continue
+            parent, held_by = self._of.get(job.after or 0), ""
+            if parent is not None and job.after in parent.runs:  # the parent has not ended
+                if not parent.submitted:
+                    continue
+                if parent.state in _FAILED:
+                    job.drop()
+                    continue
+                held_by = parent.id
+            batches.setdefault((job.needed, held_by), []).append(job)
+        self._refusal = ""
+        for (needed, held_by), waiting in batches.items():
+            while waiting:
+                array = waiting[: self._array_size]
+                runs = [[*job.runs.values()] for job in array]
+                try:
+                    ids = slurm_cluster.submit_runs(
+                        self._outputs, runs, self._options, needed, held_by, self.code
+                    )
+                except NotNow as refused:
+                    self._array_size = max(1, len(array) // 2)
+                    if len(array) == 1:
+                        self._refusal = str(refused)
+                        return
+                    continue
+                for job, id in zip(array, ids, strict=True):
+                    job.id, job.submitted, job.held_by, job.state = id, True, held_by, "PENDING"
+                self._array_size = min(self._limits.array, 2 * self._array_size)
+                waiting = waiting[len(array) :]

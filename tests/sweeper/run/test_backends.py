@@ -22,23 +22,6 @@ def test_each_backend_has_a_file_and_a_yaml():
     assert found >= {"local", "slurm", "ray"}
 
 
-def test_slurm_is_asked_for_what_a_run_takes():
-    options = launcher("slurm", timeout_min=7, mem_gb=1.5, partition="p", signal_delay_s=5)
-    assert options.sbatch() == {
-        "time": 7, "partition": "p", "setup": [], "signal_delay_s": 5, "array_parallelism": 256,
-    }  # fmt: skip
-    node = {"nodes": 2, "ntasks_per_node": 1, "cpus_per_task": 15, "mem": "1536MB"}
-    asked = options.request(Resources("auto", devices=3, nodes=2, threads=5))
-    assert asked == {**node, "gpus_per_node": 3}
-    assert "gpus_per_node" not in options.request(CPU)
-
-
-@pytest.mark.parametrize("value", ["a b", "", "a\nb", "a\tb"])
-def test_a_word_of_slurm_cannot_become_two_lines_of_its_script(value):
-    with pytest.raises(UserError, match=r"hydra\.launcher\.partition"):
-        launcher("slurm", partition=f"'{value}'")
-
-
 def test_ray_is_asked_for_parts_of_a_gpu_or_for_whole_ones():
     half = launcher("ray", gpus_per_device=0.5)
     assert half.request(GPU) == {"num_cpus": 1, "num_gpus": 0.5}

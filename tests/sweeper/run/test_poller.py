@@ -6,12 +6,10 @@ import os
 
 import pytest
 
-from sweeper.run.backend import JobState, Phase, Resources
+from sweeper.run.backend import JobState, Phase
 from sweeper.run.schedule import MANY, StatusPoller
-from sweeper.run.slurm.jobs import SlurmJob
 from sweeper.store.runs import State
 from tests.sweeper.run.stories import job
-from tests.tasks.jobs import freeze
 
 
 @pytest.fixture
@@ -96,19 +94,3 @@ def test_a_run_that_waits_for_room_is_asked_about_now_and_then(tell, store, aske
     assert poller.before_start(job("a").run) is State.RUNNING
     assert poller.before_start(job("a").run) is State.RUNNING
     assert asked
-
-
-def test_a_slurm_job_of_several_runs_is_looked_at_rarely_until_it_ends(tmp_path, moments):
-    runs = [freeze(tmp_path, name=name) for name in ("a", "b")]
-    packed = SlurmJob(Resources("cpu", 1, 1, 1), None, 0, state="RUNNING")
-    for number, run in enumerate(runs):
-        packed.add(number, run.path, None)
-    assert packed.over(60.0) == []
-    runs[0].publish_result(runs[0].claim({}), {"metrics": {}})
-    moments[0] = 59.0
-    assert packed.over(60.0) == []
-    moments[0] = 61.0
-    assert packed.over(60.0) == [0]
-    runs[1].publish_result(runs[1].claim({}), {"metrics": {}})
-    packed.state = "COMPLETED"  # seen at once, whenever the next look would be
-    assert packed.over(60.0) == [0, 1]

@@ -1,158 +1,305 @@
-"""Slurm without a Slurm: how jobs are handed in, share and end."""
+"""Tests of the Slurm backend without a Slurm: submission, jobs of several runs, ends, limits."""
 
 from __future__ import annotations
 
+import functools
+import itertools
 from dataclasses import replace
 
 import pytest
 
-from sweeper.run.backend import Resources
-from sweeper.run.backends.slurm import SILENT
+from sweeper.run import slurm_cluster
+from sweeper.run.backend import BackendContext, Job, Resources
+from sweeper.run.backends import slurm as backends
+from sweeper.run.slurm_cluster import NO_LIMIT, Limits, NotNow, read_limits
+from sweeper.size_server import SizeServer
 from sweeper.store.errors import UserError
 from tests.policies import launcher
-from tests.sweeper.run.fake_slurm import Slurm, usual
+from tests.tasks.jobs import config, freeze
+
+
+@functools.cache
+def usual():
+    return launcher("slurm")
+
+
+class Cluster:
+    """A cluster that takes a few jobs and answers as a test says, with a backend on it."""
+
+    def __init__(self, outputs, monkeypatch, *, array=100, room=100, **options):
+        self.outputs, self.room = outputs, room
+        self.submitted, self.states, self.names, self.signals = [], {}, {}, []
+        self.answers = True
+        self._ids = map(str, itertools.count(1))
+        monkeypatch.setattr(slurm_cluster, "submit_runs", self._submit)
+        monkeypatch.setattr(slurm_cluster, "queue", self._queue)
+        monkeypatch.setattr(slurm_cluster, "read_accounts", lambda jobs: {})
+        monkeypatch.setattr(slurm_cluster, "send", lambda *told: self.signals.append(told))
+        monkeypatch.setattr("time.sleep", lambda seconds: None)
+        given = replace(usual(), poll_s=0.1, **options)
+        resources = {Resources.of(config())}
+        context = BackendContext(given, resources, "none", outputs, SizeServer())
+        self.backend = backends.SlurmBackend(context, Limits(array, 50))
+
+    def _submit(self, outputs, jobs, options, needed, held_by, code):
+        if len(jobs) > self.room - len(self.states):
+            raise NotNow("sbatch refused the job: QOSMaxSubmitJobPerUserLimit")
+        new = [next(self._ids) for _ in jobs]
+        self.submitted += [([run.name for run in runs], held_by) for runs in jobs]
+        self.states |= dict.fromkeys(new, "RUNNING")
+        return new
+
+    def _queue(self):
+        if not self.answers:
+            return None
+        return {job: (state, self.names.get(job, "")) for job, state in self.states.items()}
+
+    def start(self, name, seconds=None, parent=None, after=None):
+        run = freeze(self.outputs, {"seed": len(self.submitted)}, name)
+        slot = self.backend.grant(Job(name, 1.0, parent, seconds=seconds), [*range(50)])
+        return None if slot is None else self.backend.start(run.path, slot, after)
+
+    def poll(self):
+        self.backend._next_poll = 0
+        return self.backend.ended(0)
 
 
 @pytest.fixture
-def slurm(tmp_path, monkeypatch):
-    return lambda **options: Slurm(tmp_path, monkeypatch, **options)
+def cluster(tmp_path, monkeypatch):
+    return lambda **options: Cluster(tmp_path, monkeypatch, **options)
 
 
-def test_what_is_refused_is_handed_in_when_there_is_room(slurm):
-    cluster = slurm(array=4, room=6)
+def test_jobs_that_are_refused_are_submitted_when_there_is_room(cluster):
+    slurm = cluster(array=4, room=6)
     for number in range(9):
-        cluster.start(f"r{number}")
-    cluster.look()
-    assert [runs for runs, _ in cluster.handed_in] == [[f"r{number}"] for number in range(6)]
-    assert "QOSMaxSubmitJobPerUserLimit" in cluster.backend.note
+        slurm.start(f"r{number}")
+    slurm.poll()
+    assert [runs for runs, _ in slurm.submitted] == [[f"r{number}"] for number in range(6)]
+    assert "QOSMaxSubmitJobPerUserLimit" in slurm.backend.note
     for job in ("1", "2", "3"):
-        cluster.states[job] = "FAILED"
-    assert len(cluster.look()) == 3
-    cluster.room = 9
-    cluster.look()
-    assert len(cluster.handed_in) == 9
-    assert cluster.backend.note == ""
+        slurm.states[job] = "FAILED"
+    assert len(slurm.poll()) == 3
+    slurm.room = 9
+    slurm.poll()
+    assert len(slurm.submitted) == 9
+    assert slurm.backend.note == ""
 
 
-def test_a_child_is_handed_in_behind_its_parent_and_never_before(slurm):
-    cluster = slurm(room=0)
-    parent = cluster.start("parent")
-    child = cluster.start("child", parent="parent", after=parent)
-    cluster.look()
-    assert cluster.handed_in == []
-    cluster.room = 9
-    cluster.look()
-    cluster.look()
-    assert cluster.handed_in == [(["parent"], ""), (["child"], "1")]
-    cluster.states |= {"1": "FAILED", "2": "CANCELLED"}
-    assert cluster.look() == [parent, child]
-    assert cluster.backend.exit_reason(child) == ""  # it was dropped, not cancelled by anyone
+def test_a_child_is_submitted_behind_its_parent_and_never_before(cluster):
+    slurm = cluster(room=0)
+    parent = slurm.start("parent")
+    child = slurm.start("child", parent="parent", after=parent)
+    slurm.poll()
+    assert slurm.submitted == []
+    slurm.room = 9
+    slurm.poll()
+    slurm.poll()
+    assert slurm.submitted == [(["parent"], ""), (["child"], "1")]
+    slurm.states |= {"1": "FAILED", "2": "CANCELLED"}
+    assert slurm.poll() == [parent, child]
+    assert slurm.backend.exit_reason(child) == ""  # Slurm dropped it, and nobody cancelled it
+
+
+def test_a_child_whose_parent_has_failed_by_now_is_not_submitted(cluster):
+    slurm = cluster()
+    parent = slurm.start("parent")
+    slurm.poll()
+    slurm.backend._of[parent].state = "FAILED"
+    child = slurm.start("child", parent="parent", after=parent)
+    slurm.states["1"] = "FAILED"
+    assert slurm.poll() == [parent, child]
+    assert len(slurm.submitted) == 1
 
 
 @pytest.mark.parametrize("state", ["PREEMPTED", "NODE_FAIL", "BOOT_FAIL"])
-def test_a_job_that_the_cluster_took_away_is_handed_in_again(slurm, state):
-    cluster = slurm()
-    parent = cluster.start("parent")
-    child = cluster.start("child", parent="parent", after=parent)
-    cluster.look()
-    cluster.look()
-    cluster.states |= {"1": state, "2": "CANCELLED"}
-    assert cluster.look() == [child]
-    assert cluster.backend.exit_reason(child) == ""
-    cluster.look()
-    assert cluster.handed_in[2:] == [(["parent"], "")]
+def test_a_job_that_the_cluster_took_away_is_submitted_again(cluster, state):
+    slurm = cluster()
+    parent = slurm.start("parent")
+    child = slurm.start("child", parent="parent", after=parent)
+    slurm.poll()
+    slurm.poll()
+    slurm.states |= {"1": state, "2": "CANCELLED"}
+    assert slurm.poll() == [child]
+    assert slurm.backend.exit_reason(child) == ""
+    slurm.poll()
+    assert slurm.submitted[2:] == [(["parent"], "")]
 
 
-def test_small_runs_share_a_job_until_it_takes_its_time(slurm):
-    cluster = slurm(job_min=1)
+def test_small_runs_share_a_job_until_it_takes_its_time(cluster):
+    slurm = cluster(job_min=1)
     for name, seconds in zip("abcdefg", (25, 25, 25, 90, 10, None, 5), strict=True):
-        assert cluster.start(name, seconds) is not None
-    cluster.look()
-    assert [runs for runs, _ in cluster.handed_in] == [["a", "b", "e"], ["c", "g"], ["d"], ["f"]]
+        assert slurm.start(name, seconds) is not None
+    slurm.poll()
+    assert [runs for runs, _ in slurm.submitted] == [["a", "b", "e"], ["c", "g"], ["d"], ["f"]]
 
 
-def test_only_alike_runs_share_a_job_and_none_where_that_is_not_wanted(slurm):
-    cluster = slurm(job_min=1)
-    parent = cluster.start("parent", 5)
-    cluster.start("child", 5, parent="parent", after=parent)
-    cluster.start("other", 5)
-    cluster.look()
-    cluster.look()
-    assert [runs for runs, _ in cluster.handed_in] == [["parent", "other"], ["child"]]
-    alone = slurm(job_min=0)
+def test_only_alike_runs_share_a_job_and_none_if_that_is_switched_off(cluster):
+    slurm = cluster(job_min=1)
+    parent = slurm.start("parent", 5)
+    slurm.start("child", 5, parent="parent", after=parent)
+    slurm.start("other", 5)
+    slurm.poll()
+    slurm.poll()
+    assert [runs for runs, _ in slurm.submitted] == [["parent", "other"], ["child"]]
+    alone = cluster(job_min=0)
     for name in "xy":
         alone.start(name, 5)
-    alone.look()
-    assert [runs for runs, _ in alone.handed_in] == [["x"], ["y"]]
+    alone.poll()
+    assert [runs for runs, _ in alone.submitted] == [["x"], ["y"]]
 
 
-def test_a_job_that_shares_ends_only_what_it_had_begun(slurm):
-    cluster = slurm(job_min=1)
-    begun = [cluster.start(name, 5) for name in "abcd"]
-    cluster.look()
-    runs = [*cluster.backend._of[begun[0]].runs.values()]
+def test_a_job_of_several_runs_ends_only_what_it_had_begun(cluster):
+    slurm = cluster(job_min=1)
+    handles = [slurm.start(name, 5) for name in "abcd"]
+    slurm.poll()
+    runs = [*slurm.backend._of[handles[0]].runs.values()]
     (runs[0] / "attempts" / "0001").mkdir(parents=True)
-    cluster.states["1"] = "OUT_OF_MEMORY"
-    assert cluster.look() == begun[:1]
-    assert "its use of host memory" in cluster.backend.exit_reason(begun[0])
-    cluster.look()
-    assert cluster.handed_in[1:] == [(["b", "c", "d"], "")]
-    cluster.states["2"] = "FAILED"  # before it had begun anything: the runs' tries are counted
-    assert cluster.look() == begun[1:]
+    slurm.states["1"] = "OUT_OF_MEMORY"
+    assert slurm.poll() == handles[:1]
+    assert "its use of host memory" in slurm.backend.exit_reason(handles[0])
+    slurm.poll()
+    assert slurm.submitted[1:] == [(["b", "c", "d"], "")]
+    slurm.states["2"] = "FAILED"  # before it had begun anything: this counts as a try of the runs
+    assert slurm.poll() == handles[1:]
 
 
-def test_nothing_is_started_or_lost_while_slurm_does_not_answer(slurm):
-    cluster = slurm()
-    cluster.said = None
-    assert cluster.start("a") is None
-    assert cluster.backend.note == SILENT
-    cluster.said = {}
-    handle = cluster.start("a")
-    cluster.look()
-    cluster.said = None
-    assert cluster.look() == []
-    assert cluster.backend.note == SILENT
-    cluster.said, cluster.states = {"1": "name"}, {"1": "COMPLETED"}
-    assert cluster.look() == [handle]
-    assert cluster.backend.note == ""
+def test_a_job_of_several_runs_is_polled_rarely_until_it_ends(cluster, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    slurm = cluster(job_min=1)
+    handles = [slurm.start(name, 5) for name in "ab"]
+    first, second = (freeze(slurm.outputs, {"seed": 0}, name) for name in "ab")
+    assert slurm.poll() == slurm.poll() == []
+    first.publish_result(first.claim({}), {"metrics": {}})
+    now[0] = 29.0
+    assert slurm.poll() == []
+    now[0] = 31.0
+    assert slurm.poll() == handles[:1]
+    second.publish_result(second.claim({}), {"metrics": {}})
+    slurm.states["1"] = "COMPLETED"  # an end is seen at once
+    assert slurm.poll() == handles[1:]
 
 
-def test_a_job_of_several_runs_is_asked_to_stop_once(slurm):
-    cluster = slurm(job_min=1)
-    handles = [cluster.start(name, 5) for name in "ab"]
-    cluster.look()
-    sent = []
-    for handle in handles:
-        cluster.said.pop("1", None)
-        cluster.backend.signal(handle, 15)
-        sent.append("1" in cluster.said)
-    assert sent == [True, False]
+def test_a_job_of_several_runs_is_asked_to_stop_once(cluster):
+    slurm = cluster(job_min=1)
+    for handle in [slurm.start(name, 5) for name in "ab"]:
+        slurm.poll()
+        slurm.backend.signal(handle, 15)
+    assert slurm.signals == [("1", 15)]
 
 
-def test_a_sweep_is_left_once_however_often_it_is_typed(slurm, monkeypatch):
-    cluster, left = slurm(), []
+def test_nothing_is_started_or_lost_while_slurm_does_not_answer(cluster):
+    slurm = cluster()
+    slurm.answers = False
+    assert slurm.start("a") is None
+    assert slurm.backend.note == backends.SILENT
+    slurm.answers = True
+    handle = slurm.start("a")
+    slurm.poll()
+    slurm.answers = False
+    assert slurm.poll() == []
+    assert slurm.backend.note == backends.SILENT
+    slurm.answers, slurm.states = True, {"1": "COMPLETED"}
+    assert slurm.poll() == [handle]
+    assert slurm.backend.note == ""
 
-    def leave(outputs, name, options, command, code):
-        left.append(name)
-        cluster.said["7"] = name
+
+def test_a_sweep_is_submitted_as_a_job_once_however_often_it_is_typed(cluster, monkeypatch):
+    slurm, submitted = cluster(), []
+
+    def submit(outputs, name, options, command, code):
+        submitted.append(name)
+        slurm.states["7"], slurm.names["7"] = "PENDING", name
         return "7"
 
-    monkeypatch.setattr("sweeper.run.backends.slurm.leave", leave)
-    told = [cluster.backend.leave(["python", "sweep.py", "-m", "seed=1,2"]) for _ in range(2)]
-    assert told[0] == told[1]
-    assert "the sweep is Slurm job 7 " in told[0]
-    assert len(left) == 1
-    cluster.said = None
+    monkeypatch.setattr(slurm_cluster, "submit_driver", submit)
+    command = ["python", "sweep.py", "-m", "seed=1,2"]
+    said = [slurm.backend.submit_driver(command) for _ in range(2)]
+    assert said[0] == said[1]
+    assert "the sweep is Slurm job 7 " in said[0]
+    assert len(submitted) == 1
+    slurm.states["7"] = "COMPLETED"
+    slurm.backend.submit_driver(command)
+    assert len(submitted) == 2
+    slurm.answers = False
     with pytest.raises(UserError, match="does not answer"):
-        cluster.backend.leave(["python", "sweep.py"])
+        slurm.backend.submit_driver(["python", "sweep.py"])
 
 
-def test_gpus_of_a_type_are_asked_for_instead_of_so_many():
-    options = replace(usual(), gres="gpu:a100:2", exclude="n[03,17]", reservation="course")
-    gpu, cpu = (Resources(kind, devices=1, nodes=1, threads=1) for kind in ("auto", "cpu"))
-    assert options.request(gpu).keys() & {"gres", "gpus_per_node"} == {"gres"}
-    assert not options.request(cpu).keys() & {"gres", "gpus_per_node"}
-    assert options.sbatch()["exclude"] == "n[03,17]"
-    assert options.further() == {"reservation": "course"}
-    with pytest.raises(UserError, match=r"hydra\.launcher\.mail_user=.*a word without blanks"):
-        launcher("slurm", mail_user="'a b'")
+def test_sbatch_is_asked_for_what_a_run_takes(tmp_path):
+    options = launcher("slurm", timeout_min=7, mem_gb=1.5, partition="p", signal_delay_s=5)
+    gpus = options.sbatch(Resources("auto", devices=3, nodes=2, threads=5), tmp_path, "17")
+    held = {"dependency": "afterok:17", "kill-on-invalid-dep": "yes"}
+    assert gpus == {
+        "time": 7, "partition": "p", "setup": [], "signal_delay_s": 5, "array_parallelism": 256,
+        "nodes": 2, "ntasks_per_node": 1, "cpus_per_task": 15, "mem": "1536MB", "gpus_per_node": 3,
+        "additional_parameters": {"chdir": str(tmp_path), "requeue": True, **held},
+    }  # fmt: skip
+    typed = replace(usual(), gres="gpu:a100:2", exclude="n[03,17]", reservation="course")
+    gpu, cpu = (
+        typed.sbatch(Resources(kind, devices=1, nodes=1, threads=1), tmp_path)
+        for kind in ("auto", "cpu")
+    )
+    assert (gpu["gres"], gpu["exclude"]) == ("gpu:a100:2", "n[03,17]")
+    assert gpu["additional_parameters"]["reservation"] == "course"
+    assert "gpus_per_node" not in gpu
+    assert not cpu.keys() & {"gres", "gpus_per_node"}
+
+
+@pytest.mark.parametrize("value", ["a b", "", "a\nb", "a\tb"])
+def test_a_word_cannot_become_two_lines_of_the_script(value):
+    with pytest.raises(UserError, match=r"hydra\.launcher\.partition=.*a word without blanks"):
+        launcher("slurm", partition=f"'{value}'")
+
+
+CONFIGURATION = (
+    "Configuration data\nMaxArraySize            = 16\nMaxJobCount             = 10000\n"
+)
+PARTITIONS = (
+    "PartitionName=all AllowGroups=ALL Default=YES QoS=N/A State=UP\\n"
+    "PartitionName=big AllowGroups=ALL Default=NO QoS=N/A State=UP\\n"
+    "PartitionName=short AllowGroups=ALL Default=NO QoS=brief State=UP\\n"
+)
+
+
+@pytest.fixture
+def commands(tmp_path, monkeypatch):
+    """Slurm's commands; each answers with the first text whose words it is given."""
+
+    def fake(name, **answers):
+        cases = "".join(f"*'{key}'*) printf '{text}';;\n" for key, text in answers.items())
+        (tmp_path / name).write_text(f'#!/bin/sh\ncase "$*" in\n{cases}*) exit 1;;\nesac\n')
+        (tmp_path / name).chmod(0o755)
+
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return fake
+
+
+@pytest.mark.parametrize(
+    ("options", "jobs"),
+    [
+        ({}, 20),
+        ({"account": "rich"}, 10_000),
+        ({"qos": "few"}, 2),
+        ({"partition": "big"}, 20),
+        ({"partition": "big,short"}, 7),
+    ],
+)
+def test_the_smallest_limit_of_a_cluster_counts(commands, options, jobs):
+    commands("scontrol", config=CONFIGURATION, partition=PARTITIONS)
+    commands(
+        "sacctmgr",
+        **{
+            "show user": "lab|lab||20|night\\nrich|lab|||night\\nlab|lab|other|3|\\n",
+            "name=night,brief": "||\\n||7\\n",
+            "name=night": "||\\n",
+            "name=few": "2|5|\\n",
+        },
+    )
+    assert read_limits(replace(usual(), **options)) == Limits(16, jobs)
+
+
+def test_a_cluster_that_says_nothing_limits_nothing(commands):
+    commands("scontrol")
+    commands("sacctmgr")
+    assert read_limits(usual()) == Limits(NO_LIMIT, NO_LIMIT)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.run.slurm.job import LEFT, Sweep, Work, belongs, place
+from sweeper.run.slurm_job import DRIVER_CODE, DriverWork, RunsWork, belongs, job_file
 from sweeper.store.files import make_directory, publish_json
 from tests.tasks.jobs import freeze
 
@@ -40,28 +40,25 @@ sys.exit(code)
 """
 
 
-class Watched(Work):
-    """A job that notes which runs it starts and how many run then."""
+class Watched(RunsWork):
+    """The work of a job that notes which runs it starts; while the first runs, `when` is called."""
 
-    def __init__(self, runs, root, when):
-        super().__init__([*map(str, runs)], str(root), "own")
-        self.started, self.beside, self._when = [], [], when
+    def __init__(self, runs, root, name="own", when=lambda work: None):
+        super().__init__([*map(str, runs)], str(root), name)
+        self.started, self._when = [], when
 
-    def _start(self, command, folder, environment):
-        process = super()._start(command, folder, environment)
-        self.started.append(Path(command[-1]))
-        self.beside.append(len(self._running))
-        return process
-
-    def _wait(self, number):
-        while not (self.started[-1] / "told").exists():
-            time.sleep(0.01)
-        when, self._when = self._when, lambda work: None
-        when(self)
-        return super()._wait(number)
+    def _wait(self, process):
+        run = Path(process.args[-1])
+        if run not in self.started:
+            self.started.append(run)
+            while not (run / "told").exists():
+                time.sleep(0.01)
+            when, self._when = self._when, lambda work: None
+            when(self)
+        return super()._wait(process)
 
     def ends(self):
-        """Its exit code."""
+        """Do the work; return the exit code."""
         try:
             self()
         except SystemExit as told:
@@ -69,13 +66,13 @@ class Watched(Work):
         return 0
 
     def names(self, file=""):
-        """Of the runs that it started, those with a file."""
+        """Return the names of the runs that it started, of those that have a file."""
         return "".join(run.name for run in self.started if (run / file).exists())
 
 
 def told_by_slurm(work):
     """SIGTERM to every process of the job."""
-    for process in (os.getpid(), *work._running):
+    for process in (os.getpid(), work._process.pid):
         os.kill(process, signal.SIGTERM)
 
 
@@ -93,8 +90,8 @@ def work(tmp_path):
         for run, code in zip(runs, codes, strict=True):
             run.mkdir(parents=True)
             (run / "code").write_text(str(code))
-            publish_json(place(run), {"job": "", "name": "own"})
-        return Watched(runs, tmp_path, when)
+            publish_json(job_file(run), {"job": "", "name": "own"})
+        return Watched(runs, tmp_path, when=when)
 
     yield make
     for number, action in before.items():
@@ -104,9 +101,9 @@ def work(tmp_path):
 def test_a_run_is_trained_by_the_job_that_it_was_handed_in_as_last(tmp_path):
     run = freeze(tmp_path).path
     assert not belongs(run, "first")
-    make_directory(place(run).parent)
+    make_directory(job_file(run).parent)
     for name in ("first", "second"):
-        publish_json(place(run), {"job": "", "name": name})
+        publish_json(job_file(run), {"job": "", "name": name})
         assert belongs(run, name)
     assert not belongs(run, "first")
     (run / "result.json").touch()
@@ -122,7 +119,6 @@ def test_a_job_trains_its_runs_in_order_until_it_is_asked_to_stop(work, codes, t
     one = work(codes)
     assert one.ends() == code
     assert one.names() == trained
-    assert set(one.beside) == {1}
 
 
 @pytest.mark.parametrize("how", ["by Slurm", "before the time limit"])
@@ -133,7 +129,8 @@ def test_the_run_is_asked_to_stop_and_saves(work, how):
         if how == "by Slurm":
             told_by_slurm(work)
         else:
-            work._end(signal.SIGTERM)
+            pytest.importorskip("submitit")
+            work.checkpoint()
             sys.exit(-1)  # as submitit does, once the job is requeued
 
     one = work([WAITS] * 2, stop)
@@ -153,7 +150,7 @@ def test_a_sweep_that_is_a_job_speaks_for_itself_and_not_for_its_job(tmp_path, m
         monkeypatch.setenv(name, "there")
     script = "import json, os; json.dump(dict(os.environ), open('told', 'w')); raise SystemExit(3)"
     with pytest.raises(SystemExit, match="3"):
-        Sweep([sys.executable, "-c", script], str(tmp_path), "pinned")()
+        DriverWork([sys.executable, "-c", script], str(tmp_path), "pinned")()
     told = json.loads((tmp_path / "told").read_text())
-    assert told[LEFT] == "pinned"
+    assert told[DRIVER_CODE] == "pinned"
     assert {name for name in told if name.startswith(("SLURM", "SUBMITIT"))} == {"SLURM_CONF"}
