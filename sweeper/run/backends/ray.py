@@ -1,7 +1,7 @@
 """Runs on a Ray cluster, or on a Ray of this machine that lives as long as the sweep.
 
-Ray finds a place for each run; nothing else is left to it: it retries nothing, restarts nothing and
-carries no results. An actor per run starts the command that executes a frozen record anywhere.
+Ray only places each run: it retries nothing, restarts nothing and moves no results. An actor per
+run starts the command that executes a frozen record on any machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sweeper.store.errors import UserError, invalid_value, sanitize
 
 
 def backend(context: BackendContext) -> RayBackend:
-    """The cluster at `hydra.launcher.address`, or a new one on this machine.
+    """Return a backend on the cluster at `hydra.launcher.address`, or on a new one here.
 
     Raises:
         UserError: an option that cannot be, no ray, or no such cluster.
@@ -47,7 +47,7 @@ class Options(LimitedOptions):
     slots: Annotated[int | None, at_least(1)]
 
     def request(self, needed: Resources) -> dict[str, float]:
-        """What Ray is asked for a run; UserError where it cannot be divided so."""
+        """Return what Ray is asked for a run; raise UserError if GPUs cannot be divided so."""
         gpus = 0 if needed.accelerator == "cpu" else self.gpus_per_device * needed.devices
         if gpus > 1 and gpus != int(gpus):
             expected = f"a whole number, since a run takes trainer.devices={needed.devices} of them"
@@ -59,14 +59,16 @@ class Options(LimitedOptions):
 
 
 class RayBackend(Backend):
-    """An actor per run."""
+    """Starts an actor for each run."""
 
     def __init__(self, ray: ModuleType, context: BackendContext) -> None:
         self._ray = ray
         self._options: Options = context.options
         self._resources = context.resources
         self._actors: dict[int, Any] = {}
-        self._running: dict[Any, int] = {}  # by what stands for the end of the run
+        self._running: dict[
+            Any, int
+        ] = {}  # handles by the result of `work`
         self._numbers = itertools.count(1)
 
     @property
@@ -112,7 +114,7 @@ class RayBackend(Backend):
 
 
 class Place:
-    """What Ray starts: the command of one run, and whatever signals it is sent."""
+    """An actor that executes the command of one run and passes signals to it."""
 
     def __init__(self, run: str, root: str) -> None:
         self._command = [sys.executable, "-m", "tasks.train", run]
@@ -121,10 +123,10 @@ class Place:
         self._asked_to_stop = False
 
     def work(self) -> int:
-        """Train; the exit code."""
+        """Train the run and return its exit code."""
         if self._asked_to_stop:
             return 1
-        # The run is no part of the cluster, and is not given its token.
+        # The run is not part of the cluster and must not have its token.
         own = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
         self._process = subprocess.Popen(
             self._command, cwd=self._root, env=own, start_new_session=True
@@ -132,7 +134,7 @@ class Place:
         return self._process.wait()
 
     def signal(self, number: int) -> None:
-        """Signal the run; one that has not begun and is to end does not begin."""
+        """Signal the run; a run that is told to end before it has begun does not begin."""
         self._asked_to_stop |= number in (signal.SIGTERM, signal.SIGKILL)
         if self._process is None or self._process.poll() is not None:
             return
@@ -143,7 +145,7 @@ class Place:
 
 
 def connected(address: str | None) -> ModuleType:
-    """Ray, connected. One that is started here obeys only those who know its token."""
+    """Return the connected module `ray`. A Ray that starts here obeys only who has its token."""
     # Ray reads these when it is imported.
     os.environ.setdefault("RAY_AUTH_MODE", "token")
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -158,7 +160,7 @@ def connected(address: str | None) -> ModuleType:
     except ImportError:
         remedy = "pip install 'headroom-attention[ray]'"
         raise invalid_value("hydra/launcher", "ray", "ray to be installed", remedy) from None
-    except Exception as error:  # Ray raises what it likes; whatever it is, there is no cluster
+    except Exception as error:  # Ray raises any kind of error if there is no cluster
         what = f"hydra.launcher.address={sanitize(address)}: no Ray cluster"
         raise UserError(f"{what} ({sanitize(error, 160)}).") from error
     return ray

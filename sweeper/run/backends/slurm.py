@@ -73,7 +73,7 @@ class SlurmJob:
         shared: whether it has, or had, several runs.
         after: the handle of the parent, if that had not ended.
         held_by: the id of the job that Slurm makes it wait for.
-        stopping: whether the sweep has asked it to end.
+        stopping: the last signal by which the sweep has asked it to end, or 0.
     """
 
     needed: Resources
@@ -87,7 +87,7 @@ class SlurmJob:
     shared: bool = False
     after: int | None = None
     held_by: str = ""
-    stopping: bool = False
+    stopping: int = 0
     _next_poll: float = 0.0
 
     def drop(self) -> None:
@@ -155,10 +155,8 @@ class SlurmBackend(Backend):
         self._begun: set[Path] = set()
         self._granted: SlurmJob | None = None  # the job of the run that starts next
         self._earlier: dict[str, str] | None = None  # names in the queue at first, by id
-        self._signalled: set[tuple[str, int]] = set()
         self._handles = itertools.count(1)
         self._next_poll = 0.0
-        self._polled = False  # since the last submission
 
     @property
     def slots(self) -> int:
@@ -224,15 +222,15 @@ class SlurmBackend(Backend):
 
     def ended(self, timeout: float) -> list[int]:
         """Submit what waits, sleep, and return the runs that the queue shows to have ended."""
-        if self._polled or not self.note:
+        due = time.monotonic() >= self._next_poll
+        if due or not self.note:
             self._submit_queue()
-            self._polled = False
         time.sleep(timeout)
-        if time.monotonic() < self._next_poll:
+        if not due:
             return []
         queued = slurm_cluster.queue()
         self._next_poll = time.monotonic() + self._options.poll_s
-        self._polled, self._silent = True, queued is None
+        self._silent = queued is None
         if queued is None:  # the jobs go on all the same
             return []
         states = {id: state for id, (state, _) in queued.items()}
@@ -275,13 +273,15 @@ class SlurmBackend(Backend):
 
         A job of several runs is asked to end once.
         """
-        its, ends = self._of[job], number in ENDS
-        its.stopping |= ends
-        if not its.submitted:
-            its.drop()
-        elif not (ends and (its.id, number) in self._signalled):
-            self._signalled.add((its.id, number))
+        its = self._of[job]
+        if number in ENDS:
+            if its.stopping == number:
+                return
+            its.stopping = number
+        if its.submitted:
             slurm_cluster.send(its.id, signal.Signals(number))
+        else:
+            its.drop()
 
     def exit_reason(self, job: int) -> str:
         """Return why a run is not to start again after its job ended; empty if it may."""
