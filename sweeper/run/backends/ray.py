@@ -66,9 +66,7 @@ class RayBackend(Backend):
         self._options: Options = context.options
         self._resources = context.resources
         self._actors: dict[int, Any] = {}
-        self._running: dict[
-            Any, int
-        ] = {}  # handles by the result of `work`
+        self._running: dict[Any, int] = {}  # handles by the result of `work`
         self._numbers = itertools.count(1)
 
     @property

@@ -1,4 +1,4 @@
-"""This machine: as many runs at once as its cores, its GPUs and their memory bear."""
+"""Tests of the local backend: slots on cores and GPUs."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def gpus(tmp_path, monkeypatch):
 
 
 def shown(backend):
-    """What each slot's job is told of GPUs when it starts."""
+    """Return CUDA_VISIBLE_DEVICES of the job that starts in each slot."""
     for slot in range(backend.slots):
         backend.start(Path("run"), slot)
-    told = [call.kwargs["environment"] for call in backend._process.fork.call_args_list]
-    return [environment["CUDA_VISIBLE_DEVICES"] for environment in told]
+    given = [call.kwargs["environment"] for call in backend._process.fork.call_args_list]
+    return [environment["CUDA_VISIBLE_DEVICES"] for environment in given]
 
 
 def test_a_slot_for_every_core_that_a_run_does_not_share(monkeypatch):

@@ -34,7 +34,7 @@ class Cluster:
         monkeypatch.setattr(slurm_cluster, "submit_runs", self._submit)
         monkeypatch.setattr(slurm_cluster, "queue", self._queue)
         monkeypatch.setattr(slurm_cluster, "read_accounts", lambda jobs: {})
-        monkeypatch.setattr(slurm_cluster, "send", lambda *told: self.signals.append(told))
+        monkeypatch.setattr(slurm_cluster, "send", lambda *sent: self.signals.append(sent))
         monkeypatch.setattr("time.sleep", lambda seconds: None)
         given = replace(usual(), poll_s=0.1, **options)
         resources = {Resources.of(config())}

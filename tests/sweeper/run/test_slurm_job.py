@@ -16,9 +16,9 @@ from sweeper.store.files import make_directory, publish_json
 from tests.tasks.jobs import freeze
 
 WAITS = -1
-"""Of a run: it goes on until it is told to stop."""
+"""The code of a run that goes on until it is told to stop."""
 DONE_AT_ONCE = -2
-"""Of a run: it is done the moment that it is told to stop."""
+"""The code of a run that is done as soon as it is told to stop."""
 TRAIN = f"""\
 import os, pathlib, signal, sys, time
 
@@ -33,7 +33,7 @@ def stop(number, frame):
 
 
 signal.signal(signal.SIGTERM, stop)
-(run / "told").touch()
+(run / "begun").touch()
 if code < 0:
     time.sleep(60)
 sys.exit(code)
@@ -51,7 +51,7 @@ class Watched(RunsWork):
         run = Path(process.args[-1])
         if run not in self.started:
             self.started.append(run)
-            while not (run / "told").exists():
+            while not (run / "begun").exists():
                 time.sleep(0.01)
             when, self._when = self._when, lambda work: None
             when(self)
@@ -61,8 +61,8 @@ class Watched(RunsWork):
         """Do the work; return the exit code."""
         try:
             self()
-        except SystemExit as told:
-            return told.code
+        except SystemExit as end:
+            return end.code
         return 0
 
     def names(self, file=""):
@@ -70,8 +70,8 @@ class Watched(RunsWork):
         return "".join(run.name for run in self.started if (run / file).exists())
 
 
-def told_by_slurm(work):
-    """SIGTERM to every process of the job."""
+def signal_all(work):
+    """Send SIGTERM to every process of the job, as Slurm does."""
     for process in (os.getpid(), work._process.pid):
         os.kill(process, signal.SIGTERM)
 
@@ -127,7 +127,7 @@ def test_the_run_is_asked_to_stop_and_saves(work, how):
 
     def stop(work):
         if how == "by Slurm":
-            told_by_slurm(work)
+            signal_all(work)
         else:
             pytest.importorskip("submitit")
             work.checkpoint()
@@ -140,7 +140,7 @@ def test_the_run_is_asked_to_stop_and_saves(work, how):
 
 def test_a_job_that_was_asked_to_stop_begins_no_run_more(work):
     """Even if the one that runs ends as if it had not been."""
-    one = work([DONE_AT_ONCE, 0], told_by_slurm)
+    one = work([DONE_AT_ONCE, 0], signal_all)
     assert one.ends() == 75
     assert one.names() == "a"
 
@@ -148,9 +148,9 @@ def test_a_job_that_was_asked_to_stop_begins_no_run_more(work):
 def test_a_sweep_that_is_a_job_speaks_for_itself_and_not_for_its_job(tmp_path, monkeypatch):
     for name in ("SLURM_CONF", "SLURM_CPUS_PER_TASK", "SUBMITIT_EXECUTOR"):
         monkeypatch.setenv(name, "there")
-    script = "import json, os; json.dump(dict(os.environ), open('told', 'w')); raise SystemExit(3)"
+    script = "import json, os; json.dump(dict(os.environ), open('seen', 'w')); raise SystemExit(3)"
     with pytest.raises(SystemExit, match="3"):
         DriverWork([sys.executable, "-c", script], str(tmp_path), "pinned")()
-    told = json.loads((tmp_path / "told").read_text())
-    assert told[DRIVER_CODE] == "pinned"
-    assert {name for name in told if name.startswith(("SLURM", "SUBMITIT"))} == {"SLURM_CONF"}
+    seen = json.loads((tmp_path / "seen").read_text())
+    assert seen[DRIVER_CODE] == "pinned"
+    assert {name for name in seen if name.startswith(("SLURM", "SUBMITIT"))} == {"SLURM_CONF"}
