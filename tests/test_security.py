@@ -38,9 +38,10 @@ def complaints(source: str) -> Iterator[str]:
             yield "shell"
 
 
-@pytest.mark.parametrize("path", PROGRAM, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_call_runs_what_data_says(path: Path) -> None:
-    assert list(complaints(path.read_text())) == []
+def test_no_call_runs_what_data_says() -> None:
+    assert len(PROGRAM) > 100
+    found = {str(path): list(complaints(path.read_text())) for path in PROGRAM}
+    assert {path: words for path, words in found.items() if words} == {}
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,3 @@ def test_no_call_runs_what_data_says(path: Path) -> None:
 )  # fmt: skip
 def test_the_test_would_notice(source: str) -> None:
     assert list(complaints(source))
-
-
-def test_there_is_a_program_to_look_at() -> None:
-    assert len(PROGRAM) > 100

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from sweeper.__main__ import main
 from sweeper.store.runs import RunStore, State
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,6 +32,8 @@ TINY = [
     "trainer.log_every=5",
     "trainer.checkpoint_every=5",
 ]
+CANARY = "c0ffee0123456789" * 2 + "deadbeef"  # as long as a key of W&B
+SECRETS = ("WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "RAY_AUTH_TOKEN")
 GRID = ["-m", "name=grid-heads", "model.heads=1,2,3,4", "model.head_size=4"]
 
 
@@ -101,8 +104,7 @@ def test_tables_and_figures_thrown_away_come_back_to_the_byte(undisturbed):
     for folder in folders:
         shutil.rmtree(folder)
     for verb in ("collect", "draw"):
-        again = [sys.executable, "-m", "sweeper", verb, "--outputs", outputs]
-        subprocess.run(again, cwd=ROOT, capture_output=True, check=True)
+        assert main([verb, "--outputs", str(outputs)]) == 0
     assert {p: p.read_bytes() for folder in folders for p in folder.iterdir()} == before
 
 
@@ -147,35 +149,62 @@ def _kill_jobs(store):
         time.sleep(0.02)
 
 
-def test_a_failing_run_stops_no_other_and_the_exit_code_says_so(tmp_path):
-    """One of three runs diverges to NaN at once; the others finish."""
-    done = sweep(tmp_path, "-m", "optimizer.learning_rate=0.01,0.02,100.0", "trainer.steps=20",
-                 "optimizer.schedule=constant",
-                 "optimizer.betas=[0.0,0.0]", "optimizer.weight_decay=100.0")  # fmt: skip
-    states = [RunStore(tmp_path).run(run).status().state for run in RunStore(tmp_path).ids()]
-    assert sorted(states) == [State.DONE, State.DONE, State.FAILED]
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory):
+    """A sweep with secrets in its environment, of which one run diverges to NaN at once.
+
+    Its runs are mirrored to W&B, offline.
+    """
+    folder = tmp_path_factory.mktemp("failing")
+    (folder / "home").mkdir()
+    environment = {**os.environ, **dict.fromkeys(SECRETS, CANARY), "HOME": str(folder / "home")}
+    grid = ["-m", "optimizer.learning_rate=0.01,0.02,100.0", "optimizer.schedule=constant",
+            "optimizer.betas=[0.0,0.0]", "optimizer.weight_decay=100.0", "trainer.steps=6",
+            "model.heads=1", "model.head_size=4"]  # fmt: skip
+    typed = [word for word in command(folder / "outputs", *grid) if word != "logger=none"]
+    done = subprocess.run(
+        typed, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300
+    )
+    return folder, done
+
+
+def test_a_failing_run_stops_no_other_and_the_exit_code_says_so(failing):
+    folder, done = failing
+    store = RunStore(folder / "outputs")
+    states = [store.run(run).status().state for run in store.ids()]
+    assert sorted(states) == [State.DONE, State.DONE, State.FAILED], done.stdout + done.stderr
     assert done.returncode == 1
     assert "1 of 3 runs are not done" in done.stdout
     assert "nan" in done.stdout
     assert "log.txt" in done.stdout
 
 
+def test_no_secret_of_the_environment_is_found_anywhere(failing, monkeypatch):
+    folder, done = failing
+    outputs = folder / "outputs"
+    for name in SECRETS:
+        monkeypatch.setenv(name, CANARY)
+    assert main(["report", "--outputs", str(outputs)]) == 0
+    assert (outputs / "wandb").is_dir()
+    assert CANARY not in done.stdout + done.stderr
+    assert holding(b"learning_rate", outputs)  # what is there would be found
+    assert holding(CANARY.encode(), folder) == []
+
+
+def holding(needle, folder):
+    return [p for p in folder.rglob("*") if p.is_file() and needle in p.read_bytes()]
+
+
+# One refused by Hydra, by the planner, and by the size server. tests/sweeper/test_mistakes.py has
+# all others, without a process for each.
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["model.heads=0"], ["model.heads=0", "whole number", "model.heads=8"]),
-        (["model.heads=four"], ["model.heads=four", "whole number", "model.heads=8"]),
-        (["model.head=8"], ["model.head", "model.heads"]),
-        (["model.heads=3"], ["model.heads=3", "model.embedding_size=8"]),
-        (["model.heads=4,3,5"], ["model.heads=3", "1 more"]),
-        (["-m", "model.heads=range(1,10000001)"], ["10,000,000", "max_runs"]),
-        (["data=local", "data.root=/nonexistent/folder"], ["/nonexistent/folder"]),
-        (["data=local"], ["data.root"]),
-        (["trainer.precision=fp8"], ["trainer.precision=fp8", "bf16-mixed"]),
-        (["experiment=fig7"], ["experiment=fig7", "fig1"]),
         (["hydra/launcher=nowhere"], ["nowhere"]),
+        (["experiment=fig7"], ["experiment=fig7", "fig1"]),
+        (["model.heads=4,3,5"], ["model.heads=3", "model.embedding_size=8", "1 more"]),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+    ids=["hydra", "planner", "size server"],
 )
 def test_bad_input_is_one_clear_sentence_and_nothing_starts(tmp_path, arguments, words):
     done = sweep(tmp_path, *arguments)
@@ -204,10 +233,7 @@ def test_a_dry_run_writes_no_record(tmp_path):
     assert not (tmp_path / "plans").exists()
 
 
-def test_what_ran_can_be_asked_for_as_data(undisturbed):
+def test_what_ran_can_be_asked_for_as_data(undisturbed, capfd):
     outputs, _ = undisturbed
-    told = subprocess.run(
-        [sys.executable, "-m", "sweeper", "status", "--json", "--outputs", outputs],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert [line["state"] for line in json.loads(told.stdout)] == ["done"] * 4
+    assert main(["status", "--json", "--outputs", str(outputs)]) == 0
+    assert [line["state"] for line in json.loads(capfd.readouterr().out)] == ["done"] * 4

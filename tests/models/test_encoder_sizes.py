@@ -6,8 +6,6 @@ the heads of its pre-training, all biases, 30522 tokens, 512 positions, 2 types.
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 import torch
 
@@ -31,7 +29,7 @@ def _count(**sizes: int) -> dict[str, int]:
 
 @pytest.mark.parametrize(
     "sizes",
-    list(itertools.product((2, 3), (5, 7), (3, 11), (2, 13), (17,), (19,), (23,), (2, 3))),
+    [(2, 5, 3, 2, 17, 19, 23, 2), (3, 7, 11, 13, 17, 19, 23, 3), (2, 7, 3, 13, 17, 19, 23, 3)],
     ids=str,
 )
 def test_counts_equal_the_closed_form(sizes: tuple[int, ...]) -> None:
