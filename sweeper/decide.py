@@ -12,7 +12,7 @@ from typing import Any
 from rich.text import Text
 
 from sweeper.plan.plan import Plan
-from sweeper.plan.planner import seeded
+from sweeper.plan.planner import with_seeds
 from sweeper.results.claims.evidence.verdict import Answer, Verdict
 from sweeper.results.collect import Records, before_training
 from sweeper.results.judge import check_decidable, rests_on, verdicts_on, wanted
@@ -209,7 +209,7 @@ def pilot(executor: Executor, plan: Plan) -> bool:
     seeds, until = executor.options.pilot or 0, executor.options.until
     _check_claims(until, plan)
     points = Standing.of(plan, _records(executor, plan), until).points()
-    whole = seeded(plan, dict.fromkeys(points, seeds))
+    whole = with_seeds(plan, dict.fromkeys(points, seeds))
     needed = {run for ids in _by_point(whole) if ids[0] in points for run in ids[:seeds]}
     parents = {whole.runs[run].parent for run in needed}
     left = [run for run in executor.left(whole) if run in needed | parents]
@@ -268,7 +268,7 @@ def _next(executor: Executor, last: Round, standing: Standing) -> Round | None:
     for runs in range(max(executor.backend.slots, points) if needed else 0, 0, -1):
         bought = standing.seeds(options.max_seeds, runs)
         seeds = {**last.seeds, **bought}
-        plan = seeded(last.plan, seeds)
+        plan = with_seeds(last.plan, seeds)
         new = [plan.runs[run] for run in plan.runs if run not in last.plan.runs]
         hours = {run.id: device_hours(run.config, throughput.expected(run).training) for run in new}
         if new and _within(options.budget_device_hours, spent_h + sum(hours.values())):
@@ -327,7 +327,7 @@ def _ending(executor: Executor, last: Round, standing: Standing) -> list[str]:
         lines = [f"all {len(standing.verdicts)} claims{of} have an answer {took}."]
     of_point = _by_point(last.plan)
     most = max(map(len, of_point))
-    even = len(seeded(last.plan, {ids[0]: most for ids in of_point}).runs)
+    even = len(with_seeds(last.plan, {ids[0]: most for ids in of_point}).runs)
     if even > runs:
         lines.append(
             f"with {most} seeds at every point, as many as the neediest has, it would have been "

@@ -256,7 +256,7 @@ def as_data(plan: Plan, rounds: Rounds = ()) -> dict[str, Any]:
             | ({"tuning": list(plan.tuning[name])} if name in plan.tuning else {})
             for name, e in plan.experiments.items()
         },
-        "points": [point.described() for point in plan.points],
+        "points": [point.as_data() for point in plan.points],
         "runs": {run.id: {"size": run.size, "parent": run.parent} for run in plan.runs.values()},
         **({"rounds": list(rounds)} if rounds else {}),
     }

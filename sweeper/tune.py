@@ -19,7 +19,7 @@ from rich.text import Text
 
 from sweeper.plan.experiment import Tune, beyond
 from sweeper.plan.plan import Chosen, Plan, Run
-from sweeper.plan.planner import seeded
+from sweeper.plan.planner import with_seeds
 from sweeper.plan.sizes import Invalid, Sizes
 from sweeper.plan.trials import SUFFIX, chosen_into, trials
 from sweeper.results.choices import Choice, choices, settled
@@ -80,7 +80,7 @@ class Tuning:
             then,
             experiments={**first.experiments, **then.experiments},
             texts={**first.texts, **then.texts},
-            unseeded={**first.unseeded, **then.unseeded},
+            configurations={**first.configurations, **then.configurations},
             points=[*first.points, *then.points],
             runs={**first.runs, **then.runs},
         )
@@ -127,7 +127,7 @@ class Tuning:
 
     def _judged(self, found: Mapping[str, Sequence[Choice]]) -> Plan:
         """The plan with the values that were chosen."""
-        experiments, unseeded = dict(self.plan.experiments), dict(self.plan.unseeded)
+        experiments, configurations = dict(self.plan.experiments), dict(self.plan.configurations)
         told = {}
         for name, tune in self.tunes.items():
             experiments[name] = replace(experiments[name], tune=tune)
@@ -135,10 +135,12 @@ class Tuning:
                 canonical([one.arm, one.setting]): Chosen(one.values, one.trials)
                 for one in found[name]
             }
-            unseeded[name] = list(chosen_into(unseeded[name], chosen, tune))
+            configurations[name] = list(chosen_into(configurations[name], chosen, tune))
             told[name] = [asdict(one) | {"at_end": _at_end(tune, one)} for one in found[name]]
-        made = replace(self.plan, experiments=experiments, unseeded=unseeded, tuning=told)
-        return seeded(made, {})
+        made = replace(
+            self.plan, experiments=experiments, configurations=configurations, tuning=told
+        )
+        return with_seeds(made, {})
 
 
 def tune(executor: Executor, tuning: Tuning) -> Plan | None:
@@ -174,7 +176,7 @@ def budgets(tuning: Tuning) -> Iterator[str]:
     """Yield a sentence on the cost of tuning each experiment: its trials by arm, their share."""
     planned = trials(tuning.plan, tuning.tunes, tuning.sizes)
     for name, one in tuning.tunes.items():
-        points = Counter(point.arm.name for point in planned.unseeded[name + SUFFIX])
+        points = Counter(point.arm.name for point in planned.configurations[name + SUFFIX])
         values = math.prod(map(len, one.grid.values()))
         arms = ", ".join(f"{arm} {count // values}" for arm, count in points.items())
         first = tuning.plan.experiments[name].tune

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sweeper.plan.grid import shown as in_words
+from sweeper.plan.grid import describe_values as in_words
 from sweeper.store.code import COMMIT, differing, loaded_code, state_of
 from sweeper.store.errors import UserError, sanitize
 from sweeper.store.files import present

@@ -1,4 +1,4 @@
-"""The grid of an arm: how large it is, what its axes move together, a point of it in words."""
+"""Grids of arms: their size, axes that move several keys together, and conditions on configs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
 from typing import Any
 
 from sweeper.plan.experiment import Arm
@@ -13,14 +14,14 @@ from sweeper.store.errors import UserError, invalid_value
 
 
 def count(arm: Arm) -> int:
-    """How many combinations there are of an arm's values, without making them."""
+    """Return the number of combinations of an arm's values, without making them."""
     return math.prod(len(values) for values in arm.grid.values())
 
 
-def apart(arm: Arm, values: Mapping[str, Any]) -> dict[str, Any]:
-    """A combination with a value for each key, where an axis of the arm moves several together.
+def split_axes(arm: Arm, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a combination with a value for each key.
 
-    Such an axis is `model.heads,model.layers: [[8, 2], [9, 3]]`.
+    An axis may move several keys together: `model.heads,model.layers: [[8, 2], [9, 3]]`.
     """
     found = {}
     for axis, given in values.items():
@@ -38,11 +39,7 @@ def apart(arm: Arm, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_size(points: int, limit: int, what: str) -> None:
-    """Refuse a grid that is too large before it is expanded.
-
-    Raises:
-        UserError: more than `limit` points.
-    """
+    """Raise UserError for a grid of more than `limit` points, before it is expanded."""
     if points > limit:
         raise UserError(
             f"{what} has {points:,} points, more than hydra.sweeper.max_runs={limit:,}; "
@@ -50,8 +47,8 @@ def check_size(points: int, limit: int, what: str) -> None:
         )
 
 
-def shown(values: Mapping[str, Any]) -> str:
-    """A point in words: `heads=8 head_size=32`, keys without their section."""
+def describe_values(values: Mapping[str, Any]) -> str:
+    """Return values in words, keys without their section: `heads=8 head_size=32`."""
     words = {key: "null" if value is None else value for key, value in values.items()}
     return " ".join(f"{key.rpartition('.')[2]}={word}" for key, word in words.items())
 
@@ -73,13 +70,13 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 
 def holds(expression: str | None, config: Mapping[str, Any]) -> bool:
-    """Whether `expression` is true of a run's config; no expression is true of all.
+    """Return whether `expression` is true of a run's config; None is always true.
 
-    Numbers, strings, lists, + - * / // %, comparisons, `in`, and/or/not, and config keys as
-    names. Nothing is ever executed: the text is parsed and walked here.
+    It may use numbers, strings, lists, + - * / // %, comparisons, `in`, and/or/not, and config
+    keys as names. The text is parsed and walked here; nothing of it is executed.
 
     Raises:
-        UserError: the expression does not parse, or names a key the config has not.
+        UserError: the expression does not parse, or names an unknown key.
     """
     if expression is None:
         return True
@@ -106,25 +103,15 @@ def _value(node: ast.expr, config: Mapping[str, Any]) -> Any:
             return _TOGETHER[type(op)](_value(value, config) for value in values)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
             return _BINARY[type(op)](_value(left, config), _value(right, config))
-        case ast.Compare():
-            return _compare(node, config)
+        case ast.Compare(ops=ops) if all(type(op) in _COMPARE for op in ops):
+            sides = [_value(side, config) for side in (node.left, *node.comparators)]
+            pairs = zip(ops, pairwise(sides), strict=True)
+            return all(_COMPARE[type(op)](left, right) for op, (left, right) in pairs)
     raise ValueError(f"{ast.unparse(node)!r} is not allowed")
 
 
-def _compare(node: ast.Compare, config: Mapping[str, Any]) -> bool:
-    left = _value(node.left, config)
-    for op, comparator in zip(node.ops, node.comparators, strict=True):
-        if type(op) not in _COMPARE:
-            raise ValueError(f"{ast.unparse(node)!r} is not allowed")
-        right = _value(comparator, config)
-        if not _COMPARE[type(op)](left, right):
-            return False
-        left = right
-    return True
-
-
 def lookup(key: str, config: Mapping[str, Any]) -> Any:
-    """The value under a dotted key; KeyError if there is none."""
+    """Return the value under a dotted key; KeyError if there is none."""
     value: Any = config
     for part in key.split("."):
         if not isinstance(value, Mapping) or part not in value:

@@ -1,4 +1,4 @@
-"""What planning makes: points without and with a seed, the runs they share, the plan of it all."""
+"""The data of a plan: configurations, points, runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sweeper.store.errors import sanitize
 
 @dataclass(frozen=True)
 class Matched:
-    """What a point was matched to, and how well."""
+    """The target of a matched point, and the size it achieved."""
 
     to: str
     count: str
@@ -25,30 +25,36 @@ class Matched:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Values that were chosen for a point, and the runs that they were chosen by."""
+    """The values chosen for a point by tuning, and the trial runs behind the choice."""
 
     values: Mapping[str, Any]
     trials: Sequence[str]
 
 
 @dataclass(frozen=True)
-class UnseededPoint:
-    """A point before its seed: its values, its config, its model's size, what it starts from."""
+class Configuration:
+    """A point without a seed.
+
+    Attributes:
+        values: of its arm's grid.
+        config: of its runs, but for the seed.
+        parent: the configuration whose runs its own start from.
+        once: whether it has only the seed of its config.
+    """
 
     arm: Arm
     values: Mapping[str, Any]
     config: Mapping[str, Any]
     size: Size = field(default_factory=dict)
     matched: Matched | None = None
-    parent: UnseededPoint | None = None
+    parent: Configuration | None = None
     once: bool = False
-    """Whether it has no seed but that of its config."""
     chosen: Chosen | None = None
 
 
 @dataclass(frozen=True)
 class Point:
-    """One setting on a curve, and the run that measures it."""
+    """One setting of a curve with one seed, and the run that measures it."""
 
     experiment: str
     arm: str
@@ -59,14 +65,14 @@ class Point:
     matched: Matched | None
     chosen: Chosen | None = None
 
-    def described(self) -> dict[str, Any]:
-        """The point as plain data."""
+    def as_data(self) -> dict[str, Any]:
+        """Return the point as plain data."""
         return {key: value for key, value in asdict(self).items() if key != "chosen" or value}
 
 
 @dataclass(frozen=True)
 class Run:
-    """One training job. `names` are for people and dashboards; they are not its identity."""
+    """One training job; `names` are for people and dashboards and not part of its identity."""
 
     id: str
     config: Mapping[str, Any]
@@ -75,7 +81,7 @@ class Run:
 
     @property
     def label(self) -> str:
-        """What it is called to a person."""
+        """The name for people."""
         return sanitize(f"{self.names['experiment']}/{self.names['arm']} {self.names['label']}")
 
     @property
@@ -86,18 +92,18 @@ class Run:
 
     @property
     def steps(self) -> int:
-        """Steps the run trains."""
+        """The number of training steps."""
         steps: int = self.config["trainer"]["steps"]
         return steps
 
     @property
     def tokens(self) -> int:
-        """Positions the run trains on."""
+        """The number of positions it trains on."""
         return self.size["tokens"]
 
     @property
     def flops(self) -> int:
-        """Training FLOPs of the whole run."""
+        """Training FLOPs of the run."""
         return self.tokens * self.size["flops_per_token"]
 
 
@@ -105,15 +111,17 @@ class Run:
 class Plan:
     """The runs of a sweep and the points that use them.
 
-    `texts` say what the text of each experiment is; `unseeded` are its points before their seeds;
-    `tuning` is what was chosen for each experiment that is tuned, as plain data.
+    Attributes:
+        texts: a description of each experiment's text.
+        configurations: of each experiment, before their seeds.
+        tuning: the choices of each tuned experiment, as plain data.
     """
 
     scale: str
     outputs: Path
     experiments: Mapping[str, Experiment]
     texts: Mapping[str, str]
-    unseeded: Mapping[str, list[UnseededPoint]]
+    configurations: Mapping[str, list[Configuration]]
     points: list[Point] = field(default_factory=list)
     runs: Mapping[str, Run] = field(default_factory=dict)
     tuning: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)

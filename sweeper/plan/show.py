@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sweeper.plan.grid import shown
+from sweeper.plan.grid import describe_values
 from sweeper.plan.plan import Plan, Point, Run
 from sweeper.store import errors
 from sweeper.store.numbers import clock, short
@@ -84,11 +84,11 @@ def _table(
     owner: dict[str, str] = {}
     for point in plan.points:
         owner.setdefault(point.run, f"{point.experiment}/{point.arm}")
-    for _, seeds in groupby(points, key=lambda p: (p.arm, p.task, shown(p.values))):
+    for _, seeds in groupby(points, key=lambda p: (p.arm, p.task, describe_values(p.values))):
         same = list(seeds)
         first = same[0]
         size, matched = plan.runs[first.run].size, first.matched
-        setting = _words(shown(first.values) or "as configured")
+        setting = _words(describe_values(first.values) or "as configured")
         match = f"{matched.error:+.2%} of {matched.count} of {matched.to}" if matched else ""
         table.add_row(
             _words(first.arm),

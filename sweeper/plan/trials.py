@@ -9,8 +9,8 @@ from typing import Any
 
 from sweeper.plan.compose import RunTemplate
 from sweeper.plan.experiment import Experiment, Per, Tune
-from sweeper.plan.plan import Chosen, Plan, UnseededPoint
-from sweeper.plan.planner import seeded
+from sweeper.plan.plan import Chosen, Configuration, Plan
+from sweeper.plan.planner import with_seeds
 from sweeper.plan.sizes import Invalid, Sizes
 from sweeper.store.errors import invalid_value
 from sweeper.store.files import canonical
@@ -24,17 +24,17 @@ def trials(plan: Plan, tunes: Mapping[str, Tune], sizes: Sizes) -> Plan:
     Raises:
         Invalid: a value that no run can have.
     """
-    experiments, unseeded, texts = {}, {}, {}
+    experiments, configurations, texts = {}, {}, {}
     for name, tune in tunes.items():
         own = name + SUFFIX
         experiments[own] = _experiment(plan.experiments[name], tune)
-        unseeded[own] = _points(plan.unseeded[name], tune, sizes)
+        configurations[own] = _points(plan.configurations[name], tune, sizes)
         texts[own] = plan.texts[name]
-    made = replace(plan, experiments=experiments, texts=texts, unseeded=unseeded)
-    return seeded(made, {})
+    made = replace(plan, experiments=experiments, texts=texts, configurations=configurations)
+    return with_seeds(made, {})
 
 
-def shared_by(point: UnseededPoint, tune: Tune) -> str:
+def shared_by(point: Configuration, tune: Tune) -> str:
     """Return what points with one choice have in common, as text."""
     of = {
         Per.arm: None,
@@ -44,17 +44,17 @@ def shared_by(point: UnseededPoint, tune: Tune) -> str:
     return canonical([point.arm.name, of[tune.per]])
 
 
-def middles(points: Iterable[UnseededPoint], tune: Tune) -> dict[str, UnseededPoint]:
+def middles(points: Iterable[Configuration], tune: Tune) -> dict[str, Configuration]:
     """Return the point that is tried for all that share its choice, by what they share."""
-    groups: dict[str, list[UnseededPoint]] = {}
+    groups: dict[str, list[Configuration]] = {}
     for point in points:
         groups.setdefault(shared_by(point, tune), []).append(point)
     return {shared: group[len(group) // 2] for shared, group in groups.items()}
 
 
 def chosen_into(
-    points: Iterable[UnseededPoint], chosen: Mapping[str, Chosen], tune: Tune
-) -> Iterator[UnseededPoint]:
+    points: Iterable[Configuration], chosen: Mapping[str, Chosen], tune: Tune
+) -> Iterator[Configuration]:
     """Yield points with the values chosen for them; `chosen` is by the arm and setting tried."""
     points = list(points)
     tried = middles(points, tune)
@@ -78,7 +78,7 @@ def _experiment(judged: Experiment, tune: Tune) -> Experiment:
     )
 
 
-def _points(points: Iterable[UnseededPoint], tune: Tune, sizes: Sizes) -> list[UnseededPoint]:
+def _points(points: Iterable[Configuration], tune: Tune, sizes: Sizes) -> list[Configuration]:
     """Return every combination of values at the middle points, with its size."""
     found = []
     for point in middles(points, tune).values():

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sweeper.plan.experiment import beyond, check, read_experiment
-from sweeper.plan.planner import seeded
+from sweeper.plan.planner import with_seeds
 from sweeper.plan.sizes import Sizes
 from sweeper.plan.trials import trials
 from sweeper.store.errors import UserError
@@ -97,7 +97,7 @@ def test_points_share_a_choice_as_they_are_told_to(tried, per, common):
 def test_further_seeds_leave_out_those_of_the_trials(plan):
     found = plan("experiment=fig1_tuned", CPU, f"{TUNE}.seeds=[3,5]")
     first = found.points[0].run
-    more = seeded(found, {first: 5})
+    more = with_seeds(found, {first: 5})
     assert [p.seed for p in more.points if p.values == found.points[0].values] == [0, 1, 2, 4, 6]
 
 
