@@ -43,11 +43,13 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m sweep
 
 
 def _said(error: Exception, elsewhere: bool) -> str:
-    """The sentence; of a file that cannot be written with the option that writes elsewhere."""
-    if elsewhere and isinstance(error, OSError) and error.filename:
+    """Return the error in a sentence; `elsewhere`: the command can write to another folder."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    if elsewhere and error.filename:
         reason = f"{error.filename} cannot be written ({error.strerror})"
         return f"{reason}; free the place, or name another folder with -o."
-    return str(error)
+    return f"{error.filename or 'a file'}: {error.strerror}."
 
 
 def _status(console: Console, options: argparse.Namespace) -> int:

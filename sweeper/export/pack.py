@@ -118,25 +118,29 @@ def write_export(
         The archive, or its parts: `<path>.001` and so on, which `cat` joins.
     """
     check_output(path, max_mb)
-    write_archive(path, kind, files, about, top=f"{path.stem}/")
-    earlier = [one for one in path.parent.iterdir() if re.fullmatch(r"\.\d{3,}", one.suffix)]
-    for part in earlier:
-        if part.stem == path.name:  # `cat` must not join it to the parts of today
-            part.unlink()
-    size, limit = path.stat().st_size, (max_mb or 0) * MEGABYTE
-    if not limit or size <= limit:
-        return [path]
-    digits = max(3, len(str(int(size / limit) + 1)))
-    parts: list[Path] = []
-    with path.open("rb") as source:
-        while source.tell() < size:
-            parts.append(path.with_name(f"{path.name}.{len(parts) + 1:0{digits}d}"))
-            with new_file(parts[-1]) as descriptor:
-                left = int(limit)
-                while left and (block := source.read(min(BLOCK, left))):
-                    write_all(descriptor, block)
-                    left -= len(block)
-    path.unlink()
+    try:
+        write_archive(path, kind, files, about, top=f"{path.stem}/")
+        for part in path.parent.glob(f"{path.name}.*"):
+            if re.fullmatch(r"\.\d{3,}", part.suffix):  # `cat` would join it to the new parts
+                part.unlink()
+        size, limit = path.stat().st_size, int((max_mb or 0) * MEGABYTE)
+        if not limit or size <= limit:
+            return [path]
+        count = -(-size // limit)
+        digits = max(3, len(str(count)))
+        names = [f"{path.name}.{number:0{digits}d}" for number in range(1, count + 1)]
+        parts = [path.with_name(name) for name in names]
+        with path.open("rb") as source:
+            for part in parts:
+                with new_file(part) as descriptor:
+                    left = limit
+                    while block := source.read(min(BLOCK, left)):
+                        write_all(descriptor, block)
+                        left -= len(block)
+        path.unlink()
+    except OSError as error:
+        reason = f"{sanitize(path)} cannot be written: {error.strerror or error}"
+        raise UserError(f"{reason}; free some space, or name another file.") from error
     return parts
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
-from enum import EnumType
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
@@ -54,7 +52,27 @@ class Pack(Manifest):
 
 def main(folder: Path, arguments: Sequence[str]) -> int:
     """Train, write the results, and return the exit code."""
-    typed = _parser().parse_args(arguments)
+    parser = argparse.ArgumentParser(
+        prog="python run.py",
+        description="Train the runs of this folder; the same command again continues.",
+    )
+    parser.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="a key of hydra.launcher or hydra.sweeper, as at home: hydra.launcher.slots=2",
+    )
+    parser.add_argument(
+        "--no-weights",
+        dest="weights",
+        action="store_false",
+        help=f"leave weights out of {RESULTS}: it is much smaller, and nothing at home can start "
+        "from these runs",
+    )
+    parser.add_argument(
+        "--max-mb", type=float, metavar="N", help=f"write {RESULTS} in parts of at most N MB"
+    )
+    typed = parser.parse_args(arguments)
     output = folder / RESULTS
     try:
         check_output(output, typed.max_mb)
@@ -63,7 +81,16 @@ def main(folder: Path, arguments: Sequence[str]) -> int:
         except ValueError as error:
             raise UserError(f"{sanitize(error)}; unpack it again.") from error
         store = RunStore(folder / "outputs")
-        values = _changed(pack.options, typed.overrides)
+        values = dict(pack.options)
+        for override in typed.overrides:
+            key, equals, value = override.partition("=")
+            if key not in values or not equals:
+                expected = f"KEY=VALUE, one of {', '.join(values)}"
+                raise invalid_value("run.py", override, expected, "correct it")
+            try:
+                values[key] = json.loads(value)  # a number, null, true, false or a list
+            except ValueError:
+                values[key] = value
         options, launcher = _options(SweepOptions, values), _options(local.Options, values)
         code = train(store, pack.runs, options, launcher)
         begun = [
@@ -127,58 +154,14 @@ def train(
                 return stopped.code
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python run.py",
-        description="Train the runs of this folder; the same command again continues.",
-    )
-    parser.add_argument(
-        "overrides",
-        nargs="*",
-        metavar="KEY=VALUE",
-        help="a key of hydra.launcher or hydra.sweeper, as at home: hydra.launcher.slots=2",
-    )
-    parser.add_argument(
-        "--no-weights",
-        dest="weights",
-        action="store_false",
-        help=f"leave out of {RESULTS} what was learned: it is much smaller, and nothing at home "
-        "can start from it",
-    )
-    parser.add_argument(
-        "--max-mb", type=float, metavar="N", help=f"write {RESULTS} in parts of at most N MB"
-    )
-    return parser
-
-
-def _changed(options: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
-    """Return the options with overrides, in which numbers, null, true and false are JSON."""
-    changed = dict(options)
-    for override in overrides:
-        key, equals, value = override.partition("=")
-        if key not in options or not equals:
-            raise invalid_value(
-                "run.py", override, f"KEY=VALUE, one of {', '.join(options)}", "correct it"
-            )
-        try:
-            changed[key] = json.loads(value)
-        except ValueError:
-            changed[key] = value
-    return changed
-
-
 def _options(kind: type[Options], values: Mapping[str, Any]) -> Options:
-    """Return options of a kind, each of the type that Hydra demands at home."""
-    hints, found = get_type_hints(kind), {}
-    for field in fields(kind):
-        key, hint = f"{kind.section}.{field.name}", hints[field.name]
-        try:
-            # Strictly: Hydra takes neither 1.0 nor "1" for a whole number.
-            value = json.dumps(values.get(key))
-            found[field.name] = TypeAdapter(hint).validate_json(value, strict=True)
-        except ValidationError as error:
-            expected = f"a value of type {getattr(hint, '__name__', hint)}".replace("None", "null")
-            if isinstance(hint, EnumType):
-                expected = f"one of {', '.join(map(str, hint))}"
-            raise invalid_value(key, values.get(key), expected, "correct the value") from error
-    return kind(**found)
+    """Return options of a kind from values by key; UserError for a value of another type."""
+    start = f"{kind.section}."
+    own = {key.removeprefix(start): value for key, value in values.items() if key.startswith(start)}
+    try:  # strictly, as Hydra at home: 1.0 and "1" are not whole numbers
+        return TypeAdapter(kind).validate_json(json.dumps(own), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = f"{start}{first['loc'][0]}"
+        value = sanitize(values.get(key))
+        raise UserError(f"{key}={value}: {first['msg']}; correct the value.") from error

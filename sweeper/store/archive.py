@@ -140,9 +140,7 @@ class Archive:
         self.close()
         self._source = _Source(opened(self.path))  # type: ignore[arg-type]
         if self._source.read(262)[257:] == b"ustar":
-            raise ValueError(
-                "it is a tar, as earlier versions wrote: use the version that wrote it"
-            )
+            raise ValueError("it is a tar: use the earlier version that wrote it")
         return zipfile.ZipFile(self._source)
 
     @cached_property
@@ -215,11 +213,8 @@ class Archive:
         _, manifest, headers = self._checked
         with self._refusing():
             places = {name: reduce(child, name.split("/"), folder) for name in headers}
-            total, free = (
-                sum(f.size for f in manifest.files.values()),
-                shutil.disk_usage(folder).free,
-            )
-            if total > free:
+            total = sum(file.size for file in manifest.files.values())
+            if total > (free := shutil.disk_usage(folder).free):
                 raise ValueError(f"it needs {total} bytes on a disk with {free} free")
             for name, place in places.items():
                 make_directory(place.parent)

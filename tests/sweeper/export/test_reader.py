@@ -12,6 +12,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,6 +24,7 @@ from sweeper.store.files import as_json, with_checksum
 
 FILES = {"README.md": b"results of a sweep\n" * 9, "runs/a/run.json": b"{}"}
 Members = dict[str, tuple[zipfile.ZipInfo, bytes]]
+Change = Callable[[Members], None]
 
 
 def read(path: Path) -> dict[str, bytes]:
@@ -48,12 +50,13 @@ def refuse(path: Path, *words: str) -> None:
 
 def manifest(files: object = None, **keys: object) -> bytes:
     """A manifest with a checksum, as whoever crafts an archive would write it."""
-    listed = {
+    listed: object = {
         name: {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         for name, content in FILES.items()
     }
-    about = {"format": 2, "kind": "bundle", "files": listed if files is None else files}
-    return as_json(with_checksum({**about, **keys})).encode()
+    listed = listed if files is None else files
+    value = {"format": 2, "kind": "bundle", "files": listed, **keys}
+    return as_json(with_checksum(value)).encode()
 
 
 def write(path: Path, members: Members) -> Path:
@@ -65,107 +68,81 @@ def write(path: Path, members: Members) -> Path:
 
 def good() -> Members:
     contents = {**FILES, MANIFEST: manifest()}
-    return {name: (zipfile.ZipInfo(f"b/{name}"), content) for name, content in contents.items()}
+    members: Members = {}
+    for name, content in contents.items():
+        put(f"b/{name}", content)(members)
+    return members
 
 
-def with_mode(mode: int) -> Callable[[Members], None]:
+def put(name: str, content: bytes | None = None, key: str = "", **header: int) -> Change:
+    """Put a file into an archive, or give the one of this name another header."""
+
     def change(members: Members) -> None:
-        members["README.md"][0].external_attr = (mode | 0o600) << 16
+        info = zipfile.ZipInfo(name)
+        for field, value in header.items():
+            setattr(info, field, value)
+        known = FILES.get(name.removeprefix("b/"), b"")
+        members[key or name] = (info, known if content is None else content)
 
     return change
 
 
-def with_manifest(content: bytes) -> Callable[[Members], None]:
+def drop(name: str) -> Change:
+    return lambda members: members.pop(name) and None
+
+
+def about(content: bytes) -> Change:
+    return put(f"b/{MANIFEST}", content)
+
+
+def named(name: str) -> Change:
+    """Put a file of this name into an archive, and into its manifest."""
+
     def change(members: Members) -> None:
-        members[MANIFEST] = (zipfile.ZipInfo(f"b/{MANIFEST}"), content)
-
-    return change
-
-
-def named(name: str) -> Callable[[Members], None]:
-    """A file of this name, which the manifest lists too."""
-
-    def change(members: Members) -> None:
-        listed = {name: {"size": 4, "sha256": hashlib.sha256(b"evil").hexdigest()}}
         members.clear()
-        members["evil"] = (zipfile.ZipInfo(f"b/{name}"), b"evil")
-        members[MANIFEST] = (zipfile.ZipInfo(f"b/{MANIFEST}"), manifest(listed))
+        put(f"b/{name}", b"evil")(members)
+        about(manifest({name: {"size": 4, "sha256": hashlib.sha256(b"evil").hexdigest()}}))(members)
 
     return change
 
 
-def compressed(method: int) -> Callable[[Members], None]:
-    def change(members: Members) -> None:
-        members["README.md"][0].compress_type = method
-
-    return change
-
-
-def changed(members: Members) -> None:
-    members["README.md"] = (members["README.md"][0], FILES["README.md"].upper())
-
-
-def longer(members: Members) -> None:
-    members["README.md"] = (members["README.md"][0], FILES["README.md"] + b"!")
-
-
-def added(members: Members) -> None:
-    members["evil"] = (zipfile.ZipInfo("b/evil"), b"evil")
-
-
-def elsewhere(members: Members) -> None:
-    members["evil"] = (zipfile.ZipInfo("c/README.md"), b"evil")
-
-
-def folder(members: Members) -> None:
-    members["runs/"] = (zipfile.ZipInfo("b/runs/"), b"")
-
-
-def twice(members: Members) -> None:
-    members["again"] = (zipfile.ZipInfo("b/README.md"), FILES["README.md"])
-
-
-def missing(members: Members) -> None:
-    del members["README.md"]
-
-
-def without_manifest(members: Members) -> None:
-    del members[MANIFEST]
+README, MODE = "b/README.md", 0o600
+TEXT = FILES["README.md"]
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (with_mode(stat.S_IFLNK), "README.md is not a regular file"),
-        (with_mode(stat.S_IFIFO), "README.md is not a regular file"),
-        (with_mode(stat.S_IFCHR), "README.md is not a regular file"),
-        (folder, "runs/ is not a regular file"),
-        (compressed(zipfile.ZIP_LZMA), "another way than deflate"),
-        (compressed(zipfile.ZIP_BZIP2), "another way than deflate"),
-        (twice, "two of its files have one name"),
-        (changed, "README.md was changed"),
-        (longer, "README.md has another size"),
-        (added, "evil is not in its manifest"),
-        (elsewhere, "c/README.md is not in its manifest"),
-        (missing, "README.md is missing"),
-        (without_manifest, "it has no manifest.json"),
+        (put(README, external_attr=(stat.S_IFLNK | MODE) << 16), "README.md is not a regular file"),
+        (put(README, external_attr=(stat.S_IFIFO | MODE) << 16), "README.md is not a regular file"),
+        (put(README, external_attr=(stat.S_IFCHR | MODE) << 16), "README.md is not a regular file"),
+        (put("b/runs/"), "runs/ is not a regular file"),
+        (put(README, compress_type=zipfile.ZIP_LZMA), "another way than deflate"),
+        (put(README, compress_type=zipfile.ZIP_BZIP2), "another way than deflate"),
+        (put(README, key="again"), "two of its files have one name"),
+        (put(README, TEXT.upper()), "README.md was changed"),
+        (put(README, TEXT + b"!"), "README.md has another size"),
+        (put("b/evil"), "evil is not in its manifest"),
+        (put("c/README.md"), "c/README.md is not in its manifest"),
+        (drop(README), "README.md is missing"),
+        (drop(f"b/{MANIFEST}"), "it has no manifest.json"),
         *((named(name), "expected at most 128 letters") for name in (
             "../evil", "/evil", "a//evil", "a/../../evil", "a\\evil", "C:evil", "e\nvil",
         )),
         (named("e" * 999), "name=eeee"),
-        (with_manifest(b""), "cannot be used"),
-        (with_manifest(b"[" * 10**6), "recursion"),
-        (with_manifest(b"[]"), "cannot be used"),
-        (with_manifest(b'{"format": NaN}'), "format"),
-        (with_manifest(b'{"format": 1' + b"0" * 9999 + b"}"), "cannot be used"),
-        (with_manifest(manifest(format=3)), "of format 3, not 2: use the version that wrote it"),
-        (with_manifest(manifest(format=1, runs=[7])), "runs: Input should be a valid dictionary"),
-        (with_manifest(manifest().replace(b"bundle", b"bungle")), "manifest.json was changed"),
-        (with_manifest(manifest([])), "files: Input should be a valid dictionary"),
-        (with_manifest(manifest({"README.md": {"size": -1, "sha256": "0" * 64}})), "size"),
-        (with_manifest(manifest({"README.md": {"size": 1, "sha256": "\n"}})), "sha256"),
-        (with_manifest(manifest(kind=["bundle"])), "kind: Input should be a valid string"),
+        (about(b""), "cannot be used"),
+        (about(b"[" * 10**6), "recursion"),
+        (about(b"[]"), "cannot be used"),
+        (about(b'{"format": NaN}'), "format"),
+        (about(b'{"format": 1' + b"0" * 9999 + b"}"), "cannot be used"),
+        (about(manifest(format=3)), "of format 3, not 2: use the version that wrote it"),
+        (about(manifest(format=1, runs=[7])), "runs: Input should be a valid dictionary"),
+        (about(manifest().replace(b"bundle", b"bungle")), "manifest.json was changed"),
+        (about(manifest([])), "files: Input should be a valid dictionary"),
+        (about(manifest({"README.md": {"size": -1, "sha256": "0" * 64}})), "size"),
+        (about(manifest({"README.md": {"size": 1, "sha256": "\n"}})), "sha256"),
+        (about(manifest(kind=["bundle"])), "kind: Input should be a valid string"),
     ],
 )  # fmt: skip
 def test_a_crafted_archive_is_refused(tmp_path, change, words):
@@ -222,7 +199,7 @@ def test_a_huge_directory_is_refused_before_it_is_read(tmp_path):
 )
 def test_sizes_are_checked_before_anything_is_written(tmp_path, monkeypatch, limit, words):
     members = good()
-    compressed(zipfile.ZIP_DEFLATED)(members)
+    put(README, compress_type=zipfile.ZIP_DEFLATED)(members)
     path = write(tmp_path / "b.zip", members)
     assert read(path) == FILES
     monkeypatch.setattr(archive, limit, 100)
@@ -232,18 +209,16 @@ def test_sizes_are_checked_before_anything_is_written(tmp_path, monkeypatch, lim
 
 def test_what_does_not_fit_on_the_disk_is_not_begun(tmp_path, monkeypatch):
     path = write(tmp_path / "b.zip", good())
-    monkeypatch.setattr(shutil, "disk_usage", lambda folder: shutil._ntuple_diskusage(9, 9, 0))
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=0))
     refuse(path, "it needs 173 bytes on a disk with 0 free")
     assert not any((tmp_path / "unpacked").iterdir())
 
 
 def test_a_compressed_file_that_is_longer_than_its_header_says_is_refused(tmp_path):
     members = good()
-    name, content = "README.md", FILES["README.md"]
-    compressed(zipfile.ZIP_DEFLATED)(members)
-    members[name] = (members[name][0], content * 1000)
+    put(README, TEXT * 1000, compress_type=zipfile.ZIP_DEFLATED)(members)
     path = write(tmp_path / "b.zip", members)
-    patched(path, b"PK\1\2", 24, struct.pack("<I", len(content)))
+    patched(path, b"PK\1\2", 24, struct.pack("<I", len(TEXT)))
     refuse(path)
 
 
@@ -280,7 +255,7 @@ def test_what_is_no_archive_is_refused_and_a_pipe_holds_nobody_up(tmp_path):
     path.unlink()
     with tarfile.open(path, "w") as made:
         made.addfile(tarfile.TarInfo("b/manifest.json"))
-    refuse(path, "it is a tar, as earlier versions wrote")
+    refuse(path, "it is a tar: use the earlier version that wrote it")
     path.unlink()
     path.symlink_to(path)
     refuse(path)

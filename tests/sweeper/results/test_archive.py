@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import zipfile
 from pathlib import Path
@@ -10,7 +11,9 @@ import pytest
 
 from sweeper.__main__ import main
 from sweeper.cli.archive import archive
+from sweeper.export.bundle import write_bundle
 from sweeper.store.errors import UserError
+from sweeper.store.files import as_json, with_checksum
 from sweeper.store.runs import RunStore, State
 from tests.sweeper.results.synthetic import Model, Sweep
 from tests.sweeper.results.test_compare import compared, sweep
@@ -137,3 +140,29 @@ def test_a_damaged_archive_is_named_and_its_runs_are_not_new(tmp_path: Path, cap
         file.extractall(tmp_path)
     made.unlink()
     assert {RunStore(tmp_path).run(id).status().state for id in ids} == {State.DONE}
+
+
+def test_an_archive_of_the_first_format_is_read_and_its_weights_stay_out_of_a_bundle(
+    tmp_path: Path,
+) -> None:
+    store = RunStore(sweep(tmp_path, seeds=(0,)))
+    before = {id: store.run(id).result() for id in store.ids()}
+    (store.run(min(before)).attempt(1).checkpoint_dir / "weights.ckpt").write_bytes(b"weights")
+    made, _ = archive(tmp_path, NAME)
+    assert made is not None
+    with zipfile.ZipFile(made) as file:
+        files = {name: file.read(name) for name in file.namelist() if name != "manifest.json"}
+    made.unlink()
+    runs: dict[str, dict[str, str]] = {}
+    with zipfile.ZipFile(made, "w") as old:
+        for path, content in files.items():
+            _, run, name = path.split("/", 2)
+            runs.setdefault(run, {})[name] = hashlib.sha256(content).hexdigest()
+            old.writestr(path, content)
+        old.writestr("manifest.json", as_json(with_checksum({"format": 1, "runs": runs})))
+    store = RunStore(tmp_path)
+    assert {id: store.run(id).result() for id in store.ids()} == before
+    bundle = write_bundle(tmp_path, [NAME], tmp_path / "fig1.zip")
+    with zipfile.ZipFile(bundle) as file:
+        assert f"fig1/runs/{min(before)}/result.json" in file.namelist()
+        assert not [name for name in file.namelist() if "ckpt" in name]
