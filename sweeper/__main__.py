@@ -164,7 +164,7 @@ def _compare(console: Console, options: argparse.Namespace) -> int:
 
 def _dashboard(console: Console, options: argparse.Namespace) -> int:
     from sweeper.publish import collect_and_judge
-    from sweeper.results.wandb.publish import publish_dashboard
+    from sweeper.results.dashboard import publish_dashboard
 
     found = collect_and_judge(options.outputs, options.experiments)
     where = publish_dashboard(options.outputs, *found, options.project, offline=options.offline)

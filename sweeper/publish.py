@@ -12,7 +12,7 @@ from rich.text import Text
 
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import Verdicts, judge, lines
-from sweeper.results.paper_tables.terminal import summarise
+from sweeper.results.paper_tables import summarise
 from sweeper.results.points import not_learned
 from sweeper.results.summary import brief
 from sweeper.results.table import Table, exported, stem

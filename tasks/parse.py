@@ -10,7 +10,7 @@ from pydantic import ValidationError, create_model
 
 from sweeper.store import registry
 from sweeper.store.errors import invalid_value
-from tasks.config import validation_errors
+from tasks.config import schema as validation_errors
 from tasks.config.architecture import Architecture
 from tasks.config.schema import spelled
 from tasks.config.sections import RunConfig

@@ -11,7 +11,7 @@ import pytest
 from sweeper.__main__ import main
 from sweeper.hydra_section import composer
 from sweeper.plan.overrides import read
-from sweeper.results.paper_tables.export import write_paper_table
+from sweeper.results.paper_tables import write_paper_table
 from sweeper.results.table import Table, stem, write_table
 from sweeper.store.errors import UserError, sanitize
 from sweeper.store.plans import write_plan

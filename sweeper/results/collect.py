@@ -57,8 +57,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from sweeper.results.paper_tables.content import has_paper_table
-from sweeper.results.paper_tables.export import write_paper_table
+from sweeper.results.paper_tables import has_paper_table, write_paper_table
 from sweeper.results.table import Table, planned_cells, run_cells, write_table
 from sweeper.store.errors import Faults, UserError, collect_errors
 from sweeper.store.files import canonical

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.text import Text
 
 from sweeper.results.claims.evidence.verdict import Answer, Verdict
-from sweeper.results.paper_tables.terminal import clipped
+from sweeper.results.paper_tables import clipped
 from sweeper.results.points import caveats, measures, not_learned
 from sweeper.results.table import Table
 from sweeper.store.errors import sanitize

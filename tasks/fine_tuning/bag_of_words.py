@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.seeds import permutation
-from tasks.text.sentences import split_sentences
+from tasks.text.tokenizer import split_sentences
 
 WORD = re.compile(r"\w+")
 BUCKETS = 1 << 16  # for the words of each text

@@ -1,20 +1,160 @@
-"""Labelled data sets as their authors publish them: in a folder, on the Hub, or generated."""
+"""JSON from untrusted files: stricter than Python's parser, and one error for all that is wrong."""
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 from sweeper.store.errors import UserError, invalid_value
-from tasks.fine_tuning.row_report import Kind, Malformed, RowReport
-from tasks.text import files, hub
+from tasks.text import files
+from tasks.text import source as hub
+from tasks.text.files import BYTE_ORDER_MARK, REPLACEMENT, UTF16_MARKS
 from tasks.text.source import Source
+
+# Half a character (JSON can spell one, UTF-8 cannot hold it) and NUL.
+UNPRINTABLE = re.compile("[\ud800-\udfff\0]")
+
+
+def load(text: str) -> Any:
+    """Return the value. Raises ValueError for anything that is not one plain JSON value.
+
+    Also for NaN and infinities, for a key that comes twice, and for nesting without end.
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse, object_pairs_hook=_object)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def load_file(path: Path, read: Callable[[str], Any] = load) -> Any:
+    """Return what `read` makes of a whole file.
+
+    Raises UserError if it cannot be read or is not JSON.
+    """
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); make it readable.") from error
+    if raw.startswith(UTF16_MARKS):
+        raise UserError(f"{path} is UTF-16: expected UTF-8; save it as UTF-8.")
+    try:
+        return read(decoded(raw.removeprefix(BYTE_ORDER_MARK)))
+    except (ValueError, RecursionError) as error:
+        why = " ".join(str(error).split())
+        raise UserError(f"{path} is not JSON ({why}); bring the whole file again.") from error
+
+
+def decoded(raw: bytes) -> str:
+    """The text of bytes; what is not UTF-8 becomes half a character, for `printable` to find."""
+    return raw.decode(errors="surrogateescape")
+
+
+def printable(text: str) -> str:
+    """The text with what no file and no tokenizer takes replaced, character for character."""
+    return UNPRINTABLE.sub(REPLACEMENT, text)
+
+
+def mended(*texts: str) -> tuple[str, ...]:
+    """What is noted about a row with these texts: whether `printable` replaces any of it."""
+    return ("characters replaced",) if any(map(UNPRINTABLE.search, texts)) else ()
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON number")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a key comes twice in one object")
+    return value
+
+
+PLACES = 5  # of the rows dropped for one reason, how many are named
+GOOD = 0.99  # a data set of which less is kept deserves a warning
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A row that can be learned from. `id` is empty where the data set gives none."""
+
+    id: str = ""
+    mended: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """A row that cannot be, and why."""
+
+    reason: str
+
+
+Kind = TypeVar("Kind", bound=Example)
+
+
+class RowReport:
+    """Counts the rows of one split; `kept` plus all dropped is `total`, exactly."""
+
+    def __init__(self) -> None:
+        self.kept = 0
+        self.mended: Counter[tuple[str, str]] = Counter()
+        self._dropped: dict[tuple[str, str], list[str]] = {}
+        self._ids: set[str] = set()
+
+    def kept_of(self, file: str, rows: Iterable[tuple[str, Kind | Malformed]]) -> Iterator[Kind]:
+        """Yield the good ones of (place in the file, row), of rows with one id the first."""
+        for place, row in rows:
+            if isinstance(row, Malformed):
+                self._drop(file, place, row.reason)
+            elif row.id and row.id in self._ids:
+                self._drop(file, place, "duplicate id")
+            else:
+                self._ids.add(row.id)
+                self.kept += 1
+                self.mended.update((file, reason) for reason in row.mended)
+                yield row
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """How many rows were dropped, by "file: reason"."""
+        return {f"{file}: {why}": len(at) for (file, why), at in sorted(self._dropped.items())}
+
+    @property
+    def total(self) -> int:
+        return self.kept + sum(self.dropped.values())
+
+    def about(self) -> dict[str, Any]:
+        """Return the counts and the first places as plain values."""
+        return {
+            "read": self.total,
+            "kept": self.kept,
+            "dropped": self.dropped,
+            "places": {
+                f"{file}: {why}": places[:PLACES]
+                for (file, why), places in sorted(self._dropped.items())
+            },
+            "mended": {f"{file}: {why}": n for (file, why), n in sorted(self.mended.items())},
+        }
+
+    def warning(self) -> str | None:
+        """Return one sentence if less than 99 % of the rows are kept."""
+        if not self.total or self.kept >= GOOD * self.total:
+            return None
+        share = 100 * self.kept / self.total
+        reasons = ", ".join(f"{count} {reason}" for reason, count in self.dropped.items())
+        return f"only {self.kept} of {self.total} rows are kept ({share:.1f} %): {reasons}."
+
+    def _drop(self, file: str, place: str, reason: str) -> None:
+        self._dropped.setdefault((file, reason), []).append(place)
+
 
 VALIDATION = 0.02  # of the training texts, kept back
 HUB_BATCH = 1000  # rows

@@ -1,24 +1,227 @@
-"""The data of a language model: a tokenizer and packed rows, prepared once for all its runs."""
+"""Packed rows of text: what a row means, and reading rows fast from an array on disk.
+
+A row holds whole segments one after the other and PAD at its end. A segment is a sentence, END
+being its last piece; a sentence longer than a row is cut into segments of a full row and a rest.
+Only targets are stored; the rest follows from them. Within a segment of targets [t1 .. tn] the
+inputs are [PAD, t1 .. tn-1], as in tensor2tensor: every piece, the first and END included, is
+predicted exactly once, from its own segment only. Where sentences are joined a row is one segment.
+
+Shapes: R rows of a split, B rows of a batch, T positions of a row.
+"""
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from models.cross_entropy import IGNORED
+from sweeper.store.errors import UserError
+from sweeper.store.files import publish_json
 from tasks.batch import Batch
 from tasks.data import SPLITS, PreparedRows
-from tasks.lm1b.packing import FirstFit, Joined, pack_split
-from tasks.lm1b.rows import ABOUT, FORMAT, PackedRows
-from tasks.text.corpus import Corpora
-from tasks.text.tokenizer import load_tokenizer, save_tokenizer, train_bpe
+from tasks.text.corpus import PIECES, Add, Arrays, Corpora, Corpus, new_arrays
+from tasks.text.files import Counts, batches
+from tasks.text.tokenizer import (
+    END,
+    LARGEST_VOCABULARY,
+    PAD,
+    encode_sentences,
+    load_tokenizer,
+    save_tokenizer,
+    train_bpe,
+)
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+FORMAT = 1
+ABOUT = "rows.json"
+
+
+class PackedRows:
+    """The rows of a split, read by row number; UserError as for `Arrays`."""
+
+    def __init__(self, folder: Path) -> None:
+        arrays = Arrays(folder, ABOUT, FORMAT, ("rows", "sequence_length"))
+        self.about = arrays.about
+        self.sequence_length: int = self.about["sequence_length"]
+        self._joined = bool(self.about.get("joined"))
+        self._targets_RT = arrays.mapped("rows", PIECES, self.about["rows"], self.sequence_length)
+
+    def __len__(self) -> int:
+        return len(self._targets_RT)
+
+    def rows(self, numbers: NDArray[np.integer[Any]]) -> dict[str, NDArray[np.int64]]:
+        """tokens, targets, segments and positions of these rows, each (B, T) int64.
+
+        segments count from 1 in every row and are 0 on padding; positions count from 0 in every
+        segment and are 0 on padding.
+        """
+        return expand(self._targets_RT[numbers], self._joined)
+
+
+def expand(targets_BT: NDArray[np.uint16], joined: bool = False) -> dict[str, NDArray[np.int64]]:
+    """Inputs, segments and positions of stored targets.
+
+    END ends a segment and a segment without one fills its row, so both follow from the targets;
+    rows of joined sentences are one segment each.
+    """
+    _, length = targets_BT.shape
+    starts_BT = np.zeros(targets_BT.shape, bool)
+    starts_BT[:, 0] = True
+    if not joined:
+        np.equal(targets_BT[:, :-1], END, out=starts_BT[:, 1:])
+    attention_mask_BT = targets_BT != PAD
+    tokens_BT = np.zeros(targets_BT.shape, np.int64)
+    np.multiply(targets_BT[:, :-1], ~starts_BT[:, 1:], out=tokens_BT[:, 1:])
+    tokens_BT *= attention_mask_BT
+    segments_BT = np.cumsum(starts_BT, axis=1, dtype=np.int64)
+    segments_BT *= attention_mask_BT
+    places_T = np.arange(length)
+    positions_BT = places_T - np.maximum.accumulate(starts_BT * places_T, axis=1)
+    positions_BT *= attention_mask_BT
+    return {
+        "tokens": tokens_BT,
+        "targets": targets_BT.astype(np.int64),
+        "segments": segments_BT,
+        "positions": positions_BT,
+    }
+
+
+OPEN_ROWS = 10  # as tensor2tensor's pack_examples
+CHUNK = 2_000  # sentences encoded at a time
+
+
+@dataclass
+class RowCounts:
+    """What a split's rows hold; `tokens` counts every target, END included."""
+
+    rows: int = 0
+    tokens: int = 0
+    words: int = 0
+    sentences: int = 0
+    segments: int = 0
+
+
+class FirstFit:
+    """Puts each segment into the first of at most OPEN_ROWS open rows that has room for it."""
+
+    def __init__(self, sequence_length: int) -> None:
+        self.sequence_length = sequence_length
+        self._open: list[tuple[int, list[int]]] = []  # room left, pieces
+
+    def add(self, segment: list[int]) -> list[int] | None:
+        """Place a segment of 1 to sequence_length pieces; returns the row that had to be closed."""
+        size = len(segment)
+        for place, (room, row) in enumerate(self._open):
+            if size <= room:
+                row.extend(segment)
+                if size == room:
+                    del self._open[place]
+                    return row
+                self._open[place] = (room - size, row)
+                return None
+        if size == self.sequence_length:
+            return segment
+        self._open.append((self.sequence_length - size, list(segment)))
+        return self._open.pop(0)[1] if len(self._open) > OPEN_ROWS else None
+
+    def rest(self) -> Iterator[list[int]]:
+        """The rows still open, oldest first."""
+        while self._open:
+            yield self._open.pop(0)[1]
+
+
+class Joined:
+    """Puts sentences one after the other, cut wherever a row is full; interface as of FirstFit."""
+
+    def __init__(self, sequence_length: int) -> None:
+        self.sequence_length = sequence_length
+        self._row: list[int] = []
+
+    def add(self, segment: list[int]) -> list[int] | None:
+        self._row.extend(segment)
+        if len(self._row) < self.sequence_length:
+            return None
+        row = self._row[: self.sequence_length]
+        del self._row[: self.sequence_length]
+        return row
+
+    def rest(self) -> Iterator[list[int]]:
+        if self._row:
+            yield self._row
+
+
+def pack_split(
+    folder: Path, corpus: Corpus, split: str, tokenizer: Tokenizer, packer: FirstFit | Joined
+) -> dict[str, Any]:
+    """Encode and pack a split into `folder`; returns what rows.json holds.
+
+    Streams: memory does not grow with the corpus. The caller keeps other processes out of `folder`.
+    """
+    if tokenizer.get_vocab_size() > LARGEST_VOCABULARY:
+        raise UserError(
+            f"a tokenizer of {tokenizer.get_vocab_size()} pieces: expected at most "
+            f"{LARGEST_VOCABULARY}, two bytes each; choose a smaller task.vocabulary_size."
+        )
+    lines, rows, sequence_length = Counts(), RowCounts(), packer.sequence_length
+    with new_arrays(folder, {"rows": PIECES}) as add:
+        _write_rows(add, corpus.lines(split, lines), tokenizer, packer, rows)
+    about = {
+        "format": FORMAT,
+        "split": split,
+        "sequence_length": sequence_length,
+        "vocabulary_size": tokenizer.get_vocab_size(),
+        **asdict(rows),
+        "fill": rows.tokens / (rows.rows * sequence_length),
+        "lines": lines.total,
+        "skipped": lines.skipped,
+        "repaired": lines.repaired,
+    }
+    if isinstance(packer, Joined):
+        about |= {"joined": True, "segments": rows.rows}
+    publish_json(folder / ABOUT, about)
+    return about
+
+
+def _write_rows(
+    add: Add,
+    lines: Iterator[str],
+    tokenizer: Tokenizer,
+    packer: FirstFit | Joined,
+    counts: RowCounts,
+) -> None:
+    sequence_length = packer.sequence_length
+    for texts in batches(lines, CHUNK):
+        closed = []
+        for text, pieces in zip(texts, encode_sentences(tokenizer, texts), strict=True):
+            counts.sentences += 1
+            counts.words += len(text.split())
+            counts.tokens += len(pieces)
+            for start in range(0, len(pieces), sequence_length):
+                counts.segments += 1
+                row = packer.add(pieces[start : start + sequence_length])
+                if row is not None:
+                    closed.append(row)
+        counts.rows += _append(add, closed, sequence_length)
+    counts.rows += _append(add, list(packer.rest()), sequence_length)
+
+
+def _append(add: Add, rows: list[list[int]], sequence_length: int) -> int:
+    block = np.full((len(rows), sequence_length), PAD, PIECES)
+    for target, row in zip(block, rows, strict=True):
+        target[: len(row)] = row
+    add("rows", block)
+    return len(rows)
+
 
 LINES_TOGETHER = 50  # of joined sentences: some five rows of 256 pieces, which can be read on
 

@@ -12,8 +12,7 @@ from models.bert_heads import Classifier
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch
 from tasks.fine_tuning.shared import FineTuning, FineTuningSection
-from tasks.mnli.data import LabelledPairs
-from tasks.mnli.dataset import LABELS
+from tasks.mnli.data import LABELS, LabelledPairs
 from tasks.task import Mean
 
 

@@ -1,23 +1,64 @@
-"""Pairs of texts from encoded documents, drawn anew in every epoch: BERT's next-sentence examples.
+"""Random numbers by counter for whole arrays: a number depends on its own counters alone.
 
-As create_pretraining_data.py draws them: a stretch of sentences that fills a row is cut in two at a
-random sentence, and for half of the pairs the second text is replaced by one from another document;
-one stretch in ten is aimed at a random shorter length; what is too long is cut at both ends. There,
-pairs are written to disk once. Here, a pair is a function of (seed, epoch, number).
-
-Shapes: B rows, T positions of a row; starts and lengths count pieces.
+`numpy.random` has a state that numbers are drawn from one after the other. Here the number of a
+row is the same whichever rows stand beside it, so a batch is a function of which rows it holds.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from enum import IntEnum, auto
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.pretraining.counter_rng import CounterRng
-from tasks.pretraining.encoded import EncodedDocuments
+from tasks.pretraining.documents import EncodedDocuments
+from tasks.seeds import Shuffled, derive
+from tasks.text.tokenizer import BERT_MARKS
+
+Counters = NDArray[np.unsignedinteger[Any]] | NDArray[np.signedinteger[Any]]
+
+# SplitMix64 (Steele, Lea, Flood 2014): a counter in steps of the first, then this mixing.
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_MIX = ((30, np.uint64(0xBF58476D1CE4E5B9)), (27, np.uint64(0x94D049BB133111EB)))
+_LAST_SHIFT = 31
+_PLACES = 1 << 20  # numbers that one purpose may draw for one row
+
+
+class CounterRng:
+    """What is drawn for each of B rows; a row is told by a seed and its counters."""
+
+    def __init__(self, seed: int, counters: Sequence[Counters]) -> None:
+        """`counters` are arrays (B,) of whole numbers from 0; the seed is below 2^63."""
+        keys_B = np.full(len(counters[0]), seed, np.uint64)
+        for counter_B in counters:
+            keys_B = _mixed(keys_B + _STEP * (counter_B.astype(np.uint64) + np.uint64(1)))
+        self._keys_B = keys_B
+
+    def uniform(self, purpose: int) -> NDArray[np.float64]:
+        """Return one number a row, (B,), at least 0 and below 1."""
+        return self.uniforms(purpose, 1)[:, 0]
+
+    def uniforms(self, purpose: int, count: int) -> NDArray[np.float64]:
+        """Return `count` numbers a row, (B, count), at least 0 and below 1."""
+        assert count <= _PLACES, f"{count} numbers of one purpose"
+        first = purpose * _PLACES + 1
+        places = np.arange(first, first + count, dtype=np.uint64)
+        bits = _mixed(self._keys_B[:, None] + _STEP * places)
+        return np.ldexp((bits >> np.uint64(11)).astype(np.float64), -53)
+
+    def whole(self, purpose: int, limits_B: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return a whole number a row, (B,), at least 0 and below the row's limit."""
+        return (self.uniform(purpose) * limits_B).astype(np.int64)
+
+
+def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    for shift, factor in _MIX:
+        values = (values ^ (values >> np.uint64(shift))) * factor
+    return values ^ (values >> np.uint64(_LAST_SHIFT))
+
 
 MARKS = 3  # positions of a row that [CLS] and two [SEP] take
 SHORTEST = 2  # pieces that a shorter stretch is aimed at, at least
@@ -166,3 +207,99 @@ def rows_of(
         "token_type_ids": token_type_ids_BT.astype(np.int64),
         "attention_mask": attention_mask_BT,
     }
+
+
+CLS, SEP, MASK = (BERT_MARKS.index(mark) for mark in ("[CLS]", "[SEP]", "[MASK]"))
+
+FRACTION = 0.15  # of a row's real positions
+MASKED, KEPT = 0.8, 0.1  # of these; the rest become a random piece
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class MaskedPairs:
+    """Rows of T positions of one split; a row is a function of (seed, purpose, epoch, number).
+
+    An epoch runs through all numbers; its pairs and what is hidden in them are its own.
+    """
+
+    def __init__(
+        self, documents: EncodedDocuments, sequence_length: int, seed: int, purpose: str
+    ) -> None:
+        self._pieces = documents.pieces_N
+        self._vocabulary = range(len(BERT_MARKS), documents.about["vocabulary_size"])
+        self._sequence_length = sequence_length
+        self._pairs = PairSource(documents, sequence_length, derive(seed, purpose, "rows"))
+        self._order = Shuffled(len(self._pairs), derive(seed, purpose, "order"))
+
+    def __len__(self) -> int:
+        """How many rows an epoch has."""
+        return len(self._pairs)
+
+    def shuffled(self, start: int, count: int) -> Arrays:
+        """Return `count` rows from `start` on in the stream of shuffled epochs.
+
+        tokens, token_type_ids and attention_mask: (count, T); places, targets and hidden:
+        (count, M); next: (count,).
+        """
+        epochs = np.arange(start, start + count) // len(self)
+        return self._rows(epochs, self._order.stretch(start, count))
+
+    def ordered(self, start: int, count: int) -> Arrays:
+        """Return rows of the first epoch in the order of their numbers."""
+        numbers = np.arange(start, start + count)
+        return self._rows(np.zeros_like(numbers), numbers)
+
+    def _rows(self, epochs: NDArray[np.int64], numbers: NDArray[np.int64]) -> Arrays:
+        pairs, rng = self._pairs.draw(epochs, numbers)
+        rows = rows_of(pairs, self._pieces, self._sequence_length, (CLS, SEP))
+        candidates = rows["attention_mask"] & (rows["tokens"] != CLS) & (rows["tokens"] != SEP)
+        lengths = rows["attention_mask"].sum(axis=1)
+        hidden = mask(rows["tokens"], candidates, lengths, rng, self._vocabulary, MASK)
+        return {**rows, **hidden, "next": pairs.random_next}
+
+
+class MaskPurpose(IntEnum):
+    """What a number is drawn for; apart from what the row itself was drawn for."""
+
+    ORDER = 101
+    FATE = 102
+    PIECE = 103
+
+
+def predictions(sequence_length: int) -> int:
+    """Return M, how many pieces of a row are restored at most: 20 of 128 positions, 77 of 512."""
+    return math.ceil(sequence_length * FRACTION)
+
+
+def mask(
+    tokens_BT: NDArray[np.int64],
+    candidates_BT: NDArray[np.bool_],
+    lengths_B: NDArray[np.int64],
+    rng: CounterRng,
+    pieces: range,
+    mask_id: int,
+) -> Arrays:
+    """Return tokens with some hidden, (B, T); places and targets of these, (B, M) each.
+
+    candidates: what may be hidden. lengths: a row's real positions, whose share is hidden, one at
+    least. pieces: the ids a random piece is drawn from. `hidden`, (B, M), is False where a row has
+    fewer than M: there place and target mean nothing.
+    """
+    rows, length = tokens_BT.shape
+    most = predictions(length)
+    order_BT = np.where(candidates_BT, rng.uniforms(MaskPurpose.ORDER, length), 2.0)
+    places_BM = np.argpartition(order_BT, most - 1, axis=1)[:, :most]
+    rank_BM = np.argsort(np.take_along_axis(order_BT, places_BM, 1), axis=1)
+    places_BM = np.take_along_axis(places_BM, rank_BM, 1)  # in the order they are hidden
+    counts_B = np.clip(np.rint(lengths_B * FRACTION), 1, most)
+    hidden_BM = np.arange(most) < counts_B[:, None]
+    targets_BM = np.take_along_axis(tokens_BT, places_BM, 1)
+
+    fate_BM = rng.uniforms(MaskPurpose.FATE, most)
+    random_BM = rng.uniforms(MaskPurpose.PIECE, most) * len(pieces)
+    seen_BM = np.where(fate_BM < MASKED, mask_id, pieces.start + random_BM.astype(np.int64))
+    kept_BM = ~hidden_BM | ((fate_BM >= MASKED) & (fate_BM < MASKED + KEPT))
+    tokens_BT = tokens_BT.copy()
+    tokens_BT[np.arange(rows)[:, None], places_BM] = np.where(kept_BM, targets_BM, seen_BM)
+    return {"tokens": tokens_BT, "places": places_BM, "targets": targets_BM, "hidden": hidden_BM}

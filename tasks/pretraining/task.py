@@ -15,9 +15,8 @@ from tasks import learning_rate
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch, repeated
 from tasks.config.sections import RunConfig
-from tasks.pretraining.data import EVALUATED, MaskedDocuments
-from tasks.pretraining.masked_pairs import predictions
-from tasks.pretraining.sections import PretrainingSection
+from tasks.pretraining.data import EVALUATED, MaskedDocuments, PretrainingSection
+from tasks.pretraining.pairs import predictions
 from tasks.task import Mean, Task
 
 

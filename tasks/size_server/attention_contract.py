@@ -13,8 +13,7 @@ from models.attention_map import head_measures
 from models.head_sizes import distinct_sizes
 from sweeper.store.errors import invalid_value
 from sweeper.store.files import canonical
-from tasks.config.architecture import Architecture
-from tasks.config.attention import KEY
+from tasks.config.architecture import KEY, Architecture
 
 _T = 3
 _kept: set[str] = set()

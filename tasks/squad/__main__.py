@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store.errors import UserError, sanitize
-from tasks.fine_tuning.strict_json import load_file
+from tasks.fine_tuning.dataset import load_file
 from tasks.squad import scoring
 
 VERSION = "1.1"

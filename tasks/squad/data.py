@@ -12,12 +12,17 @@ from numpy.typing import NDArray
 from sweeper.store.files import make_directory
 from tasks.config.schema import Problem, whole
 from tasks.fine_tuning.bag_of_words import guessed_answer
-from tasks.fine_tuning.sequences import SPECIAL_TOKENS, Marks, write
-from tasks.fine_tuning.shared import ExampleData, FineTuningSection, encodings
+from tasks.fine_tuning.shared import (
+    SPECIAL_TOKENS,
+    ExampleData,
+    FineTuningSection,
+    Marks,
+    encodings,
+    write,
+)
 from tasks.squad import scoring
-from tasks.squad.answer_key import AnswerKey, write_key
+from tasks.squad.answer_key import AnswerKey, covered, windows, write_key
 from tasks.squad.dataset import Question, SQuAD
-from tasks.squad.windows import covered, windows
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

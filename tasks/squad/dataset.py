@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store.errors import UserError
-from tasks.fine_tuning import strict_json
-from tasks.fine_tuning.dataset import DataSet
-from tasks.fine_tuning.row_report import Example, Malformed
+from tasks.fine_tuning import dataset as strict_json
+from tasks.fine_tuning.dataset import DataSet, Example, Malformed
 from tasks.synthetic import questions
-from tasks.text.lines import LINE_LIMIT, REPLACEMENT
+from tasks.text.files import LINE_LIMIT, REPLACEMENT
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sweeper.store.files import make_directory, publish
-from tasks.synthetic.families import Person, StableRandom, World
-from tasks.synthetic.sample import Sample
+from tasks.synthetic.families import Person, Sample, StableRandom, World
 
 FILE = "documents.txt"
 HASHED = 100  # documents that tell one generator from another

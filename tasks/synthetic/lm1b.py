@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 from sweeper.store.files import make_directory, new_file
-from tasks.synthetic.families import StableRandom, World
-from tasks.synthetic.sample import Sample
+from tasks.synthetic.families import Sample, StableRandom, World
 
 LAYOUT = "1-billion-word-language-modeling-benchmark-r13output"
 TRAIN_SHARD = "training-monolingual.tokenized.shuffled/news.en-00001-of-00100"

@@ -13,8 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tasks.synthetic.documents import by_family, came
-from tasks.synthetic.families import StableRandom, World, one_of_each
-from tasks.synthetic.sample import examples_in_files
+from tasks.synthetic.families import StableRandom, World, examples_in_files, one_of_each
 
 TRAIN, TEST = "multinli_1.0_train.jsonl", "multinli_1.0_dev_matched.jsonl"
 LABELS = ("entailment", "contradiction", "neutral")

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tasks.synthetic.documents import came
-from tasks.synthetic.families import StableRandom, World
-from tasks.synthetic.sample import examples_in_files
+from tasks.synthetic.families import StableRandom, World, examples_in_files
 
 TRAIN, TEST = "train-v1.1.json", "dev-v1.1.json"
 QUESTIONS = 3  # about a paragraph

@@ -14,7 +14,7 @@ from torch import Tensor
 from models.attention.multi_head import MultiHeadAttention
 from models.attention_map import TOLERANCE, attention_weights, head_measures, numerical_rank
 from sweeper.store.registry import ATTENTION, names
-from tasks.config.attention import variant
+from tasks.config.architecture import variant
 
 B, T, D, H = 2, 11, 23, 3
 

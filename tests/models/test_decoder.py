@@ -15,7 +15,7 @@ from torch import Tensor
 from models.embedding import TokenEmbedding, sinusoids
 from models.transformer import Decoder
 from sweeper.store.registry import ATTENTION, names
-from tasks.config.attention import variant
+from tasks.config.architecture import variant
 
 Build = Callable[..., Decoder]
 Row = tuple[Tensor, Tensor, Tensor]

@@ -15,7 +15,7 @@ from models.attention.multi_head import MultiHeadAttention
 from models.head_sizes import HeadSize, UnevenAttention, distinct_sizes, total_width
 from models.transformer import Decoder, Encoder
 from sweeper.store.registry import ATTENTION, names
-from tasks.config.attention import variant
+from tasks.config.architecture import variant
 from tests.models.conftest import DECODER, ENCODER
 
 B, T, D = 2, 11, 7

@@ -11,7 +11,7 @@ from models import mask
 from models.mask import SegmentMask, attention_mask
 from models.measure import forward_flops
 from sweeper.store.registry import ATTENTION, names
-from tasks.config.attention import variant
+from tasks.config.architecture import variant
 
 B, T, D, H, P = 3, 40, 12, 3, 5
 LENGTHS = [(1, 9, 8, 3, 16), (17, 2, 5, 8), (8, 8, 8, 7, 9)]  # of segments; a row's rest is padding

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from models.attention import _heads
 from sweeper.store.registry import ATTENTION, names
-from tasks.config.attention import variant
+from tasks.config.architecture import variant
 
 B, T, D, H, P = 2, 7, 13, 3, 5
 

@@ -11,8 +11,7 @@ from torch import nn
 from sweeper.store.errors import UserError
 from sweeper.store.identity import INTRODUCED_AS
 from sweeper.store.registry import ARCHITECTURES, ATTENTION, TASKS, class_of, names
-from tasks.config.architecture import Architecture
-from tasks.config.attention import variant
+from tasks.config.architecture import Architecture, variant
 from tasks.parse import parse
 from tasks.task import Task
 from tests.tasks.jobs import Changes, config

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from headroom_example.recall import Pairs, RecallSection
 from sweeper.store import registry
-from tasks.config.attention import variant
+from tasks.config.architecture import variant
 
 B, T, D, H, P = 2, 7, 13, 3, 5
 

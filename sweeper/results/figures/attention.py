@@ -10,8 +10,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.figures.layout.layout import lay_out, notes_on
-from sweeper.results.figures.layout.panel import curve_looks, fill
+from sweeper.results.figures.layout.panel import curve_looks, fill, lay_out, notes_on
 from sweeper.results.figures.layout.series import marks, split
 from sweeper.results.figures.layout.style import DOUBLE_COLUMN, FAINT_INK, RC
 from sweeper.results.points import points, seed_spread

@@ -17,8 +17,15 @@ from matplotlib.figure import Figure
 
 from sweeper.results.choices import choices, setting_of, settled, tuned_keys
 from sweeper.results.figures.curves import places
-from sweeper.results.figures.layout.layout import lay_out, legend_of, notes_on
-from sweeper.results.figures.layout.panel import categories, curve_looks, fill, looks_of
+from sweeper.results.figures.layout.panel import (
+    categories,
+    curve_looks,
+    fill,
+    lay_out,
+    legend_of,
+    looks_of,
+    notes_on,
+)
 from sweeper.results.figures.layout.series import Mark, marks, split
 from sweeper.results.figures.layout.style import COLUMN, INK, RC
 from sweeper.results.points import points, seed_spread

@@ -13,9 +13,16 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.figures.layout.labels import label_ends
-from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
-from sweeper.results.figures.layout.panel import Look, categories, curve_looks, fill
+from sweeper.results.figures.layout.panel import (
+    Entry,
+    Look,
+    categories,
+    curve_looks,
+    fill,
+    label_ends,
+    lay_out,
+    notes_on,
+)
 from sweeper.results.figures.layout.series import Series, marks, split
 from sweeper.results.figures.layout.style import COLUMN, RC, plain
 from sweeper.results.points import Point, bent, points, seed_spread

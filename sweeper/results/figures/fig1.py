@@ -13,9 +13,16 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sweeper.results.figures.layout.labels import label_ends, label_point
-from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
-from sweeper.results.figures.layout.panel import Look, curve_looks, fill
+from sweeper.results.figures.layout.panel import (
+    Entry,
+    Look,
+    curve_looks,
+    fill,
+    label_ends,
+    label_point,
+    lay_out,
+    notes_on,
+)
 from sweeper.results.figures.layout.series import Mark, Series, marks, split
 from sweeper.results.figures.layout.style import DOUBLE_COLUMN, RC, plain
 from sweeper.results.points import Point, points, seed_spread

@@ -15,8 +15,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.figures.layout.layout import Entry, lay_out, legend_of, notes_on
-from sweeper.results.figures.layout.panel import fill, looks_of
+from sweeper.results.figures.layout.panel import Entry, fill, lay_out, legend_of, looks_of, notes_on
 from sweeper.results.figures.layout.series import Mark, marks
 from sweeper.results.figures.layout.style import DOUBLE_COLUMN, FAINT_INK, RC
 from sweeper.results.points import BASELINES, measures, seed_spread

@@ -7,8 +7,14 @@ from operator import methodcaller
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from sweeper.results.figures.layout.layout import lay_out, legend_of, notes_on
-from sweeper.results.figures.layout.panel import curve_looks, fill, looks_of
+from sweeper.results.figures.layout.panel import (
+    curve_looks,
+    fill,
+    lay_out,
+    legend_of,
+    looks_of,
+    notes_on,
+)
 from sweeper.results.figures.layout.series import marks, split
 from sweeper.results.figures.layout.style import DOUBLE_COLUMN, RC
 from sweeper.results.points import points, seed_spread

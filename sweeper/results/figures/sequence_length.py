@@ -15,8 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
-from sweeper.results.figures.layout.panel import Look, curve_looks, fill
+from sweeper.results.figures.layout.panel import Entry, Look, curve_looks, fill, lay_out, notes_on
 from sweeper.results.figures.layout.series import marks
 from sweeper.results.figures.layout.style import COLUMN, FAINT_INK, RC
 from sweeper.results.figures.theorem1 import HEAD_SIZE, LENGTH

@@ -8,7 +8,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sweeper.results.figures.layout.layout import lay_out
+from sweeper.results.figures.layout.panel import lay_out
 from sweeper.results.figures.layout.style import (
     DOUBLE_COLUMN,
     FAINT_INK,
@@ -18,7 +18,7 @@ from sweeper.results.figures.layout.style import (
     TEXT_PT,
     plain,
 )
-from sweeper.results.paper_tables.content import Block, paper_table
+from sweeper.results.paper_tables import Block, paper_table
 from sweeper.results.table import Table
 
 _LINE_PT, _GAP_PT, _WORDS = TEXT_PT * 1.5, TEXT_PT * 0.9, 0.28  # the words' share of the width

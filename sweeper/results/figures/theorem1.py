@@ -20,9 +20,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.figures.layout.labels import label_point
-from sweeper.results.figures.layout.layout import Entry, lay_out, notes_on
-from sweeper.results.figures.layout.panel import Curve, Look, curve_looks, fill
+from sweeper.results.figures.layout.panel import (
+    Curve,
+    Entry,
+    Look,
+    curve_looks,
+    fill,
+    label_point,
+    lay_out,
+    notes_on,
+)
 from sweeper.results.figures.layout.series import Mark
 from sweeper.results.figures.layout.style import DOUBLE_COLUMN, FAINT_INK, INK, RC, SMALL_PT, plain
 from sweeper.results.points import Point, points, seed_spread

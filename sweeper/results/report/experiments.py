@@ -9,7 +9,7 @@ from typing import Any
 
 from sweeper.results.claims.evidence.verdict import Verdict
 from sweeper.results.figures.layout.palette import arm_looks
-from sweeper.results.paper_tables.content import has_paper_table, paper_table
+from sweeper.results.paper_tables import has_paper_table, paper_table
 from sweeper.results.points import (
     BASELINES,
     Measure,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.results.paper_tables.terminal import summarise
+from sweeper.results.paper_tables import summarise
 from sweeper.results.points import measures, missing, points, unfinished
 from tests.sweeper.results.finetuned import FINETUNE, MODELS, finetuned, score
 

@@ -12,7 +12,7 @@ import pytest
 
 from sweeper.store.errors import UserError
 from tasks.fine_tuning.dataset import DataSet
-from tasks.mnli.dataset import MultiNLI
+from tasks.mnli.data import MultiNLI
 from tasks.squad.dataset import SQuAD
 from tasks.synthetic import pairs, questions
 from tasks.synthetic.families import World

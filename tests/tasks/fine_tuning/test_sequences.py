@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sweeper.store.errors import UserError
-from tasks.fine_tuning.sequences import ROUND, Marks, Sequences, write
+from tasks.fine_tuning.shared import ROUND, Marks, Sequences, write
 
 MARKS = Marks(2, 3)
 TEXTS = [([11, 12], [13]), ([14], [15, 16, 17]), (list(range(20, 60)), [18]), ([], [19])]

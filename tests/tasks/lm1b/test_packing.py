@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.store.errors import UserError
-from tasks.lm1b.packing import OPEN_ROWS, FirstFit, Joined, pack_split
-from tasks.lm1b.rows import PackedRows, expand
+from tasks.lm1b.data import OPEN_ROWS, FirstFit, Joined, PackedRows, expand, pack_split
 from tasks.synthetic.families import World
 from tasks.synthetic.lm1b import generate
 from tasks.text.corpus import Corpus

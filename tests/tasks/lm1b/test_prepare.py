@@ -5,8 +5,7 @@ import pytest
 
 from sweeper.store.errors import UserError
 from tasks.data import SPLITS
-from tasks.lm1b.data import PackedText
-from tasks.lm1b.rows import PackedRows
+from tasks.lm1b.data import PackedRows, PackedText
 from tasks.parse import parse
 from tasks.text.corpus import Corpora
 from tests.tasks.jobs import config

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tasks.fine_tuning.row_report import Malformed, RowReport
-from tasks.mnli.dataset import LABELS, MultiNLI, Pair
+from tasks.fine_tuning.dataset import Malformed, RowReport
+from tasks.mnli.data import LABELS, MultiNLI, Pair
 from tasks.synthetic import pairs
 from tasks.synthetic.families import World
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tasks.pretraining.counter_rng import CounterRng
+from tasks.pretraining.pairs import CounterRng
 
 ROWS = np.arange(10_007)
 

@@ -11,7 +11,7 @@ import pytest
 
 from sweeper.store.errors import UserError
 from tasks.pretraining.documents import LONGEST, Library, checksum, documents_of
-from tasks.text.lines import Counts
+from tasks.text.files import Counts
 
 
 def local(root: Path) -> dict[str, Any]:

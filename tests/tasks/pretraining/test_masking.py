@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tasks.pretraining.counter_rng import CounterRng
-from tasks.pretraining.masked_pairs import mask, predictions
+from tasks.pretraining.pairs import CounterRng, mask, predictions
 
 MASK, PIECES = 4, range(5, 211)
 ROWS, LENGTH = 4001, 53

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tasks.pretraining.counter_rng import CounterRng
-from tasks.pretraining.encoded import EncodedDocuments, encode, publish_about
-from tasks.pretraining.pairs import Pairs, PairSource, rows_of
+from tasks.pretraining.documents import EncodedDocuments, encode, publish_about
+from tasks.pretraining.pairs import CounterRng, Pairs, PairSource, rows_of
 
 FIRST = 11
 CLS, SEP = 2, 3

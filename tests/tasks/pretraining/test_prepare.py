@@ -13,8 +13,7 @@ from sweeper.store.errors import UserError
 from tasks.data import SPLITS
 from tasks.parse import parse
 from tasks.pretraining.data import MaskedDocuments
-from tasks.pretraining.documents import Library
-from tasks.pretraining.encoded import LONGEST_SENTENCE, EncodedDocuments
+from tasks.pretraining.documents import LONGEST_SENTENCE, EncodedDocuments, Library
 from tasks.text.tokenizer import load_tokenizer
 from tests.tasks.pretraining_job import small
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sweeper.store.errors import UserError
-from tasks.fine_tuning.row_report import Malformed, RowReport
+from tasks.fine_tuning.dataset import Malformed, RowReport
 from tasks.squad.dataset import Question, SQuAD, question_of
 from tasks.synthetic import questions
 from tasks.synthetic.families import World

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.squad.windows import Window, best_windows, covered, windows
+from tasks.squad.answer_key import Window, best_windows, covered, windows
 
 
 def test_windows_follow_each_other_by_the_stride_to_the_end() -> None:

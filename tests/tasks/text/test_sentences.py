@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.text.sentences import is_ended, split_sentences
+from tasks.text.tokenizer import is_ended, split_sentences
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sweeper.store.errors import UserError
 from tasks.synthetic.families import World
 from tasks.synthetic.lm1b import generate
-from tasks.text.lines import read_line
+from tasks.text.files import read_line
 from tasks.text.tokenizer import (
     BERT_MARKS,
     END,

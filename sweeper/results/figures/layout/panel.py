@@ -1,9 +1,9 @@
-"""One pair of axes: curves with their seeds and intervals, on scales that can be read."""
+"""Words beside lines and points."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,14 +12,99 @@ from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, to_hex
+from matplotlib.figure import Figure
+from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from sweeper.results.figures.layout.palette import MARKERS, PALETTE, arm_looks, shade
 from sweeper.results.figures.layout.series import Mark
-from sweeper.results.figures.layout.style import FAINT_INK, plain
-from sweeper.results.table import LOGARITHMIC_FROM, label
+from sweeper.results.figures.layout.style import (
+    FAINT_INK,
+    LEGEND_PT,
+    LETTER,
+    SMALL_PT,
+    TEXT_PT,
+    plain,
+    wrapped,
+)
+from sweeper.results.points import Point, caveats, marks_in_words, not_learned, origin
+from sweeper.results.statistics.estimates import Spread
+from sweeper.results.table import LOGARITHMIC_FROM, Table, label, number
 from sweeper.store.numbers import short
+
+_GAP = SMALL_PT * 1.2 / 130.0  # of the height of a panel, which is about 130 points
+_NEAR_THE_EDGE, _ROOM_TO_THE_RIGHT = 0.9, 0.75  # of the width of a panel
+_LEADER: dict[str, Any] = {"arrowstyle": "-", "relpos": (0.0, 0.5), "shrinkA": 1}
+_BESIDE = 4.5  # points from a mark to its label
+
+Label = tuple[str, str, Mark]  # text, colour, where
+
+
+def label_ends(axes: Axes, ends: Sequence[Label]) -> bool:
+    """Writes text beside the right edge, each as near to the end of its line as there is room.
+
+    Nothing is written, and False returned, unless every line ends near the edge and there is room
+    for all. To be called once the scales are set.
+    """
+    places = [_share(axes, mark) for _, _, mark in ends]
+    if min((x for x, _ in places), default=0.0) < _NEAR_THE_EDGE or len(ends) * _GAP > 1:
+        return False
+    heights = apart([y for _, y in places], _GAP)
+    for (text, colour, mark), place in zip(ends, heights, strict=True):
+        axes.annotate(
+            plain(text, 20),
+            (mark.x, mark.mean),
+            xytext=(1.04, place),
+            textcoords="axes fraction",
+            fontsize=SMALL_PT,
+            va="center",
+            arrowprops={"color": colour, "linewidth": 0.7, "shrinkB": 3, **_LEADER},
+        )
+    return True
+
+
+def label_point(axes: Axes, label: Label, side: int = 1) -> None:
+    """Writes text right of and above a mark; left of and below it with `side` -1 or near the edge.
+
+    To be called once the scales are set.
+    """
+    text, colour, mark = label
+    side = side if _share(axes, mark)[0] < _ROOM_TO_THE_RIGHT else -1
+    axes.annotate(
+        plain(text, 20),
+        (mark.x, mark.mean),
+        xytext=(_BESIDE * side, _BESIDE * side),
+        textcoords="offset points",
+        fontsize=SMALL_PT,
+        color=colour,
+        ha="left" if side > 0 else "right",
+        va="bottom" if side > 0 else "top",
+        path_effects=[withStroke(linewidth=2, foreground="white")],
+        zorder=2,  # data go over words
+    )
+
+
+def apart(wanted: Sequence[float], gap: float) -> list[float]:
+    """Positions from 0 to 1 near the wanted ones, in their order, at least `gap` apart."""
+    order = sorted(range(len(wanted)), key=lambda index: wanted[index])
+    places = dict.fromkeys(order, 0.0)
+    low, high = 0.0, 1.0
+    for index in order:
+        places[index] = max(wanted[index], low)
+        low = places[index] + gap
+    for index in reversed(order):
+        places[index] = min(places[index], high)
+        high = places[index] - gap
+    return [places[index] for index in range(len(wanted))]
+
+
+def _share(axes: Axes, mark: Mark) -> tuple[float, float]:
+    """Where a mark lies, as shares of the width and the height of its panel."""
+    x, y = (axes.transData + axes.transAxes.inverted()).transform((mark.x, mark.mean))
+    return float(x), float(y)
+
 
 _MARGIN = 0.06  # of the span of the values, on either side
 _APART = 0.085  # of the span: how far two ticks stand from each other at least
@@ -203,3 +288,66 @@ def _subs(ratio: float) -> tuple[float, ...]:
     if ratio > 100:
         return (1,)
     return (1, 2, 5) if ratio > 8 else (1, 1.5, 2, 3, 5, 7)
+
+
+_PAD = 3.0
+
+Entry = tuple[tuple[Line2D, ...], str]
+"""A line of a legend: what is shown, side by side, and its words."""
+
+
+def lay_out(
+    figure: Figure, panels: float, table: Table, legend: Sequence[Entry], notes: Sequence[str]
+) -> None:
+    """Writes title and legend above and notes below the panels, and gives the figure its height.
+
+    `panels` is the height of all panels together with their axis labels, in points.
+    """
+    width = figure.get_figwidth() * 72
+    inner = width - 2 * _PAD
+    head = wrapped(plain(table.title, 120), TEXT_PT, inner, weight="bold")
+    foot = [line for note in notes for line in wrapped(plain(note, 400), SMALL_PT, inner)]
+    longest = max((len(words) for _, words in legend), default=0)
+    columns = max(1, min(len(legend), int(inner / (LEGEND_PT * (longest * LETTER + 4)))))
+    rows = -(-len(legend) // columns)
+    height = panels + 4 * _PAD + len(head) * TEXT_PT * 1.3 + len(foot) * SMALL_PT * 1.3
+    figure.set_size_inches(width / 72, (height + rows * LEGEND_PT * 1.65) / 72)
+    pads = {"h_pad": _PAD / 72, "w_pad": _PAD / 72}
+    figure.set_layout_engine("constrained", **pads)
+    handles: list[Any] = [shown for shown, _ in legend]
+    figure.legend(
+        handles,
+        [words for _, words in legend],
+        loc="outside upper left",
+        ncols=columns,
+        borderaxespad=_PAD / LEGEND_PT,
+        handler_map={tuple: HandlerTuple(ndivide=None, pad=0.0)},
+        title="\n".join(head),
+        title_fontproperties={"size": TEXT_PT, "weight": "bold"},
+        alignment="left",
+    )
+    faint: dict[str, Any] = {"fontsize": SMALL_PT, "color": FAINT_INK, "ha": "left"}
+    figure.supxlabel("\n".join(foot), x=_PAD / width, **faint)
+
+
+def legend_of(table: Table, looks: Mapping[str, Look]) -> list[Entry]:
+    return [((look.handle(),), plain(table.label(arm))) for arm, look in looks.items()]
+
+
+def notes_on(table: Table, points: Sequence[Point], *spreads: Spread | None) -> list[str]:
+    """What a reader must know: what the marks are, how well sizes match, what is missing."""
+    marked = marks_in_words(points, *spreads)
+    return [*origin(table), *marked, *_matches(table), *not_learned(table), *caveats(table)]
+
+
+def _matches(table: Table) -> list[str]:
+    worst: dict[str, float] = {}
+    for row in table.rows:
+        error = number(row.get("match_error"))
+        if error is not None:
+            count = str(row["match_count"])
+            worst[count] = max(worst.get(count, 0.0), abs(error))
+    return [
+        f"Matched points have the {label(count)} of what they are matched to within {error:.2%}."
+        for count, error in sorted(worst.items())
+    ]

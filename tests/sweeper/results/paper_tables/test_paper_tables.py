@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from sweeper.results.collect import collect, write_tables
-from sweeper.results.paper_tables.content import ABSENT, Block, paper_table
-from sweeper.results.paper_tables.export import as_latex, as_text
+from sweeper.results.paper_tables import ABSENT, Block, as_latex, as_text, paper_table
 from tests.sweeper.results.finetuned import described, finetuned
 
 TABLES = ("table1", "table2a", "table2b", "table3")

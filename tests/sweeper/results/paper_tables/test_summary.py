@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sweeper.results.paper_tables.terminal import summarise
+from sweeper.results.paper_tables import summarise
 from sweeper.store.numbers import short
 from tests.sweeper.results.grids import FEW, figure1
 from tests.sweeper.results.synthetic import Model, Sweep

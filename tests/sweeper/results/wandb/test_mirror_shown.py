@@ -13,8 +13,7 @@ import pytest
 pytest.importorskip("wandb")
 pytest.importorskip("wandb_workspaces")
 
-from sweeper.results.wandb.service import Project
-from sweeper.results.wandb.workspace import workspace
+from sweeper.results.dashboard import Project, workspace
 from tests.sweeper.results.grids import FEW, figure1
 from tests.sweeper.results.wandb.mirrored import command, sweep
 from tests.wandb_answers import ENTITY, WandbServer

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from sweeper.results.points import Measure, Point, caveats, measures, not_learned, origin
+from sweeper.results.points import (
+    Measure,
+    Point,
+    caveats,
+    measures,
+    metric_of,
+    not_learned,
+    origin,
+    points,
+)
 from sweeper.results.statistics.estimates import mean, sd
-from sweeper.results.table import Table, label
+from sweeper.results.table import Table, csv_line, exported, label, publish_made, stem
+from sweeper.store.errors import sanitize
 from sweeper.store.numbers import short
 
 ABSENT = "–"
@@ -145,3 +156,130 @@ def _pretrainings(table: Table) -> str:
     if any(len(own) > 1 for own in parents.values()):
         return "Each seed has a pre-training of its own."
     return "One pre-training a setting: the seeds are those of fine-tuning."
+
+
+_LIMIT = 60  # letters of a cell
+_LATEX = {
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+    "\\": "\\textbackslash{}",
+    "~": "\\textasciitilde{}",
+    "^": "\\textasciicircum{}",
+    "<": "\\textless{}",
+    ">": "\\textgreater{}",
+    "±": "$\\pm$",
+    "–": "--",
+}
+
+
+def write_paper_table(outputs: Path, table: Table) -> None:
+    content = paper_table(table)
+    files = {
+        "txt": "".join(f"{line}\n" for line in as_text(content)),
+        "csv": as_csv(content),
+        "tex": as_latex(content, stem(table.name)),
+    }
+    for kind, text in files.items():
+        publish_made(exported(outputs, table, f".printed.{kind}"), text)
+
+
+def as_text(content: PaperTable) -> list[str]:
+    """Lines of text: columns of all blocks stand below each other."""
+    grids = [[_safe(line) for line in (block.head, *block.lines)] for block in content.blocks]
+    lines = [line for grid in grids for line in grid]
+    first = max((len(line[0]) for line in lines), default=0)
+    rest = max((len(cell) for line in lines for cell in line[1:]), default=0)
+    text = [sanitize(content.title, 200)]
+    for block, grid in zip(content.blocks, grids, strict=True):
+        text += ["", sanitize(block.title, _LIMIT)]
+        for line in grid:
+            cells = [cell.rjust(rest) for cell in line[1:]]
+            text.append("  ".join([line[0].ljust(first), *cells]).rstrip())
+    return [*text, "", *(sanitize(note, 400) for note in content.notes)]
+
+
+def as_csv(content: PaperTable) -> str:
+    """The cells as text; the first column says which block a line is of."""
+    return "".join(
+        csv_line([sanitize(block.title, _LIMIT), *_safe(line)])
+        for block in content.blocks
+        for line in (block.head, *block.lines)
+    )
+
+
+def as_latex(content: PaperTable, name: str) -> str:
+    r"""A table environment, a tabular for each block; `name` makes its \label."""
+    lines = ["% needs \\usepackage{booktabs}", "\\begin{table}", "\\centering"]
+    lines.append(f"\\caption{{{_latex(sanitize(content.title, 200))}}}")
+    lines.append(f"\\label{{tab:{name}}}")
+    for block in content.blocks:
+        lines += _tabular(block)
+    lines += [f"\\par\\footnotesize {_latex(sanitize(note, 400))}" for note in content.notes]
+    return "\n".join([*lines, "\\end{table}", ""])
+
+
+def _tabular(block: Block) -> list[str]:
+    columns = len(block.head)
+    title = f"\\multicolumn{{{columns}}}{{l}}{{{_latex(sanitize(block.title, _LIMIT))}}} \\\\"
+    body = [_row(line) for line in block.lines]
+    begin = f"\\begin{{tabular}}{{l{'r' * (columns - 1)}}}"
+    rules = ["\\toprule", title, _row(block.head), "\\midrule", *body, "\\bottomrule"]
+    return ["\\par\\medskip", begin, *rules, "\\end{tabular}"]
+
+
+def _row(line: Line) -> str:
+    return " & ".join(_latex(cell) for cell in _safe(line)) + " \\\\"
+
+
+def _safe(line: Line) -> Line:
+    return tuple(sanitize(cell, _LIMIT) for cell in line)
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(letter, letter) for letter in text)
+
+
+HEADER = ("arm", "point", "seeds", "mean", "sd", "parameters", "match error")
+_LEFT = 2  # columns of words, aligned left; the rest are numbers
+
+
+def summarise(table: Table) -> list[str]:
+    """The mean of each point and the standard deviation of its seeds, as lines of text."""
+    if has_paper_table(table):
+        head, *lines = as_text(paper_table(table))
+        return [f"{sanitize(table.name, 80)}: {head}", *lines]
+    metrics = {arm: metric_of(table, arm) for arm in table.experiment["arms"]}
+    everything = [p for arm, metric in metrics.items() for p in points(table, metric, [arm])]
+    rows: list[Sequence[str]] = [HEADER]
+    for point in everything:
+        values = list(point.values.values())
+        own, size, error = sd(values), point.at("params_total"), point.at("match_error")
+        cells = (
+            clipped(point.arm, 24),
+            clipped(point.name, 60),
+            f"{len(values)}/{len(point.runs)}",
+            f"{mean(values):.4g}" if values else "-",
+            "" if own is None else f"± {own:.2g}",
+            "-" if size is None else short(size),
+            "" if error is None else f"{error:+.2%}",
+        )
+        rows.append(cells)
+    words = ", ".join(dict.fromkeys(map(label, metrics.values())))
+    title = f"{sanitize(table.name, 80)}: {sanitize(words, 160)}"
+    return [title, *_aligned(rows), *map(sanitize, caveats(table))]
+
+
+def clipped(text: str, limit: int) -> str:
+    """Text on one harmless line of at most `limit` letters."""
+    safe = sanitize(text)
+    return safe if len(safe) <= limit else safe[: limit - 1] + "…"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
+    return [
+        "  ".join(
+            cell.ljust(width) if column < _LEFT else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
