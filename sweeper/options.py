@@ -1,4 +1,4 @@
-"""The options of a sweep, `hydra.sweeper`; conf/hydra/sweeper/headroom.yaml comments on them."""
+"""The options of a sweep, `hydra.sweeper` (conf/hydra/sweeper/headroom.yaml)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sweeper.run.watchdog import LEAST_S, Watchdog
 
 @dataclass
 class SweepOptions(Policy):
-    """What a sweep may plan, what it does when runs fail or hang."""
+    """The limits of a plan, the decisions, and the reactions to runs that fail or hang."""
 
     dry_run: bool
     decide: bool
@@ -25,5 +25,5 @@ class SweepOptions(Policy):
     hang_grace_s: Annotated[float, at_least(1)]
 
     def watchdog(self) -> Watchdog | None:
-        """What ends runs that hang, unless they are let hang."""
+        """Return the watchdog over running jobs; None if `hang_after_s` is null."""
         return Watchdog(self.hang_after_s, self.hang_grace_s) if self.hang_after_s else None

@@ -1,4 +1,4 @@
-"""What came out, for a person at a terminal: tables, verdicts, files made from the records."""
+"""The results of a sweep in the terminal: tables, verdicts, and the files made from records."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from sweeper.store.plans import newest
 class FiguresAsTheyCome(ExitStack):
     """Draws each experiment of a sweep when its last run is done, while the others train.
 
-    `left`: by experiment, the runs that are to be trained. The last one to be done is left to
-    `print_everything`, which draws none again whose table is the same.
+    `left`: the runs to be trained, by experiment. `print_everything` draws the last experiment; it
+    draws no figure again whose table is unchanged.
     """
 
     def __init__(self, console: Console, outputs: Path, left: Mapping[str, Collection[str]]):
@@ -36,7 +36,7 @@ class FiguresAsTheyCome(ExitStack):
         self._painter = self.enter_context(ThreadPoolExecutor(max_workers=1))
 
     def changed(self, state: JobState | None) -> None:
-        """Take note of a run that is done."""
+        """Draw the experiments whose last run this is."""
         if state is None or state.phase is not Phase.DONE:
             return
         for runs in self._left.values():
@@ -44,12 +44,13 @@ class FiguresAsTheyCome(ExitStack):
         for name in [name for name, runs in self._left.items() if not runs]:
             del self._left[name]
             if self._left:
-                self._painter.submit(self._draw, name)
+                self._painter.submit(self.draw, name)
 
-    def _draw(self, name: str) -> None:
+    def draw(self, name: str) -> None:
+        """Collect and draw one experiment, and print the path of its figure."""
         from sweeper.results.draw import write_figures
 
-        with suppress(UserError):  # what cannot be drawn is told of at the end
+        with suppress(UserError):  # print_everything reports the error
             tables = collect(self._outputs, [name])
             write_tables(self._outputs, tables)
             figures = write_figures(self._outputs, tables)
@@ -63,10 +64,10 @@ def collect_and_judge(
     into: Path | None = None,
     faults: Faults | None = None,
 ) -> tuple[list[Table], Verdicts]:
-    """The tables of the experiments (all if none is named) and the verdicts on each, by its name.
+    """Return the tables of the experiments (all if None), and the verdicts on each by its name.
 
-    Both are also written to outputs/tables, or to that of another folder. Those that cannot be
-    judged are left out where there are `faults` to say so.
+    Both are written below `outputs`, or below `into`. With `faults`, an experiment that cannot be
+    judged is left out and its error collected there.
     """
     tables = collect(outputs, experiments, faults)
     written = write_tables(into or outputs, tables, faults)
@@ -77,7 +78,7 @@ def collect_and_judge(
 def print_tables(
     console: Console, outputs: Path, tables: Sequence[Table], verdicts: Verdicts
 ) -> list[Path]:
-    """Print each table and the verdicts on it; the files that hold the tables."""
+    """Print each table and the verdicts on it; return the files of the tables."""
     for table in tables:
         console.print()
         for line in (*summarise(table), *lines(verdicts[table.name])):
@@ -88,8 +89,8 @@ def print_tables(
 def print_everything(console: Console, outputs: Path, experiments: Sequence[str]) -> None:
     """Print a line for each verdict of a sweep, and the paths of its figures and of the page.
 
-    One experiment that makes no claim shows its table. Figures are drawn where their table has
-    changed; the page is of all that was ever planned.
+    A single experiment without claims shows its table. Figures are drawn if their table changed;
+    the page shows every experiment that was ever planned.
     """
     from sweeper.results.draw import write_figures
     from sweeper.results.report.page import write_report
@@ -100,8 +101,8 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     console.print()
     only = tables if len(tables) == 1 and not any(verdicts.values()) else []
     rows = [Text(line) for t in only for line in (*summarise(t), *not_learned(t))]
-    for line in rows or brief(tables, verdicts, console.width):
-        console.print(line, soft_wrap=True)
+    for row in rows or brief(tables, verdicts, console.width):
+        console.print(row, soft_wrap=True)
     figures = {table.name: outputs / "figures" / f"{stem(table.name)}.png" for table in tables}
     now = {table.name: exported(outputs, table) for table in tables}
     same = {name for name, path in now.items() if before.get(path) == path.read_bytes()}
@@ -118,15 +119,15 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     where = relative_path(outputs)
     more = "python -m sweeper collect" + ("" if where == "outputs" else f" --outputs {where}")
     drawn = [path for path in figures.values() if path.exists()]
-    for told in (*map(relative_path, (*drawn, outputs / "tables", page)), more):
-        console.print(Text(f"  {told}"), soft_wrap=True)
+    for line in (*map(relative_path, (*drawn, outputs / "tables", page)), more):
+        console.print(Text(f"  {line}"), soft_wrap=True)
 
 
 def print_unfinished(console: Console, schedule: Schedule, labels: Mapping[str, str]) -> None:
-    """Say which runs are not done and why; `labels`: what runs are called, by id."""
+    """Print which runs are not done, and why; `labels`: names of runs for people."""
     unfinished = [s for s in schedule.states.values() if s.phase is not Phase.DONE]
     if unfinished:
-        words = f"{len(unfinished)} of {len(labels)} runs are not done:"
+        words = f"{len(unfinished)} of {len(labels)} runs not done:"
         console.print(Text(words, style="bold red"))
     if schedule.breaker.tripped:
         waiting = sum(state.phase is Phase.WAITING for state in unfinished)
@@ -135,13 +136,13 @@ def print_unfinished(console: Console, schedule: Schedule, labels: Mapping[str, 
         run = schedule.store.run(state.job.run)
         status = run.status()
         log = run.path / "attempts" / f"{status.attempt:04d}" / "log.txt"
-        told = f", log: {relative_path(log)}" if status.attempt else ""
-        console.print(Text(f"  {labels[run.id]}: {state.reason}{told}"))
+        where = f", log: {relative_path(log)}" if status.attempt else ""
+        console.print(Text(f"  {labels[run.id]}: {state.reason}{where}"))
 
 
 def relative_path(path: Path) -> str:
-    """A path as short as it can be told from here."""
+    """Return a path relative to the working directory, if it lies below."""
     try:
         return str(path.relative_to(Path.cwd()))
-    except (OSError, ValueError):  # nobody is anywhere once the folder is deleted; or elsewhere
+    except (OSError, ValueError):  # the working directory was deleted, or is elsewhere
         return str(path)

@@ -1,4 +1,4 @@
-"""The data of a sweep, built before anything trains, once for each distinct one."""
+"""The training of plans: records are frozen, data is prepared, runs are trained."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -15,6 +14,7 @@ from rich.text import Text
 
 from sweeper.options import SweepOptions
 from sweeper.plan.plan import Plan
+from sweeper.plan.show import print_cost
 from sweeper.plan.throughput import Throughput, measured
 from sweeper.publish import FiguresAsTheyCome, print_unfinished
 from sweeper.results.table import set_aside
@@ -31,6 +31,9 @@ from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
 from sweeper.store.plans import older, replaced, write_plan
 from sweeper.store.runs import RunStore, State
 
+Rounds = Sequence[Mapping[str, Any]]
+"""The rounds before a plan as plain data: what each bought and found."""
+
 
 def prepare(
     console: Console,
@@ -40,56 +43,53 @@ def prepare(
     known: set[str],
     meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
-    """Build the data of runs, given with their configs, once for each distinct one.
+    """Build the data of runs, each distinct text once.
 
-    `known` are digests of what is built already, to which these come. `meanwhile` is called when
-    that has begun: nothing trains yet.
+    Args:
+        configs: of the runs, by id.
+        known: digests of the data that is built already; this call adds to them.
+        meanwhile: called once a build has started.
 
     Raises:
-        UserError: the data cannot be built; the log says why.
+        UserError: the data cannot be built; the log has the reason.
     """
     distinct: dict[str, str] = {}
     for run, config in configs.items():
         distinct.setdefault(digest_of([config["data"], config["task"]]), run)
+
+    def build(run: str) -> int:
+        job = process.fork("prepare", store.run(run).path, environment={}, log=log)
+        try:
+            meanwhile()
+            return process.exit_code(job)
+        except KeyboardInterrupt:
+            process.signal(job, signal.SIGKILL)
+            raise
+
+    log = store.outputs / "data" / "prepare.log"
     for run in (run for digest, run in distinct.items() if digest not in known):
-        log = store.outputs / "data" / "prepare.log"
         make_directory(log.parent)
         publish(log, "", durable=False)
         with console.status("preparing data ..."):
-            code = _prepared(process, store.run(run).path, log, meanwhile)
-            if code < 0:  # killed, for want of memory perhaps: tried once more
-                code = _prepared(process, store.run(run).path, log, meanwhile)
+            code = build(run)
+            if code < 0:  # killed, perhaps for want of memory: try once more
+                code = build(run)
         if code != 0:
-            said = (read_bytes(log) or b"").decode(errors="replace").split("\n")
-            last = next((line for line in reversed(said) if line.strip()), "")
+            lines = (read_bytes(log) or b"").decode(errors="replace").split("\n")
+            last = next((line for line in reversed(lines) if line.strip()), "")
             reason = f"its process was killed (code {code})" if code < 0 else sanitize(last)
             raise UserError(f"the data could not be prepared: {reason} (log: {log})")
     known |= distinct.keys()
 
 
-def _prepared(process: SizeServer, run: Path, log: Path, meanwhile: Callable[[], None]) -> int:
-    """Prepare the data of a run in a process of its own, which ends with this one; its code."""
-    job = process.fork("prepare", run, environment={}, log=log)
-    try:
-        meanwhile()
-        return process.exit_code(job)
-    except KeyboardInterrupt:
-        process.signal(job, signal.SIGKILL)
-        raise
-
-
-Rounds = Sequence[Mapping[str, Any]]
-"""What the rounds before a plan have bought and found, as plain data; none if it is the first."""
-
-
 @dataclass
 class Executor:
-    """Trains plans one after the other, on one backend; what failed in one is not tried again.
+    """Trains plans one after the other on one backend; a run that failed is not tried again.
 
     Attributes:
-        code: what the sweep began with, and runs to its end.
-        tripped: why nothing more is started; empty while things go on.
-        chosen_h: device hours that went into what a plan is to have, as those of trials.
+        code: the code that the sweep began with and runs to its end.
+        tripped: why nothing more starts; empty while jobs start.
+        chosen_h: device hours spent on trials.
     """
 
     console: Console
@@ -110,12 +110,12 @@ class Executor:
         return Edits(self.code)
 
     def left(self, plan: Plan) -> list[str]:
-        """The runs of a plan that are to be trained."""
+        """Return the runs of a plan that are to be trained."""
         ids = [run for run in plan.runs if run not in self._failed]
         return [run for run in ids if self.store.run(run).status().state is not State.DONE]
 
     def done(self, plan: Plan) -> bool:
-        """Whether every run of a plan is done."""
+        """Return whether every run of a plan is done."""
         return all(self.store.run(run).status().state is State.DONE for run in plan.runs)
 
     def throughput(self, plan: Plan) -> Throughput:
@@ -124,13 +124,24 @@ class Executor:
         return self._throughput
 
     def seconds(self, plan: Plan, left: Sequence[str], throughput: Throughput) -> float:
-        """How long the runs that are left of a plan are thought to take, as many at a time as are;
-        of one that was interrupted, or that another sweep trains, what is left of it."""
+        """Return the expected wall seconds of the runs that are left of a plan.
+
+        Of an interrupted run, or one that another sweep trains, only its remaining steps count.
+        """
         waiting = {}
         for run in sorted((plan.runs[run] for run in left), key=lambda run: -run.flops):
             share = share_done(self.store.run(run.id), run.steps)
             waiting[run.id] = remaining(throughput.expected(run), share), run.parent
         return makespan({}, waiting, self.backend.slots)
+
+    def print_cost(self, plan: Plan, left: Sequence[str]) -> dict[str, float]:
+        """Print the cost of the runs left; return the expected seconds of training of each."""
+        throughput, runs = self.throughput(plan), [plan.runs[run] for run in left]
+        if left:
+            seconds = self.seconds(plan, left, throughput)
+            slots, known = self.backend.slots, throughput.measured
+            print_cost(self.console, runs, seconds, slots=slots, measured=known)
+        return {run.id: throughput.expected(run).training for run in runs}
 
     def train(
         self,
@@ -141,19 +152,19 @@ class Executor:
         rounds: Rounds = (),
         about: Callable[[float], str] = lambda seconds: "",
     ) -> bool:
-        """Freeze a plan, prepare the data of the runs that are left and train them.
+        """Freeze a plan, prepare the data of the runs that are left, and train them.
 
         Args:
-            estimate: seconds each of them is thought to train, by run.
-            rounds: what stood before this plan.
-            about: what a person is told meanwhile, given the seconds of training so far.
+            estimate: expected seconds of training, by run.
+            rounds: before this plan.
+            about: returns a line for the display, given the seconds of training so far.
 
         Returns:
             Whether all of them are done.
 
         Raises:
             UserError: the data cannot be built; nothing was started.
-            SystemExit: asked to stop; what ran was saved.
+            SystemExit: stopped by a signal; running jobs were saved.
         """
         freeze(plan, self.store, estimate, rounds)
         if not left:
@@ -170,68 +181,69 @@ class Executor:
 
     def _run(self, plan: Plan, left: Sequence[str], about: Callable[[float], str]) -> bool:
         metric = {point.run: plan.experiments[point.experiment].metric for point in plan.points}
-        shown = {run: RunLabel(plan.runs[run].label, metric[run]) for run in left}
-        time_left = self._time_left(plan, left)
-        of = " of this round" if self.options.decide else ""
-        early = {} if self.options.decide else plan.by_experiment(left)
-        limit = self.options.budget_device_hours
-        budget = Budget(limit, self.chosen_h + hours(self.store, plan.runs) if limit else 0.0)
-        with (
-            Display(self.console, self.store, shown, time_left, about, of) as live,
-            FiguresAsTheyCome(self.console, plan.outputs, early) as figures,
-        ):
-
-            def changed(schedule: Schedule, state: JobState | None) -> None:
-                live.changed(schedule, state)
-                figures.changed(state)
-                if state is not None:
-                    self._say_if_edited()
-
-            schedule = Schedule(
-                self.store,
-                self.backend,
-                self._jobs(plan, left),
-                self.options,
-                changed,
-                self.options.watchdog(),
-                self.signals.check,
-                budget=budget,
-            )
-            try:
-                done = schedule.execute()
-            except Stopped as stopped:
-                words = "what ran was saved. The same command again continues."
-                self.console.print(f"{stopped}: {words}")
-                raise SystemExit(stopped.code) from None
-        self.tripped = schedule.breaker.tripped
-        self._failed |= {run for run, s in schedule.states.items() if s.phase is not Phase.DONE}
-        print_unfinished(self.console, schedule, {run: shown[run].label for run in left})
-        return done
-
-    def _say_if_edited(self) -> None:
-        """Once, when the code was edited meanwhile: what is running or waiting does not heed it."""
-        if changed := self._edits.new():
-            told = f"{', '.join(changed)} changed since this sweep began, which goes on with"
-            self.console.print(Text(f"{told} {self.backend.code}"), soft_wrap=True)
-
-    def _time_left(self, plan: Plan, left: Sequence[str]) -> TimeLeft:
+        labels = {run: RunLabel(plan.runs[run].label, metric[run]) for run in left}
         throughput = self._throughput or self.throughput(plan)
-        return TimeLeft(
+        time_left = TimeLeft(
             self.store,
             {run: plan.runs[run].steps for run in left},
             lambda run: throughput.expected(plan.runs[run]),
             lambda run, *seconds: throughput.learn(plan.runs[run], *seconds),
         )
-
-    def _jobs(self, plan: Plan, left: Sequence[str]) -> list[Job]:
-        ranks: dict[str, int] = {}
+        ranks: dict[str, int] = {}  # experiments start in the order they were typed in
         for rank, runs in enumerate(plan.by_experiment(left).values()):
             ranks = dict.fromkeys(runs, rank) | ranks
-        takes = (self._throughput or self.throughput(plan)).expected
-        return [
-            Job(run.id, run.flops, run.parent, rank=ranks[run.id], seconds=sum(takes(run)))
+        jobs = [
+            Job(
+                run.id,
+                run.flops,
+                run.parent,
+                rank=ranks[run.id],
+                seconds=sum(throughput.expected(run)),
+            )
             for run in map(plan.runs.__getitem__, left)
         ]
+        options, limit = self.options, self.options.budget_device_hours
+        of = " of this round" if options.decide else ""
+        early = {} if options.decide else plan.by_experiment(left)
+        with (
+            Display(self.console, self.store, labels, time_left, about, of) as display,
+            FiguresAsTheyCome(self.console, plan.outputs, early) as figures,
+        ):
+
+            def changed(schedule: Schedule, state: JobState | None) -> None:
+                display.changed(schedule, state)
+                figures.changed(state)
+                if state is not None:
+                    self._report_edits()
+
+            schedule = Schedule(
+                self.store,
+                self.backend,
+                jobs,
+                options,
+                changed,
+                options.watchdog(),
+                self.signals.check,
+                budget=Budget(
+                    limit, self.chosen_h + hours(self.store, plan.runs) if limit else 0.0
+                ),
+            )
+            try:
+                done = schedule.execute()
+            except Stopped as stopped:
+                words = "running jobs were saved. The same command again continues."
+                self.console.print(f"{stopped}: {words}")
+                raise SystemExit(stopped.code) from None
+        self.tripped = schedule.breaker.tripped
+        self._failed |= {run for run, s in schedule.states.items() if s.phase is not Phase.DONE}
+        print_unfinished(self.console, schedule, {run: labels[run].label for run in left})
+        return done
+
+    def _report_edits(self) -> None:
+        """Print once that the code was edited; the runs of this sweep go on with the old code."""
+        if changed := self._edits.new():
+            words = f"{', '.join(changed)} changed since this sweep began, which goes on with"
+            self.console.print(Text(f"{words} {self.backend.code}"), soft_wrap=True)
 
 
 def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: Rounds = ()) -> None:
@@ -247,7 +259,7 @@ def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: R
 
 
 def as_data(plan: Plan, rounds: Rounds = ()) -> dict[str, Any]:
-    """The plan as plain data, which the stages after it read."""
+    """Return the plan as plain data, which later stages read."""
     return {
         "command": sys.argv,
         "scale": plan.scale,

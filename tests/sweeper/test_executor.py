@@ -106,13 +106,13 @@ def test_that_the_code_was_edited_meanwhile_is_told_once(folder, monkeypatch) ->
     executor.backend.code = Path("outputs/code/c0de")
     executor.code = Code(ROOT, {**now.files, "models/block.py": b""})
     monkeypatch.setattr(Code, "read", lambda root: executor.code)
-    executor._say_if_edited()
+    executor._report_edits()
     monkeypatch.setattr(Code, "read", lambda root: now)
-    executor._say_if_edited()  # it is not looked at again so soon
+    executor._report_edits()  # it is not looked at again so soon
     assert not executor.console.file.getvalue()
     monkeypatch.setattr(state, "POLL_S", 0.0)
     executor._edits._due = 0.0
     for _ in range(2):
-        executor._say_if_edited()
+        executor._report_edits()
     told = "models changed since this sweep began, which goes on with outputs/code/c0de\n"
     assert executor.console.file.getvalue() == told
