@@ -1,9 +1,7 @@
-"""The page of a sweep: one HTML file that needs nothing else, made of tables, verdicts and records.
+"""The page of a sweep: one HTML file that works without a network.
 
-page         writes the file: everything a record says goes in as data, never as markup
-experiments  what the page shows of an experiment: verdicts, points to draw, rows
-runs         what it shows of a run: settings, result, training curves, end of its log
-provenance   what the runs were made with: commands, versions, hardware, hours
-page.html, page.css, *.js
-             the page itself; the scripts are joined in the order of page.SCRIPTS
+data     collects what the page shows
+page     writes the file
+page.html, page.css, page.js
+         the page itself; vendor/ holds uPlot, which draws its charts
 """

@@ -1,8 +1,8 @@
-"""Writes outputs/report.html: the page, and in it what it shows as data.
+"""Writes outputs/report.html: one file that holds its data, style and scripts and loads nothing.
 
-Names, errors and logs are foreign text. They enter the page as JSON inside a block that no browser
-runs, and the scripts put them on it as text alone. The policy at the top of the page allows the
-style and the script that are named there by their hash, and nothing else: no request leaves it.
+Names, errors and logs are foreign text. They enter the page as JSON in a block that no browser
+runs, and the script shows them as text nodes only. The content security policy allows exactly the
+style and the script of the page, by their hashes, and no request.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import json
 import math
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -20,72 +19,50 @@ from typing import Any
 
 from sweeper.results.figures.layout.palette import PALETTE
 from sweeper.results.judge import Verdicts
-from sweeper.results.report.experiments import experiment
-from sweeper.results.report.provenance import provenance
-from sweeper.results.report.runs import described, shared_settings
-from sweeper.results.table import Row, Table, publish_made
+from sweeper.results.report.data import page_data
+from sweeper.results.table import Table, publish_made
 from sweeper.store.errors import sanitize
-from sweeper.store.runs import RunStore
 
-SCRIPTS = (
-    "elements pointer numbers axes series charts curves run rows closing experiments state page"
-).split()
+STYLES = ("vendor/uPlot.min.css", "page.css")
+SCRIPTS = ("vendor/uPlot.iife.min.js", "page.js")
 
 _MOST_LETTERS = 2000  # of one text
-_LIFT = "25%"
 _DIGITS = 7  # of one number; the tables hold all of them
 
 
 def write_report(
     outputs: Path, tables: Sequence[Table], verdicts: Verdicts, into: Path | None = None
 ) -> Path:
-    """Writes the page of these tables, the verdicts on them by name, and the runs behind them.
+    """Write the page of these tables, their verdicts by name and their runs; return its path.
 
-    What a claim is asked of comes before what has none. It lies in `outputs`, or `into` another
-    folder.
+    The page goes into `outputs`, or into the folder `into`.
     """
     path = (into or outputs) / "report.html"
-    publish_made(path, as_html(content(outputs, tables, verdicts)))
+    publish_made(path, as_html(page_data(outputs, tables, verdicts)))
     return path
 
 
-def content(outputs: Path, tables: Sequence[Table], verdicts: Verdicts) -> dict[str, Any]:
-    rows: dict[str, Row] = {str(row["run"]): row for table in tables for row in table.rows}
-    store = RunStore(outputs)
-    runs = {id: described(store.run(id), row, len(rows)) for id, row in rows.items()}
-    about = provenance(tables, runs)
-    order = sorted(tables, key=lambda table: not verdicts[table.name])
-    return {
-        "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "experiments": [experiment(table, verdicts[table.name]) for table in order],
-        "provenance": about,
-        "shared": shared_settings(runs.values()),
-        "runs": runs,
-    }
-
-
-def as_html(content: Mapping[str, Any]) -> str:
-    """The whole page; only numbers, and text as data, are taken from `content`."""
-    style = _palette() + _part("page.css")
-    script = "".join(_part(f"{name}.js") for name in SCRIPTS)
-    script = f'"use strict";\n(() => {{\n{script}}})();\n'
-    # No text of the data can close the block that it is in, nor open another.
-    data = json.dumps(_plain(content), separators=(",", ":"), allow_nan=False).replace(
-        "<", "\\u003c"
+def as_html(data: Mapping[str, Any]) -> str:
+    """Return the whole page."""
+    # The figures' colours, mixed with white where the page is dark.
+    colours = "".join(
+        f"--arm-{place}:light-dark({colour}, color-mix(in oklab, {colour}, white 25%));"
+        for place, colour in enumerate(PALETTE)
     )
-    page = Template(_part("page.html"))
-    hashes = {"style_hash": _hash(style), "script_hash": _hash(script)}
-    return page.substitute(hashes, style=style, script=script, data=data)
+    style = f":root{{{colours}}}\n" + "".join(map(_asset, STYLES))
+    script = '"use strict";\n' + "".join(map(_asset, SCRIPTS))
+    # Without "<", no text of the data can close its block or open another.
+    text = json.dumps(_plain(data), separators=(",", ":"), allow_nan=False)
+    return Template(_asset("page.html")).substitute(
+        style_hash=_hash(style),
+        script_hash=_hash(script),
+        style=style,
+        script=script,
+        data=text.replace("<", "\\u003c"),
+    )
 
 
-def _palette() -> str:
-    """The colours of the figures, for the style to use; lighter where the page is dark."""
-    dark = [f"color-mix(in oklab, {colour}, white {_LIFT})" for colour in PALETTE]
-    both = [f"light-dark({pair[0]}, {pair[1]})" for pair in zip(PALETTE, dark, strict=True)]
-    return f":root{{{''.join(f'--arm-{place}:{pair};' for place, pair in enumerate(both))}}}\n"
-
-
-def _part(name: str) -> str:
+def _asset(name: str) -> str:
     return files(__package__).joinpath(name).read_text("utf-8")
 
 
@@ -94,7 +71,7 @@ def _hash(text: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """`value` with every text one harmless line, and every number one that JSON has."""
+    """Make every text one printable line and every number one that JSON can hold."""
     if isinstance(value, Mapping):
         return {sanitize(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):

@@ -31,12 +31,12 @@ _NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def absent() -> list[str]:
-    """The programs that are needed and not installed."""
+    """Return the programs that the browser tests need and that are not installed."""
     return [program for program in PROGRAMS if shutil.which(program) is None]
 
 
 class Browser:
-    """One window; `profile` is a new empty folder."""
+    """A browser window; `profile` is a new empty folder."""
 
     def __init__(self, server: str, profile: Path) -> None:
         self._server = server
@@ -53,7 +53,7 @@ class Browser:
         self._session = f"/session/{answer['sessionId']}"
 
     def open(self, page: Path, fragment: str = "") -> None:
-        """Shows a file, with no network; a page that was open is left for good."""
+        """Open a file without a network."""
         self._command("Network.enable", {})
         conditions = {"latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
         self._command("Network.emulateNetworkConditions", {"offline": True, **conditions})
@@ -64,73 +64,81 @@ class Browser:
         self.drawn()
 
     def drawn(self) -> None:
-        """Waits until all that fits itself to its width has been drawn: two frames."""
+        """Wait two frames, until the charts have been drawn."""
         script = "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"
         self._post("execute/async", {"script": script, "args": []})
 
     def size(self, width: int, height: int = 900) -> None:
-        """The size of the window in pixels of the page."""
+        """Set the size of the window in pixels."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self._command("Emulation.setDeviceMetricsOverride", metrics)
 
     def prefer(self, scheme: str) -> None:
-        """What the system says of colours: "light" or "dark"."""
+        """Set the colours that the system prefers: "light" or "dark"."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self._command("Emulation.setEmulatedMedia", {"features": features})
 
     def run(self, script: str, *arguments: Any) -> Any:
-        """What the body of a function returns that is called with the arguments."""
+        """Run the body of a function with these arguments and return its result."""
         return self._post("execute/sync", {"script": script, "args": list(arguments)})
 
     def all(self, selector: str) -> list[str]:
-        """The elements that a CSS selector finds."""
+        """Return the elements that match a CSS selector."""
         found = self._post("elements", {"using": "css selector", "value": selector})
         return [one[_ELEMENT] for one in found]
 
     def hover(self, selector: str, place: int = 0) -> None:
-        """The mouse in the middle of an element, which is brought into view."""
+        """Scroll an element into view and move the mouse to its middle."""
         self._mouse(selector, place)
 
     def click(self, selector: str, place: int = 0) -> None:
-        """A click there, whatever else lies at that spot."""
+        """Click the middle of an element."""
         press = [{"type": kind, "button": 0} for kind in ("pointerDown", "pointerUp")]
         self._mouse(selector, place, *press)
 
     def _mouse(self, selector: str, place: int, *then: dict[str, Any]) -> None:
         target = {_ELEMENT: self.all(selector)[place]}
         self.run("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", target)
-        move = {"type": "pointerMove", "duration": 0, "x": 0, "y": 0, "origin": target}
+        self._point(target, 0, 0, *then)
+
+    def _point(self, origin: object, x: int, y: int, *then: dict[str, Any]) -> None:
+        move = {"type": "pointerMove", "duration": 0, "x": x, "y": y, "origin": origin}
         mouse = {"type": "pointer", "id": "mouse", "actions": [move, *then]}
         self._post("actions", {"actions": [mouse]})
         self.drawn()
 
+    def move(self, x: float, y: float, press: bool = False) -> None:
+        """Move the mouse to a place of the window, and click there with `press`."""
+        kinds = ("pointerDown", "pointerUp") if press else ()
+        self._point("viewport", round(x), round(y), *({"type": k, "button": 0} for k in kinds))
+
     def type(self, selector: str, text: str) -> None:
-        """Text, typed into an element after what is there."""
+        """Type text into an element."""
         self._post(f"element/{self.all(selector)[0]}/value", {"text": text})
 
     def texts(self, selector: str) -> list[str]:
-        """The text of each element that is found, as it is in the document."""
+        """Return the text of each element that matches."""
         script = "return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)"
         found: list[str] = self.run(script, selector)
         return found
 
     def screenshot(self) -> bytes:
-        """What the window shows, as PNG."""
+        """Return a picture of the window as PNG."""
         return base64.b64decode(self._ask("GET", f"{self._session}/screenshot"))
 
     def console(self) -> list[str]:
-        """What the console has said since the last time it was asked."""
+        """Return the messages of the console since the last call."""
         return [entry["message"] for entry in self._post("se/log", {"type": "browser"})]
 
     def requests(self) -> list[str]:
-        """The addresses that were asked for since the last time."""
+        """Return the addresses that the page has requested since the last call."""
         entries = self._post("se/log", {"type": "performance"})
         events = [json.loads(entry["message"])["message"] for entry in entries]
         sent = [e["params"] for e in events if e["method"] == "Network.requestWillBeSent"]
         return [str(one["request"]["url"]) for one in sent]
 
     def close(self) -> None:
-        """Ends the browser."""
+        """End the browser."""
         self._ask("DELETE", self._session)
 
     def _command(self, name: str, parameters: dict[str, Any]) -> None:
@@ -152,7 +160,7 @@ class Browser:
 
 @contextmanager
 def browser(profile: Path) -> Iterator[Browser]:
-    """A browser that is ended again, whatever happens."""
+    """Start a browser and end it again."""
     with subprocess.Popen(
         [str(shutil.which("chromedriver")), "--port=0"],
         stdout=subprocess.PIPE,

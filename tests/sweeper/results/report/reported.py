@@ -1,4 +1,4 @@
-"""Synthetic sweeps as a page shows them: with training curves, logs, and runs that went wrong."""
+"""Pages of synthetic sweeps with training curves, logs and failed runs."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ PAYLOADS = (
 
 
 def page_of(outputs: Path) -> Path:
-    """The page of all that was planned."""
+    """Write the page of all planned experiments."""
     return write_report(outputs, *collect_and_judge(outputs, None))
 
 
 def write_sweep(outputs: Path, sweep: Sweep, *, steps: int = 41, lines: int = 3) -> None:
-    """Writes the sweep, each attempt with so many rows of metrics and lines of log."""
+    """Write the sweep; each attempt has `steps` rows of metrics and `lines` lines of log."""
     sweep.write(outputs)
     for id in sweep.records:
         for attempt in RunStore(outputs).run(id).attempts():
@@ -69,7 +69,7 @@ def write_sweep(outputs: Path, sweep: Sweep, *, steps: int = 41, lines: int = 3)
 
 
 def small_sweep(outputs: Path) -> Path:
-    """The page of a small Figure 1 with a failed run, a run that was never started, and curves."""
+    """Write the page of a small Figure 1 with curves, a failed run and a run not started."""
 
     def done(arm: str, model: Model, seed: int) -> bool:
         return model.embedding_size != 96
@@ -82,7 +82,7 @@ def small_sweep(outputs: Path) -> Path:
 
 
 def large_sweep(outputs: Path, runs: int = 500) -> Path:
-    """The page of so many runs, each with as long a curve and log as it may bring."""
+    """Write the page of a large sweep, whose runs have long curves and logs."""
     sweep = Sweep(claims=(), labels={"fixed": "fixed", "other": "other"})
     for place in range(runs // 2):
         model = Model(64, 2 + place, 32)
@@ -93,14 +93,14 @@ def large_sweep(outputs: Path, runs: int = 500) -> Path:
 
 
 def fine_tuned(outputs: Path) -> Path:
-    """The page of models fine-tuned on two tasks, one run of them missing."""
+    """Write the page of models fine-tuned on two tasks; one run is missing."""
     sweep = Finetuned("fig2", done=lambda task, heads, seed: (task, heads, seed) != ("mnli", 8, 1))
     sweep.table(outputs)
     return page_of(outputs)
 
 
 def foreign(outputs: Path, words: tuple[str, ...]) -> Path:
-    """The page of an experiment for each of the words, which stand wherever a person may write."""
+    """Write a page with an experiment for each word, used wherever a person may write text."""
     for place, word in enumerate(words):
         sweep = Sweep(
             name=word, title=word, metric=f"{word}/{word}", x=word, claims=(), labels={word: word}
@@ -124,7 +124,7 @@ def foreign(outputs: Path, words: tuple[str, ...]) -> Path:
 
 
 def content_of(page: Path) -> dict[str, Any]:
-    """What the page holds as data."""
+    """Return the data in the page."""
     text = page.read_text("utf-8")
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
     assert found

@@ -1,20 +1,28 @@
-"""The page as a reader has it: a real browser, without a network."""
+"""The page in a real browser without a network: what it shows and how a reader uses it."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sweeper.publish import collect_and_judge
 from sweeper.results.report.page import write_report
 from sweeper.store.runs import RunStore
+from tests.sweeper.results.finetuned import Finetuned
 from tests.sweeper.results.grids import FEW, figure1
-from tests.sweeper.results.report.browser import WIDTHS, Browser, absent
+from tests.sweeper.results.report.browser import WIDTHS, Browser, absent, browser
 from tests.sweeper.results.report.reported import (
+    PAYLOADS,
     content_of,
+    fine_tuned,
+    foreign,
     large_sweep,
+    page_of,
+    small_sweep,
     write_sweep,
 )
 
@@ -23,80 +31,188 @@ pytestmark = [
     pytest.mark.skipif(bool(absent()), reason=f"needs {' and '.join(absent())}"),
 ]
 
-CURVES = "return [...document.querySelectorAll('figure.curves .curve')].map(e => e.dataset.run)"
+DRAW = "for (const chart of document.querySelectorAll('.chart')) chart.redraw(true)"
+RUNS = """
+const charts = [...document.querySelectorAll(arguments[0])];
+return charts.map((chart) => [...new Set(chart.spots().map(({ run }) => run))]);
+"""
+CURVES = "figure.curves .chart"
+POINTS = ".experiment figure:not(.curves) .chart"
+PRESS = """
+const chart = document.querySelector(arguments[0]);
+chart.focus();
+for (const key of arguments[1]) chart.dispatchEvent(new KeyboardEvent("keydown", { key }));
+"""
+# Elements and their attributes, to compare two pages.
+OUTLINE = """
+const found = {};
+for (const node of document.querySelectorAll("*")) {
+  const names = node.getAttributeNames().sort().join(" ");
+  const key = `${node.tagName.toLowerCase()} ${names}`;
+  found[key] = (found[key] ?? 0) + 1;
+}
+return found;
+"""
+# Record the words on each canvas, then find those that leave it or cover each other.
+RECORD_WORDS = """
+window.words = new Map();
+const draw = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+  const size = this.measureText(text);
+  const at = this.getTransform().transformPoint(new DOMPoint(x, y));
+  const box = {
+    text, canvas: this.canvas, left: at.x - size.actualBoundingBoxLeft,
+    right: at.x + size.actualBoundingBoxRight, top: at.y - size.actualBoundingBoxAscent,
+    bottom: at.y + size.actualBoundingBoxDescent,
+  };
+  window.words.set(this.canvas, (window.words.get(this.canvas) ?? []).concat(box));
+  draw.call(this, text, x, y);
+};
+"""
+SPOILT_WORDS = """
+const spoilt = [];
+for (const [canvas, boxes] of window.words) {
+  boxes.forEach((box, place) => {
+    const outside = box.left < 0 || box.right > canvas.width || box.bottom > canvas.height;
+    if (outside || box.top < 0) spoilt.push(box.text);
+    for (const other of boxes.slice(0, place)) {
+      const apart = box.right <= other.left || other.right <= box.left ||
+        box.bottom <= other.top || other.bottom <= box.top;
+      if (!apart) spoilt.push(`${box.text} over ${other.text}`);
+    }
+  });
+}
+return [[...window.words.values()].flat().length, spoilt];
+"""
+TOO_WIDE = "return document.documentElement.scrollWidth > document.documentElement.clientWidth"
+PAPER = "return getComputedStyle(document.body).backgroundColor"
+OPEN = "return document.getElementById('run').open"
+
+
+@pytest.fixture(scope="module")
+def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Start one browser for all tests."""
+    with browser(tmp_path_factory.mktemp("profile")) as window:
+        yield window
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the page of a small sweep."""
+    return small_sweep(tmp_path_factory.mktemp("small"))
+
+
+@pytest.fixture
+def page(window: Browser, small: Path) -> Iterator[Browser]:
+    """Open the page of a small sweep; at the end its console must be empty."""
+    window.size(WIDTHS[0])
+    window.prefer("light")
+    window.open(small)
+    yield window
+    assert window.console() == []
+
+
+def draw(page: Browser) -> None:
+    """Draw all charts; without this only those near the screen are drawn."""
+    page.run(DRAW)
+    page.drawn()
+
+
+def runs_of(page: Browser, selector: str) -> list[list[str]]:
+    """Return the runs in each chart that matches."""
+    draw(page)
+    found: list[list[str]] = page.run(RUNS, selector)
+    return found
 
 
 def column(page: Browser, key: str) -> list[str]:
-    """The cells of a column from top to bottom, as they are shown."""
+    """Return the cells of a column from top to bottom."""
     heads = page.run("return [...document.querySelectorAll('.rows th')].map(e => e.dataset.key)")
     return page.texts(f".rows tbody td:nth-child({heads.index(key) + 1})")
 
 
-def test_it_asks_for_nothing_but_itself(page: Browser, small: Path) -> None:
+def test_it_requests_only_itself_and_tells_the_state_of_the_sweep(
+    page: Browser, small: Path
+) -> None:
     assert page.requests() == [small.as_uri()]
     assert page.texts("h1") == ["Report of a sweep"]
-    assert len(page.all(".chart svg")) == 3
-
-
-def test_it_says_what_is_done_and_why_the_rest_is_not(page: Browser, small: Path) -> None:
     runs = content_of(small)["runs"]
     [sentence] = page.texts(".lead")
     assert sentence == f"Of {len(runs)} runs, {len(runs) - 2} done, 1 failed, 1 not started."
-    assert any("the loss is nan at step 7" in told for told in page.texts(".waiting li"))
+    assert any("the loss is nan at step 7" in words for words in page.texts(".waiting li"))
     assert page.texts("#claims .answer") == ["Undecided"] * 3
 
 
-def test_every_row_is_there_and_sorts_both_ways(page: Browser, small: Path) -> None:
+def test_the_first_screen_has_the_verdicts_and_a_chart(page: Browser) -> None:
+    boxes = (
+        "return [...document.querySelectorAll(arguments[0])].map(e => e.getBoundingClientRect())"
+    )
+    for selector in ("#claims li", "#first .chart canvas"):
+        assert page.run(boxes, selector)
+        assert max(box["bottom"] for box in page.run(boxes, selector)) < 900
+
+
+def test_rows_sort_both_ways_with_empty_cells_last(page: Browser, small: Path) -> None:
     [experiment] = content_of(small)["experiments"]
     assert len(page.all(".rows tbody tr")) == len(experiment["rows"])
-    page.click("th[data-key='test/perplexity'] button")
-    rising = [float(cell) for cell in column(page, "test/perplexity") if cell]
-    assert len(rising) > 2
-    assert rising == sorted(rising) != rising[::-1]
-    assert column(page, "test/perplexity")[-1] == "", "what has no value stands last"
-    page.click("th[data-key='test/perplexity'] button")
-    assert [float(cell) for cell in column(page, "test/perplexity") if cell] == rising[::-1]
-    assert column(page, "test/perplexity")[-1] == ""
-    assert page.run(
-        "return document.querySelector(\"th[aria-sort='descending']\").dataset.key"
-    ) == ("test/perplexity")
+    for direction in ("ascending", "descending"):
+        page.click("th[data-key='test/perplexity'] button")
+        cells = column(page, "test/perplexity")
+        numbers = [float(cell) for cell in cells if cell]
+        assert len(set(numbers)) > 2
+        assert numbers == sorted(numbers, reverse=direction == "descending")
+        assert cells[-1] == ""
+        assert len(page.all(f"th[data-key='test/perplexity'][aria-sort={direction}]")) == 1
 
 
-def test_the_filter_leaves_the_rows_with_all_its_words(page: Browser) -> None:
+def test_filter_and_ticks_choose_the_runs_whose_curves_are_drawn(
+    page: Browser, small: Path
+) -> None:
+    done = {id for id, run in content_of(small)["runs"].items() if run["state"] == "done"}
+    [drawn] = runs_of(page, CURVES)
+    assert set(drawn) == done
     page.type("input[type=search]", "FAILED nan")
     assert column(page, "state") == ["failed"]
-    assert len(page.all("figure.curves .curve")) == 0
+    assert runs_of(page, CURVES) == [[]]
     page.click(".chip[data-word=done]")
     assert set(column(page, "state")) == {"done"}
+    page.click(".rows tbody input", 1)
+    assert runs_of(page, CURVES) == [[column(page, "run")[1]]]
     page.type("input[type=search]", " no-such-word")
     assert page.all(".rows tbody tr") == []
 
 
-def test_the_curves_are_those_of_the_runs_chosen(page: Browser) -> None:
-    done = len(set(page.run(CURVES)))
-    assert done == len(page.all("figure.curves .curve")) > 1
-    page.click(".chip[data-word=done]")
-    page.click(".rows tbody input", 1)
-    [chosen] = page.run(CURVES)
-    assert chosen == column(page, "run")[1]
-
-
-def test_a_pointer_at_a_seed_tells_of_its_run(page: Browser) -> None:
-    page.hover(".experiment circle.seed")
-    told = page.run("return document.getElementById('tip').innerText").splitlines()
-    [run] = page.run(
-        "return [...document.querySelectorAll('.seed.chosen')].map(e => e.dataset.run)"
+def test_a_pointer_near_a_seed_selects_its_run_and_a_click_opens_it(
+    page: Browser, small: Path
+) -> None:
+    draw(page)
+    page.hover(f"{POINTS} .u-over")
+    spot, box = page.run(
+        "const chart = document.querySelector(arguments[0]); const [spot] = chart.spots();"
+        "const box = chart.querySelector('.u-over').getBoundingClientRect();"
+        "return [{x: spot.x, y: spot.y, run: spot.run}, box]",
+        POINTS,
     )
-    assert run in told
-    assert any(line.startswith("test perplexity per subword") for line in told)
+    point = {"x": spot["x"] + box["left"], "y": spot["y"] + box["top"]}
+    page.move(point["x"], point["y"])
+    words = page.run("return document.getElementById('tip').innerText").splitlines()
+    assert spot["run"] in words
+    assert words[0].startswith("test perplexity per subword")
+    assert len(page.all(".chosen .seed")) == 1
+    page.move(point["x"], point["y"], press=True)
+    assert page.texts("#run-name") == [spot["run"]]
 
 
-def test_a_click_opens_the_run_with_its_settings_curve_and_log(page: Browser, small: Path) -> None:
-    page.click(".experiment circle.seed")
+def test_keys_step_through_a_chart_and_open_a_run_with_all_its_facts(
+    page: Browser, small: Path
+) -> None:
+    draw(page)
+    page.run(PRESS, POINTS, ["ArrowRight", "ArrowRight", "ArrowLeft", "Enter"])
+    page.drawn()
     [id] = page.texts("#run-name")
     run = content_of(small)["runs"][id]
-    assert page.run("return document.getElementById('run').open")
-    assert len(page.all("dialog .curve")) == 1
+    assert page.run(OPEN)
+    assert len(page.all("dialog .chart canvas")) == 1
     told = dict(zip(page.texts("dialog dt"), page.texts("dialog dd"), strict=True))
     heads = (content_of(small)["shared"] | run["settings"])["model.heads"]
     assert told["model.heads"] == str(heads)
@@ -104,7 +220,7 @@ def test_a_click_opens_the_run_with_its_settings_curve_and_log(page: Browser, sm
     assert told[name] == f"{run['metrics'][name]:.5g}"
     assert run["log"][-1] in page.texts("dialog pre")[0]
     page.click("dialog button")
-    assert not page.run("return document.getElementById('run').open")
+    assert not page.run(OPEN)
 
 
 def test_the_address_of_a_run_opens_it(window: Browser, small: Path) -> None:
@@ -113,22 +229,21 @@ def test_the_address_of_a_run_opens_it(window: Browser, small: Path) -> None:
     assert window.texts("#run-name") == [failed]
     assert "It has written no training curve." in window.texts("dialog .empty")
     window.open(small, "#run=<img src=x onerror=pwned=1>")
-    assert not window.run("return document.getElementById('run').open")
+    assert not window.run(OPEN)
     assert window.console() == []
 
 
-def test_points_move_with_what_they_are_drawn_over(page: Browser) -> None:
-    words = ".experiment svg text.label"
-    assert "total parameters" in page.texts(words)
-    seeds = len(page.all(".experiment circle.seed"))
+def test_the_reader_chooses_the_x_axis(page: Browser) -> None:
+    words = ".experiment .axis-words.across"
+    draw(page)
+    assert page.texts(words)[0] == "total parameters"
+    runs = runs_of(page, POINTS)
     page.run(
         "const list = document.querySelector('.experiment select'); list.value = 'model.heads';"
         "list.dispatchEvent(new Event('change'))"
     )
-    labels = page.texts(words)
-    assert any(label.startswith("heads") for label in labels)
-    assert "total parameters" not in labels
-    assert len(page.all(".experiment circle.seed")) == seeds
+    assert page.texts(words)[0].startswith("heads")
+    assert list(map(set, runs_of(page, POINTS))) == list(map(set, runs))
 
 
 def test_hours_are_added_up_by_kind_of_device(window: Browser, tmp_path: Path) -> None:
@@ -143,7 +258,7 @@ def test_hours_are_added_up_by_kind_of_device(window: Browser, tmp_path: Path) -
         path = RunStore(tmp_path).run(id).attempts()[0].path / "attempt.json"
         hardware = {"hardware": {"cpu": "a processor"}}
         path.write_text(json.dumps(json.loads(path.read_text()) | hardware))
-    window.open(write_report(tmp_path, *collect_and_judge(tmp_path, None)))
+    window.open(page_of(tmp_path))
     assert window.texts("#hours") == [f"In all 2.5 hours on GPUs, {len(others)}.0 hours on CPUs."]
     assert window.console() == []
 
@@ -155,7 +270,7 @@ def test_an_experiment_is_addressed_by_its_name(window: Browser, tmp_path: Path)
         for point in sweep.points:
             point["experiment"] = name
         write_sweep(tmp_path, sweep)
-    window.open(write_report(tmp_path, *collect_and_judge(tmp_path, None)), "#fig1")
+    window.open(page_of(tmp_path), "#fig1")
     top = "return document.getElementById(arguments[0]).getBoundingClientRect().top"
     assert abs(window.run(top, "fig1")) < 2
     hrefs = "return [...document.querySelectorAll('#nav a')].map(e => e.getAttribute('href'))"
@@ -165,13 +280,83 @@ def test_an_experiment_is_addressed_by_its_name(window: Browser, tmp_path: Path)
 
 
 def test_five_hundred_runs_are_all_there(window: Browser, tmp_path: Path) -> None:
-    page = large_sweep(tmp_path)
     window.size(WIDTHS[0])
-    window.open(page)
+    window.open(large_sweep(tmp_path))
     assert window.texts(".lead") == ["All 500 runs are done."]
     assert len(window.all(".rows tbody tr")) == 500
-    assert len(window.all("figure.curves .curve")) == 500
-    assert len(window.all(".experiment circle.seed")) == 500
+    for selector in (CURVES, POINTS):
+        [runs] = runs_of(window, selector)
+        assert len(runs) == 500
     window.type("input[type=search]", "heads=17")
     assert set(column(window, "point")) == {f"heads={heads}" for heads in (17, *range(170, 180))}
     assert window.console() == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colours_follow_the_system_until_the_reader_chooses(page: Browser, scheme: str) -> None:
+    page.prefer(scheme)
+    system = page.run(PAPER)
+    page.prefer({"light": "dark", "dark": "light"}[scheme])
+    assert page.run(PAPER) != system
+    page.click("#theme")
+    assert page.run(PAPER) == system
+    page.prefer(scheme)
+    assert page.run(PAPER) == system
+
+
+def test_printing_draws_every_chart_in_light_colours(page: Browser) -> None:
+    light = page.run(PAPER)
+    page.prefer("dark")
+    page.run("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.run(PAPER) == light
+    assert len(page.all(".chart canvas")) == len(page.all(".chart")) == 3
+    page.run("window.dispatchEvent(new Event('afterprint'))")
+    assert page.run(PAPER) != light
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_word_is_cut_or_covered_at_any_width(
+    window: Browser, tmp_path: Path, small: Path, width: int
+) -> None:
+    for page in (small, fine_tuned(tmp_path)):
+        window.size(width)
+        window.open(page)
+        window.run(RECORD_WORDS)
+        draw(window)
+        count, spoilt = window.run(SPOILT_WORDS)
+        assert count > 10
+        assert spoilt == []
+        assert not window.run(TOO_WIDE)
+        assert window.console() == []
+
+
+def test_each_task_has_axes_of_its_own(window: Browser, tmp_path: Path) -> None:
+    sweep = Finetuned("fig2")
+    sweep.table(tmp_path)
+    store = RunStore(tmp_path)
+    for id in store.ids():
+        with store.run(id).attempts()[0].metrics() as rows:
+            rows.write({"step": 1, "train/loss": 2.0})
+    window.size(WIDTHS[0])
+    window.open(write_report(tmp_path, *collect_and_judge(tmp_path, None)))
+    assert window.texts("figure.curves p.name") == ["pretraining", "squad", "mnli"]
+    assert len(window.all(CURVES)) == 3
+
+
+def test_foreign_text_is_text(window: Browser, tmp_path: Path) -> None:
+    window.size(WIDTHS[0])
+    outlines: list[Any] = []
+    harmless = tuple(f"word{place}" for place in range(len(PAYLOADS)))
+    for name, words in (("harmless", harmless), ("hostile", PAYLOADS)):
+        page = foreign(tmp_path / name, words)
+        window.open(page)
+        run = next(iter(content_of(page)["runs"]))
+        draw(window)
+        window.run(f"location.hash = '#run={run}'")
+        window.click("dialog summary")
+        outlines.append(window.run(OUTLINE))
+        assert window.console() == []
+        assert window.requests() == [page.as_uri()]
+        assert window.run("return typeof pwned") == "undefined"
+    assert outlines[0] == outlines[1]
+    assert window.texts(".experiment h2")[:23] == list(PAYLOADS[:23])

@@ -1,0 +1,404 @@
+"""The data that the page of a sweep holds: experiments, runs and provenance, ready for JSON."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sweeper.results.claims.evidence.decision import Measurements
+from sweeper.results.claims.evidence.verdict import Verdict
+from sweeper.results.figures.layout.palette import arm_looks
+from sweeper.results.judge import Verdicts
+from sweeper.results.paper_tables import has_paper_table, paper_table
+from sweeper.results.points import (
+    BASELINES,
+    Measure,
+    Point,
+    bent,
+    marks_in_words,
+    measures,
+    missing,
+    not_learned,
+    seed_spread,
+    tuned_in_words,
+)
+from sweeper.results.statistics.estimates import Estimate, interval
+from sweeper.results.table import DIRECTIONS, Row, Table, cell, label, number
+from sweeper.store import registry
+from sweeper.store.attempts import Attempt, Cause
+from sweeper.store.errors import UserError, sanitize
+from sweeper.store.files import canonical, present
+from sweeper.store.identity import leaves
+from sweeper.store.runs import Run, RunStore
+
+# The page offers these columns as x axes where they vary, beside the keys of the plan.
+ACROSS = (
+    "params_total",
+    "params_non_embedding",
+    "flops_per_token",
+    "width",
+    "model.embedding_size",
+    "model.heads",
+    "model.head_size",
+)
+CURVES = ("train/loss", "validation/loss")
+LOG_LINES = 40
+MOST_CONTRASTS = 6  # of a claim, whose closing the page draws
+MOST_CURVE_POINTS = 150
+CURVE_DIGITS = 4
+# A large sweep has fewer points a curve and fewer letters a log, so that the page stays small.
+ALL_CURVE_POINTS, ALL_LOG_LETTERS = 75_000, 2_000_000
+
+_FIRST_COLUMNS = ("state", "arm", "point", "seed")
+_LAST_COLUMNS = ("device", "code", "torch", "reason", "run")
+_HIDDEN_COLUMNS = ("experiment", "match_count")
+_HIDDEN_SETTINGS = ("logger.", "paths.")
+_RESULT_KEYS = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
+
+
+def page_data(outputs: Path, tables: Sequence[Table], verdicts: Verdicts) -> dict[str, Any]:
+    """Return all that the page shows; experiments with claims come first."""
+    rows: dict[str, Row] = {str(row["run"]): row for table in tables for row in table.rows}
+    store = RunStore(outputs)
+    shared = Shared()
+    runs = {id: run_data(store.run(id), row, len(rows), shared) for id, row in rows.items()}
+    about = provenance(tables, runs, shared.environments)
+    order = sorted(tables, key=lambda table: not verdicts[table.name])
+    return {
+        "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "experiments": [experiment_data(table, verdicts[table.name]) for table in order],
+        "provenance": about,
+        "shared": take_shared_settings(runs.values()),
+        "steps": shared.steps,
+        "environments": shared.environments,
+        "runs": runs,
+    }
+
+
+class Shared:
+    """Values that many runs have alike; the page holds each once and runs refer to its index."""
+
+    def __init__(self) -> None:
+        self.steps: list[list[Any]] = []
+        self.environments: list[dict[str, Any]] = []
+        self._places: dict[str, int] = {}
+
+    def place(self, values: list[Any], value: Any) -> int:
+        """Return the index of `value` in one of the lists, to which it is added if new."""
+        key = f"{id(values)} {canonical(value)}"
+        if key not in self._places:
+            self._places[key] = len(values)
+            values.append(value)
+        return self._places[key]
+
+
+def experiment_data(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """Return the verdicts, figures, closing intervals, paper table and rows of an experiment."""
+    about = table.experiment
+    return {
+        "name": table.name,
+        "title": table.title,
+        "text": about.get("text"),
+        "scale": about.get("scale") or table.provenance.get("scale"),
+        "fixed": table.fixed,
+        "notes": not_learned(table),
+        "arms": [
+            {"name": arm, "label": table.label(arm), **look._asdict()}
+            for arm, look in arm_looks(about["arms"]).items()
+        ],
+        "verdicts": [_verdict(verdict, table) for verdict in verdicts],
+        "closing": _closing(table, verdicts),
+        "figures": [_figure(table, measure) for measure in measures(table)],
+        "paper_table": asdict(paper_table(table)) if has_paper_table(table) else None,
+        **_rows(table),
+    }
+
+
+def _verdict(verdict: Verdict, table: Table) -> dict[str, Any]:
+    """Return a verdict with its question: the first line of the docstring of the claim's module."""
+    key = f"experiment.claims of {table.name}"
+    claim = registry.function(registry.CLAIMS, verdict.claim, key, "claim")
+    question = inspect.getdoc(inspect.getmodule(claim)) or verdict.claim
+    return {
+        "question": question.splitlines()[0],
+        "claim": verdict.claim,
+        "answer": verdict.answer,
+        "sentence": verdict.sentence,
+        "measure": verdict.measure,
+    }
+
+
+def _closing(table: Table, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+    """Return, for each claim of a sweep with rounds, the interval of each contrast by round.
+
+    A step is [value, low, high], in per cent where a claim is about ratios; None if unknown.
+    """
+    rounds = table.provenance.get("rounds") or []
+    metrics = {measure.words: measure.metric for measure in measures(table)}
+    found = []
+    for verdict in verdicts:
+        if not rounds or not verdict.numbers:
+            continue
+        measured = Measurements(table, metrics[verdict.measure])
+
+        def shown(value: float | None, ratios: bool = measured.ratios) -> float | None:
+            return 100 * math.expm1(min(value, 100.0)) if ratios and value is not None else value
+
+        contrasts = verdict.numbers["contrasts"][:MOST_CONTRASTS]
+        claim = (verdict.claim, verdict.measure)
+        history = [
+            earlier["contrasts"]
+            for one in rounds
+            for earlier in one["verdicts"]
+            if (earlier["claim"], earlier["measure"]) == claim
+        ]
+        size = measured.margin.size if measured.margin else None
+        found.append(
+            {
+                "claim": verdict.claim,
+                "measure": verdict.measure,
+                "answer": verdict.answer,
+                "margin": size and [shown(-size), shown(size)],
+                "unit": " %" if measured.ratios else "",
+                "contrasts": [
+                    {
+                        "words": contrast["words"],
+                        "steps": [
+                            [shown(step[place][key]) for key in ("value", "low", "high")]
+                            for step in [*history, contrasts]
+                            if place < len(step)
+                        ],
+                    }
+                    for place, contrast in enumerate(contrasts)
+                ],
+            }
+        )
+    return found
+
+
+def _figure(table: Table, measure: Measure) -> dict[str, Any]:
+    points = measure.points(table)
+    averaged, back = bent(points)
+    spread = seed_spread(averaged)
+    estimates = {(p.arm, p.name): p.estimate(spread) for p in averaged if p.values}
+    drawn = [point for point in points if point.values]
+    first = str(table.experiment.get("x") or ACROSS[0])
+    keys = dict.fromkeys([first, *ACROSS, *(key for point in points for key in point.settings)])
+    across = [key for key in keys if len({_coordinate(p, key) for p in drawn} - {None}) > 1]
+    across = across or [first]
+    reason, without, of = missing(table, measure.metric)
+    direction = DIRECTIONS.get(measure.metric.rpartition("/")[2], 0)
+    return {
+        "words": measure.words,
+        "better": {-1: "lower", 1: "higher"}.get(direction),
+        "across": [{"key": key, "words": label(key)} for key in across],
+        "points": [_point(p, across, estimates[p.arm, p.name], back) for p in drawn],
+        "labels": {key: label(key) for point in points for key in point.settings},
+        "baselines": [
+            {"words": words, "value": value, "hollow": words == next(iter(BASELINES.values()))}
+            for words, value in measure.baselines(table).items()
+        ],
+        "marks": " ".join([*marks_in_words(drawn, spread), *tuned_in_words(table.experiment)]),
+        "missing": f"{without} of {of} runs are missing: {reason}." if without else "",
+    }
+
+
+def _point(
+    point: Point, across: Sequence[str], estimate: Estimate, back: Callable[[float], float]
+) -> dict[str, Any]:
+    ends = interval(estimate)
+    return {
+        "arm": point.arm,
+        "name": point.name,
+        "settings": {key: _word(value) for key, value in point.settings.items()},
+        "x": {key: _coordinate(point, key) for key in across},
+        "mean": back(estimate.mean),
+        "ends": ends and [back(end) for end in ends],
+        "seeds": [[seed, point.values[seed], point.runs[seed]] for seed in sorted(point.values)],
+    }
+
+
+def _coordinate(point: Point, key: str) -> float | str | None:
+    """Return the place of a point on the x axis `key`: a number, or the word of the column."""
+    value = point.cells.get(key, point.settings.get(key))
+    found = number(value)
+    return _word(value) if found is None and value is not None else found
+
+
+def _word(value: Any) -> str:
+    return "null" if value is None else value if isinstance(value, str) else canonical(value)
+
+
+def _rows(table: Table) -> dict[str, Any]:
+    """Return the rows; a column that is alike in all of them is listed once, under "alike"."""
+    metrics = [measure.metric for measure in measures(table)]
+    named = [*_FIRST_COLUMNS, "task", *metrics, *_LAST_COLUMNS]
+    rest = [key for key in table.columns if key not in (*named, *_HIDDEN_COLUMNS)]
+    varied, alike = [], []
+    for key in [*_FIRST_COLUMNS, "task", *metrics, *rest, *_LAST_COLUMNS]:
+        values = {canonical(row.get(key)) for row in table.rows}
+        if key in (*_FIRST_COLUMNS, *metrics, "run") or len(values) > 1:
+            varied.append(key)
+        elif values != {"null"}:
+            alike.append([label(key), cell(key, table.rows[0].get(key))])
+    return {
+        "columns": [{"key": key, "words": label(key)} for key in varied],
+        "rows": [[cell(key, row.get(key)) for key in varied] for row in table.rows],
+        "alike": alike,
+    }
+
+
+def run_data(run: Run, row: Row, runs: int, shared: Shared) -> dict[str, Any]:
+    """Return a run, one of `runs`; "problem" says which of its files cannot be read."""
+    points = min(max(ALL_CURVE_POINTS // runs, 20), MOST_CURVE_POINTS)
+    letters = min(max(ALL_LOG_LETTERS // runs, 500), 4000)
+    found: dict[str, Any] = {key: row.get(key) for key in ("task", "seed", "state", "reason")}
+    found |= {"settings": {}, "sizes": {}, "metrics": {}, "result": {}, "attempts": []}
+    try:
+        found |= _record(run)
+        attempts = run.attempts()
+        found["attempts"] = [_attempt(one, found.get("finished"), shared) for one in attempts]
+        found["curves"] = {
+            name: [shared.place(shared.steps, steps), values]
+            for name, (steps, values) in curves(run.history(), points).items()
+        }
+        found["log"] = _log_end(attempts, letters)
+    except (UserError, OSError) as problem:
+        found["problem"] = str(problem)
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        found["problem"] = f"a file of the run has unexpected content: {sanitize(problem, 80)}"
+    return found
+
+
+def _record(run: Run) -> dict[str, Any]:
+    if not present(run.path / "run.json"):
+        return {}
+    record, result = run.record(), run.result() or {}
+    settings = {
+        key: value if value is None or isinstance(value, str | int | float) else canonical(value)
+        for key, value in leaves(record["config"])
+        if not key.startswith(_HIDDEN_SETTINGS)
+    }
+    return {
+        "parent": record["config"].get("parent"),
+        "settings": settings,
+        "sizes": record.get("size", {}),
+        "metrics": {label(key): cell(key, n) for key, n in result.get("metrics", {}).items()},
+        "result": {key: result[key] for key in _RESULT_KEYS if key in result},
+        "finished": result.get("attempt"),
+    }
+
+
+def _attempt(attempt: Attempt, finished: int | None, shared: Shared) -> dict[str, Any]:
+    info, exit = attempt.info(), attempt.exit() or {}
+    environment = {
+        "hardware": info.get("hardware", {}),
+        "versions": info.get("versions", {}),
+        "code": info.get("code"),
+    }
+    return {
+        "number": attempt.number,
+        "cause": Cause.DONE if attempt.number == finished else exit.get("cause"),
+        "started": info.get("started"),
+        "resumed_from": info.get("resumed_from"),
+        "environment": shared.place(shared.environments, environment),
+    }
+
+
+def _log_end(attempts: Sequence[Attempt], letters: int) -> list[str]:
+    """Return the last lines of the newest attempt that wrote any."""
+    for attempt in reversed(attempts):
+        lines = [line.rstrip() for line in attempt.log_end(letters).expandtabs(4).splitlines()]
+        if lines:
+            return lines[-LOG_LINES:]
+    return []
+
+
+def curves(rows: Sequence[Mapping[str, Any]], most: int) -> dict[str, tuple[list[Any], list[Any]]]:
+    """Return by name the steps and values of each curve, thinned evenly to `most` points.
+
+    The first and the last point stay. A value that is not a finite number becomes None.
+    """
+    found = {}
+    for name in CURVES:
+        points = [(row["step"], number(row[name])) for row in rows if name in row]
+        if len(points) > most:
+            last = len(points) - 1
+            points = [points[round(place * last / (most - 1))] for place in range(most)]
+        if points:
+            values = [
+                None if value is None else float(f"{value:.{CURVE_DIGITS}g}") for _, value in points
+            ]
+            found[name] = ([step for step, _ in points], values)
+    return found
+
+
+def take_shared_settings(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Remove from each run the settings that all runs have alike, and return them."""
+    with_settings = [run["settings"] for run in runs if run["settings"]]
+    if len(with_settings) < 2:
+        return {}
+    first, *others = with_settings
+    alike = {
+        key: value
+        for key, value in first.items()
+        if all(key in other and other[key] == value for other in others)
+    }
+    for settings in with_settings:
+        for key in alike:
+            del settings[key]
+    return alike
+
+
+def provenance(
+    tables: Sequence[Table],
+    runs: Mapping[str, Mapping[str, Any]],
+    environments: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return commands, versions of the program and its libraries, and hours by device.
+
+    A run on several devices counts its hours for each. A device that is not the CPU of its machine
+    is a GPU.
+    """
+    commands: dict[tuple[Any, ...], list[str]] = {}
+    for table in tables:
+        about = table.provenance
+        words = shlex.join(map(str, about.get("command") or ()))
+        command = words if words.startswith("python ") else f"python {words}"
+        key = (about.get("number"), about.get("scale"), command)
+        commands.setdefault(key, []).append(table.name)
+    code: Counter[str] = Counter()
+    libraries: Counter[str] = Counter()
+    devices: dict[str, dict[str, Any]] = {}
+    for run in runs.values():
+        finisher = next((a for a in run["attempts"] if a["number"] == run.get("finished")), None)
+        environment = environments[finisher["environment"]] if finisher else {}
+        code.update([str(environment["code"])] if environment.get("code") else ())
+        libraries.update(f"{name} {v}" for name, v in environment.get("versions", {}).items())
+        name = run["result"].get("device")
+        if name is None:
+            continue
+        cpu = environment.get("hardware", {}).get("cpu")
+        kind = "" if cpu is None else "CPU" if cpu == name else "GPU"
+        new = {"device": name, "kind": kind, "runs": 0, "hours": 0.0}
+        device = devices.setdefault(str(name), new)
+        device["runs"] += 1
+        counts = (run["settings"].get(f"trainer.{key}") for key in ("devices", "num_nodes"))
+        used = math.prod(number(count) or 1.0 for count in counts)
+        device["hours"] += (number(run["result"].get("seconds")) or 0.0) / 3600 * used
+    return {
+        "commands": [
+            {"experiments": names, "plan": plan, "scale": scale, "command": command}
+            for (plan, scale, command), names in commands.items()
+        ],
+        "code": [list(one) for one in code.most_common()],
+        "libraries": [list(one) for one in libraries.most_common()],
+        "devices": list(devices.values()),
+    }
