@@ -73,8 +73,8 @@ def pack(
     trials = any(name.endswith(SUFFIX) for name in names)
     kind = "trials (then pack again: their choice)" if trials else "runs"
     join = f"cat {path.name}.* > {path.name} && " if len(written) > 1 else ""
-    told = f"{join}unzip -q {path.name} && cd {path.stem} && python run.py"
-    console.print(Text(f"{len(runs)} {kind} to train; there: {told}"), soft_wrap=True)
+    command = f"{join}unzip -q {path.name} && cd {path.stem} && python run.py"
+    console.print(Text(f"{len(runs)} {kind} to train; there: {command}"), soft_wrap=True)
 
 
 def options_of(hydra: Mapping[str, Any]) -> dict[str, Any]:

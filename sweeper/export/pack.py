@@ -95,14 +95,21 @@ WHEELS = """
 
 def check_output(path: Path, max_mb: float | None = None) -> None:
     """Raise UserError unless an export can be written to `path`, in parts of `max_mb`."""
-    if max_mb is not None and not max_mb >= LEAST_MB:  # nan, too
+    if max_mb is not None and not LEAST_MB <= max_mb < float("inf"):
         remedy = "leave it out for one file"
         raise invalid_value("--max-mb", max_mb, f"a number of at least {LEAST_MB}", remedy)
-    if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
-        raise invalid_value("-o", path, "a new name or a regular file", "choose another name")
+    for one in (path, *parts_of(path)):
+        if os.path.lexists(one) and not stat.S_ISREG(one.lstat().st_mode):
+            raise invalid_value("-o", one, "a new name or a regular file", "choose another name")
     if not PLAIN.fullmatch(path.name) or path.suffix != ".zip":
         expected = "a name of letters, digits, '.', '_' and '-' that ends in .zip"
         raise invalid_value("-o", path, expected, "choose such a name, as in -o fig1.zip")
+
+
+def parts_of(path: Path) -> list[Path]:
+    """Return what is named like a part of an export: `cat` would join it to the parts."""
+    name = re.compile(re.escape(path.name) + r"\.\d{3,}")
+    return [one for one in path.parent.glob("*") if name.fullmatch(one.name)]
 
 
 def write_export(
@@ -120,9 +127,8 @@ def write_export(
     check_output(path, max_mb)
     try:
         write_archive(path, kind, files, about, top=f"{path.stem}/")
-        for part in path.parent.glob(f"{path.name}.*"):
-            if re.fullmatch(r"\.\d{3,}", part.suffix):  # `cat` would join it to the new parts
-                part.unlink()
+        for earlier in parts_of(path):
+            earlier.unlink()
         size, limit = path.stat().st_size, int((max_mb or 0) * MEGABYTE)
         if not limit or size <= limit:
             return [path]
@@ -139,8 +145,9 @@ def write_export(
                         left -= len(block)
         path.unlink()
     except OSError as error:
-        reason = f"{sanitize(path)} cannot be written: {error.strerror or error}"
-        raise UserError(f"{reason}; free some space, or name another file.") from error
+        where = f"{sanitize(error.filename)}: " if error.filename else ""
+        reason = f"{sanitize(path)} cannot be written ({where}{error.strerror or error})"
+        raise UserError(f"{reason}; repair that, or name another file with -o.") from error
     return parts
 
 
@@ -161,13 +168,11 @@ def open_export(
             raise UserError(f"{sanitize(path)} is of kind {found}, not {kind}: {use}.")
         yield archive, archive.manifest(model)
     except ArchiveError as error:
-        raise UserError(
-            f"{sanitize(path)} cannot be used: {error.reason}; copy it here again."
-        ) from error
+        remedy = "copy it here again"
+        raise UserError(f"{sanitize(path)} cannot be used: {error.reason}; {remedy}.") from error
     except OSError as error:
-        raise UserError(
-            f"{sanitize(error.filename or path)}: {error.strerror or error}."
-        ) from error
+        where = sanitize(error.filename or path)
+        raise UserError(f"{where}: {error.strerror or error}.") from error
     finally:
         archive.close()
 
@@ -299,17 +304,19 @@ class Merged:
 
     def summary(self) -> str:
         """Return the counts in one sentence."""
-        counts = [f"{len(self.done)} done"]
-        counts += [f"{len(self.unfinished)} not done there"] if self.unfinished else []
-        counts += [f"{len(self.known)} known before"] if self.known else []
-        counts += [f"{len(self.kept)} left as they are here"] if self.kept else []
-        return f"runs from elsewhere: {', '.join(counts)}"
+        counts = {
+            "not done there": self.unfinished,
+            "known before": self.known,
+            "left as they are here": self.kept,
+        }
+        others = [f", {len(runs)} {words}" for words, runs in counts.items() if runs]
+        return f"runs from elsewhere: {len(self.done)} done{''.join(others)}"
 
 
 def merge(outputs: Path, path: Path) -> Merged:
     """Put the runs of a results file where they would be if they had been trained here.
 
-    A run that was also trained here since it was packed stays as it is.
+    A run that was also trained here since it was packed stays unchanged.
 
     Raises:
         UserError: the file is damaged, or has a run that was not planned here; nothing was merged.

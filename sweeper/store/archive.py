@@ -91,8 +91,8 @@ def parse_manifest(value: Any, model: type[AnyManifest]) -> AnyManifest:
 def _parse(value: Any, expected: int, model: type[AnyModel]) -> AnyModel:
     found = value.get("format") if isinstance(value, dict) else None
     if found != expected:
-        told = f"{MANIFEST} is of format {sanitize(found, 20)}, not {expected}"
-        raise ValueError(f"{told}: use the version that wrote it")
+        reason = f"{MANIFEST} is of format {sanitize(found, 20)}, not {expected}"
+        raise ValueError(f"{reason}: use the version that wrote it")
     if with_checksum(value) != value:
         raise ValueError(f"{MANIFEST} was changed after it was written")
     try:
@@ -200,7 +200,7 @@ class Archive:
 
     @property
     def kind(self) -> str:
-        """What wrote it: archive, bundle, pack or results."""
+        """One of archive, bundle, pack and results."""
         return self._checked[1].kind
 
     def manifest(self, model: type[AnyManifest]) -> AnyManifest:

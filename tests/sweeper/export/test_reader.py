@@ -284,16 +284,18 @@ def test_parts_join_to_the_whole_and_earlier_parts_go(tmp_path, limit):
 @pytest.mark.parametrize(
     ("name", "limit", "words"),
     [
-        *(("b.zip", limit, "--max-mb") for limit in (0, -1, 0.0000001, float("nan"))),
+        *(("b.zip", limit, "--max-mb") for limit in (0, -1, 0.0000001, float("nan"), float("inf"))),
         ("b.tar", None, "ends in .zip"),
         ("my bundle.zip", None, "a name of letters"),
         ("pipe.zip", None, "a new name or a regular file"),
         ("link.zip", None, "a new name or a regular file"),
         ("folder.zip", None, "a new name or a regular file"),
+        ("parts.zip", None, "parts.zip.001: expected a new name or a regular file"),
     ],
 )
 def test_an_export_goes_to_a_new_name_or_a_regular_file(tmp_path, name, limit, words):
     os.mkfifo(tmp_path / "pipe.zip")
+    os.mkfifo(tmp_path / "parts.zip.001")
     (tmp_path / "link.zip").symlink_to("/dev/null")
     (tmp_path / "folder.zip").mkdir()
     before = sorted(tmp_path.iterdir())
