@@ -28,7 +28,7 @@ def write_figures(into: Path, tables: Sequence[Table], faults: Faults | None = N
         UserError: an unknown figure.
     """
     # Importing matplotlib takes most of a second, and not every command draws.
-    from sweeper.results.figures.layout.style import rendered
+    from sweeper.results.figures.layout.panel import rendered
 
     folder = into / "figures"
     written = []
@@ -46,7 +46,7 @@ def import_figures() -> None:
     import scipy.special  # noqa: F401  (for the intervals between seeds)
     from matplotlib.backend_bases import get_registered_canvas_class
 
-    from sweeper.results.figures.layout.style import KINDS
+    from sweeper.results.figures.layout.panel import KINDS
 
     for name in registry.names(registry.FIGURES):
         with suppress(UserError):  # a package's that is broken is told of where it is drawn

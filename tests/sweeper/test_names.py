@@ -46,7 +46,7 @@ def _quick(monkeypatch):
     """Nothing here is about what is drawn, nor about power cuts."""
     drawn = {kind: b"drawn" for kind in ("pdf", "png", "svg")}
     monkeypatch.setattr("sweeper.results.draw.figure_of", lambda table: None)
-    monkeypatch.setattr("sweeper.results.figures.layout.style.rendered", lambda figure: drawn)
+    monkeypatch.setattr("sweeper.results.figures.layout.panel.rendered", lambda figure: drawn)
     monkeypatch.setattr("os.fsync", lambda descriptor: None)
 
 

@@ -7,9 +7,17 @@ from operator import methodcaller
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from sweeper.results.figures.layout.panel import fill, lay_out, legend_of, looks_of, notes_on
-from sweeper.results.figures.layout.series import marks, split
-from sweeper.results.figures.layout.style import COLUMN, RC
+from sweeper.results.figures.layout.panel import (
+    COLUMN,
+    RC,
+    fill,
+    lay_out,
+    legend_of,
+    looks_of,
+    marks,
+    notes_on,
+    split,
+)
 from sweeper.results.points import Measure, seed_spread
 from sweeper.results.table import Table
 

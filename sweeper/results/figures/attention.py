@@ -10,9 +10,17 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.figures.layout.panel import curve_looks, fill, lay_out, notes_on
-from sweeper.results.figures.layout.series import marks, split
-from sweeper.results.figures.layout.style import DOUBLE_COLUMN, FAINT_INK, RC
+from sweeper.results.figures.layout.panel import (
+    DOUBLE_COLUMN,
+    FAINT_INK,
+    RC,
+    curve_looks,
+    fill,
+    lay_out,
+    marks,
+    notes_on,
+    split,
+)
 from sweeper.results.points import points, seed_spread
 from sweeper.results.table import Table
 

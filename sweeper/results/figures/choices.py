@@ -18,16 +18,20 @@ from matplotlib.figure import Figure
 from sweeper.results.choices import choices, setting_of, settled, tuned_keys
 from sweeper.results.figures.curves import places
 from sweeper.results.figures.layout.panel import (
+    COLUMN,
+    INK,
+    RC,
+    Mark,
     categories,
     curve_looks,
     fill,
     lay_out,
     legend_of,
     looks_of,
+    marks,
     notes_on,
+    split,
 )
-from sweeper.results.figures.layout.series import Mark, marks, split
-from sweeper.results.figures.layout.style import COLUMN, INK, RC
 from sweeper.results.points import points, seed_spread
 from sweeper.results.table import Table, direction
 from sweeper.store.errors import UserError

@@ -16,9 +16,19 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from sweeper.results.figures.layout.panel import fill, lay_out, looks_of, notes_on
-from sweeper.results.figures.layout.series import Mark, marks
-from sweeper.results.figures.layout.style import DOUBLE_COLUMN, FAINT_INK, RC, SMALL_PT, plain
+from sweeper.results.figures.layout.panel import (
+    DOUBLE_COLUMN,
+    FAINT_INK,
+    RC,
+    SMALL_PT,
+    Mark,
+    fill,
+    lay_out,
+    looks_of,
+    marks,
+    notes_on,
+    plain,
+)
 from sweeper.results.points import Measure, Point, metric_of, points, seed_spread
 from sweeper.results.table import Table
 

@@ -14,17 +14,21 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from sweeper.results.figures.layout.panel import (
+    COLUMN,
+    RC,
     Entry,
     Look,
+    Series,
     categories,
     curve_looks,
     fill,
     label_ends,
     lay_out,
+    marks,
     notes_on,
+    plain,
+    split,
 )
-from sweeper.results.figures.layout.series import Series, marks, split
-from sweeper.results.figures.layout.style import COLUMN, RC, plain
 from sweeper.results.points import Point, bent, points, seed_spread
 from sweeper.results.table import Table, label
 

@@ -14,17 +14,22 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sweeper.results.figures.layout.panel import (
+    DOUBLE_COLUMN,
+    RC,
     Entry,
     Look,
+    Mark,
+    Series,
     curve_looks,
     fill,
     label_ends,
     label_point,
     lay_out,
+    marks,
     notes_on,
+    plain,
+    split,
 )
-from sweeper.results.figures.layout.series import Mark, Series, marks, split
-from sweeper.results.figures.layout.style import DOUBLE_COLUMN, RC, plain
 from sweeper.results.points import Point, points, seed_spread
 from sweeper.results.table import Table
 

@@ -15,9 +15,19 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.figures.layout.panel import Entry, fill, lay_out, legend_of, looks_of, notes_on
-from sweeper.results.figures.layout.series import Mark, marks
-from sweeper.results.figures.layout.style import DOUBLE_COLUMN, FAINT_INK, RC
+from sweeper.results.figures.layout.panel import (
+    DOUBLE_COLUMN,
+    FAINT_INK,
+    RC,
+    Entry,
+    Mark,
+    fill,
+    lay_out,
+    legend_of,
+    looks_of,
+    marks,
+    notes_on,
+)
 from sweeper.results.points import BASELINES, measures, seed_spread
 from sweeper.results.table import Table
 

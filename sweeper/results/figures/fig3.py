@@ -8,15 +8,17 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from sweeper.results.figures.layout.panel import (
+    DOUBLE_COLUMN,
+    RC,
     curve_looks,
     fill,
     lay_out,
     legend_of,
     looks_of,
+    marks,
     notes_on,
+    split,
 )
-from sweeper.results.figures.layout.series import marks, split
-from sweeper.results.figures.layout.style import DOUBLE_COLUMN, RC
 from sweeper.results.points import points, seed_spread
 from sweeper.results.table import Table
 

@@ -21,8 +21,14 @@ from matplotlib.ticker import NullLocator
 from sweeper.results.claims.evidence.decision import Measurements
 from sweeper.results.claims.evidence.scales import Effect, effects
 from sweeper.results.figures.layout.palette import PALETTE
-from sweeper.results.figures.layout.panel import Entry, lay_out, notes_on
-from sweeper.results.figures.layout.style import DOUBLE_COLUMN, FAINT_INK, RC
+from sweeper.results.figures.layout.panel import (
+    DOUBLE_COLUMN,
+    FAINT_INK,
+    RC,
+    Entry,
+    lay_out,
+    notes_on,
+)
 from sweeper.results.statistics.expected_cost import Line, line
 from sweeper.results.table import Table
 from sweeper.store.numbers import short

@@ -15,9 +15,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.figures.layout.panel import Entry, Look, curve_looks, fill, lay_out, notes_on
-from sweeper.results.figures.layout.series import marks
-from sweeper.results.figures.layout.style import COLUMN, FAINT_INK, RC
+from sweeper.results.figures.layout.panel import (
+    COLUMN,
+    FAINT_INK,
+    RC,
+    Entry,
+    Look,
+    curve_looks,
+    fill,
+    lay_out,
+    marks,
+    notes_on,
+)
 from sweeper.results.figures.theorem1 import HEAD_SIZE, LENGTH
 from sweeper.results.points import Point, points, seed_spread
 from sweeper.results.statistics.estimates import mean

@@ -8,14 +8,14 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sweeper.results.figures.layout.panel import lay_out
-from sweeper.results.figures.layout.style import (
+from sweeper.results.figures.layout.panel import (
     DOUBLE_COLUMN,
     FAINT_INK,
     INK,
     LETTER,
     RC,
     TEXT_PT,
+    lay_out,
     plain,
 )
 from sweeper.results.paper_tables import Block, paper_table

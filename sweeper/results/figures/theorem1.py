@@ -21,17 +21,22 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from sweeper.results.figures.layout.panel import (
+    DOUBLE_COLUMN,
+    FAINT_INK,
+    INK,
+    RC,
+    SMALL_PT,
     Curve,
     Entry,
     Look,
+    Mark,
     curve_looks,
     fill,
     label_point,
     lay_out,
     notes_on,
+    plain,
 )
-from sweeper.results.figures.layout.series import Mark
-from sweeper.results.figures.layout.style import DOUBLE_COLUMN, FAINT_INK, INK, RC, SMALL_PT, plain
 from sweeper.results.points import Point, points, seed_spread
 from sweeper.results.statistics.estimates import Estimate, Spread, interval, mean
 from sweeper.results.table import Table

@@ -1,1 +1,1 @@
-"""What all figures share: style, panels, labels, ticks."""
+"""Parts that all figures share."""

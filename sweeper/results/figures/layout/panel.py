@@ -1,38 +1,148 @@
-"""Words beside lines and points."""
+"""Parts that all figures share: style, series of points, panels, labels, legend and notes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from io import BytesIO
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
+from matplotlib import rc_params_from_file
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
+from matplotlib.textpath import TextPath
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from sweeper.results.figures.layout.palette import MARKERS, PALETTE, arm_looks, shade
-from sweeper.results.figures.layout.series import Mark
-from sweeper.results.figures.layout.style import (
-    FAINT_INK,
-    LEGEND_PT,
-    LETTER,
-    SMALL_PT,
-    TEXT_PT,
-    plain,
-    wrapped,
-)
 from sweeper.results.points import Point, caveats, marks_in_words, not_learned, origin
-from sweeper.results.statistics.estimates import Spread
+from sweeper.results.statistics.estimates import Spread, interval
 from sweeper.results.table import LOGARITHMIC_FROM, Table, label, number
 from sweeper.store.numbers import short
+
+# ICML: the width of a column and of both with the gap between them, in inches.
+COLUMN = 3.25
+DOUBLE_COLUMN = 6.75
+
+RC = rc_params_from_file(Path(__file__).with_name("house.mplstyle"), use_default_template=False)
+TEXT_PT, SMALL_PT, LEGEND_PT = RC["font.size"], RC["xtick.labelsize"], RC["legend.fontsize"]
+INK, FAINT_INK = RC["text.color"], RC["axes.edgecolor"]
+LETTER = 0.54  # width of a letter in its size, on average
+_TIGHT = 0.93  # of the letters that fit in a line on average
+
+KINDS = ("pdf", "png", "svg")
+
+
+def plain(value: object, limit: int = 48) -> str:
+    """`value` as text that can be drawn: one line, short, only letters that the font has."""
+    text = str(value)
+    if len(text) > limit:
+        text = text[: limit - 1].rstrip() + "…"
+    letters = _letters()
+    return "".join(
+        letter if ord(letter) in letters and letter.isprintable() else "?" for letter in text
+    )
+
+
+def wrapped(text: str, size: float, width: float, *, weight: str = "normal") -> list[str]:
+    """`text` in lines of about `width` points when set in `size`."""
+    if not text.strip():
+        return []
+    font = FontProperties(family=RC["font.sans-serif"], weight=weight)
+    share = width / TextPath((0, 0), text, size=size, prop=font).get_extents().width
+    return textwrap.wrap(text, max(1, int(len(text) * share * (1 if share >= 1 else _TIGHT))))
+
+
+def rendered(figure: Figure) -> dict[str, bytes]:
+    """The figure as files, by suffix; equal figures give equal bytes, whenever they are drawn."""
+    metadata = {
+        "pdf": {"CreationDate": None, "ModDate": None},
+        "png": {"Software": None},
+        "svg": {"Date": None},
+    }
+    files = {}
+    with mpl.rc_context(RC):
+        for kind in KINDS:
+            buffer = BytesIO()
+            figure.savefig(buffer, format=kind, metadata=metadata[kind])
+            files[kind] = buffer.getvalue()
+    return files
+
+
+@cache
+def _letters() -> frozenset[int]:
+    """The characters that the font of the figures has."""
+    return frozenset(get_font(findfont(FontProperties(family=RC["font.sans-serif"]))).get_charmap())
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A point as it is drawn: its mean over seeds, the ends of its interval, every seed."""
+
+    x: float
+    mean: float
+    ends: tuple[float, float] | None
+    seeds: tuple[float, ...]
+    point: Point
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points that belong together.
+
+    Attributes:
+        key: what tells it from the others of its arm, for example its number of heads.
+        arm: the arm it is of.
+        points: those with at least one finished run.
+    """
+
+    key: Hashable
+    arm: str
+    points: tuple[Point, ...]
+
+
+def split(points: Iterable[Point], by: Callable[[Point], Hashable]) -> list[Series]:
+    """A series for each arm and each value of `by`, in the order in which they first appear."""
+    groups: dict[tuple[str, Hashable], list[Point]] = {}
+    for point in points:
+        if point.values:
+            groups.setdefault((point.arm, by(point)), []).append(point)
+    return [Series(key, arm, tuple(group)) for (arm, key), group in groups.items()]
+
+
+def marks(
+    points: Iterable[Point],
+    at: Callable[[Point], float | None],
+    spread: Spread | None,
+    back: Callable[[float], float] = float,
+) -> list[Mark]:
+    """The points that have a place `at` the x-axis, from left to right.
+
+    `back` turns values back that were `bent` for means and intervals.
+    """
+    found = []
+    for point in points:
+        x = at(point)
+        if x is not None and point.values:
+            known = point.estimate(spread)
+            values = tuple(back(point.values[seed]) for seed in sorted(point.values))
+            ends = interval(known)
+            drawn = ends and (back(ends[0]), back(ends[1]))
+            found.append(Mark(x, back(known.mean), drawn, values, point))
+    return sorted(found, key=lambda mark: (mark.x, mark.mean))
+
 
 _GAP = SMALL_PT * 1.2 / 130.0  # of the height of a panel, which is about 130 points
 _NEAR_THE_EDGE, _ROOM_TO_THE_RIGHT = 0.9, 0.75  # of the width of a panel

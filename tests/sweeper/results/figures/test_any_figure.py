@@ -17,7 +17,7 @@ from matplotlib.text import Text
 
 from sweeper.results.collect import collect
 from sweeper.results.draw import figure_of, write_figures
-from sweeper.results.figures.layout.style import COLUMN, DOUBLE_COLUMN, rendered
+from sweeper.results.figures.layout.panel import COLUMN, DOUBLE_COLUMN, rendered
 from sweeper.store.errors import UserError
 from sweeper.store.registry import FIGURES, function, names
 from tests.sweeper.results.contexts import theorem1

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.results.figures import curves, fig1
-from sweeper.results.figures.layout.panel import apart
-from sweeper.results.figures.layout.series import marks
-from sweeper.results.figures.layout.style import plain
+from sweeper.results.figures.layout.panel import apart, marks, plain
 from sweeper.results.points import points
 from tests.sweeper.results.grids import by_hand, figure1
 from tests.sweeper.results.synthetic import Model, paper
