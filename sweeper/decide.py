@@ -1,4 +1,4 @@
-"""Where an experiment stands: what its runs have cost, what they say, what would say more."""
+"""A sweep that decides: rounds of seeds until every claim has an answer or nothing pays."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ from sweeper.results.table import Table
 from sweeper.run.backend import device_hours
 from sweeper.store.errors import invalid_value, sanitize
 from sweeper.store.files import canonical
+from sweeper.store.numbers import plural
 from sweeper.train import Executor, as_data, freeze
 
-_EVERY = 10**6  # runs: all that answers are expected to take
+_EVERY = 10**6  # runs: no limit on a purchase
 
 
 @dataclass(frozen=True)
-class Standing:
-    """What the finished runs of a plan say.
+class Progress:
+    """The verdicts on the finished runs of a plan, and their cost.
 
     Attributes:
         judged: by experiment, its table and the verdicts on it.
         spent_h: device hours of the runs.
-        until: the claims that are to be decided; all, if none is named.
+        until: the claims to decide; all if empty.
     """
 
     judged: Mapping[str, tuple[Table, Sequence[Verdict]]]
@@ -42,8 +43,8 @@ class Standing:
     until: Sequence[str]
 
     @classmethod
-    def of(cls, plan: Plan, records: Records, until: Sequence[str] = ()) -> Standing:
-        """What the runs of a plan say that are finished, and no other run of that folder."""
+    def of(cls, plan: Plan, records: Records, until: Sequence[str] = ()) -> Progress:
+        """Judge the finished runs of a plan, and no other run of its folder."""
         tables = records.tables(json.loads(json.dumps(as_data(plan))))  # as from disk
         seconds = {str(row["run"]): row.get("seconds") or 0.0 for t in tables for row in t.rows}
         spent = sum(device_hours(plan.runs[run].config, took) for run, took in seconds.items())
@@ -51,13 +52,13 @@ class Standing:
 
     @property
     def verdicts(self) -> list[tuple[str, Verdict]]:
-        """Those to be had, by experiment: not on claims that points cannot decide, or not asked."""
+        """The verdicts that the points can decide and the user asks for, with their experiments."""
         every = [(name, one) for name, (_, found) in self.judged.items() for one in found]
         return [(name, one) for name, one in every if one.numbers and self._asks(one.claim)]
 
     @property
     def undecided(self) -> Counter[str]:
-        """The claims without an answer, and by how many measures each has none."""
+        """The undecided claims, each with the number of its measures that are undecided."""
         return Counter(
             f"{name}/{verdict.claim}" if len(self.judged) > 1 else verdict.claim
             for name, verdict in self.verdicts
@@ -65,10 +66,12 @@ class Standing:
         )
 
     def seeds(self, most: int, runs: int | None = None) -> dict[str, int]:
-        """How many seeds points should have next, by the run of a point's first; empty if none.
+        """Return how many seeds points should have next, by the run of a point's first seed.
 
-        None beyond `most`. At about `runs` runs at once, each experiment has a share for the points
-        that it needs; of None as many as the answers are expected to take in all.
+        Args:
+            most: seeds that a point may have.
+            runs: about this many runs are bought; each experiment gets a share for the points that
+                it needs. None buys as many as the answers are expected to take.
         """
         tables = {name: table for name, (table, _) in self.judged.items()}
         every = {name: wanted(table, most, _EVERY, self._asks) for name, table in tables.items()}
@@ -89,15 +92,15 @@ class Standing:
         return not self.until or claim in self.until
 
     def points(self) -> set[str]:
-        """The points that claims rest on, each by the run of its first seed."""
+        """Return the points that claims rest on, each by the run of its first seed."""
         found: set[str] = set()
         for table, verdicts in self.judged.values():
             points = dict.fromkeys(rests_on(table, self._asks), 0)
             found |= _by_first_run(table, verdicts, points).keys()
         return found
 
-    def described(self) -> dict[str, Any]:
-        """The verdicts as plain data, for a plan to keep."""
+    def as_data(self) -> dict[str, Any]:
+        """Return the verdicts as plain data for a plan."""
         return {
             name: [
                 {
@@ -138,7 +141,7 @@ def _by_first_run(
 
 
 def check_claims(plan: Plan) -> None:
-    """UserError for claims that the points of the plan cannot decide, whatever is measured."""
+    """Raise UserError for claims that the points of the plan cannot decide."""
     configs = {run.id: run.config for run in plan.runs.values()}
     for table in before_training(as_data(plan), configs):
         check_decidable(table)
@@ -150,14 +153,14 @@ def _finite(value: float | None) -> float | None:
 
 @dataclass(frozen=True)
 class Round:
-    """What is trained next, and why.
+    """A plan to train next.
 
     Attributes:
-        seeds: how many each point has, by the run of its first.
-        hours: device hours that its runs are thought to take, by run.
-        before: what the rounds before it bought and what stood after them, as plain data.
-        spent_h: device hours of those.
-        told: what it is for, in words.
+        seeds: of each point, by the run of its first seed.
+        hours: expected device hours, by run.
+        before: purchases and verdicts of the earlier rounds, as plain data.
+        spent_h: device hours of the earlier rounds.
+        purpose: for people.
     """
 
     plan: Plan
@@ -165,50 +168,50 @@ class Round:
     hours: Mapping[str, float]
     before: Sequence[Mapping[str, Any]]
     spent_h: float
-    told: str
+    purpose: str
 
 
 def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bool:
-    """Train rounds until every claim has an answer, or none can be had any more.
+    """Train rounds until every claim has an answer, or no further round pays.
 
     Args:
-        first: the plan of the experiments with the seeds that are their own.
-        estimate: seconds that its runs are thought to train, those that are done left out.
+        first: the plan with the experiments' own seeds.
+        estimate: expected seconds of training of its runs that are not done.
 
     Returns:
         Whether every run is done.
 
     Raises:
-        UserError: the first round alone is thought to take more than the budget, or there is no
-            such claim as is to be decided.
+        UserError: the first round is expected to exceed the budget, or a claim in
+            `hydra.sweeper.until` is unknown.
     """
     _check_claims(executor.options.until, first)
     now, records = _first(executor, first, estimate), Records(executor.store)
     while True:
         if left := executor.left(now.plan):
             _train(executor, now, left)
-        standing = Standing.of(now.plan, records, executor.options.until)
-        following = None if executor.tripped else _next(executor, now, standing)
+        progress = Progress.of(now.plan, records, executor.options.until)
+        following = None if executor.tripped else _next(executor, now, progress)
         if following is None:
             break
         now = following
     freeze(now.plan, executor.store, {}, now.before)
-    executor.console.print(Text("\n".join(_ending(executor, now, standing))), soft_wrap=True)
+    executor.console.print(Text("\n".join(_summary(executor, now, progress))), soft_wrap=True)
     return executor.done(now.plan)
 
 
 def pilot(executor: Executor, plan: Plan) -> bool:
-    """Train `hydra.sweeper.pilot` seeds of the points that claims rest on; say what answers cost.
+    """Train `hydra.sweeper.pilot` seeds of the points that claims rest on; print expected costs.
 
     Returns:
         Whether they are done.
 
     Raises:
-        UserError: there is no such claim as is to be decided.
+        UserError: a claim in `hydra.sweeper.until` is unknown.
     """
     seeds, until = executor.options.pilot or 0, executor.options.until
     _check_claims(until, plan)
-    points = Standing.of(plan, _records(executor, plan), until).points()
+    points = Progress.of(plan, _records(executor, plan), until).points()
     whole = with_seeds(plan, dict.fromkeys(points, seeds))
     needed = {run for ids in _by_point(whole) if ids[0] in points for run in ids[:seeds]}
     parents = {whole.runs[run].parent for run in needed}
@@ -223,13 +226,13 @@ def pilot(executor: Executor, plan: Plan) -> bool:
 
 
 def show_prices(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> None:
-    """Print what answers would cost; `estimate` as in `decide`."""
+    """Print the expected cost of deciding each claim; `estimate` as in `decide`."""
     tables = _records(executor, plan).tables({**as_data(plan), "estimate": estimate})
     print_prices(executor.console, executor.store, tables)
 
 
 def _records(executor: Executor, plan: Plan) -> Records:
-    """What there is of the runs of a plan of which nothing may be frozen yet."""
+    """Load the existing records of this plan's runs; none need exist yet."""
     return Records(executor.store, {run.id: run.config for run in plan.runs.values()})
 
 
@@ -246,34 +249,43 @@ def _check_claims(until: Sequence[str], plan: Plan) -> None:
 def _first(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> Round:
     hours = {run: device_hours(plan.runs[run].config, seconds) for run, seconds in estimate.items()}
     budget, cost = executor.options.budget_device_hours, sum(hours.values(), executor.chosen_h)
-    # Later it is as it is: what a sweep that is typed again does hangs on no estimate.
+    # Only the first round checks the budget against an estimate, so that repeating the command
+    # gives the same rounds.
     if len(hours) == len(plan.runs) and not _within(budget, cost):
-        expected = f"at least {cost:.2g}, what the first round alone is thought to take"
+        expected = f"at least {cost:.2g}, the expected cost of the first round"
         remedy = "raise it, or sweep fewer points"
         raise invalid_value("hydra.sweeper.budget_device_hours", budget, expected, remedy)
     return Round(plan, {}, hours, [], 0.0, "the seeds of the experiment")
 
 
-def _next(executor: Executor, last: Round, standing: Standing) -> Round | None:
-    """The round that narrows most for its cost what is undecided, within what is left to spend.
+def _next(executor: Executor, last: Round, progress: Progress) -> Round | None:
+    """Return the round that narrows the undecided claims most for its cost, within the budget.
 
-    It has as many runs as are trained at once, or one for each point that is needed where that is
-    more; fewer where the budget asks for it. None if nothing would decide anything, or be paid for.
+    It has as many runs as train at once, or one for each needed point if that is more; fewer if the
+    budget demands it. None if no round would decide anything or be affordable.
     """
     options = executor.options
-    needed = standing.seeds(options.max_seeds)
+    needed = progress.seeds(options.max_seeds)
     throughput = executor.throughput(last.plan)
-    spent_h = executor.chosen_h + standing.spent_h
-    points = len({last.plan.runs[run].parent or run for run in needed})  # whatever it is tuned on
+    spent_h = executor.chosen_h + progress.spent_h
+    points = len(
+        {last.plan.runs[run].parent or run for run in needed}
+    )  # whatever it is fine-tuned on
     for runs in range(max(executor.backend.slots, points) if needed else 0, 0, -1):
-        bought = standing.seeds(options.max_seeds, runs)
+        bought = progress.seeds(options.max_seeds, runs)
         seeds = {**last.seeds, **bought}
         plan = with_seeds(last.plan, seeds)
         new = [plan.runs[run] for run in plan.runs if run not in last.plan.runs]
         hours = {run.id: device_hours(run.config, throughput.expected(run).training) for run in new}
         if new and _within(options.budget_device_hours, spent_h + sum(hours.values())):
-            before = [*last.before, _kept(last, standing)]
-            return Round(plan, seeds, hours, before, standing.spent_h, _in_words(standing))
+            bought_before = {
+                "runs": len(last.plan.runs),
+                "seeds": dict(last.seeds),
+                "device_hours": progress.spent_h,
+                "verdicts": progress.as_data(),
+            }
+            before = [*last.before, bought_before]
+            return Round(plan, seeds, hours, before, progress.spent_h, _in_words(progress))
     return None
 
 
@@ -281,25 +293,15 @@ def _within(budget: float | None, hours: float) -> bool:
     return budget is None or hours <= budget
 
 
-def _kept(last: Round, standing: Standing) -> dict[str, Any]:
-    """What a round bought and what stood after it, for the plans that follow to hold."""
-    return {
-        "runs": len(last.plan.runs),
-        "seeds": dict(last.seeds),
-        "device_hours": standing.spent_h,
-        "verdicts": standing.described(),
-    }
-
-
-def _in_words(standing: Standing) -> str:
-    undecided = standing.undecided
+def _in_words(progress: Progress) -> str:
+    undecided = progress.undecided
     claims = ", ".join(f"{one} by {n} measures" if n > 1 else one for one, n in undecided.items())
-    return sanitize(f"{undecided.total()} of {len(standing.verdicts)} undecided: {claims}")
+    return sanitize(f"{undecided.total()} of {len(progress.verdicts)} undecided: {claims}")
 
 
 def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
-    """Train a round, saying meanwhile what it is for, what it has cost and what is left."""
-    head = f"round {len(now.before) + 1}, {len(now.hours)} runs: {now.told}"
+    """Train a round; show its purpose and its cost meanwhile."""
+    head = f"round {len(now.before) + 1}, {plural(len(now.hours), 'run')}: {now.purpose}"
     executor.console.print(Text(head), soft_wrap=True)
     budget = executor.options.budget_device_hours
     of = "" if budget is None else f" of {budget:g}"
@@ -307,7 +309,7 @@ def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
 
     def about(seconds: float) -> str:
         spent = f"{now.spent_h + seconds * devices:.2g}{of} device hours spent"
-        return f"{head}\n{spent}; this round is thought to take {sum(now.hours.values()):.2g}"
+        return f"{head}\n{spent}; this round is expected to take {sum(now.hours.values()):.2g}"
 
     estimate = {
         run: hours / device_hours(now.plan.runs[run].config, 1.0)
@@ -316,40 +318,41 @@ def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
     executor.train(now.plan, left, estimate=estimate, rounds=now.before, about=about)
 
 
-def _ending(executor: Executor, last: Round, standing: Standing) -> list[str]:
-    """What came of it: the answers, why it ended, what it cost, what was not trained."""
+def _summary(executor: Executor, last: Round, progress: Progress) -> list[str]:
+    """Return the answers, why no round follows, the cost, and the runs that were not needed."""
     rounds, runs = len(last.before) + 1, len(last.plan.runs)
-    took = f"after {rounds} rounds, {runs} runs, {standing.spent_h:.2g} device hours"
-    if standing.undecided:
-        lines = [f"{_in_words(standing)}, {took}: {_why(executor, standing)}."]
+    took = (
+        f"after {plural(rounds, 'round')}, {plural(runs, 'run')}, "
+        f"{progress.spent_h:.2g} device hours"
+    )
+    if progress.undecided:
+        options, why = executor.options, executor.tripped
+        if not why and progress.seeds(options.max_seeds):
+            budget = f"hydra.sweeper.budget_device_hours={options.budget_device_hours:g}"
+            why = f"{budget} pays for no more"
+        why = (
+            why
+            or f"no further seeds decide more within hydra.sweeper.max_seeds={options.max_seeds}"
+        )
+        lines = [f"{_in_words(progress)}, {took}: {why}."]
     else:
         of = " asked about" if executor.options.until else ""
-        lines = [f"all {len(standing.verdicts)} claims{of} have an answer {took}."]
+        lines = [f"all {len(progress.verdicts)} claims{of} have an answer {took}."]
     of_point = _by_point(last.plan)
     most = max(map(len, of_point))
     even = len(with_seeds(last.plan, {ids[0]: most for ids in of_point}).runs)
     if even > runs:
         lines.append(
-            f"with {most} seeds at every point, as many as the neediest has, it would have been "
+            f"with {most} seeds at every point, the most that any has, it would have been "
             f"{even} runs: {even - runs} were not needed."
         )
     return lines
 
 
 def _by_point(plan: Plan) -> list[list[str]]:
-    """The runs of each point, seed by seed."""
+    """Return the runs of each point, seed by seed."""
     found: dict[str, list[str]] = {}
     for point in plan.points:
         where = canonical([point.experiment, point.arm, point.task, point.values])
         found.setdefault(where, []).append(point.run)
     return list(found.values())
-
-
-def _why(executor: Executor, standing: Standing) -> str:
-    """Why there is no further round."""
-    options = executor.options
-    if executor.tripped:
-        return executor.tripped
-    if standing.seeds(options.max_seeds):
-        return f"hydra.sweeper.budget_device_hours={options.budget_device_hours:g} pays for no more"
-    return f"nothing in sight decides more within hydra.sweeper.max_seeds={options.max_seeds}"

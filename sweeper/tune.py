@@ -1,9 +1,9 @@
-"""Every arm at its best: trials are planned, trained and read before what is judged is planned.
+"""Tuning: trials choose values for every arm before the judged runs are planned.
 
-A trial is an ordinary run, a point of an experiment of its own, <experiment>_trials: it is planned,
-shown, collected and drawn like any other, and is in no mean of the experiment that it serves. What
-is chosen follows from the validation metrics of finished trials and from nothing else: a sweep that
-was killed and is typed again chooses the same, and judges the same runs.
+A trial is an ordinary run of an experiment of its own, <experiment>_trials: it is planned, shown,
+collected and drawn like any other, and enters no mean of the experiment that it serves. Choices
+follow from the validation metrics of finished trials alone, so a killed sweep that is repeated
+chooses the same values and judges the same runs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from rich.text import Text
 
@@ -39,10 +38,10 @@ class Tuning:
     """The tuning of a plan.
 
     Attributes:
-        plan: what is to be judged, with the values that stand in the configs.
-        tunes: by experiment, how it is tuned, ranges as far as they have grown.
+        plan: of the judged runs, with the values in the configs.
+        tunes: how each experiment is tuned; ranges may have grown.
         trials: the plan of the trials.
-        judged: the plan with what was chosen; None until every trial is settled.
+        judged: the plan with the chosen values; None until every trial is settled.
     """
 
     plan: Plan
@@ -54,10 +53,10 @@ class Tuning:
 
     @classmethod
     def of(cls, plan: Plan, process: SizeServer, store: RunStore) -> Tuning:
-        """As far as finished trials tell; a plan without any is judged as it is.
+        """Read the finished trials; a plan that tunes nothing is judged unchanged.
 
         Raises:
-            UserError: a value that no run can have.
+            UserError: a value is invalid.
         """
         asked = {name: one.tune for name, one in plan.experiments.items()}
         tunes = {name: tune for name, tune in asked.items() if tune}
@@ -72,7 +71,7 @@ class Tuning:
 
     @property
     def whole(self) -> Plan:
-        """The trials, and what is judged as far as that is known, as one plan."""
+        """The trials and the judged runs, as far as these are known, as one plan."""
         if not self.tunes:
             return self.plan
         first, then = self.trials, self.judged or self.plan
@@ -86,10 +85,10 @@ class Tuning:
         )
 
     def advance(self) -> bool:
-        """Read the trials; ranges grow where the best lies at an end. Whether all is chosen.
+        """Read the trials, grow ranges whose best value is at an end; return whether all is chosen.
 
         Raises:
-            UserError: nothing can be chosen, since all trials of a setting diverged.
+            UserError: all trials of a setting diverged.
         """
         while True:
             tables = Records(self.store).tables(json.loads(json.dumps(as_data(self.trials))))
@@ -101,9 +100,18 @@ class Tuning:
                 return True
 
     def _grow(self, found: Mapping[str, Sequence[Choice]]) -> bool:
-        """Whether a range has grown: by one step, for all arms alike."""
+        """Grow ranges by one step, for all arms alike; return whether any has grown."""
+        wanted = []
+        for name, tune in self.tunes.items():
+            first = self.plan.experiments[name].tune
+            assert first is not None
+            for key, values in tune.grid.items():
+                best = dict.fromkeys(choice.values[key] for choice in found[name])
+                further = [value for one in best if (value := beyond(values, one)) is not None]
+                left = len(first.grid[key]) + first.grow - len(values)
+                wanted += [(name, key, value) for value in further[:left]]
         grown = False
-        for name, key, value in self._wanted(found):
+        for name, key, value in wanted:
             tune = self.tunes[name]
             values = sorted([*tune.grid[key], value])
             wider = {**self.tunes, name: replace(tune, grid={**tune.grid, key: values})}
@@ -114,21 +122,10 @@ class Tuning:
             self.tunes, grown = wider, True
         return grown
 
-    def _wanted(self, found: Mapping[str, Sequence[Choice]]) -> Iterator[tuple[str, str, Any]]:
-        """Values beyond the ends at which something chosen lies, as far as ranges may grow."""
-        for name, tune in list(self.tunes.items()):
-            first = self.plan.experiments[name].tune
-            assert first is not None
-            for key, values in tune.grid.items():
-                best = dict.fromkeys(choice.values[key] for choice in found[name])
-                further = [value for one in best if (value := beyond(values, one)) is not None]
-                left = len(first.grid[key]) + first.grow - len(values)
-                yield from ((name, key, value) for value in further[:left])
-
     def _judged(self, found: Mapping[str, Sequence[Choice]]) -> Plan:
-        """The plan with the values that were chosen."""
+        """Return the plan with the chosen values."""
         experiments, configurations = dict(self.plan.experiments), dict(self.plan.configurations)
-        told = {}
+        described: dict[str, list[dict[str, Any]]] = {}
         for name, tune in self.tunes.items():
             experiments[name] = replace(experiments[name], tune=tune)
             chosen = {
@@ -136,19 +133,22 @@ class Tuning:
                 for one in found[name]
             }
             configurations[name] = list(chosen_into(configurations[name], chosen, tune))
-            told[name] = [asdict(one) | {"at_end": _at_end(tune, one)} for one in found[name]]
+            described[name] = []
+            for one in found[name]:
+                ends = [key for key, known in tune.grid.items() if beyond(known, one.values[key])]
+                described[name].append(asdict(one) | {"at_end": ends})
         made = replace(
-            self.plan, experiments=experiments, configurations=configurations, tuning=told
+            self.plan, experiments=experiments, configurations=configurations, tuning=described
         )
         return with_seeds(made, {})
 
 
 def tune(executor: Executor, tuning: Tuning) -> Plan | None:
-    """Train trials until all is chosen; the plan of what is judged, None if trials failed.
+    """Train trials until all is chosen; return the plan to judge, None if trials failed.
 
     Raises:
         UserError: the data cannot be built, or all trials of a setting diverged.
-        SystemExit: asked to stop; what ran was saved.
+        SystemExit: stopped by a signal; running jobs were saved.
     """
     if not tuning.tunes:
         return tuning.judged
@@ -156,9 +156,9 @@ def tune(executor: Executor, tuning: Tuning) -> Plan | None:
         runs = {run: executor.store.run(run) for run in executor.left(tuning.trials)}
         left = [run for run in runs if runs[run].status().cause is not Cause.NAN]
         if not left or executor.tripped:
-            missing = "are left out" if executor.tripped else "failed"
-            told = f"Trials {missing}, so nothing is chosen and nothing judged. The same command"
-            executor.console.print(Text(f"{told} again tries them again.", style="bold red"))
+            missing = "were left out" if executor.tripped else "failed"
+            words = f"Trials {missing}, so nothing is chosen and nothing judged. Repeat the command"
+            executor.console.print(Text(f"{words} to try them again.", style="bold red"))
             return None
         throughput = executor.throughput(tuning.trials)
         estimate = {run: throughput.expected(tuning.trials.runs[run]).training for run in left}
@@ -187,37 +187,33 @@ def budgets(tuning: Tuning) -> Iterator[str]:
         yield (
             f"{name}: {', '.join(one.grid)} is chosen first, among {values} by {one.by}, with "
             f"{values * len(one.seeds)} trials a choice in every arm ({arms} choices): "
-            f"{len(_of(planned, name + SUFFIX))} trials in all, "
-            f"{share:.0%} of the FLOPs of what is judged"
+            f"{len(_runs(planned, name + SUFFIX))} trials in all, "
+            f"{share:.0%} of the FLOPs of the judged runs"
             + (f", at most {most:.0%} if ranges grow." if room > values else ".")
         )
 
 
 def spent(tuning: Tuning, store: RunStore) -> Iterator[str]:
-    """What the tuning of each experiment took beside what is judged, in words, as measured."""
+    """Yield the measured cost of tuning each experiment, beside that of its judged runs."""
     for name in tuning.tunes if tuning.judged else ():
         trials, took = _hours(name + SUFFIX, store)
         _, own = _hours(name, store)
-        share = f", {took / own:.0%} of the {own:.2g} of what is judged" if own else ""
+        share = f", {took / own:.0%} of the {own:.2g} of the judged runs" if own else ""
         yield f"{name}: tuning took {trials} trials, {took:.2g} device hours{share}."
 
 
-def _of(plan: Plan, experiment: str) -> list[Run]:
+def _runs(plan: Plan, experiment: str) -> list[Run]:
     names = dict.fromkeys(p.run for p in plan.points if p.experiment == experiment)
     return [plan.runs[run] for run in names]
 
 
 def _flops(plan: Plan, experiment: str) -> int:
-    return sum(run.flops for run in _of(plan, experiment))
+    return sum(run.flops for run in _runs(plan, experiment))
 
 
 def _hours(experiment: str, store: RunStore) -> tuple[int, float]:
-    """How many runs of its newest plan are done, and their device hours."""
+    """Return the number of runs of its newest plan that are done, and their device hours."""
     points = newest(store.outputs)[experiment]["points"]
     runs = {point["run"] for point in points if point["experiment"] == experiment}
     done = [run for run in runs if store.run(run).result()]
     return len(done), hours(store, done)
-
-
-def _at_end(tune: Tune, choice: Choice) -> list[str]:
-    return [key for key, values in tune.grid.items() if beyond(values, choice.values[key])]

@@ -15,6 +15,11 @@ def short(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}g}" if size < 10_000 else f"{value:.0f}"
 
 
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun: `1 run`, `2 runs`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def clock(seconds: float) -> str:
     """Return a time as `4.2 s`, `3:05`, `2:03:05`, `2.5 days` or `3.1 years`."""
     for unit, size in (("years", 365 * 86400), ("days", 86400)):

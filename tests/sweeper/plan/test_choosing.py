@@ -112,4 +112,4 @@ def test_the_cost_is_told_before_as_it_is_and_at_most(tuning):
     [line] = budgets(tuning)
     assert "among 3 by validation/loss, with 3 trials a choice in every arm" in line
     assert "(standard 1, fixed 1, matched 1, collaborative 1 choices): 12 trials in all" in line
-    assert "of the FLOPs of what is judged, at most" in line
+    assert "of the FLOPs of the judged runs, at most" in line
