@@ -268,9 +268,8 @@ def _next(executor: Executor, last: Round, progress: Progress) -> Round | None:
     needed = progress.seeds(options.max_seeds)
     throughput = executor.throughput(last.plan)
     spent_h = executor.chosen_h + progress.spent_h
-    points = len(
-        {last.plan.runs[run].parent or run for run in needed}
-    )  # whatever it is fine-tuned on
+    # A pre-training counts once, whatever it is fine-tuned on.
+    points = len({last.plan.runs[run].parent or run for run in needed})
     for runs in range(max(executor.backend.slots, points) if needed else 0, 0, -1):
         bought = progress.seeds(options.max_seeds, runs)
         seeds = {**last.seeds, **bought}
@@ -330,10 +329,8 @@ def _summary(executor: Executor, last: Round, progress: Progress) -> list[str]:
         if not why and progress.seeds(options.max_seeds):
             budget = f"hydra.sweeper.budget_device_hours={options.budget_device_hours:g}"
             why = f"{budget} pays for no more"
-        why = (
-            why
-            or f"no further seeds decide more within hydra.sweeper.max_seeds={options.max_seeds}"
-        )
+        elif not why:
+            why = f"hydra.sweeper.max_seeds={options.max_seeds} allows no seeds that decide more"
         lines = [f"{_in_words(progress)}, {took}: {why}."]
     else:
         of = " asked about" if executor.options.until else ""
