@@ -21,23 +21,23 @@ if __name__ == "__main__":
 import numpy as np
 from scipy.special import betaincinv, stdtrit
 
-from sweeper.results.statistics.expected_cost import allocated, known, price
+from sweeper.results.statistics.expected_cost import allocated, expected_cost, known
 from sweeper.results.statistics.sequential import (
     FIRST,
     Above,
     All,
-    Answers,
     AnyOf,
     Combination,
+    Decisions,
     Floats,
     Intervals,
-    answers,
     closed,
+    decisions,
     effective_seeds,
     intervals,
     levels,
 )
-from sweeper.results.statistics.spreads import Sample, Spreads, moderated, two_heaps
+from sweeper.results.statistics.spreads import Sample, Spreads, is_bimodal, moderated
 
 DOCUMENT = ROOT / "docs" / "decisions.md"
 EFFECTS = (0.0, 0.5, 1.0, 2.0, 4.0)
@@ -52,9 +52,9 @@ class Claim:
     holds: Combination
     weights: Floats
 
-    def answers(self, found: Intervals) -> Answers:
-        """Return the answers that these intervals give."""
-        return answers(self.holds, found, np.full(len(self.weights), MARGIN))
+    def decisions(self, found: Intervals) -> Decisions:
+        """Return the decisions that these intervals give."""
+        return decisions(self.holds, found, np.full(len(self.weights), MARGIN))
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class Simulated:
             values = claim.weights @ means
             # A true difference within the margin has two right answers.
             within = np.array(bool((abs(values) < MARGIN).all()))
-            right = claim.answers(Intervals(values, values, values))
+            right = claim.decisions(Intervals(values, values, values))
             self.true.append(right._replace(no_difference=within))
         self.values = drawn + means[:, None]
         seeds = np.arange(1, SEEDS + 1)
@@ -230,7 +230,7 @@ class Course:
             found = closed(Intervals(*(np.stack([old[experiments], new]) for old, new in both)))
             for old, new in zip(seen, found, strict=True):
                 old[experiments] = new
-            given = claim.answers(found)
+            given = claim.decisions(found)
             fresh = np.any(given, axis=0) & ~self.decided[experiments, place]
             if sequential:
                 split = self._bimodal(claim, experiments[fresh], sample.counts[fresh])
@@ -249,7 +249,7 @@ class Course:
         seeds = counts[:, points].astype(int)
         values_of = self.given.values[experiments][:, points]
         found = [
-            two_heaps([row[:n] for row, n in zip(values, own, strict=True)])
+            is_bimodal([row[:n] for row, n in zip(values, own, strict=True)])
             for values, own in zip(values_of, seeds, strict=True)
         ]
         return np.array(found, dtype=bool)
@@ -264,7 +264,7 @@ class Course:
             so_far = known(seen, sample, spreads, claim.weights, error, margins)
             so_far = replace(so_far, most=SEEDS)
             still = ~self.decided[experiments, place, None]
-            found.append(np.where(still, price(claim.holds, so_far).needs, 0.0))
+            found.append(np.where(still, expected_cost(claim.holds, so_far).needs, 0.0))
         return np.concatenate(found, axis=-1)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import ROOT, table
-from sweeper.results.claims.evidence.verdict import Answer, Found, Verdict
+from sweeper.results.claims.evidence.verdict import Decision, Found, Verdict
 from sweeper.results.table import label
 
 RESULTS = ROOT / "docs" / "results"
@@ -117,7 +117,7 @@ def kept(results: Path, known: Mapping[str, Mapping[str, str]]) -> Iterator[Kept
         verdicts = [
             Verdict(
                 one["claim"],
-                Answer(one["verdict"]),
+                Decision(one["verdict"]),
                 one["sentence"],
                 one["numbers"],
                 one.get("measure") or label(judged["metric"]),  # the oldest records lack it
@@ -159,8 +159,8 @@ def claims(found: Iterable[Kept]) -> str:
     for one in found:
         cost = f"{one.seeds} seeds, {hours(one.runs):.2f} device hours"
         for verdict in one.verdicts:
-            undecided = verdict.verdict is Answer.UNDECIDED
-            answer = f"{verdict.answer}" if undecided else f"**{verdict.answer}**"
+            undecided = verdict.verdict is Decision.UNDECIDED
+            answer = f"{verdict.label}" if undecided else f"**{verdict.label}**"
             to_decide = verdict.numbers.get("price", {}).get("seeds")
             more = f"; to decide: {verdict.brief}" if to_decide else ""
             row = cells.setdefault((one.experiment, verdict.claim, verdict.measure), {})

@@ -146,13 +146,13 @@ def _judge(console: Console, options: argparse.Namespace) -> int:
 
 def _decide(console: Console, options: argparse.Namespace) -> int:
     from sweeper.results.collect import collect
-    from sweeper.results.prices import print_prices
+    from sweeper.results.deciding_costs import print_costs
     from sweeper.store.runs import RunStore
 
     store = RunStore(options.outputs)
     for table in collect(options.outputs, options.experiments, options.faults):
         with options.faults.of(table.name):
-            print_prices(console, store, [table], options.effect)
+            print_costs(console, store, [table], options.effect)
     return 0
 
 

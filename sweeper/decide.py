@@ -13,11 +13,11 @@ from rich.text import Text
 
 from sweeper.plan.plan import Plan
 from sweeper.plan.planner import with_seeds
-from sweeper.results.claims.evidence.verdict import Answer, Verdict
+from sweeper.results.claims.evidence.verdict import Decision, Verdict
 from sweeper.results.collect import Records, before_training
+from sweeper.results.deciding_costs import print_costs
 from sweeper.results.judge import check_decidable, rests_on, verdicts_on, wanted
 from sweeper.results.points import measures
-from sweeper.results.prices import print_prices
 from sweeper.results.table import Table
 from sweeper.run.backend import device_hours
 from sweeper.store.errors import invalid_value, sanitize
@@ -62,7 +62,7 @@ class Progress:
         return Counter(
             f"{name}/{verdict.claim}" if len(self.judged) > 1 else verdict.claim
             for name, verdict in self.verdicts
-            if verdict.verdict is Answer.UNDECIDED
+            if verdict.verdict is Decision.UNDECIDED
         )
 
     def seeds(self, most: int, runs: int | None = None) -> dict[str, int]:
@@ -126,7 +126,7 @@ def _by_first_run(
     Where models are fine-tuned, on the tasks alone that something undecided is measured on.
     """
     tuned = table.experiment.get("finetune") or {}
-    without = {one.measure for one in verdicts if one.verdict is Answer.UNDECIDED}
+    without = {one.measure for one in verdicts if one.verdict is Decision.UNDECIDED}
     tasks = {one.task for one in measures(table) if one.words in without}
     runs: dict[tuple[Any, ...], list[str]] = {}
     for row in table.rows:
@@ -228,7 +228,7 @@ def pilot(executor: Executor, plan: Plan) -> bool:
 def show_prices(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> None:
     """Print the expected cost of deciding each claim; `estimate` as in `decide`."""
     tables = _records(executor, plan).tables({**as_data(plan), "estimate": estimate})
-    print_prices(executor.console, executor.store, tables)
+    print_costs(executor.console, executor.store, tables)
 
 
 def _records(executor: Executor, plan: Plan) -> Records:

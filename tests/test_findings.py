@@ -45,7 +45,7 @@ def test_answer_effect_seeds_and_hours_are_those_of_the_records(one):
     assert len(rows) == len(found.verdicts) == 3
     for row, verdict in zip(rows, found.verdicts, strict=True):
         assert verdict.claim in row
-        assert f"{verdict.answer}" in row
+        assert f"{verdict.label}" in row
         assert "3 seeds, 0.0" in row
     assert "| experiment | claim | measured by | cpu |" in page(one)
 

@@ -1,4 +1,4 @@
-"""The choice that trials make: for each setting, the values that validate best.
+"""The choice between trials: for each setting, the values with the best validation metric.
 
 Only the metric of the validation split counts. A value is worse than any other if one of its trials
 diverged.
@@ -26,11 +26,11 @@ class Choice:
 
     Attributes:
         setting: the keys and values of that setting.
-        values: what was chosen, by key.
-        among: how many combinations of values were tried.
-        alike: how many others cannot be told from the one chosen; None where there is one seed.
-        agreeing: how many of the seeds would have chosen it alone.
-        best, trials: the runs with these values, and all that decided.
+        values: the chosen values, by key.
+        among: the number of combinations of values that were tried.
+        alike: the number of others not clearly worse than the chosen one; None with one seed.
+        agreeing: the number of seeds that alone would have given the same choice.
+        best, trials: the runs with these values, and all runs that decided.
     """
 
     arm: str
@@ -45,34 +45,77 @@ class Choice:
 
 
 def diverged(row: Row) -> bool:
-    """Whether the run of a row failed by its numbers: tried again, it would do so again."""
+    """Return whether the run of a row diverged, so that trying again would not help."""
     return row["state"] == State.FAILED and str(row["reason"]).startswith(f"{Cause.NAN}:")
 
 
 def settled(table: Table) -> bool:
-    """Whether every trial has been measured or has diverged."""
+    """Return whether every trial has been measured or has diverged."""
     return all(row["state"] == State.DONE or diverged(row) for row in table.rows)
 
 
 def choices(table: Table) -> list[Choice]:
-    """The choice of each setting, in the order of the plan; the table must be settled.
+    """Return the choice of each setting, in the order of the plan; the table must be settled.
 
     Raises:
         UserError: a trial has no such metric, or all of a setting diverged.
     """
     for row in table.rows:
         if row["state"] == State.DONE and not isinstance(row.get(table.metric), int | float):
-            told = f"{table.name}: run {sanitize(row['run'])} was trained without {table.metric}"
-            raise UserError(f"{told}; correct experiment.tune.by, or give other seeds.")
-    every = points(table, table.metric)
+            problem = f"run {sanitize(row['run'])} was trained without {table.metric}"
+            remedy = "correct experiment.tune.by, or give other seeds"
+            raise UserError(f"{table.name}: {problem}; {remedy}.")
+    every, keys, sign = points(table, table.metric), tuned_keys(table), direction(table.metric)
+    spread = seed_spread(every)
     groups: dict[str, list[Point]] = {}
     for point in every:
         groups.setdefault(canonical([point.arm, setting_of(table, point)]), []).append(point)
-    return [_choice(table, group, seed_spread(every)) for group in groups.values()]
+
+    def score(point: Point) -> float:
+        """Return the mean over seeds, larger being better; a diverged seed is the worst."""
+        complete = len(point.values) == len(point.runs)
+        return sign * mean(list(point.values.values())) if complete else -math.inf
+
+    def beats(one: Point, other: Point, seed: int) -> bool:
+        own, others = one.values, other.values
+        return seed not in others or sign * (own[seed] - others[seed]) >= 0
+
+    def alike(one: Point, other: Point, spread: Spread) -> bool:
+        """Return whether the 95 % interval of their difference holds 0; both have all seeds."""
+        if len(other.values) < len(other.runs):
+            return False
+        difference = mean(list(one.values.values())) - mean(list(other.values.values()))
+        of_two = Spread(math.sqrt(2) * spread.sd, spread.df)
+        ends = interval(Estimate(difference, len(one.values), of_two))
+        low, high = ends or (difference, difference)
+        return low <= 0 <= high
+
+    found = []
+    for group in groups.values():
+        best = max(group, key=score)
+        if math.isinf(score(best)):
+            trials = f"{sanitize(best.arm)}, every trial like {sanitize(best.name)}"
+            remedy = "give experiment.tune other values"
+            raise UserError(f"{table.name}: of {trials} diverged; {remedy}.")
+        others = [point for point in group if point is not best]
+        found.append(
+            Choice(
+                arm=best.arm,
+                setting=dict(setting_of(table, best)),
+                values={key: best.settings[key] for key in keys},
+                among=len(group),
+                alike=sum(alike(best, one, spread) for one in others) if spread else None,
+                agreeing=sum(all(beats(best, one, seed) for one in others) for seed in best.runs),
+                seeds=len(best.runs),
+                best=list(best.runs.values()),
+                trials=[run for point in group for run in point.runs.values()],
+            )
+        )
+    return found
 
 
 def tuned_keys(table: Table) -> list[str]:
-    """The keys that trials choose values of; none in the table of another experiment."""
+    """Return the keys whose values trials choose; none for another experiment."""
     return list((table.experiment.get("tune") or {}).get("grid", ()))
 
 
@@ -80,43 +123,3 @@ def setting_of(table: Table, point: Point) -> tuple[tuple[str, Any], ...]:
     """Return the settings of a point that are not tuned."""
     keys = tuned_keys(table)
     return tuple((key, value) for key, value in point.settings.items() if key not in keys)
-
-
-def _choice(table: Table, group: Sequence[Point], spread: Spread | None) -> Choice:
-    keys, sign = tuned_keys(table), direction(table.metric)
-    best = max(group, key=lambda point: _score(point, sign))
-    if math.isinf(_score(best, sign)):
-        trials = f"{sanitize(best.arm)}, every trial like {sanitize(best.name)}"
-        raise UserError(f"{table.name}: of {trials} diverged; give experiment.tune other values.")
-    others = [point for point in group if point is not best]
-    return Choice(
-        arm=best.arm,
-        setting=dict(setting_of(table, best)),
-        values={key: best.settings[key] for key in keys},
-        among=len(group),
-        alike=sum(_alike(best, one, spread) for one in others) if spread else None,
-        agreeing=sum(all(_beats(best, one, seed, sign) for one in others) for seed in best.runs),
-        seeds=len(best.runs),
-        best=list(best.runs.values()),
-        trials=[run for point in group for run in point.runs.values()],
-    )
-
-
-def _score(point: Point, sign: int) -> float:
-    """The mean over seeds, larger being better."""
-    whole = len(point.values) == len(point.runs)
-    return sign * mean(list(point.values.values())) if whole else -math.inf
-
-
-def _beats(one: Point, other: Point, seed: int, sign: int) -> bool:
-    return seed not in other.values or sign * (one.values[seed] - other.values[seed]) >= 0
-
-
-def _alike(one: Point, other: Point, spread: Spread) -> bool:
-    """Whether the 95 % interval of their difference holds 0; as many seeds each."""
-    if len(other.values) < len(other.runs):
-        return False
-    difference = mean(list(one.values.values())) - mean(list(other.values.values()))
-    of_two = Spread(math.sqrt(2) * spread.sd, spread.df)
-    low, high = interval(Estimate(difference, len(one.values), of_two)) or (difference, difference)
-    return low <= 0 <= high

@@ -1,7 +1,7 @@
 """Stop 9 of the road: the claims of an experiment, judged by its table.
 
 In: the tables that results/collect.py made. Out: a `Verdict` for each claim and measure, also as
-words and as outputs/tables/<experiment>.claims.json. Next: nothing; sweeper/publish.py shows them.
+words and as outputs/tables/<experiment>.claims.json. Next: sweeper/publish.py shows them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from sweeper.results.claims.evidence.decision import Measurements, Question
 from sweeper.results.claims.evidence.design import Unanswerable
-from sweeper.results.claims.evidence.verdict import Answer, Verdict
+from sweeper.results.claims.evidence.verdict import Decision, Verdict
 from sweeper.results.points import measures, mixed, tuned_in_words
 from sweeper.results.statistics.expected_cost import allocated
 from sweeper.results.table import Table, exported, publish_made
@@ -25,13 +25,13 @@ from sweeper.store.files import as_json
 from sweeper.store.plans import ERROR
 
 Verdicts = Mapping[str, Sequence[Verdict]]
-"""The verdicts on tables, by their name."""
+"""The verdicts on tables, by the name of the experiment."""
 
 
 def judge(outputs: Path, tables: Sequence[Table], faults: Faults | None = None) -> Verdicts:
-    """The verdicts on each table, by its name; they are also written beside its .csv.
+    """Return the verdicts on each table, and write them beside its .csv.
 
-    Tables that cannot be judged are left out where there are `faults` to say so.
+    With `faults`, a table that cannot be judged is left out and its error is added to them.
 
     Raises:
         UserError: an unknown claim or metric.
@@ -42,32 +42,33 @@ def judge(outputs: Path, tables: Sequence[Table], faults: Faults | None = None) 
             verdicts = verdicts_on(table)
             data = [asdict(verdict) for verdict in verdicts]
             about = {"format": 2, "experiment": table.name, "metric": table.metric}
-            told = as_json(about | {"verdicts": data})
-            publish_made(exported(outputs, table, ".claims.json"), told)
+            text = as_json(about | {"verdicts": data})
+            publish_made(exported(outputs, table, ".claims.json"), text)
             found[table.name] = verdicts
     return found
 
 
 def verdicts_on(table: Table) -> list[Verdict]:
-    """The verdict on each claim that the experiment names, by each measure that it shows."""
-    asked = questions(table)
-    found = [_verdict(one) if isinstance(one, Question) else one for one in asked]
+    """Return the verdict on each claim of the experiment, by each measure that it shows."""
+    found = []
+    for asked in questions(table):
+        if isinstance(asked, Verdict):
+            found.append(asked)
+            continue
+        verdict, measured = asked.verdict(), asked.measured
+        lacking = sum(not measured.groups[one] and not measured.lost[one] for one in asked.used)
+        if lacking:
+            have = "has" if lacking == 1 else "have"
+            words = f"{lacking} of the {len(asked.used)} points that it rests on {have} no"
+            numbers = {**verdict.numbers, "unmeasured": lacking}
+            verdict = replace(verdict, sentence=f"{words} finished run.", numbers=numbers)
+        found.append(verdict)
     besides = [*tuned_in_words(table.experiment), *mixed(table)]
     return [replace(one, sentence=" ".join([one.sentence, *besides])) for one in found]
 
 
-def _verdict(asked: Question) -> Verdict:
-    """Its verdict; no numbers are told of points that nothing was measured of yet."""
-    verdict, measured = asked.verdict(), asked.measured
-    lacking = sum(not measured.groups[place] and not measured.lost[place] for place in asked.used)
-    if not lacking:
-        return verdict
-    told = f"{lacking} of the {len(asked.used)} points that it rests on have no finished run."
-    return replace(verdict, sentence=told, numbers={**verdict.numbers, "unmeasured": lacking})
-
-
 def questions(table: Table) -> list[Question | Verdict]:
-    """What the experiment asks, in its order; a verdict where its points cannot decide a claim."""
+    """Return the experiment's claims as questions; a verdict where its points cannot decide one."""
     key = f"experiment.claims of {table.name}"
     named = table.experiment.get("claims") or ()
     shown_by = measures(table) if named else []
@@ -79,7 +80,7 @@ def questions(table: Table) -> list[Question | Verdict]:
             try:
                 found.append(Question(name, words, claim(measured.design()), measured))
             except Unanswerable as reason:
-                found.append(Verdict(name, Answer.UNDECIDED, str(reason), {}, words))
+                found.append(Verdict(name, Decision.UNDECIDED, str(reason), {}, words))
     shared = {
         "claims": sum(isinstance(one, Question) for one in found),
         "error": table.experiment.get("error", ERROR),
@@ -88,19 +89,19 @@ def questions(table: Table) -> list[Question | Verdict]:
 
 
 def check_decidable(table: Table) -> None:
-    """UserError for claims that the points of an experiment cannot decide, whatever is measured."""
+    """Raise UserError if the points of an experiment cannot decide one of its claims."""
     reasons = {one.claim: one.sentence for one in questions(table) if isinstance(one, Verdict)}
     if reasons:
         rest = [claim for claim in table.experiment["claims"] if claim not in reasons]
-        told = " ".join(f"{claim}: {reason}" for claim, reason in reasons.items())
+        why = " ".join(f"{claim}: {reason}" for claim, reason in reasons.items())
         raise UserError(
-            f"{sanitize(table.name)} has claims that its points cannot decide. {told} Plan the "
+            f"{sanitize(table.name)} has claims that its points cannot decide. {why} Plan the "
             f"points they need, or leave them out: experiment.claims=[{','.join(rest)}]."
         )
 
 
 def rests_on(table: Table, asks: Callable[[str], bool]) -> set[tuple[str, str]]:
-    """The points that claims rest on, as (arm, point); `asks` says of a claim whether it counts."""
+    """Return the points, as (arm, point), that the claims accepted by `asks` rest on."""
     return {
         (point.arm, point.name)
         for one in questions(table)
@@ -113,11 +114,11 @@ def rests_on(table: Table, asks: Callable[[str], bool]) -> set[tuple[str, str]]:
 def wanted(
     table: Table, most: int, runs: int, asks: Callable[[str], bool] = lambda claim: True
 ) -> Mapping[tuple[str, str], int]:
-    """How many more seeds the points need next for undecided claims, by (arm, point).
+    """Return the number of seeds that points need next for undecided claims, by (arm, point).
 
-    The best `runs` by each measure, none beyond `most` seeds; at least what a first look takes.
-    Points that are the same runs are named each. Empty once nothing more is needed. `asks` says of
-    a claim whether it counts.
+    They are the best `runs` by each measure, none beyond `most` seeds a point, and at least those
+    of a first analysis. Each of several points with the same runs is named. Only claims that `asks`
+    accepts count.
     """
     asked = [one for one in questions(table) if isinstance(one, Question) and asks(one.name)]
     found: dict[tuple[str, str], int] = {}
@@ -140,11 +141,11 @@ def wanted(
 
 
 def lines(verdicts: Sequence[Verdict], width: int = 100) -> list[str]:
-    """The verdicts as lines of text, of at most `width` characters."""
+    """Return the verdicts as lines of at most `width` characters."""
     printed = []
     for verdict in verdicts:
         claim = f"{verdict.claim}, {verdict.measure}" if verdict.measure else verdict.claim
-        printed.append(f"{sanitize(claim, 120)}: {verdict.answer}")
+        printed.append(f"{sanitize(claim, 120)}: {verdict.label}")
         sentence = sanitize(verdict.sentence, limit=4000)
         printed += textwrap.wrap(sentence, width, initial_indent="    ", subsequent_indent="    ")
     return printed

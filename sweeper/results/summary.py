@@ -1,4 +1,4 @@
-"""The end of a sweep in the terminal: a line for each verdict, with what would decide it."""
+"""The summary of a sweep in the terminal: a line for each verdict."""
 
 from __future__ import annotations
 
@@ -6,54 +6,48 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich.text import Text
 
-from sweeper.results.claims.evidence.verdict import Answer, Verdict
+from sweeper.results.claims.evidence.verdict import Decision, Verdict
 from sweeper.results.paper_tables import clipped
 from sweeper.results.points import caveats, measures, not_learned
 from sweeper.results.table import Table
 from sweeper.store.errors import sanitize
 
-_STYLES = {str(Answer.SUPPORTED): "green", str(Answer.NOT_SUPPORTED): "red"}
+_STYLES = {str(Decision.SUPPORTED): "green", str(Decision.NOT_SUPPORTED): "red"}
 _HEAD = ("experiment", "verdict", "claim", "what decides it")
-_NARROWEST = 24  # letters of what would decide a claim
+_NARROWEST = 24  # letters of the last column
 
 
 def brief(
     tables: Sequence[Table], verdicts: Mapping[str, Sequence[Verdict]], width: int
 ) -> Iterator[Text]:
-    """A line for each claim and answer: what would decide it, or what it rests on.
+    """Yield a line for each claim and decision, with the cost of deciding it or its main reason.
 
-    Another for each thing that a reader must know, such as runs that are missing; experiments that
-    share one share the line.
+    Measures with one decision share a line, with the words of the one that takes most seeds. Then
+    a line for each caveat, such as missing runs; experiments with the same caveat share the line.
     """
-    rows = [_HEAD, *(row for table in tables for row in _answers(table, verdicts[table.name]))]
-    answers, claims = (max(len(row[place]) for row in rows) for place in (1, 2))
+    rows = [_HEAD]
+    for table in tables:
+        several = len(measures(table))
+        found: dict[tuple[str, str], list[Verdict]] = {}
+        for one in verdicts[table.name]:
+            found.setdefault((sanitize(one.claim, 40), one.label), []).append(one)
+        for (claim, label), same in found.items():
+            most = max(same, key=lambda one: (one.numbers.get("price") or {}).get("seeds") or 0)
+            by = f"{', '.join(one.measure for one in same)}: " if len(same) < several else ""
+            rows.append((sanitize(table.name), label, claim, f"{by}{most.brief}"))
+    labels, claims = (max(len(row[place]) for row in rows) for place in (1, 2))
     names = min(max(len(row[0]) for row in rows), width // 5)
-    room = max(width - names - answers - claims - 6, _NARROWEST)
+    room = max(width - names - labels - claims - 6, _NARROWEST)
     before = ""
-    for name, answer, claim, told in rows if len(rows) > 1 else ():
+    for name, label, claim, words in rows if len(rows) > 1 else ():
         line = Text(clipped("" if name == before else name, names).ljust(names + 2))
-        line.append(answer.ljust(answers), _STYLES.get(answer, "bold"))
-        yield line.append(f"  {claim.ljust(claims)}  {clipped(told, room)}")
+        line.append(label.ljust(labels), _STYLES.get(label, "bold"))
+        yield line.append(f"  {claim.ljust(claims)}  {clipped(words, room)}")
         before = name
     notes: dict[str, list[tuple[str, str]]] = {}
     for table in tables:
         for note in (*not_learned(table), *caveats(table)):
             notes.setdefault(note.partition(":")[0], []).append((table.name, note))
     for head, own in notes.items():
-        of, told = ", ".join(name for name, _ in own), own[0][1] if len(own) == 1 else f"{head}."
-        yield Text(clipped(f"{of}: {told}", width))
-
-
-def _answers(table: Table, verdicts: Sequence[Verdict]) -> Iterator[tuple[str, str, str, str]]:
-    """Of each claim and answer the experiment, the answer, the claim, and words on it.
-
-    Measures with one answer share a line, with the words of what would take most seeds.
-    """
-    several = len(measures(table))
-    found: dict[tuple[str, str], list[Verdict]] = {}
-    for verdict in verdicts:
-        found.setdefault((sanitize(verdict.claim, 40), verdict.answer), []).append(verdict)
-    for (claim, answer), own in found.items():
-        most = max(own, key=lambda verdict: (verdict.numbers.get("price") or {}).get("seeds") or 0)
-        by = f"{', '.join(one.measure for one in own)}: " if len(own) < several else ""
-        yield sanitize(table.name), answer, claim, f"{by}{most.brief}"
+        of, words = ", ".join(name for name, _ in own), own[0][1] if len(own) == 1 else f"{head}."
+        yield Text(clipped(f"{of}: {words}", width))

@@ -1,8 +1,8 @@
 """What each claim's effect is at each scale, and where it is expected to reach the margin.
 
-In: a table whose points are of several scales (claims/evidence/scales.py). A panel for each claim;
-the line is straight in the logarithm of training FLOPs, with the band that the intervals leave it,
-and dashed and hatched where it is extrapolated.
+In: a table whose points are of several scales (`effects`). A panel for each claim; the line is
+straight in the logarithm of training FLOPs, with the band that the intervals leave it, and dashed
+and hatched where it is extrapolated.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from sweeper.results.claims.evidence.decision import Measurements
-from sweeper.results.claims.evidence.scales import Effect, effects
+from sweeper.results.claims.evidence.decision import Effect, Measurements, effects
 from sweeper.results.figures.layout.palette import PALETTE
 from sweeper.results.figures.layout.panel import (
     DOUBLE_COLUMN,

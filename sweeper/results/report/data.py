@@ -129,7 +129,7 @@ def _verdict(verdict: Verdict, table: Table) -> dict[str, Any]:
     return {
         "question": question.splitlines()[0],
         "claim": verdict.claim,
-        "answer": verdict.answer,
+        "answer": verdict.label,
         "sentence": verdict.sentence,
         "measure": verdict.measure,
     }
@@ -164,7 +164,7 @@ def _closing(table: Table, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
             {
                 "claim": verdict.claim,
                 "measure": verdict.measure,
-                "answer": verdict.answer,
+                "answer": verdict.label,
                 "margin": size and [shown(-size), shown(size)],
                 "unit": " %" if measured.ratios else "",
                 "contrasts": [

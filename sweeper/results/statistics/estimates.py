@@ -1,9 +1,9 @@
 """Means of measurements that were repeated over seeds, and the intervals that figures show.
 
-Pure functions of numbers. The usual number of seeds is three, and that decides the method: the
-interval of a mean is Student's t, with the spread between seeds pooled over all settings of an
-experiment (one-way analysis of variance). A setting whose seeds differ far more than the others'
-keeps its own spread. It holds for one look; claims are judged by those of contrasts.py.
+The usual number of seeds is three, and that decides the method: the interval of a mean is Student's
+t, with the spread between seeds pooled over all settings of an experiment (one-way analysis of
+variance). A setting whose seeds differ far more than the others' keeps its own spread. The interval
+holds for one analysis; claims are judged by the intervals of sequential.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 LEVEL = 0.95
-# What spreads further than this has diverged: it is no spread, and its squares may overflow.
+# A larger spread means divergence: it is not a spread, and its squares may overflow.
 BEYOND = 1e100
 # How unlikely a setting's own spread must be, if all are equal, before it stands for itself.
 OUTLYING_SPREAD = 0.001
@@ -37,14 +37,14 @@ class Estimate:
 
 
 def mean(values: Sequence[float]) -> float:
-    """The arithmetic mean; ValueError of nothing."""
+    """Return the arithmetic mean; ValueError if there are no values."""
     if not values:
         raise ValueError("the mean of no values")
     return math.fsum(values) / len(values)
 
 
 def sd(values: Sequence[float]) -> float | None:
-    """The sample standard deviation (n - 1), infinite beyond all floats; None of fewer than two."""
+    """Return the sample standard deviation (n - 1), inf on overflow; None for fewer than two."""
     if len(values) < 2:
         return None
     centre = mean(values)
@@ -53,7 +53,7 @@ def sd(values: Sequence[float]) -> float | None:
 
 
 def pooled(groups: Iterable[Sequence[float]]) -> Spread | None:
-    """The spread within groups (one-way analysis of variance); None if no group has two values."""
+    """Return the spread within groups (one-way ANOVA); None if no group has two values."""
     squares, df = [], 0
     for values in groups:
         own = sd(values)
@@ -64,9 +64,9 @@ def pooled(groups: Iterable[Sequence[float]]) -> Spread | None:
 
 
 def estimate(values: Sequence[float], spread: Spread | None) -> Estimate:
-    """The mean of `values`, with their own spread where it is out of line, else with `spread`.
+    """Return the mean of `values`, with their own spread if it is out of line, else with `spread`.
 
-    `spread` is pooled over groups of which `values` are one.
+    `spread` is pooled over groups that include `values`.
     """
     own = sd(values)
     if own is not None and own >= BEYOND:
@@ -84,7 +84,7 @@ def estimate(values: Sequence[float], spread: Spread | None) -> Estimate:
 
 
 def interval(given: Estimate, level: float = LEVEL) -> tuple[float, float] | None:
-    """Student's t interval of the mean; None where the spread is unknown."""
+    """Return Student's t interval of the mean; None where the spread is unknown."""
     if given.spread is None:
         return None
     from scipy.special import stdtrit

@@ -1,4 +1,4 @@
-"""Which points' next seeds narrow the contrasts that are still needed most, for what they cost."""
+"""The expected cost of deciding a claim, and the next seeds that narrow its contrasts cheapest."""
 
 from __future__ import annotations
 
@@ -33,19 +33,20 @@ def allocated(
     most: int,
     runs: int | npt.NDArray[np.int_],
 ) -> Floats:
-    """How many seeds each point gets next, (..., points): `runs` in all or fewer.
+    """Return how many seeds each point gets next, (..., points): at most `runs` in all.
 
-    First of all every point of these contrasts gets FIRST seeds, whatever `runs` is: there is no
-    answer without. Then, one by one, the seed that takes the largest share off the squared errors,
-    for its cost; no contrast is narrowed further than its need. All points are taken to spread
-    alike: where few seeds lie together by luck, giving that point fewer would keep the luck.
+    Every point of these contrasts first gets FIRST seeds, whatever `runs` is, because no claim can
+    be decided with fewer. Then seeds are added one by one: each is the seed that removes the
+    largest share of the squared errors for its cost. No contrast is narrowed beyond its need. All
+    points are assumed to spread alike, so that a point whose few seeds lie together by luck does
+    not get fewer.
 
     Args:
         weights: (contrasts, points), of all contrasts of all undecided claims.
-        needs: (..., contrasts), of `price`: seeds a point in all, 0 of what is not needed.
-        counts: (..., points), the seeds that are there.
+        needs: (..., contrasts), of `expected_cost`: seeds a point in all, 0 if not needed.
+        counts: (..., points), the seeds measured so far.
         costs: (points,), of one run, above 0.
-        most: seeds that no point goes beyond.
+        most: the largest number of seeds of a point.
         runs: how many to train at once; (...) where experiments differ.
     """
     needed = needs > 0
@@ -55,7 +56,11 @@ def allocated(
     targets = squares.sum(axis=-1) / np.where(needed, needs, np.inf)
     left = runs - (counts - before).sum(axis=-1)
     while (left > 0).any():
-        gains = _gains(squares, targets, counts) / costs
+        # The next seed's share of the squared errors, summed over contrasts above their target.
+        seeds = np.maximum(counts, 1)  # a point that no contrast needs may have none
+        errors = (squares / seeds[..., None, :]).sum(axis=-1)
+        shares = np.where(errors > targets * (1 + 1e-9), 1 / np.maximum(errors, 1e-300), 0.0)
+        gains = np.einsum("...c,...cp->...p", shares, squares) / (seeds * (seeds + 1)) / costs
         gains = np.where((counts < most) & (left > 0)[..., None], gains, 0.0)
         best = gains.argmax(axis=-1)[..., None]
         more = np.take_along_axis(gains, best, axis=-1) > 0
@@ -64,19 +69,7 @@ def allocated(
     return counts - before
 
 
-def _gains(squares: Floats, targets: Floats, counts: Floats) -> Floats:
-    """By how much the next seed of each point narrows what is wider than its target: (..., points).
-
-    As shares of the squared errors, summed over contrasts.
-    """
-    seeds = np.maximum(counts, 1)  # of a point that no contrast needs, there may be none
-    errors = (squares / seeds[..., None, :]).sum(axis=-1)
-    shares = np.where(errors > targets * (1 + 1e-9), 1 / np.maximum(errors, 1e-300), 0.0)
-    gains: Floats = np.einsum("...c,...cp->...p", shares, squares) / (seeds * (seeds + 1))
-    return gains
-
-
-_FARTHEST = 6.0  # decades that are looked through for where a line reaches a level
+_FARTHEST = 6.0  # decades beyond the last estimate in which a line is followed
 
 
 @dataclass(frozen=True)
@@ -88,16 +81,16 @@ class Line:
     last: float
 
     def at(self, places: Sequence[float] | Floats) -> Intervals:
-        """The line and its band at places, each (places,)."""
+        """Return the line and its band at places, each (places,)."""
         design = np.stack([np.ones(len(places)), np.asarray(places, dtype=np.float64)], axis=1)
         values = design @ self.coefficients
         half = np.sqrt(np.einsum("ij,jk,ik->i", design, self.spread, design))
         return Intervals(values, values - half, values + half)
 
     def reaches(self, level: float) -> list[float | None]:
-        """Where beyond the last estimate it is at a level: the line, the soonest, the latest.
+        """Return where the line and the two ends of its band reach a level: line, soonest, latest.
 
-        None for what does not come to it within six decades; 0 decades where it is there already.
+        None for one that does not reach it within six decades beyond the last estimate.
         """
         places = np.linspace(self.last, self.last + _FARTHEST, 601)
         band = self.at(places)
@@ -109,23 +102,22 @@ class Line:
 
 
 def line(places: Sequence[float], values: Sequence[float], halves: Sequence[float]) -> Line:
-    """The line through values with intervals of these half widths; two places at least."""
+    """Fit the line through values with intervals of these half widths; at least two places."""
     design = np.stack([np.ones(len(places)), np.asarray(places, dtype=np.float64)], axis=1)
     weights = 1.0 / np.square(np.asarray(halves, dtype=np.float64))
     spread: Floats = np.linalg.inv(design.T @ (design * weights[:, None])).astype(np.float64)
     return Line(spread @ design.T @ (weights * np.asarray(values)), spread, max(places))
 
 
-MOST = 10_000  # seeds a point; what would take more is priced as this
+MOST = 10_000  # seeds a point; stands for any larger number too
 
 Goal = Literal["above", "below", "within", "beyond"]
 
 
-class Price(NamedTuple):
-    """The cheapest way to an answer: so many seeds a point, (...); MOST means no end in sight.
+class Cost(NamedTuple):
+    """The seeds a point, (...), that the cheapest decision takes; MOST means that none is in sight.
 
-    `needs` (..., contrasts) are the seeds that each contrast takes on that way, 0 where it has
-    nothing to add.
+    `needs` (..., contrasts) are the seeds that each contrast takes for it, 0 where it adds nothing.
     """
 
     seeds: Floats
@@ -134,16 +126,15 @@ class Price(NamedTuple):
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of contrasts, each array (..., contrasts) or (contrasts,).
+    """The present knowledge of contrasts, each array (..., contrasts) or (contrasts,).
 
     Attributes:
-        found: estimates and ends; before anything is known, the effects that are asked about, with
-            infinite ends.
+        found: estimates and ends; before any measurement, assumed effects with infinite ends.
         sds: the standard deviation of each contrast if every point had one seed.
-        seeds: a point, that they rest on now: as many at each would leave the same error.
+        seeds: the number of seeds at every point that would leave the same error.
         levels: of their low and high ends, (contrasts, 2).
         margins: nan where there is none.
-        most: seeds a point that may be had; a contrast that has them is priced as infinite.
+        most: the largest number of seeds of a point; a contrast that has them costs infinity.
     """
 
     found: Intervals
@@ -162,7 +153,7 @@ def known(
     ends: Floats,
     margins: Floats,
 ) -> Known:
-    """What a sample tells of contrasts of these weights, judged as `found`."""
+    """Return the knowledge that a sample gives of contrasts of these weights, judged as `found`."""
     with np.errstate(invalid="ignore"):  # 0 x inf
         squares = np.where(weights != 0, weights**2 * spreads.variances[..., None, :], 0.0)
     return Known(
@@ -174,33 +165,33 @@ def known(
     )
 
 
-def price(claim: Combination, known: Known, chance: float = 0.5) -> Price:
-    """The price of the cheapest answer if each contrast is what it is estimated to be.
+def expected_cost(claim: Combination, known: Known, chance: float = 0.5) -> Cost:
+    """Return the cost of the cheapest decision if each contrast is as large as estimated.
 
-    `chance` is that with which so many seeds shall be enough. The claim must be undecided.
+    `chance` is the probability that the seeds are enough. The claim must be undecided.
     """
     goals: tuple[Goal, ...] = ("above", "below", "within")
     return reduce(_cheaper, (_way(claim, goal, known, chance) for goal in goals))
 
 
-def seeds_to_tell(distances: Floats, sds: Floats, level: float, chance: float = 0.5) -> Floats:
-    """The fewest seeds a point after which values this far from estimates are likely excluded.
+def seeds_to_exclude(distances: Floats, sds: Floats, level: float, chance: float = 0.5) -> Floats:
+    """Return the fewest seeds a point that probably exclude values this far from estimates.
 
-    MOST for a distance of 0 or less, and for all that takes more.
+    MOST for a distance of 0 or less, and if it takes more.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         wanted = np.where(distances > 0, distances / sds, -1.0)
     found = np.full(wanted.shape, float(MOST))
     if (wanted > 0).any():
-        falling = _told(level, chance)
+        falling = _distances_excluded(level, chance)
         enough = MOST + 1 - np.searchsorted(falling, np.nan_to_num(wanted, nan=-1.0), side="right")
         found = np.where(wanted > 0, np.minimum(enough, MOST), found)
     return found
 
 
 @cache
-def _told(level: float, chance: float) -> Floats:
-    """What MOST, MOST - 1, ... FIRST seeds are likely to exclude, in standard deviations."""
+def _distances_excluded(level: float, chance: float) -> Floats:
+    """Return the distances that MOST, MOST - 1, ... FIRST seeds probably exclude, in sds."""
     from scipy.special import ndtri
 
     at = np.arange(FIRST, MOST + 1, dtype=np.float64)
@@ -208,8 +199,8 @@ def _told(level: float, chance: float) -> Floats:
     return np.minimum.accumulate(reaches)[::-1]
 
 
-def _way(claim: Combination, goal: Goal, known: Known, chance: float) -> Price:
-    """The price of one answer: contrasts above 0 as the claim has them, or below, or within."""
+def _way(claim: Combination, goal: Goal, known: Known, chance: float) -> Cost:
+    """Return the cost of one decision: contrasts above 0 as claimed, or below, or within."""
     if isinstance(claim, Above):
         return _contrast(claim.place, goal, known, chance)
     if isinstance(claim, Same):
@@ -219,19 +210,19 @@ def _way(claim: Combination, goal: Goal, known: Known, chance: float) -> Price:
     for part in parts:
         if together:
             seeds = np.maximum(whole.seeds, part.seeds)
-            whole = Price(seeds, np.maximum(whole.needs, part.needs))
+            whole = Cost(seeds, np.maximum(whole.needs, part.needs))
         else:
             whole = _cheaper(whole, part)
     return whole
 
 
-def _cheaper(one: Price, other: Price) -> Price:
+def _cheaper(one: Cost, other: Cost) -> Cost:
     less = other.seeds < one.seeds
     seeds = np.where(less, other.seeds, one.seeds)
-    return Price(seeds, np.where(less[..., None], other.needs, one.needs))
+    return Cost(seeds, np.where(less[..., None], other.needs, one.needs))
 
 
-def _contrast(place: int, goal: Goal, known: Known, chance: float) -> Price:
+def _contrast(place: int, goal: Goal, known: Known, chance: float) -> Cost:
     value, low, high = (array[..., place] for array in known.found)
     margin, (below, above) = known.margins[place], known.levels[place]
     reached, distance, level = {
@@ -242,10 +233,10 @@ def _contrast(place: int, goal: Goal, known: Known, chance: float) -> Price:
     }[goal]
     both = (1 + chance) / 2  # both ends must be within
     likely = both if goal == "within" else chance
-    seeds = seeds_to_tell(distance, known.sds[..., place], float(level), likely)
-    next_seed = np.floor(known.seeds[..., place] + 1e-6) + 1  # those that are there were too few
+    seeds = seeds_to_exclude(distance, known.sds[..., place], float(level), likely)
+    next_seed = np.floor(known.seeds[..., place] + 1e-6) + 1  # the present ones were too few
     seeds = np.where(next_seed > known.most, np.inf, np.maximum(seeds, next_seed))
     seeds = np.where(reached, 0.0, seeds)
     needs = np.zeros(np.broadcast_shapes(known.found.values.shape))
     needs[..., place] = seeds
-    return Price(seeds, needs)
+    return Cost(seeds, needs)

@@ -1,16 +1,16 @@
-"""How far an estimate must lie from a value to exclude it, when data are looked at again and again.
+"""Confidence intervals that stay valid however often the data are analysed.
 
 A boundary z(n) is a function of the number of seeds alone, such that a mean of n independent normal
-values, in units of its standard error, ever goes beyond z(n) on one side with a chance of at most
-`level`, whenever and however often one looks from `FIRST` seeds on, for ever. Nothing need be known
-of the looks that were made, so looking again costs nothing and whoever stops early loses nothing.
+values, in units of its standard error, ever exceeds z(n) on one side with a chance of at most
+`level`, over any number of interim analyses from `FIRST` seeds on. The boundary does not depend on
+which analyses were made, so another analysis costs nothing and stopping early loses nothing.
 
 Up to `DESIGNED` seeds z(n) = c * (DESIGNED / n) ** STEEPNESS: the family of Wang and Tsiatis
 (Biometrics 43, 1987) between the shapes of Pocock and O'Brien and Fleming, near the former; c is
-solved for by the recursion of Armitage, McPherson and Rowe (JRSS A 132, 1969), a look at every
-seed. The share `LATER` of the level is kept for what comes after: half of it for the seeds from 30
-to 60, half of the rest for those to 120, and so on, z being constant within each and so large that
-even a continuous look would be paid for (Siegmund, Sequential Analysis, 1985, section 4.5).
+solved for by the recursion of Armitage, McPherson and Rowe (JRSS A 132, 1969), with an analysis
+after every seed. The share `LATER` of the level is reserved for more seeds: half of it for 30 to
+60, half of the rest for 60 to 120, and so on; z is constant within each range and large enough even
+for continuous monitoring (Siegmund, Sequential Analysis, 1985, section 4.5).
 
 With a spread that is estimated, t takes the place of z at the same tail probability (Jennison and
 Turnbull, Group Sequential Methods, 2000, section 11.3).
@@ -41,7 +41,7 @@ _NODES_PER_SD = 3
 
 
 def bound(n: npt.ArrayLike, level: float) -> Floats:
-    """z(n) of any number of seeds from FIRST on, whole or not; infinite below; `level` one-sided.
+    """Return z(n) for any number of seeds from FIRST on; infinite below; `level` is one-sided.
 
     Raises:
         ValueError: a level that is not between 0 and 1/4.
@@ -57,7 +57,7 @@ def bound(n: npt.ArrayLike, level: float) -> Floats:
 
 
 def reach(n: npt.ArrayLike, df: npt.ArrayLike, level: float) -> Floats:
-    """The same in standard errors that were estimated with `df` > 0 degrees of freedom."""
+    """Return the same in standard errors that were estimated with `df` > 0 degrees of freedom."""
     from scipy.special import ndtr, stdtrit
 
     with np.errstate(invalid="ignore"):
@@ -66,9 +66,9 @@ def reach(n: npt.ArrayLike, df: npt.ArrayLike, level: float) -> Floats:
 
 
 def crossed(zs: Floats, drift: float = 0.0) -> Floats:
-    """By each of the looks after FIRST, FIRST + 1, ... seeds: the chance to have left -z to z.
+    """Return the chance to have left -z to z by each analysis after FIRST, FIRST + 1, ... seeds.
 
-    `zs` (looks,) are in standard errors; a seed adds `drift` of its own standard deviation.
+    `zs` (analyses,) are in standard errors; a seed adds `drift` of its own standard deviation.
     """
     places = np.arange(FIRST, FIRST + len(zs), dtype=np.float64)
     edges = zs * np.sqrt(places)
@@ -85,7 +85,7 @@ def crossed(zs: Floats, drift: float = 0.0) -> Floats:
 
 
 def _quadrature(edge: float) -> tuple[Floats, Floats]:
-    """Nodes and weights between -edge and edge: dense beside a step of standard deviation 1."""
+    """Return nodes and weights from -edge to edge, dense for a step of standard deviation 1."""
     nodes, weights = _legendre(32 + math.ceil(edge * _NODES_PER_SD))
     return edge * nodes, edge * weights
 
@@ -100,15 +100,14 @@ def _normal(x: Floats, sd: float) -> Floats:
 
 @cache
 def _constant(level: float) -> float:
-    """The c of this module's head: both sides together cross with 2 * level * (1 - LATER)."""
-    looks = np.arange(FIRST, DESIGNED + 1)
-    shape = (DESIGNED / looks) ** STEEPNESS
+    """Return the c of this module's docstring: both sides cross with 2 * level * (1 - LATER)."""
+    shape = (DESIGNED / np.arange(FIRST, DESIGNED + 1)) ** STEEPNESS
     return _solved(lambda c: float(crossed(c * shape)[-1]), 2 * level * (1 - LATER))
 
 
 @cache
 def _late(level: float, doubling: int) -> float:
-    """z from DESIGNED * 2 ** (doubling - 1) to twice as many seeds; of no use for doubling 0."""
+    """Return z from DESIGNED * 2 ** (doubling - 1) to twice as many seeds (doubling from 1 on)."""
     share = 2 * level * LATER / 2 ** max(doubling, 1)
 
     def ever(z: float) -> float:
@@ -137,11 +136,11 @@ class Intervals(NamedTuple):
 def intervals(
     given: Sample, weights: Floats, levels: Floats, spreads: Spreads | None = None
 ) -> Intervals:
-    """The intervals of contrasts of these weights (contrasts, points).
+    """Return the intervals of contrasts of these weights (contrasts, points).
 
     `levels` (contrasts, 2) are one-sided, of the low ends and the high ends. An end is infinite
-    before every point of the contrast has FIRST seeds and all points of the experiment together
-    LEAST_DF degrees of freedom. `spreads` are those of the sample, where they are known already.
+    until every point of the contrast has FIRST seeds and all points of the experiment together have
+    LEAST_DF degrees of freedom. `spreads` are those of the sample, if already computed.
     """
     spreads = spreads or moderated(given)
     values = given.means @ weights.T
@@ -163,7 +162,7 @@ def intervals(
 
 
 def effective_seeds(weights: Floats, counts: Floats) -> Floats:
-    """How many seeds a point would know as much of a contrast as these do: (..., contrasts).
+    """Return the equal number of seeds a point with the same error: (..., contrasts).
 
     0 where a point of the contrast has fewer than FIRST.
     """
@@ -175,8 +174,8 @@ def effective_seeds(weights: Floats, counts: Floats) -> Floats:
     return np.where(few, 0.0, seeds)
 
 
-def looks(groups: Sequence[Sequence[float]]) -> Sample:
-    """An experiment after FIRST seeds a point, one more, ... and as it is: (looks, points).
+def interim_analyses(groups: Sequence[Sequence[float]]) -> Sample:
+    """Return the sample after FIRST seeds a point, one more, ... and all: (analyses, points).
 
     `groups` are the values of each point in the order of seeds.
     """
@@ -188,10 +187,10 @@ def looks(groups: Sequence[Sequence[float]]) -> Sample:
 
 
 def closed(seen: Intervals) -> Intervals:
-    """What all looks together leave of the intervals: they hold all at once, so their intersection.
+    """Return the intersection of the intervals of all analyses, which is the first dimension.
 
-    What was decided once then stays decided. Where nothing is left, which happens with a chance of
-    at most the level, the last look counts. The first dimension is of looks, and is lost.
+    The intervals hold all at once, so a decision once made stays. If the intersection is empty,
+    which has a chance of at most the level, the last analysis counts.
     """
     low, high = seen.lows.max(axis=0), seen.highs.min(axis=0)
     empty = low > high
@@ -236,8 +235,8 @@ class AnyOf(Generic[Part]):
 Combination: TypeAlias = "Above | Same | All[Combination] | AnyOf[Combination]"
 
 
-class Answers(NamedTuple):
-    """What the intervals say of a claim, of each experiment (...): at most one holds.
+class Decisions(NamedTuple):
+    """The decisions on a claim, for each experiment (...): at most one of the three is True.
 
     All three are False where the claim is undecided.
     """
@@ -248,9 +247,9 @@ class Answers(NamedTuple):
 
 
 def levels(claim: Combination, contrasts: int, claims: int = 1, error: float = ERROR) -> Floats:
-    """The one-sided levels of the low and high ends of each contrast: (contrasts, 2).
+    """Return the one-sided levels of the low and high ends of each contrast: (contrasts, 2).
 
-    `claims` is how many the experiment makes. Ends of contrasts that the claim does not use are 1.
+    `claims` is the number of claims of the experiment. Contrasts that the claim does not use get 1.
     """
     found = np.ones((contrasts, 2))
 
@@ -272,14 +271,14 @@ def levels(claim: Combination, contrasts: int, claims: int = 1, error: float = E
 
 
 def places(claim: Combination) -> list[int]:
-    """The places of the contrasts that a claim uses, each once."""
+    """Return the places of the contrasts that a claim uses, each once."""
     if isinstance(claim, Above | Same):
         return [claim.place]
     return sorted({place for part in claim.parts for place in places(part)})
 
 
-def answers(claim: Combination, found: Intervals, margins: Floats) -> Answers:
-    """The answers to a claim; `margins` (contrasts,), nan where there is none."""
+def decisions(claim: Combination, found: Intervals, margins: Floats) -> Decisions:
+    """Return the decisions on a claim; `margins` (contrasts,), nan where there is none."""
     low, high = found.lows, found.highs
     with np.errstate(invalid="ignore"):
         within = (low > -margins) & (high < margins)
@@ -287,7 +286,7 @@ def answers(claim: Combination, found: Intervals, margins: Floats) -> Answers:
     supported = combined(claim, low > 0, within, np.logical_and, np.logical_or)
     not_supported = combined(claim, high < 0, beyond, np.logical_or, np.logical_and)
     either = supported | not_supported
-    return Answers(
+    return Decisions(
         supported & ~not_supported,
         not_supported & ~supported,
         within[..., places(claim)].all(axis=-1) & ~either,
@@ -297,7 +296,7 @@ def answers(claim: Combination, found: Intervals, margins: Floats) -> Answers:
 def combined(
     claim: Combination, above: Any, same: Any, every: Callable[..., Any], some: Callable[..., Any]
 ) -> Any:
-    """What holds of a claim, from what holds of each contrast (..., contrasts)."""
+    """Return whether a claim holds, given whether each contrast (..., contrasts) does."""
     if isinstance(claim, Above):
         return above[..., claim.place]
     if isinstance(claim, Same):

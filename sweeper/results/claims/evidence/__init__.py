@@ -1,7 +1,6 @@
-"""What the claims share: what they say, what was measured of it, and what follows.
+"""The engine that all claims share.
 
-design         contrasts of points, and the statements that combine them
-measurements   values seed by seed, on the scale that is judged
-question       a statement asked of measurements: its answer, and what one would cost
-verdict        the answer, as data and in words
+design      contrasts of points, and the statements that combine them
+decision    measurements, the evidence on a statement, the decision, its expected cost
+verdict     the decision as data and in words
 """

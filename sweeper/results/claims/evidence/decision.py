@@ -1,16 +1,18 @@
-"""What was measured of an experiment's points, seed by seed, on the scale that is judged.
+"""The evidence on a claim, the decision that follows from it, and its expected cost.
 
 A measurement is one training from scratch. Where runs start from others, that is the first of them:
-several fine-tunings of one pre-training are averaged, for what they share was drawn once. Points
-that are the same runs are one point, or their difference would be taken for an independent one.
+several fine-tunings of one pre-training are averaged, because they share one random draw. Points
+with the same runs count as one point, or their difference would count as an independent one.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,40 +21,34 @@ from sweeper.results.claims.evidence.design import (
     Contrast,
     Design,
     Statement,
+    Unanswerable,
     Weights,
+    at,
     contrasts,
     placed,
+    scales,
 )
-from sweeper.results.claims.evidence.verdict import Answer, Found, Verdict, listed, priced
+from sweeper.results.claims.evidence.verdict import Decision, Found, JudgedMargin, Verdict, explain
 from sweeper.results.points import Point, metric_of, points
 from sweeper.results.statistics.estimates import mean
-from sweeper.results.statistics.expected_cost import MOST, Known, Price, known, price
+from sweeper.results.statistics.expected_cost import MOST, Cost, Known, expected_cost, known
 from sweeper.results.statistics.sequential import (
     FIRST,
-    Answers,
     AnyOf,
     Combination,
     Floats,
     Intervals,
-    answers,
     closed,
+    decisions,
+    interim_analyses,
     intervals,
     levels,
-    looks,
 )
-from sweeper.results.statistics.spreads import identical, moderated, sample, two_heaps
+from sweeper.results.statistics.spreads import identical, is_bimodal, moderated, sample
 from sweeper.results.table import LOGARITHMIC, RESOLUTION, Table, direction, number
+from sweeper.store import registry
 from sweeper.store.errors import invalid_value
 from sweeper.store.plans import ERROR
-
-
-@dataclass(frozen=True)
-class Margin:
-    """The largest difference that does not matter, on the scale that is judged, and why."""
-
-    size: float
-    words: str
-    reason: str
 
 
 class Measurements:
@@ -61,14 +57,15 @@ class Measurements:
     Attributes:
         points: every planned point.
         ratios: whether values are logarithms.
-        groups: by the place of a distinct point, its measurements in the order of seeds, larger
-            being better.
-        lost: how many seeds of it were trained and have no value that can be judged.
-        seconds: what one takes, mean of those that are done; where none is, what was estimated
-            when it was planned, or nan.
-        flops: the same in training FLOPs, which another machine or another day does not change.
-        trainings: the runs that one takes, those that it starts from included.
-        alone: whether it has several seeds that all start from one training.
+        margin: the experiment's margin in this metric; None if it has none.
+        groups: for each distinct point, its measurements in the order of seeds, larger being
+            better.
+        lost: the number of its seeds that were trained and have no usable value.
+        seconds: the duration of one measurement, mean of those that are done; if none is, the
+            estimate of the plan, or nan.
+        flops: the same in training FLOPs, which do not depend on the machine.
+        trainings: the number of runs of one measurement, including those that it starts from.
+        alone: whether the point has several seeds that all start from one training.
     """
 
     def __init__(self, table: Table, metric: str) -> None:
@@ -76,8 +73,13 @@ class Measurements:
         kind = metric.rpartition("/")[2]
         relative = isinstance(margin, Mapping) and str(margin["size"]).endswith("%")
         self.ratios = relative or (margin is None and kind in LOGARITHMIC)
-        self.margin = _margin(margin, self.ratios) if margin else None
-        self.metric, self._better = metric, direction(metric)
+        self.margin: JudgedMargin | None = None
+        if margin:
+            text = str(margin["size"])
+            words = f"{float(text.rstrip('% ')):g}{' %' if self.ratios else ''}"
+            size = _scaled(text, self.ratios)
+            self.margin = JudgedMargin(size, words, str(margin["reason"]))
+        self.metric = metric
         tuned = table.experiment.get("finetune")
         self.points = [
             point
@@ -92,33 +94,60 @@ class Measurements:
         self.flops: list[float] = []
         self.trainings: list[int] = []
         self.alone: list[bool] = []
+        better, least = direction(metric), RESOLUTION.get(kind, 0.0)
         for point in self.points:
-            if self._key(point) not in self._places:
-                self._places[self._key(point)] = len(self.groups)
-                self._add(point)
+            key = tuple(sorted(point.runs.items()))
+            if key in self._places:
+                continue
+            self._places[key] = len(self.groups)
+            lines = {run: self._line(run) for _, run in key}
+            by_training: dict[str, list[float]] = {}
+            lost = 0
+            for seed, run in key:
+                value = point.values.get(seed)
+                if value is not None and not (self.ratios and value <= 0):
+                    judged = math.log(max(value, least)) if self.ratios else value
+                    by_training.setdefault(lines[run][-1], []).append(better * judged)
+                elif str(self._rows[run]["state"]) in ("done", "failed"):
+                    lost += 1
+            self.groups.append([mean(values) for values in by_training.values()])
+            self.lost.append(lost)
+            took = [self._taken(lines[run], "seconds") for run in point.runs.values()]
+            planned = [self._taken(lines[run], "estimate") for run in point.runs.values()]
+            self.seconds.append(_mean(took if any(took) else planned))
+            self.flops.append(
+                _mean(
+                    self._taken(lines[run], "flops_per_token", "tokens_seen")
+                    for run in point.runs.values()
+                )
+            )
+            self.trainings.append(max(map(len, lines.values())))
+            self.alone.append(len(key) > len({line[-1] for line in lines.values()}) == 1)
 
     def design(self) -> Design:
+        """Return the points as claims see them."""
         return Design(self.points, self.metric, ratios=self.ratios)
 
     def place(self, point: Point) -> int:
-        return self._places[self._key(point)]
+        """Return the place of a point among the distinct ones."""
+        return self._places[tuple(sorted(point.runs.items()))]
 
     def costs(self) -> Floats:
-        """What a measurement of each distinct point costs against the others, above 0.
+        """Return the relative cost of a measurement of each distinct point, above 0.
 
-        By FLOPs: measured times would have the same sweep choose other seeds when it is repeated.
+        Costs are FLOPs: with measured times, a repeated sweep would choose other seeds.
         """
         return _filled(self.flops)
 
     def hours(self) -> Floats | None:
-        """Hours that a measurement of each distinct point takes; None where none is known."""
-        return _filled(self.seconds) / 3600 if any(map(math.isfinite, self.seconds)) else None
+        """Return the hours of a measurement of each distinct point; None if none is known."""
+        return _filled(self.seconds) / 3600 if any(map(isfinite, self.seconds)) else None
 
     def scaled(self, size: str) -> float:
-        """A difference as a person writes one, on the scale that is judged.
+        """Return a difference that a person typed, on the scale that is judged.
 
         Raises:
-            UserError: it is none, or per cent where differences are judged, or the other way.
+            UserError: it is not a number above 0, or per cent and number are confused.
         """
         text = size.strip()
         try:
@@ -131,55 +160,17 @@ class Measurements:
             raise invalid_value("effect", size, f"a number above 0 in {unit}", remedy)
         return found
 
-    def _key(self, point: Point) -> tuple[tuple[int, str], ...]:
-        return tuple(sorted(point.runs.items()))
-
-    def _add(self, point: Point) -> None:
-        by_training: dict[str, list[float]] = {}
-        lost = 0
-        for seed in sorted(point.runs):
-            run = point.runs[seed]
-            value = self._goodness(point.values.get(seed))
-            if value is not None:
-                by_training.setdefault(self._line(run)[-1], []).append(value)
-            elif str(self._rows[run]["state"]) in ("done", "failed"):
-                lost += 1
-        first = {self._line(run)[-1] for run in point.runs.values()}
-        self.groups.append([mean(values) for values in by_training.values()])
-        self.lost.append(lost)
-        runs = list(point.runs.values())
-        took = [self._taken(run, "seconds") for run in runs]
-        planned = [self._taken(run, "estimate") for run in runs]
-        self.seconds.append(_mean(took if any(took) else planned))
-        flops = (self._taken(run, "flops_per_token", "tokens_seen") for run in runs)
-        self.flops.append(_mean(flops))
-        self.trainings.append(max(len(self._line(run)) for run in runs))
-        self.alone.append(len(point.runs) > len(first) == 1)
-
     def _line(self, run: str) -> list[str]:
-        """A run, the one it starts from, and so on to the training from scratch."""
+        """Return a run, the run it starts from, and so on to the training from scratch."""
         parent = self._rows[run].get("parent") if run in self._rows else None
         return [run, *self._line(str(parent))] if parent else [run]
 
-    def _taken(self, run: str, *columns: str) -> float | None:
-        """The product of columns, of a run and of those that it starts from; None if not known."""
-        rows = [self._rows.get(one, {}) for one in self._line(run)]
+    def _taken(self, line: Sequence[str], *columns: str) -> float | None:
+        """Return the sum over a line of runs of the product of columns; None if unknown."""
+        rows = [self._rows.get(one, {}) for one in line]
         cells = [[number(row.get(column)) for column in columns] for row in rows]
         known = [math.prod(c for c in own if c is not None) for own in cells if None not in own]
         return math.fsum(known) if known and None not in cells[0] else None
-
-    def _goodness(self, value: float | None) -> float | None:
-        if value is None or (self.ratios and value <= 0):
-            return None
-        least = RESOLUTION.get(self.metric.rpartition("/")[2], 0.0)
-        told = math.log(max(value, least)) if self.ratios else value
-        return self._better * told
-
-
-def _margin(given: Mapping[str, Any], ratios: bool) -> Margin:
-    text = str(given["size"])
-    words = f"{float(text.rstrip('% ')):g}{' %' if ratios else ''}"
-    return Margin(_scaled(text, ratios), words, str(given["reason"]))
 
 
 def _scaled(text: str, ratios: bool) -> float:
@@ -193,40 +184,40 @@ def _mean(values: Iterable[float | None]) -> float:
 
 
 def _filled(values: Sequence[float]) -> Floats:
-    """The values; where there is none above 0, the mean of the others, or 1."""
+    """Return the values, with the mean of those above 0 (or 1) in place of the others."""
     given = np.array(values)
     known = np.isfinite(given) & (given > 0)
     return np.where(known, given, given[known].mean() if known.any() else 1.0)
 
 
-_HEAPS = "Seeds fall into two heaps far apart, which no mean describes: not all learned."
-_TELLING = 10  # seeds a point; of fewer, some fall into what look like heaps by chance
+_BIMODAL = "Seeds are bimodal: some runs learned and some did not, so the mean says little."
+_BIMODAL_FROM = 10  # seeds a point; fewer look bimodal by chance
 
 
-class _Weighed(NamedTuple):
-    """How favourable a statement's finding is, what decides, and all in the order told.
+class Ranked(NamedTuple):
+    """The findings of a statement.
 
-    What decides is the least favourable of all that must hold, and the most of what would each do;
-    of the latter the best is told first.
+    The deciding one is the least favourable of those that must all hold, and the most favourable of
+    alternatives. Alternatives are listed best first.
     """
 
     favour: float
     deciding: Found
-    told: list[Found]
+    listed: list[Found]
 
 
 @dataclass(frozen=True)
 class Question:
-    """One claim by one measure, one of `claims` of its experiment.
+    """A claim by one measure, one of `claims` of its experiment.
 
     Attributes:
         name: of the claim.
-        measure: by what it is judged, in words.
-        statement: what it says.
+        measure: the measure that judges it, in words.
+        statement: the contrasts of the claim, combined.
         measured: the points and their values.
-        claims: how many questions share the chance of error.
-        error: that chance, of any wrong answer among them.
-        others: measurements of further points, whose spread prices go by; verdicts do not.
+        claims: the number of questions that share the chance of error.
+        error: that chance, of any wrong decision among them.
+        others: measurements of further points. Their spread enters expected costs, not verdicts.
     """
 
     name: str
@@ -239,12 +230,12 @@ class Question:
 
     @cached_property
     def contrasts(self) -> list[Contrast]:
-        """Those of the statement, from left to right."""
+        """The contrasts of the statement, from left to right."""
         return contrasts(self.statement)
 
     @cached_property
     def weights(self) -> Floats:
-        """Of the contrasts, (contrasts, distinct points)."""
+        """The weights of the contrasts, (contrasts, distinct points)."""
         return self._rows([contrast.weights for contrast in self.contrasts])
 
     @cached_property
@@ -253,66 +244,62 @@ class Question:
         return np.flatnonzero((self.weights != 0).any(axis=0)).tolist()
 
     @cached_property
-    def claim(self) -> Combination:
+    def fewest(self) -> int:
+        """The smallest number of measurements of these points."""
+        return min(len(self.measured.groups[place]) for place in self.used)
+
+    @cached_property
+    def combination(self) -> Combination:
         """The statement with places for contrasts."""
         return placed(self.statement, iter(range(len(self.contrasts))).__next__)
 
     @cached_property
     def levels(self) -> Floats:
-        """Of the ends of the contrasts' intervals."""
-        return levels(self.claim, len(self.contrasts), self.claims, self.error)
-
-    @cached_property
-    def closing(self) -> Intervals:
-        """The intervals of the contrasts' excess over their thresholds, look by look."""
-        found = intervals(looks(self.measured.groups), self.weights, self.levels)
-        above = np.array([contrast.above for contrast in self.contrasts])
-        return Intervals(*(ends - above for ends in found))
+        """The levels of the ends of the contrasts' intervals."""
+        return levels(self.combination, len(self.contrasts), self.claims, self.error)
 
     @cached_property
     def margins(self) -> Floats:
-        """Of the contrasts."""
+        """The margin of each contrast, nan without one."""
         margin = self.measured.margin
         return np.full(len(self.contrasts), margin.size if margin else np.nan)
 
     @cached_property
-    def said(self) -> Answers:
-        """What the intervals say, whatever else is the matter."""
-        return answers(self.claim, closed(self.closing), self.margins)
+    def analyses(self) -> Intervals:
+        """The intervals of the contrasts' excess over their thresholds, by interim analysis."""
+        found = intervals(interim_analyses(self.measured.groups), self.weights, self.levels)
+        above = np.array([contrast.above for contrast in self.contrasts])
+        return Intervals(*(ends - above for ends in found))
 
-    def price(self, most: int = MOST) -> Price:
-        """What an answer is expected to cost, if a point may have `most` seeds."""
-        return price(self.claim, replace(self._known(closed(self.closing)), most=most))
+    @cached_property
+    def evidence(self) -> Intervals:
+        """The same over all interim analyses together."""
+        return closed(self.analyses)
 
-    def price_of(self, effect: float, chance: float = 0.8) -> Price:
-        """The same if every contrast were `effect` beyond its threshold, at the spread so far.
+    @cached_property
+    def found(self) -> list[Found]:
+        """The evidence on each contrast, on its own scale."""
+        found = []
+        for place, contrast in enumerate(self.contrasts):
+            value, low, high = (float(array[place]) + contrast.above for array in self.evidence)
+            ends = zip(self.analyses.lows[:, place], self.analyses.highs[:, place], strict=True)
+            closing = [(float(a) + contrast.above, float(b) + contrast.above) for a, b in ends]
+            words, ratios = contrast.words, self.measured.ratios
+            found.append(Found(words, value, low, high, ratios, closing))
+        return found
 
-        `effect` is on the scale that is judged; 0 asks for the price of "no difference". `chance`
-        is that with which so many seeds are enough.
-        """
-        unknown = np.full(len(self.contrasts), np.inf)
-        asked = Intervals(np.full(len(self.contrasts), effect), -unknown, unknown)
-        return price(self.claim, replace(self._known(asked), seeds=np.zeros(len(unknown))), chance)
+    @cached_property
+    def ranked(self) -> Ranked:
+        """The findings as the statement combines them."""
+        return _ranked(self.statement, zip(self.contrasts, self.found, strict=True))
 
-    def _known(self, found: Intervals) -> Known:
-        now = sample([*self.measured.groups, *self.others])
-        weights = np.pad(self.weights, ((0, 0), (0, len(self.others))))
-        return known(found, now, moderated(now), weights, self.levels, self.margins)
-
-    def needs(self, most: int) -> Floats:
-        """The seeds each contrast takes to the cheapest answer, 0 where none is to be had."""
-        obstacle, following = self.obstacle(), self._fewest() + 1.0
-        if obstacle == _HEAPS and following <= min(_TELLING, most):
-            return np.full(len(self.contrasts), following)
-        if any(map(bool, self.said)) or (obstacle and not self._few()):
-            return np.zeros(len(self.contrasts))
-        return self.price(most).needs
-
+    @cached_property
     def obstacle(self) -> str | None:
-        """Why the claim stays undecided, whatever its intervals say: a sentence, or None."""
+        """The reason why the claim stays undecided whatever its intervals are, or None."""
         measured = self.measured
         groups = [measured.groups[place] for place in self.used]
         lost = sum(measured.lost[place] for place in self.used)
+        few = self.fewest < FIRST
         if any(measured.alone[place] for place in self.used):
             return (
                 "Every seed starts from the same pre-training, so this is about these weights only;"
@@ -320,42 +307,89 @@ class Question:
             )
         if lost:
             return f"{lost} of its runs failed or diverged: they have no value that can be judged."
-        if identical(sample(measured.groups)) and not self._few():
+        if identical(sample(measured.groups)) and not few:
             return "Seeds do not differ at all, so nothing tells a difference from chance."
-        if two_heaps(groups):
-            return _HEAPS
-        if self._few():
-            fewest = min(map(len, groups))
-            return f"It takes {FIRST} seeds of every point at least; one has {fewest}."
+        if is_bimodal(groups):
+            return _BIMODAL
+        if few:
+            return f"It takes {FIRST} seeds of every point at least; one has {self.fewest}."
         return None
 
-    def _few(self) -> bool:
-        return self._fewest() < FIRST
-
-    def _fewest(self) -> int:
-        return min(len(self.measured.groups[place]) for place in self.used)
+    @cached_property
+    def decision(self) -> Decision:
+        """The decision that the evidence allows."""
+        if not self.obstacle:
+            decided = decisions(self.combination, self.evidence, self.margins)
+            for holds, decision in zip(decided, Decision, strict=False):  # both in one order
+                if holds:
+                    return decision
+        return Decision.UNDECIDED
 
     def verdict(self) -> Verdict:
-        obstacle = self.obstacle()
-        said = zip((*self.said, True), Answer, strict=True)  # both in one order
-        answer = Answer.UNDECIDED if obstacle else next(one for holds, one in said if holds)
+        """Return the decision with its numbers and its explanation."""
+        margin, few = self.measured.margin, self.fewest < FIRST
         numbers: dict[str, Any] = {
             "contrasts": [one.as_data() for one in self.found],
-            "first": self.found.index(self.weighed.told[0]),
+            "first": self.found.index(self.ranked.listed[0]),
         }
-        margin = self.measured.margin
         if margin:
             numbers["margin"] = {"size": margin.words, "reason": margin.reason}
-        told = [obstacle] if obstacle else []
-        noted = [] if self._few() else enumerate(self.contrasts)
+        noted = [] if few else enumerate(self.contrasts)
         notes = [contrast.note(partial(self._read, place)) for place, contrast in noted]
-        told.append(listed([*map(str, self.weighed.told)], [note for note in notes if note]))
-        if answer is Answer.NO_DIFFERENCE and margin:
-            told.append(f"All within {margin.words}: {margin.reason}")
-        if answer is Answer.UNDECIDED and (not obstacle or self._few()):
-            numbers["price"] = cost = self.cost(self.price())
-            told.append(priced(cost, bool(margin)))
-        return Verdict(self.name, answer, " ".join(told), numbers, self.measure)
+        if self.decision is Decision.UNDECIDED and (not self.obstacle or few):
+            numbers["price"] = self.in_runs(self.expected_cost())
+        text = explain(
+            self.decision,
+            self.ranked.listed,
+            [note for note in notes if note],
+            obstacle=self.obstacle,
+            margin=margin,
+            cost=numbers.get("price"),
+        )
+        return Verdict(self.name, self.decision, text, numbers, self.measure)
+
+    def expected_cost(self, most: int = MOST) -> Cost:
+        """Return the expected cost of a decision, if a point may have `most` seeds."""
+        return expected_cost(self.combination, replace(self._known(self.evidence), most=most))
+
+    def expected_cost_at(self, effect: float, chance: float = 0.8) -> Cost:
+        """Return the same if every contrast were `effect` beyond its threshold, at this spread.
+
+        `effect` is on the scale that is judged; 0 gives the cost of "no difference". `chance` is
+        the probability that the seeds are enough.
+        """
+        unknown = np.full(len(self.contrasts), np.inf)
+        asked = Intervals(np.full(len(self.contrasts), effect), -unknown, unknown)
+        known = replace(self._known(asked), seeds=np.zeros(len(unknown)))
+        return expected_cost(self.combination, known, chance)
+
+    def needs(self, most: int) -> Floats:
+        """Return the seeds each contrast takes to the cheapest decision, 0 if none is possible."""
+        following = self.fewest + 1.0
+        if self.obstacle == _BIMODAL and following <= min(_BIMODAL_FROM, most):
+            return np.full(len(self.contrasts), following)
+        decided = any(map(bool, decisions(self.combination, self.evidence, self.margins)))
+        if decided or (self.obstacle and self.fewest >= FIRST):
+            return np.zeros(len(self.contrasts))
+        return self.expected_cost(most).needs
+
+    def in_runs(self, cost: Cost) -> dict[str, float | None]:
+        """Return seeds a point, more runs and device hours of a cost; None if none is in sight."""
+        if not float(cost.seeds) < MOST:
+            return {"seeds": None, "runs": None, "hours": None}
+        wanted = np.where(self.weights != 0, np.ceil(cost.needs)[:, None], 0.0).max(axis=0)
+        more = np.maximum(wanted - [len(group) for group in self.measured.groups], 0)
+        hours = self.measured.hours()
+        return {
+            "seeds": math.ceil(float(cost.seeds)),
+            "runs": int((more * self.measured.trainings).sum()),
+            "hours": None if hours is None else float((more * hours).sum()),
+        }
+
+    def _known(self, found: Intervals) -> Known:
+        now = sample([*self.measured.groups, *self.others])
+        weights = np.pad(self.weights, ((0, 0), (0, len(self.others))))
+        return known(found, now, moderated(now), weights, self.levels, self.margins)
 
     def _rows(self, sums: Sequence[Weights]) -> Floats:
         found = np.zeros((len(sums), len(self.measured.groups)))
@@ -365,46 +399,56 @@ class Question:
         return found
 
     def _read(self, place: int, sums: Sequence[Weights]) -> Intervals:
-        levels = np.repeat(self.levels[[place]], len(sums), axis=0)
-        return closed(intervals(looks(self.measured.groups), self._rows(sums), levels))
-
-    @cached_property
-    def found(self) -> list[Found]:
-        return [self._one(place, closed(self.closing)) for place in range(len(self.contrasts))]
-
-    @cached_property
-    def weighed(self) -> _Weighed:
-        """What was found, as the statement takes it."""
-        return _weighed(self.statement, zip(self.contrasts, self.found, strict=True))
-
-    def _one(self, place: int, ends: Intervals) -> Found:
-        contrast = self.contrasts[place]
-        value, low, high = (float(array[place]) + contrast.above for array in ends)
-        by_look = zip(self.closing.lows[:, place], self.closing.highs[:, place], strict=True)
-        closing = [(float(a) + contrast.above, float(b) + contrast.above) for a, b in by_look]
-        return Found(contrast.words, value, low, high, self.measured.ratios, closing)
-
-    def cost(self, asked: Price) -> dict[str, float | None]:
-        """Seeds a point, more runs and device hours of a price; None where no end is in sight."""
-        if not float(asked.seeds) < MOST:
-            return {"seeds": None, "runs": None, "hours": None}
-        wanted = np.where(self.weights != 0, np.ceil(asked.needs)[:, None], 0.0).max(axis=0)
-        more = np.maximum(wanted - [len(group) for group in self.measured.groups], 0)
-        hours = self.measured.hours()
-        return {
-            "seeds": math.ceil(float(asked.seeds)),
-            "runs": int((more * self.measured.trainings).sum()),
-            "hours": None if hours is None else float((more * hours).sum()),
-        }
+        ends = np.repeat(self.levels[[place]], len(sums), axis=0)
+        return closed(intervals(interim_analyses(self.measured.groups), self._rows(sums), ends))
 
 
-def _weighed(statement: Statement, found: Iterator[tuple[Contrast, Found]]) -> _Weighed:
+def _ranked(statement: Statement, found: Iterator[tuple[Contrast, Found]]) -> Ranked:
     if isinstance(statement, Contrast):
         contrast, own = next(found)
         favour = -abs(own.value) if contrast.same else own.value - contrast.above
-        return _Weighed(favour, own, [own])
-    parts = [_weighed(part, found) for part in statement.parts]
+        return Ranked(favour, own, [own])
+    parts = [_ranked(part, found) for part in statement.parts]
     if isinstance(statement, AnyOf):
         parts.sort(key=lambda part: -part.favour)
     first = parts[0] if isinstance(statement, AnyOf) else min(parts, key=lambda one: one.favour)
-    return first._replace(told=[one for part in parts for one in part.told])
+    return first._replace(listed=[one for part in parts for one in part.listed])
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The deciding contrast of a claim at one scale, positive where the claim is right.
+
+    Attributes:
+        flops: of a whole training, the mean over the finished points of the scale.
+        value, low, high: the contrast, on the scale that is judged.
+    """
+
+    flops: float
+    value: float
+    low: float
+    high: float
+
+
+def effects(table: Table, claim: str, **roles: str) -> list[Effect]:
+    """Return the effect of a claim at each scale that has the points and three seeds of them.
+
+    The claim is judged at each scale by the points of that scale alone.
+    """
+    ask = registry.function(registry.CLAIMS, claim, "scaling", "claim")
+    every: list[list[Point]] = []
+    with suppress(Unanswerable):
+        every = scales(points(table, table.metric))
+    found = []
+    for scale in every:
+        names = {(point.arm, point.name) for point in scale}
+        rows = [row for row in table.rows if (row["arm"], row["point"] or "") in names]
+        measured = Measurements(replace(table, rows=rows), table.metric)
+        with suppress(Unanswerable):
+            question = Question(claim, "", ask(measured.design(), **roles), measured)
+            own = question.ranked.deciding
+            if isfinite(own.low) and isfinite(own.high):
+                done = [point for point in scale if point.at("tokens_seen") is not None]
+                trained = [at(one, "tokens_seen") * at(one, "flops_per_token") for one in done]
+                found.append(Effect(mean(trained), own.value, own.low, own.high))
+    return found

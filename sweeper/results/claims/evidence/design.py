@@ -1,7 +1,7 @@
-"""What a claim says, as contrasts of points: sums of weight * mean, above 0 where it is right.
+"""Claims as statements on contrasts of points: sums of weight * mean, above 0 if a claim is right.
 
-A design knows the points of an experiment and not what was measured, so that a claim can be asked,
-priced or refused before anything is trained.
+A design has the points of an experiment without measurements, so that a claim can be checked, and
+its expected cost computed, before anything is trained.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from typing import TypeAlias
 import numpy as np
 
 from sweeper.results.points import Point
+from sweeper.results.statistics.estimates import mean
 from sweeper.results.statistics.sequential import Above, All, AnyOf, Combination, Intervals, Same
 
+STEPS = "trainer.steps"
 Weights = Sequence[tuple[float, Point]]
 Read = Callable[[Sequence[Weights]], Intervals]
-"""What is known of further sums, at the level of a contrast: each end holds however often read."""
+"""Returns intervals of further sums, each at the level of a contrast."""
 
 
 class Unanswerable(Exception):
-    """The points of an experiment cannot decide a claim, whatever is measured: why, a sentence."""
+    """The reason, a sentence, why the points of an experiment cannot decide a claim."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +33,11 @@ class Contrast:
     """The claim that a sum of weight * goodness is above a number.
 
     Attributes:
-        words: what is compared, to stand before "better by 1.3 %".
+        words: the comparison, to stand before "better by 1.3 %".
         weights: of the points' means; more is better, whichever way the metric goes.
         above: on the scale that is judged: for ratios (`Design.ratios`) a natural logarithm.
-        same: the claim is another: that the sum is within the experiment's margin.
-        note: more words on it, given what is known of other sums; "" for none.
+        same: the claim is instead that the sum is within the experiment's margin.
+        note: returns more words, given intervals of other sums; "" for none.
     """
 
     words: str
@@ -49,14 +51,14 @@ Statement: TypeAlias = "Contrast | All[Statement] | AnyOf[Statement]"
 
 
 def contrasts(statement: Statement) -> list[Contrast]:
-    """Those of a statement, from left to right."""
+    """Return the contrasts of a statement, from left to right."""
     if isinstance(statement, Contrast):
         return [statement]
     return [contrast for part in statement.parts for contrast in contrasts(part)]
 
 
 def placed(statement: Statement, following: Callable[[], int]) -> Combination:
-    """A statement with places for its contrasts."""
+    """Return a statement with places for its contrasts."""
     if isinstance(statement, Contrast):
         return (Same if statement.same else Above)(following())
     parts = tuple(placed(part, following) for part in statement.parts)
@@ -64,7 +66,7 @@ def placed(statement: Statement, following: Callable[[], int]) -> Combination:
 
 
 class Design:
-    """The points of an experiment as a claim may look at them.
+    """The points of an experiment as a claim sees them.
 
     Attributes:
         metric: the column that is judged.
@@ -77,10 +79,11 @@ class Design:
 
     @property
     def arms(self) -> list[str]:
+        """The arms, in the order of the plan."""
         return list(dict.fromkeys(point.arm for point in self._points))
 
     def of(self, *arms: str) -> list[Point]:
-        """The points of these arms. Unanswerable if there is no such arm."""
+        """Return the points of these arms; raise Unanswerable for an unknown arm."""
         absent = [arm for arm in arms if arm not in self.arms]
         if absent:
             raise Unanswerable(f"The experiment has no arm {', '.join(absent)}.")
@@ -88,7 +91,7 @@ class Design:
 
 
 def by(column: str, given: Collection[Point]) -> list[Point]:
-    """The points in the order of a column, which must set them apart."""
+    """Return the points in the order of a column, which must differ between them."""
     found = sorted(given, key=lambda point: at(point, column))
     if len({at(point, column) for point in found}) < len(found):
         raise Unanswerable(f"More varies there than {column}.")
@@ -96,7 +99,7 @@ def by(column: str, given: Collection[Point]) -> list[Point]:
 
 
 def at(point: Point, column: str) -> float:
-    """The number of a point in a column."""
+    """Return the number of a point in a column."""
     value = point.at(column)
     if value is None:
         raise Unanswerable(f"A point of arm {point.arm} has no number in {column}.")
@@ -104,28 +107,39 @@ def at(point: Point, column: str) -> float:
 
 
 def curves(column: str, given: Collection[Point]) -> dict[float, list[Point]]:
-    """The points apart by their number in a column, smallest first."""
+    """Return the points grouped by their number in a column, smallest first."""
     ordered = sorted(given, key=lambda point: at(point, column))
     return {
         number: list(same) for number, same in groupby(ordered, lambda point: at(point, column))
     }
 
 
+def flops(scale: Sequence[Point]) -> float:
+    """Return the mean training FLOPs of a scale's models, per position of a batch."""
+    return mean([at(point, STEPS) * at(point, "flops_per_token") for point in scale])
+
+
+def scales(given: Sequence[Point]) -> list[list[Point]]:
+    """Return the points of each scale, which is a number of training steps, the cheapest first."""
+    return sorted(curves(STEPS, given).values(), key=flops)
+
+
 def over(one: Point, other: Point, words: str) -> Contrast:
+    """Return the contrast that one point is better than another."""
     return Contrast(words, [(1.0, one), (-1.0, other)])
 
 
 def trend(curve: Sequence[Point], column: str, words: str) -> Contrast:
-    """A curve rises: the straight line through all its points in the logarithm of a column.
+    """Return the contrast that a curve rises, by a line through its points in a column's log.
 
-    The contrast is what the line gains from the first point to the last.
+    The contrast is the gain of the line from the first point to the last.
     """
     weights = slopes([at(point, column) for point in curve])
     return Contrast(words, list(zip(weights, curve, strict=True)))
 
 
 def slopes(sizes: Sequence[float]) -> list[float]:
-    """The weights of means whose sum is what their line in log size gains over all sizes."""
+    """Return the weights of means whose sum is the gain of their line in log size."""
     logs = np.log(np.asarray(sizes, dtype=np.float64))
     centred = logs - logs.mean()
     weights: list[float] = (centred * (logs[-1] - logs[0]) / (centred**2).sum()).tolist()
@@ -133,7 +147,7 @@ def slopes(sizes: Sequence[float]) -> list[float]:
 
 
 def keeps_improving(curve: Collection[Point], column: str, several: str) -> Statement:
-    """A curve rises as a whole, and still from its middle on."""
+    """Return the statement that a curve rises as a whole, and still from its middle on."""
     ordered = by(column, curve)
     if len(ordered) < 3:
         raise Unanswerable(f"The claim needs three or more {several}, and has {len(ordered)}.")
@@ -148,7 +162,7 @@ def keeps_improving(curve: Collection[Point], column: str, several: str) -> Stat
 
 
 def most_heads_lose(found: dict[float, list[Point]], where: str) -> Statement:
-    """At every number that sets curves of several heads apart, some fewer beat the most."""
+    """Return the statement that at every number some fewer heads are better than the most."""
     parts: list[Statement] = []
     for number, points in found.items():
         *fewer, most = by("model.heads", points)
@@ -163,7 +177,7 @@ def most_heads_lose(found: dict[float, list[Point]], where: str) -> Statement:
 
 
 def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
-    """The weights of the mean of a curve at a number of parameters, straight in its logarithm."""
+    """Return the weights of the mean of a curve at a number of parameters, linear in its log."""
     ordered = sorted(curve, key=lambda point: at(point, "params_total"))
     for left, right in pairwise(ordered):
         low, high = at(left, "params_total"), at(right, "params_total")
@@ -174,7 +188,7 @@ def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
 
 
 def knee(curve: Collection[Point], expected: int) -> list[Contrast]:
-    """The error collapses at a head size: there by an order of magnitude, nowhere before it."""
+    """Return that the error falls tenfold at a head size, and nowhere before it."""
     by_size = {round(at(point, "model.head_size")): point for point in curve}
     length = at(next(iter(by_size.values())), "task.sequence_length")
     if not {expected - 1, expected} <= by_size.keys():

@@ -1,23 +1,23 @@
-"""What the data say of a claim, as data and in words."""
+"""The verdict on a claim, as data and in words."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sweeper.store.numbers import clock
+from sweeper.store.numbers import clock, plural
 
-_ROUNDING = 1e-9  # of floats: a difference below it is none
+_ROUNDING = 1e-9  # a smaller difference is none
 _SHOWN = 6  # contrasts in a sentence
-_END = re.compile(r"(?:;|\.) ")  # of what is said first
+_END = re.compile(r"(?:;|\.) ")  # of the first statement
 
 
-class Answer(StrEnum):
-    """Which way a claim fell."""
+class Decision(StrEnum):
+    """A decision on a claim."""
 
     SUPPORTED = "supported"
     NOT_SUPPORTED = "not supported"
@@ -27,32 +27,32 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the data say of a claim.
+    """A decision on a claim, with its reasons.
 
     Attributes:
         claim: its name.
-        verdict: which way it fell.
-        sentence: the answer in words, with its numbers and intervals.
-        numbers: the same as plain data; `contrasts`, the place of the one told `first`, where it is
-            undecided `price`, and where points have no run to judge by how many these are, as
-            `unmeasured`.
-        measure: by what it was judged, in words.
+        verdict: the decision.
+        sentence: the decision explained, with numbers and intervals.
+        numbers: the same as plain data: `contrasts`; `first`, the place of the one named first;
+            `price`, the expected cost if undecided; `unmeasured`, the number of points without a
+            finished run, if there are any.
+        measure: the measure that judged it, in words.
     """
 
     claim: str
-    verdict: Answer
+    verdict: Decision
     sentence: str
     numbers: dict[str, Any]
     measure: str = ""
 
     @property
-    def answer(self) -> str:
-        """The verdict in words, which tell what was never measured from what is undecided."""
+    def label(self) -> str:
+        """The decision in words, with words of its own for a claim that was not measured."""
         return "not measured yet" if "unmeasured" in self.numbers else str(self.verdict)
 
     @property
     def brief(self) -> str:
-        """On one line what would decide it, or what it rests on once it is decided."""
+        """One line: the cost of deciding it, or the main reason once it is decided."""
         price, contrasts = self.numbers.get("price"), self.numbers.get("contrasts", ())
         known = any(contrast["low"] is not None for contrast in contrasts)
         if price is None or "unmeasured" in self.numbers or not (known or price["seeds"]):
@@ -60,16 +60,26 @@ class Verdict:
         if price["seeds"] is None:
             return "no number of seeds in sight"
         took = f", {clock(3600 * price['hours'])}" if price["hours"] is not None else ""
-        return f"{price['seeds']} seeds a point: {price['runs']} runs{took}"
+        runs = plural(price["runs"], "run")
+        return f"{price['seeds']} seeds a point: {runs}{took}"
+
+
+@dataclass(frozen=True)
+class JudgedMargin:
+    """The largest difference that does not matter, on the scale that is judged, and why."""
+
+    size: float
+    words: str
+    reason: str
 
 
 @dataclass(frozen=True)
 class Found:
-    """A contrast as it was found: in the metric's unit as shown, or as a ratio's logarithm.
+    """A measured contrast: in the metric's unit as shown, or as a ratio's logarithm.
 
     Attributes:
-        words: what was compared.
-        value, low, high: the estimate and the interval; infinite ends where nothing is known.
+        words: the comparison.
+        value, low, high: the estimate and the interval; unknown ends are infinite.
         ratio: whether they are natural logarithms of ratios.
         closing: the ends after three seeds a point, four, ...
     """
@@ -91,7 +101,7 @@ class Found:
         return f"{self.words} better by {self.size()}"
 
     def size(self) -> str:
-        """The value and its interval: `1.31 [0.92, 1.70]`, `1.3 % [0.9, 1.7]`, `a factor of 7`."""
+        """Return the value and its interval: `1.31 [0.92, 1.70]`, `1.3 % [0.9, 1.7]`."""
         value = self.value if abs(self.value) >= _ROUNDING else 0.0
         ends = (value, self.low, self.high)
         known = math.isfinite(self.low) and math.isfinite(self.high)
@@ -105,36 +115,54 @@ class Found:
         return _numbers(percent, " %") if known else f"{percent[0]:.3g} % [no interval]"
 
     def as_data(self) -> dict[str, Any]:
-        """The same as plain data; None for an end that is not known."""
+        """Return the same as plain data; None for an unknown end."""
+
+        def end(value: float) -> float | None:
+            return value if math.isfinite(value) else None
+
         return {
             "words": self.words,
             "value": self.value,
-            "low": _end(self.low),
-            "high": _end(self.high),
+            "low": end(self.low),
+            "high": end(self.high),
             "unit": "log ratio" if self.ratio else "metric",
-            "closing": [[_end(low), _end(high)] for low, high in self.closing],
+            "closing": [[end(low), end(high)] for low, high in self.closing],
         }
 
 
-def listed(contrasts: Sequence[str], notes: Sequence[str]) -> str:
-    """Contrasts in words, the first few of many, and what else is to be said of them."""
-    more = len(contrasts) - _SHOWN
-    listed = "; ".join(
-        [*contrasts[:_SHOWN], *([f"and {more} more"] if more > 0 else []), *notes[:_SHOWN]]
-    )
-    return f"{listed[0].upper()}{listed[1:]}."
+def explain(
+    decision: Decision,
+    found: Sequence[Found],
+    notes: Sequence[str],
+    *,
+    obstacle: str | None = None,
+    margin: JudgedMargin | None = None,
+    cost: Mapping[str, Any] | None = None,
+) -> str:
+    """Return a decision in words: the obstacle, the contrasts, the margin, the expected cost.
 
-
-def priced(cost: dict[str, Any], margin: bool) -> str:
-    """What an answer is expected to cost, in words; `margin` is whether the experiment has one."""
-    if cost["seeds"] is None:
+    Args:
+        found: the contrasts, the first few of which are named.
+        notes: more words on them.
+        cost: seeds a point, more runs and device hours; None for a claim that needs no more.
+    """
+    more = len(found) - _SHOWN
+    named = [str(one) for one in found[:_SHOWN]] + ([f"and {more} more"] if more > 0 else [])
+    contrasts = "; ".join([*named, *notes[:_SHOWN]])
+    sentences = [*([obstacle] if obstacle else []), f"{contrasts[0].upper()}{contrasts[1:]}."]
+    if decision is Decision.NO_DIFFERENCE and margin:
+        sentences.append(f"All within {margin.words}: {margin.reason}")
+    if cost and cost["seeds"] is None:
+        remedy = "" if margin else "; a margin in the experiment would end it"
         words = "No number of seeds is in sight that would decide it at the difference so far"
-        return f"{words}." if margin else f"{words}; a margin in the experiment would end it."
-    hours = f", {cost['hours']:.2g} device hours" if cost["hours"] is not None else ""
-    return (
-        f"To decide it takes about {cost['seeds']} seeds a point at the spread and difference so "
-        f"far: {cost['runs']} more runs{hours}."
-    )
+        sentences.append(f"{words}{remedy}.")
+    elif cost:
+        hours = f", {cost['hours']:.2g} device hours" if cost["hours"] is not None else ""
+        sentences.append(
+            f"To decide it takes about {cost['seeds']} seeds a point at the spread and difference "
+            f"so far: {plural(cost['runs'], 'more run')}{hours}."
+        )
+    return " ".join(sentences)
 
 
 def _factor(log: float) -> str:
@@ -146,7 +174,3 @@ def _numbers(ends: Sequence[float], unit: str) -> str:
     reach = (high - low) / 2
     digits = min(max(1 - math.floor(math.log10(reach)), 0), 6) if reach > 0 else 3
     return f"{value:.{digits}f}{unit} [{low:.{digits}f}, {high:.{digits}f}]"
-
-
-def _end(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sweeper.results.claims.evidence.verdict import Answer, Verdict
+from sweeper.results.claims.evidence.verdict import Decision, Verdict
 from sweeper.results.judge import verdicts_on
 from tests.sweeper.results.grids import Grid, figure1
 from tests.sweeper.results.synthetic import Model, Sweep, Truth, paper
@@ -12,14 +12,14 @@ from tests.sweeper.results.synthetic import Model, Sweep, Truth, paper
 WORSENS, IMPROVES, BEATS = "standard_worsens_beyond", "fixed_keeps_improving", "small_beats_large"
 LARGER = "larger_heads_improve"
 N_MINUS_1, HALF = "bidirectional_takes_n_minus_1", "causal_takes_half"
-SUPPORTED, NOT, SAME, OPEN = Answer
+SUPPORTED, NOT, SAME, OPEN = Decision
 
 
 def verdicts(sweep: Sweep, folder: Path) -> dict[str, Verdict]:
     return {verdict.claim: verdict for verdict in verdicts_on(sweep.table(folder))}
 
 
-def answers(sweep: Sweep, folder: Path) -> dict[str, Answer]:
+def answers(sweep: Sweep, folder: Path) -> dict[str, Decision]:
     return {claim: verdict.verdict for claim, verdict in verdicts(sweep, folder).items()}
 
 

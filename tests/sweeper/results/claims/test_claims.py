@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.results.claims.evidence.verdict import Answer
+from sweeper.results.claims.evidence.verdict import Decision
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import judge
 from sweeper.store.registry import CLAIMS, names
@@ -44,7 +44,7 @@ WORLDS = {
 
 @pytest.mark.parametrize(("truth", "expected"), WORLDS.values(), ids=WORLDS.keys())
 def test_the_verdict_is_the_truth(
-    tmp_path: Path, truth: Truth, expected: tuple[Answer, ...]
+    tmp_path: Path, truth: Truth, expected: tuple[Decision, ...]
 ) -> None:
     found = answers(figure(truth), tmp_path)
     assert (found[WORSENS], found[IMPROVES], found[BEATS]) == expected
@@ -68,7 +68,7 @@ def test_every_claim_that_exists_is_tested_here() -> None:
     ids=["better", "worse", "no further", "alike"],
 )
 def test_larger_heads_are_judged_by_all_of_their_curve(
-    tmp_path: Path, truth: Truth, expected: Answer
+    tmp_path: Path, truth: Truth, expected: Decision
 ) -> None:
     sweep = Sweep(claims=[LARGER], labels={"fixed": "fixed"})
     for head_size in (3, 7, 13, 29):
@@ -181,7 +181,7 @@ def test_verdicts_are_kept_beside_the_table(tmp_path: Path) -> None:
     ids=["as derived", "as in the theorem", "a mask changes nothing", "no head suffices"],
 )
 def test_the_knee_is_where_the_error_collapses(
-    tmp_path: Path, knees: tuple[Knee, Knee], expected: tuple[Answer, Answer]
+    tmp_path: Path, knees: tuple[Knee, Knee], expected: tuple[Decision, Decision]
 ) -> None:
     found = answers(theorem1(*knees, seeds=5), tmp_path)
     assert (found[N_MINUS_1], found[HALF]) == expected

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.results.claims.evidence.verdict import Answer, Verdict
+from sweeper.results.claims.evidence.verdict import Decision, Verdict
 from sweeper.results.judge import verdicts_on
 from tests.sweeper.results.grids import Grid, figure1
 from tests.sweeper.results.synthetic import Model, Sweep, Truth
@@ -42,11 +42,11 @@ def law(fixed_factor: float) -> Truth:
 
 @pytest.mark.parametrize(
     ("factor", "expected"),
-    [(0.8, Answer.SUPPORTED), (1.25, Answer.NOT_SUPPORTED), (1.0, Answer.UNDECIDED)],
+    [(0.8, Decision.SUPPORTED), (1.25, Decision.NOT_SUPPORTED), (1.0, Decision.UNDECIDED)],
     ids=["fewer", "more", "as many"],
 )
 def test_the_parameters_saved_are_those_of_the_truth(
-    tmp_path: Path, factor: float, expected: Answer
+    tmp_path: Path, factor: float, expected: Decision
 ) -> None:
     grid = Grid(head_size=29)
     found = judged(figure1(law(factor), grid, seeds=5, noise=0.002), SAVES, tmp_path)
@@ -65,7 +65,7 @@ def test_where_a_curve_may_be_flat_no_share_saved_has_an_interval(tmp_path: Path
 
 def test_far_off_its_curve_no_number_of_parameters_is_told(tmp_path: Path) -> None:
     found = judged(figure1(law(6), Grid(head_size=29), seeds=5, noise=0.002), SAVES, tmp_path)
-    assert found.verdict == Answer.NOT_SUPPORTED
+    assert found.verdict == Decision.NOT_SUPPORTED
     assert "more than twice the parameters needed" in found.sentence
     assert "parameters saved" not in found.sentence
 
@@ -76,17 +76,17 @@ def test_parameters_are_saved_of_a_loss_only(tmp_path: Path) -> None:
         result["metrics"] = {"test/accuracy": 1 / result["metrics"][sweep.metric]}
     sweep.metric = "test/accuracy"
     found = judged(sweep, SAVES, tmp_path)
-    assert found.verdict == Answer.UNDECIDED
+    assert found.verdict == Decision.UNDECIDED
     assert "about a loss" in found.sentence
 
 
 @pytest.mark.parametrize(
     ("bonus", "expected"),
-    [(3.0, Answer.SUPPORTED), (-3.0, Answer.NOT_SUPPORTED), (0.0, Answer.UNDECIDED)],
+    [(3.0, Decision.SUPPORTED), (-3.0, Decision.NOT_SUPPORTED), (0.0, Decision.UNDECIDED)],
     ids=["better", "worse", "alike"],
 )
 def test_matched_points_are_compared_with_what_they_are_matched_to(
-    tmp_path: Path, bonus: float, expected: Answer
+    tmp_path: Path, bonus: float, expected: Decision
 ) -> None:
     def truth(model: Model) -> float:
         return 43.0 - (bonus if model.head_size == 32 else 0)
@@ -107,7 +107,7 @@ def test_a_point_that_is_the_run_it_is_matched_to_is_no_pair(tmp_path: Path) -> 
     match = {"to": "fixed heads=2", "count": "params_total", "error": 0.0}
     sweep.add("standard", {"model.heads": 2}, same, {0: 40.0, 1: 41.0}, match)
     found = judged(sweep, WINS, tmp_path)
-    assert found.verdict == Answer.UNDECIDED
+    assert found.verdict == Decision.UNDECIDED
     assert "is matched to" in found.sentence
 
 
@@ -126,15 +126,15 @@ def equal_width(truth: Callable[[int, int], float]) -> Sweep:
 @pytest.mark.parametrize(
     ("truth", "expected"),
     [
-        (lambda width, size: 40 + 20 / size + size / 10, Answer.SUPPORTED),
-        (lambda width, size: 40 + size, Answer.NOT_SUPPORTED),
-        (lambda width, size: 40.0, Answer.UNDECIDED),
-        (lambda width, size: 70 + (size if width == 32 else -size), Answer.NOT_SUPPORTED),
+        (lambda width, size: 40 + 20 / size + size / 10, Decision.SUPPORTED),
+        (lambda width, size: 40 + size, Decision.NOT_SUPPORTED),
+        (lambda width, size: 40.0, Decision.UNDECIDED),
+        (lambda width, size: 70 + (size if width == 32 else -size), Decision.NOT_SUPPORTED),
     ],
     ids=["small heads lose", "small heads win", "alike", "at one width only"],
 )
 def test_small_heads_are_judged_at_each_width(
-    tmp_path: Path, truth: Callable[[int, int], float], expected: Answer
+    tmp_path: Path, truth: Callable[[int, int], float], expected: Decision
 ) -> None:
     found = judged(equal_width(truth), SMALL_LOSE, tmp_path)
     assert found.verdict == expected
@@ -144,14 +144,14 @@ def test_small_heads_are_judged_at_each_width(
 @pytest.mark.parametrize(
     ("truth", "expected"),
     [
-        (lambda n, size: -min(size, n / 2), Answer.SUPPORTED),
-        (lambda n, size: -min(size, 30 / n), Answer.NOT_SUPPORTED),
-        (lambda n, size: 0.0, Answer.UNDECIDED),
+        (lambda n, size: -min(size, n / 2), Decision.SUPPORTED),
+        (lambda n, size: -min(size, 30 / n), Decision.NOT_SUPPORTED),
+        (lambda n, size: 0.0, Decision.UNDECIDED),
     ],
     ids=["a knee at n / 2", "an earlier knee", "no gain at any n"],
 )
 def test_the_gain_of_larger_heads_is_compared_between_lengths(
-    tmp_path: Path, truth: Callable[[int, int], float], expected: Answer
+    tmp_path: Path, truth: Callable[[int, int], float], expected: Decision
 ) -> None:
     sweep = Sweep(labels={"heads": "heads"}, metric="test/loss")
     for n in (5, 23):
@@ -171,7 +171,7 @@ def test_one_length_says_nothing_of_longer_ones(tmp_path: Path) -> None:
         values = {"task.sequence_length": 5, "model.head_size": size}
         sweep.add("heads", values, Model(64, 5, size), repeated(40 - size, size))
     found = judged(sweep, LONGER, tmp_path)
-    assert found.verdict == Answer.UNDECIDED
+    assert found.verdict == Decision.UNDECIDED
     assert "two sequence lengths" in found.sentence
 
 
@@ -183,5 +183,5 @@ def test_without_a_standard_arm_the_rival_is_the_one_that_is_matched(tmp_path: P
         match = {"to": f"keys head_size={size}", "count": "params_total", "error": 0.0}
         sweep.add("values", values, Model(64, 2, size), repeated(43.0, -size), match)
     found = judged(sweep, WINS, tmp_path)
-    assert found.verdict == Answer.SUPPORTED
+    assert found.verdict == Decision.SUPPORTED
     assert "the other over values" in found.sentence

@@ -1,4 +1,4 @@
-"""What is missing, diverged or too little decides nothing; what it takes to decide has a price."""
+"""What is missing, diverged or too little decides nothing; what it takes to decide has a cost."""
 
 from __future__ import annotations
 
@@ -105,14 +105,16 @@ def test_a_larger_effect_is_cheaper_and_the_margin_prices_none_at_all(tmp_path: 
     sweep.margin = {sweep.metric: {"size": "2 %", "reason": "Less is not seen."}}
     [asked] = questions(sweep.table(tmp_path))
     assert isinstance(asked, Question)
-    small, large, none = (asked.cost(asked.price_of(effect)) for effect in (0.02, 0.2, 0.0))
+    small, large, none = (
+        asked.in_runs(asked.expected_cost_at(effect)) for effect in (0.02, 0.2, 0.0)
+    )
     assert 3 <= (large["seeds"] or 0) < (small["seeds"] or 0)
     assert (none["seeds"] or 0) > 5
     assert (small["hours"] or 0) == pytest.approx((small["runs"] or 0) * 12.5 / 3600)
     sweep.margin = {}
     [asked] = questions(sweep.table(tmp_path / "without"))
     assert isinstance(asked, Question)
-    assert asked.cost(asked.price_of(0.0))["seeds"] is None
+    assert asked.in_runs(asked.expected_cost_at(0.0))["seeds"] is None
 
 
 def test_a_smaller_chance_of_error_takes_wider_intervals(tmp_path: Path) -> None:
@@ -121,6 +123,6 @@ def test_a_smaller_chance_of_error_takes_wider_intervals(tmp_path: Path) -> None
         sweep.error = error
         asked = questions(sweep.table(tmp_path / str(error)))[0]
         assert isinstance(asked, Question)
-        return float(asked.closing.lows.max())
+        return float(asked.analyses.lows.max())
 
     assert lows(0.2) > lows(0.05) > lows(0.001)

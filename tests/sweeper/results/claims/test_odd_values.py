@@ -41,7 +41,7 @@ def set_one(value: float) -> Spoil:
     return spoil
 
 
-def heaps(sweep: Sweep) -> None:
+def bimodal(sweep: Sweep) -> None:
     draw = random.Random(7)
     for result in sweep.results.values():
         result["metrics"][sweep.metric] = draw.choice([33.0, 61.0]) + draw.gauss(0, 0.3)
@@ -52,9 +52,9 @@ def heaps(sweep: Sweep) -> None:
     [
         (set_all(lambda run: 43.0), "Seeds do not differ at all"),
         (set_all(lambda run: 43.0 + 1e-12 * len(run)), "Seeds do not differ at all"),
-        (heaps, "two heaps"),
+        (bimodal, "bimodal"),
     ],
-    ids=["all equal", "differences of rounding", "two heaps"],
+    ids=["all equal", "differences of rounding", "bimodal"],
 )
 def test_odd_data_decide_nothing_and_are_named(tmp_path: Path, spoil: Spoil, told: str) -> None:
     sweep = figure(generous, seeds=7)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.results.claims.evidence.verdict import Answer, Found, Verdict
+from sweeper.results.claims.evidence.verdict import Decision, Found, Verdict
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import judge, lines
 from sweeper.store.errors import UserError
@@ -17,7 +17,7 @@ WORSENS = "standard_worsens_beyond"
 
 
 def test_lines_are_narrow_and_cannot_disturb_a_terminal(tmp_path: Path) -> None:
-    verdict = Verdict("claim\x1b[2J", Answer.SUPPORTED, "a \x1b[31m\u202e b\n" * 40, {})
+    verdict = Verdict("claim\x1b[2J", Decision.SUPPORTED, "a \x1b[31m\u202e b\n" * 40, {})
     printed = lines([verdict], width=80)
     assert max(map(len, printed)) <= 80
     assert all(line.isprintable() for line in printed)

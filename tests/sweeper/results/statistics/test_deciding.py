@@ -1,11 +1,17 @@
-"""Intervals that hold however often one looks, the answers they give, and what those cost."""
+"""Intervals that hold over any number of analyses, the decisions they allow, and their costs."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from sweeper.results.statistics.expected_cost import MOST, allocated, known, price, seeds_to_tell
+from sweeper.results.statistics.expected_cost import (
+    MOST,
+    allocated,
+    expected_cost,
+    known,
+    seeds_to_exclude,
+)
 from sweeper.results.statistics.sequential import (
     DESIGNED,
     FIRST,
@@ -14,16 +20,16 @@ from sweeper.results.statistics.sequential import (
     AnyOf,
     Intervals,
     Same,
-    answers,
     bound,
     closed,
     crossed,
+    decisions,
+    interim_analyses,
     intervals,
     levels,
-    looks,
     reach,
 )
-from sweeper.results.statistics.spreads import identical, moderated, sample, two_heaps
+from sweeper.results.statistics.spreads import identical, is_bimodal, moderated, sample
 
 PAIR = np.array([[1.0, -1.0]])
 EVEN = np.full((1, 2), 0.005)
@@ -113,10 +119,10 @@ def test_one_seed_or_two_and_values_that_do_not_differ_decide_nothing() -> None:
 
 def test_what_was_decided_stays_decided() -> None:
     groups = drawn(9, 0, seeds=7)
-    assert closed(intervals(looks(groups), PAIR, EVEN)).lows > 0
+    assert closed(intervals(interim_analyses(groups), PAIR, EVEN)).lows > 0
     later = [[*values, 4.5] for values in groups]
     later[0] += [-30.0]
-    found = closed(intervals(looks(later), PAIR, EVEN))
+    found = closed(intervals(interim_analyses(later), PAIR, EVEN))
     assert found.lows > 0
     assert intervals(sample(later), PAIR, EVEN).lows < 0
 
@@ -159,15 +165,15 @@ def seen(*ends: tuple[float, float]) -> Intervals:
     ],
 )
 def test_answers_follow_from_intervals(claim, found, margin, said) -> None:  # type: ignore[no-untyped-def]
-    answered = answers(claim, seen(*found), np.full(len(found), margin))._asdict()
+    answered = decisions(claim, seen(*found), np.full(len(found), margin))._asdict()
     assert [name for name, holds in answered.items() if holds] == ([said] if said else [])
 
 
 def test_a_smaller_difference_is_dearer_and_none_at_all_has_no_end() -> None:
-    prices = seeds_to_tell(np.array([4, 2, 1, 0.5, 0.0]), np.full(5, 1.4), 0.005)
+    prices = seeds_to_exclude(np.array([4, 2, 1, 0.5, 0.0]), np.full(5, 1.4), 0.005)
     assert np.all(np.diff(prices) > 0)
     assert prices[-1] == MOST
-    likely = seeds_to_tell(np.array([1.0]), np.array([1.4]), 0.005, chance=0.8)
+    likely = seeds_to_exclude(np.array([1.0]), np.array([1.4]), 0.005, chance=0.8)
     assert likely > prices[2]
 
 
@@ -179,7 +185,7 @@ def test_the_cheapest_way_to_an_answer_is_priced_and_bought() -> None:
     ends = levels(claim, 2)
     found = intervals(now, weights, np.full((2, 2), 1e-9))
     so_far = known(found, now, spreads, weights, ends, np.full(2, np.nan))
-    cost = price(claim, so_far)
+    cost = expected_cost(claim, so_far)
     assert cost.needs[0] == 0
     assert cost.needs[1] == cost.seeds > 5
     more = allocated(weights, cost.needs, now.counts, costs=np.ones(6), most=29, runs=3)
@@ -210,7 +216,7 @@ def test_seeds_go_where_they_narrow_most_for_their_cost() -> None:
     assert bought(0, 1, 3, 0) == [3, 2, 0, 0]  # the first look, whatever it takes
 
 
-def test_two_heaps_are_seen_and_ordinary_seeds_are_not() -> None:
-    assert two_heaps([[0.33, 0.6, 0.34, 0.61, 0.33, 0.6], [0.6, 0.61, 0.33, 0.6, 0.34, 0.33]])
-    assert not two_heaps(drawn(0, 5, seeds=7))
-    assert not two_heaps([[0.33, 0.33, 0.34], [0.6, 0.61, 0.6]])
+def test_bimodal_seeds_are_seen_and_ordinary_seeds_are_not() -> None:
+    assert is_bimodal([[0.33, 0.6, 0.34, 0.61, 0.33, 0.6], [0.6, 0.61, 0.33, 0.6, 0.34, 0.33]])
+    assert not is_bimodal(drawn(0, 5, seeds=7))
+    assert not is_bimodal([[0.33, 0.33, 0.34], [0.6, 0.61, 0.6]])

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from sweeper.results.collect import collect
-from sweeper.results.prices import print_prices
+from sweeper.results.deciding_costs import print_costs
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.synthetic import Model, Sweep
@@ -38,7 +38,7 @@ def told(tmp_path, capsys):
         now.write(tmp_path)
         hour = dict.fromkeys(now.records, 3600.0)
         write_plan(tmp_path, {**now.plan, "estimate": hour, "command": ["again"]})
-        print_prices(Console(width=200), RunStore(tmp_path), collect(tmp_path))
+        print_costs(Console(width=200), RunStore(tmp_path), collect(tmp_path))
         return capsys.readouterr().out
 
     return told
