@@ -33,8 +33,6 @@ TYPED = [
     "logger=none",
 ]
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
@@ -170,6 +168,7 @@ def test_the_lines_of_the_readme_work(
     assert (outputs.parent / "attention.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_the_notebook_shows_an_attention_map(outputs: Path, name: str, run: headroom.Run) -> None:
     """Its code cells one after the other, where Jupyter would run them."""
     cells = json.loads((ROOT / "examples" / "results.ipynb").read_text("utf-8"))["cells"]

@@ -59,10 +59,18 @@ def process():
     return FakeProcess()
 
 
+@pytest.fixture(scope="session")
+def shipped():
+    """The composer of conf/, which remembers what it composed for earlier tests."""
+    return composer()
+
+
 @pytest.fixture
-def plan(tmp_path, process):
+def plan(tmp_path, process, shipped, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # for outputs/, the default: another folder is another config
+
     def run(*arguments, conf=CONF, max_runs=10_000):
-        planner = Planner(composer(conf), process, max_runs=max_runs)
-        return planner.plan([*arguments, f"paths.outputs={tmp_path}"])
+        composed = shipped if conf == CONF else composer(conf)
+        return Planner(composed, process, max_runs=max_runs).plan(arguments)
 
     return run

@@ -7,7 +7,6 @@ import re
 import pytest
 
 from sweeper.decide import check_claims
-from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
 from sweeper.store.registry import ARCHITECTURES, ATTENTION, CLAIMS, FIGURES, TASKS, names
 
@@ -18,8 +17,9 @@ def options(group):
     return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
 
 
+# All at demo scale, the default; at the others in the slow tests.
 EXPERIMENTS = [
-    (path.stem, scale)
+    pytest.param(path.stem, scale, marks=() if scale == "demo" else pytest.mark.slow)
     for path in sorted((CONF / "experiment").glob("*.yaml"))
     # One without scales is the same at all of them.
     for scale in re.findall(
@@ -30,8 +30,8 @@ EXPERIMENTS = [
 
 
 @pytest.mark.parametrize(("group", "option"), [(g, o) for g in GROUPS for o in options(g)])
-def test_every_option_composes_and_sets_its_own_section(group, option):
-    config = composer().base([f"{group}={option}"]).run({})
+def test_every_option_composes_and_sets_its_own_section(shipped, group, option):
+    config = shipped.base([f"{group}={option}"]).run({})
     section = group.split("/")[0]
     if section != "scale":
         assert config[section]

@@ -50,11 +50,15 @@ SWEEPS: dict[str, Callable[[], Sweep | Finetuned]] = {
     ),
     "fine-tuned, paper": lambda: Finetuned("table3", scale="paper"),
 }
+# In `make slow`: of sizes and states between those of the others, and slow to draw.
+MORE = ("demo", "paper", "half", "many lines", "contexts, one seed", "fine-tuned, half")
+PARAMS = [
+    pytest.param(make, id=name, marks=[pytest.mark.slow] if name in MORE else [])
+    for name, make in SWEEPS.items()
+]
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param(make, id=name) for name, make in SWEEPS.items()]
-)
+@pytest.fixture(scope="module", params=PARAMS)
 def drawn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Figure]:
     """One sweep, drawn by each figure that can; a warning is an error."""
     sweep: Sweep | Finetuned = request.param()
