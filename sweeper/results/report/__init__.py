@@ -2,6 +2,6 @@
 
 data     collects what the page shows
 page     writes the file
-page.html, page.css, page.js
-         the page itself; vendor/ holds uPlot, which draws its charts
+page.html, page.css, page.js, charts.js
+         the page itself; vendor/ holds uPlot, which draws axes and lines of its charts
 """

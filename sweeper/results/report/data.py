@@ -258,7 +258,7 @@ def _rows(table: Table) -> dict[str, Any]:
 def run_data(run: Run, row: Row, runs: int, shared: Shared) -> dict[str, Any]:
     """Return a run, one of `runs`; "problem" says which of its files cannot be read."""
     points = min(max(ALL_CURVE_POINTS // runs, 20), MOST_CURVE_POINTS)
-    letters = min(max(ALL_LOG_LETTERS // runs, 500), 4000)
+    letters = min(max(ALL_LOG_LETTERS // runs, 100), 4000)
     found: dict[str, Any] = {key: row.get(key) for key in ("task", "seed", "state", "reason")}
     found |= {"settings": {}, "sizes": {}, "metrics": {}, "result": {}, "attempts": []}
     try:

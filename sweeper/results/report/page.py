@@ -24,7 +24,7 @@ from sweeper.results.table import Table, publish_made
 from sweeper.store.errors import sanitize
 
 STYLES = ("vendor/uPlot.min.css", "page.css")
-SCRIPTS = ("vendor/uPlot.iife.min.js", "page.js")
+SCRIPTS = ("vendor/uPlot.iife.min.js", "charts.js", "page.js")
 
 _MOST_LETTERS = 2000  # of one text
 _DIGITS = 7  # of one number; the tables hold all of them
