@@ -1,7 +1,7 @@
 """The job entry: `python -m tasks.train outputs/runs/<id>` trains what the record describes.
 
 In: the directory of a frozen run. Out: its result.json. It claims an attempt, continues from the
-newest checkpoint that is whole (training/attempt.py), trains (training/fit.py) and publishes.
+newest checkpoint that is whole, trains (training/job.py) and publishes.
 Exit code 0: the result is there; 75: interrupted, can be continued; 1: failed, exit.json says why.
 Its output goes to the attempt's log.txt; `python -m sweeper status --watch` shows how far it is.
 """
@@ -15,11 +15,11 @@ from pathlib import Path
 from sweeper.store.errors import UserError
 from sweeper.store.runs import Run
 from tasks.command import directory
-from tasks.training.gc_freeze import lasting
+from tasks.training.gc_freeze import freeze_gc
 
 
 def main(argument: str) -> int:
-    """Do the job of a run directory; its output goes to the attempt's log.txt; the exit code."""
+    """Do the job of a run directory and return the exit code."""
     from tasks.training import distributed  # torch and Lightning take seconds
     from tasks.training.job import INTERRUPTED, Elsewhere, Job
 
@@ -33,19 +33,19 @@ def main(argument: str) -> int:
                 return distributed.supervise(run, trainer["devices"], trainer["num_nodes"])
             distributed.join(trainer)
         code = Job(run).work()
-        if code in (0, INTERRUPTED):  # whoever failed is not waited for
+        if code in (0, INTERRUPTED):  # a rank that failed is not waited for
             distributed.leave()
         return code
     except Elsewhere as elsewhere:
         print(elsewhere, file=sys.stderr)
         return INTERRUPTED
-    except (UserError, OSError) as error:  # nothing could be claimed, so nothing can be recorded
+    except (UserError, OSError) as error:  # nothing was claimed, so nothing can be recorded
         print(error, file=sys.stderr)
         return 1
 
 
 if __name__ == "__main__":
     run = directory("tasks.train", __doc__)
-    with lasting():  # this process does one job
+    with freeze_gc():  # this process does one job
         import_module("tasks.training.job")
     sys.exit(main(run))

@@ -43,10 +43,10 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAY
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 from sweeper.store.code import loaded_code  # noqa: E402
-from tasks.training.gc_freeze import lasting  # noqa: E402
+from tasks.training.gc_freeze import freeze_gc  # noqa: E402
 
 loaded_code()  # read when the server starts: jobs record the code that they run
-with lasting():
+with freeze_gc():
     from sweeper.store.errors import UserError
     from tasks.parse import parse
     from tasks.prepare import task_of
@@ -79,7 +79,7 @@ class Server:
 
     @cached_property
     def _polynomials(self) -> CountPolynomials:
-        with lasting():
+        with freeze_gc():
             importlib.import_module("torch._dynamo")  # the first model needs it: another second
         return CountPolynomials(counts)
 

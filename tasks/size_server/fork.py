@@ -14,7 +14,7 @@ from importlib import metadata
 from typing import NoReturn
 from unittest.mock import patch
 
-from tasks.training.gc_freeze import lasting
+from tasks.training.gc_freeze import freeze_gc
 
 # The second is what wandb.init imports for each run: a second of CPU time where torch is loaded.
 WANDB = ("wandb", "wandb.sdk.launch.inputs.internal")
@@ -25,7 +25,7 @@ UNUSED = ("matplotlib", "scipy", "torchvision", "transformers")
 
 def preload(logger: str) -> None:
     """Import it; W&B only where `logger` is not "none"."""
-    with lasting():
+    with freeze_gc():
         # If it can't be done so, what asks for Lightning next imports all of it.
         with contextlib.suppress(ImportError), _hidden(UNUSED):
             importlib.import_module("pytorch_lightning")

@@ -1,4 +1,4 @@
-"""Why a job failed: an exception as one of the causes that the store knows."""
+"""Causes of failure: an exception as one of the causes that the store knows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sweeper.store.errors import UserError
 from tasks.training.signals import Interrupted
 
 FULL = {errno.ENOSPC, errno.EDQUOT}
-# What torch, CUDA's libraries and C++ say where they have no class of exception for it.
+# Messages of torch, CUDA's libraries and C++ that have no exception class.
 GPU_MEMORY = (
     "CUDA out of memory",
     "CUDA error: out of memory",
@@ -37,7 +37,7 @@ class NotFinite(Exception):
 
 
 def cause_of(error: BaseException, reading_data: bool) -> Cause:
-    """Return the cause; `reading_data` says what a UserError is about, the data or the config."""
+    """Return the cause; a UserError is about the data if `reading_data`, else about the config."""
     if isinstance(error, Interrupted):
         return Cause.INTERRUPTED
     if isinstance(error, NotFinite):
@@ -57,13 +57,13 @@ def cause_of(error: BaseException, reading_data: bool) -> Cause:
 
 
 def message_of(error: BaseException) -> str:
-    """Return what to tell a person, as one line."""
+    """Return the message for people, as one line."""
     text = " ".join(str(error).split())
     return text if isinstance(error, UserError | NotFinite) else f"{type(error).__name__}: {text}"
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exception and what it was raised from: libraries wrap what the system said."""
+    """Yield the exception and those it was raised from: libraries wrap errors of the system."""
     seen: set[int] = set()
     one: BaseException | None = error
     while one is not None and id(one) not in seen:

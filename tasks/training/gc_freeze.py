@@ -1,4 +1,4 @@
-"""Keeps Python's collector of cyclic garbage away from what lives as long as the process."""
+"""Garbage collection kept away from objects that live as long as the process."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def lasting() -> Iterator[None]:
-    """Whatever exists at the end of the block is never searched for garbage, nor is it meanwhile.
+def freeze_gc() -> Iterator[None]:
+    """Collect no garbage in the block, and never search the objects that exist at its end.
 
-    The libraries' half a million objects stay. Searching them time and again takes a fifth of their
-    import; once in a forked job, which copies each page it touches, up to half a second.
+    Searching half a million objects of the libraries takes a fifth of their import, and in a forked
+    job, which copies each page that it touches, up to half a second.
     """
     gc.disable()
     try:

@@ -1,7 +1,8 @@
-"""From a frozen record to a result: data, model, training, evaluation.
+"""Stop 5 of the road: one training job, from a frozen record to a result.
 
-In: a run directory with its record, and the attempt that this process has claimed. Out: what
-result.json says. On the road: `tasks.training.loop` trains, step by step.
+In: a run directory with its record. Out: result.json, or exit.json with the reason of a failure.
+A job claims an attempt, continues from the newest checkpoint that is whole, builds its data and its
+model, trains (loop.py), evaluates and publishes. Next: loop.py, tasks/<name>/task.py.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,6 @@ from sweeper.store.files import publish_json
 from sweeper.store.liveness import HEARTBEAT_SECONDS, Watcher, alive
 from sweeper.store.runs import Run, RunStore, lineage
 from tasks import ranks
-from tasks.config.sections import RunConfig
 from tasks.evaluation import Evaluator
 from tasks.parse import parse
 from tasks.prepare import open_data, task_of
@@ -40,47 +40,149 @@ from tasks.training.causes import NotFinite, cause_of, message_of
 from tasks.training.checkpoint import WEIGHTS, adapted, final_weights
 from tasks.training.loop import train
 from tasks.training.module import TrainingModule
-from tasks.training.progress import MetricsLog, NullLog, Recorder, Stage, leftovers, remove_all
+from tasks.training.progress import (
+    MetricsLog,
+    NullLog,
+    Recorder,
+    RunContext,
+    leftovers,
+    remove_all,
+)
 from tasks.training.signals import Interrupted, Interruption
 from tasks.training.wandb_mirror import Mirror
 
+INTERRUPTED = 75  # EX_TEMPFAIL of sysexits.h: try again
 
-class Fitting:
-    """The training of one attempt. `reading_data` is true while an error would be the data's."""
 
-    def __init__(
-        self, run: Run, attempt: Attempt, interruption: Interruption, resumed: Path | None
-    ) -> None:
+class Elsewhere(Exception):
+    """Another process trains the run already; the message names its attempt."""
+
+
+class Job:
+    """One attempt at a run, from the claim to the exit code; of several ranks, one of them.
+
+    Raises:
+        Elsewhere: another process trains the run.
+        UserError: the run, or what it continues from, cannot be read.
+    """
+
+    def __init__(self, run: Run) -> None:
         self._run = run
-        self._attempt = attempt
-        self._interruption = interruption
-        self._resumed = resumed
+        self._config = run.record()["config"]
+        self._attempt: Attempt
+        self._notices: list[str] = []
+        self._resumed: Path | None = None
+        if ranks.rank() == 0:
+            self._claim()
+        if ranks.world() > 1:  # every rank joins the attempt of the first, at its checkpoint
+            first = (self._attempt.path if ranks.rank() == 0 else None, self._resumed)
+            path, self._resumed = ranks.broadcast(first)
+            if ranks.rank():
+                assert path is not None
+                self._attempt = distributed.SecondaryAttempt(path, Watcher())
+        kind = distributed.SynchronizedStop if ranks.world() > 1 else Interruption
+        self._interruption = kind(self._stop_at_once)
         self._mirror: Mirror | None = None
-        self._begun = time.perf_counter()
-        self.reading_data = False
+        self._reading_data = False  # whether an error now would be one of the data
+        self._over = threading.Event()
+        self._terminal = 2  # stderr before it goes to the attempt's log
 
-    def result(self) -> dict[str, Any] | None:
-        """Train to the last step, evaluate, store the weights; returns what result.json says.
+    def _claim(self) -> None:
+        """Claim an attempt that continues from the newest checkpoint that is whole."""
+        for path in self._run.checkpoints():
+            try:
+                checkpoint.verify(path, self._run.id)
+            except checkpoint.Damaged as error:
+                self._notices.append(f"{path} is not used: {error}.")
+            else:
+                self._resumed = path
+                break
+        resumed = self._resumed
+        self._notices.append(f"continues from {resumed}" if resumed else "starts from step 0")
+        _keep_out(self._run.attempts())
+        asked = self._config["trainer"].get("micro_batches", 1)
+        facts = {
+            "resumed_from": int(resumed.stem.removeprefix("step-")) if resumed else 0,
+            "micro_batches": max(self._run.micro_batches(), 1 if asked == "auto" else asked),
+            **machine.facts(machine.kind_of(self._config["trainer"]["accelerator"])),
+            **machine.code_of(self._config),
+        }
+        if resumed:
+            facts["continues"] = int(resumed.parent.parent.name)
+            before = lineage(self._run, facts["continues"])
+            now = {COMMIT: facts["code"], **facts["code_parts"]}
+            if changed := differing([*map(state_of, before), now]):
+                commits = ", ".join(str(one.get("code")) for one in before)
+                self._notices.append(
+                    f"another state of the code ({commits}) trained it until there; "
+                    f"{', '.join(changed)} changed since"
+                )
+        self._attempt = self._run.claim(facts)
+        try:  # of two that claimed at the same moment the one with the lower number goes on
+            _keep_out([one for one in self._run.attempts() if one.number < self._attempt.number])
+        except Elsewhere as elsewhere:
+            self._attempt.finish(Cause.INTERRUPTED, str(elsewhere))
+            raise
+
+    def work(self) -> int:
+        """Train and publish; record how the attempt ended; return the exit code."""
+        try:
+            with self._interruption.deferred():  # until everything that records it is there
+                self._interruption.install()
+                self._redirect_output()
+                faulthandler.register(signal.SIGUSR1)  # stacks of all threads, for the watchdog
+                threading.Thread(target=self._heartbeat, name="heartbeat", daemon=True).start()
+            self._interruption.check()
+            for notice in self._notices:
+                print(notice)
+            for path in leftovers(self._run):
+                path.unlink(missing_ok=True)
+            result = self._train()
+            if result is None:
+                return 0  # the first rank publishes
+            with self._interruption.deferred():  # the run is as good as done
+                first = self._run.publish_result(self._attempt, result)
+                self._close_mirror(0)
+                self._over.set()
+                if not first:
+                    self._finish(Cause.DONE)
+                self._attempt.clear()
+                remove_all(self._run)
+        except BaseException as error:  # the edge of the process: any error is recorded
+            with self._interruption.deferred():
+                return self._ended_by(error)
+        return 0
+
+    def _train(self) -> dict[str, Any] | None:
+        """Train to the last step, evaluate, store the weights; return the content of result.json.
 
         Of several ranks only the first evaluates and returns anything.
         """
-        config = parse(self._run.record()["config"])
+        begun = time.perf_counter()
+        config = parse(self._config)
         kind = machine.set_up(config.trainer)
         task = task_of(config)
-        facts = self._data(task)
-        with self._log(config) as log:
-            stage = Stage(task, self._run, self._attempt, log, self._interruption)
-            recorder = Recorder(stage)
+        self._attempt.heartbeat(phase="prepare")
+        self._reading_data = True
+        facts = open_data(task, self._run.outputs)
+        self._reading_data = False
+        with ExitStack() as stack:
+            log: MetricsLog = NullLog()
+            if ranks.rank() == 0:
+                self._mirror = Mirror(config.logger, self._run)
+                log = MetricsLog(stack.enter_context(self._attempt.metrics()), self._mirror)
+            context = RunContext(task, self._run, self._attempt, log, self._interruption)
+            recorder = Recorder(context)
             torch.manual_seed(derive(config.seed, "weights"))
             model = self._with_weights(task, task.build())
-            parts = _micro_batches(stage)
+            parts = self._micro_batches(task)
             module = TrainingModule(task, model, parts)
             with self._interruption.deferred():
-                device = train(stage, recorder, module, kind, self._resumed)
+                device = train(context, recorder, module, kind, self._resumed)
             self._interruption.check()
             if ranks.rank():
                 return None
-            metrics = self._test(stage, model, device)
+            metrics = self._test(context, model, device)
         weights = model.state_dict()
         checkpoint.save(weights, self._attempt.checkpoint_dir / WEIGHTS, self._run.id)
         steps, seconds = config.trainer.steps, recorder.seconds
@@ -91,7 +193,7 @@ class Fitting:
             "steps": steps,
             "tokens_seen": tokens,
             "seconds": seconds,
-            "overhead_seconds": time.perf_counter() - self._begun - trained,
+            "overhead_seconds": time.perf_counter() - begun - trained,
             "tokens_per_second": tokens / seconds if steps else None,
             "micro_batches": parts,
             **machine.used(kind, ranks.world()),
@@ -99,29 +201,8 @@ class Fitting:
             "data": facts,
         }
 
-    def close(self, code: int) -> None:
-        """Let the mirror end with the job's exit code."""
-        if self._mirror is not None:
-            self._mirror.finish(code)
-
-    @contextmanager
-    def _log(self, config: RunConfig) -> Iterator[MetricsLog]:
-        if ranks.rank():
-            yield NullLog()
-            return
-        self._mirror = Mirror(config.logger, self._run)
-        with self._attempt.metrics() as writer:
-            yield MetricsLog(writer, self._mirror)
-
-    def _data(self, task: Task) -> dict[str, Any]:
-        self._attempt.heartbeat(phase="prepare")
-        self.reading_data = True
-        facts = open_data(task, self._run.outputs)
-        self.reading_data = False
-        return facts
-
     def _with_weights(self, task: Task, model: nn.Module) -> nn.Module:
-        """The model, with what it inherits, and compiled if that is asked."""
+        """Return the model with its parent's weights, and compiled if that is asked."""
         if task.config.parent is not None and self._resumed is None:
             parent = RunStore(self._run.outputs).run(task.config.parent)
             heads = parent.record()["config"]["model"]["heads"]
@@ -132,127 +213,44 @@ class Fitting:
             compile_blocks(model, self._run.outputs, self._attempt.path / "compiled")
         return model
 
-    def _test(self, stage: Stage, model: nn.Module, device: torch.device) -> dict[str, float]:
+    def _micro_batches(self, task: Task) -> int:
+        """Return in how many parts this attempt computes each batch.
+
+        Raises:
+            UserError: an earlier attempt with as few rows at a time ran out of memory.
+        """
+        asked = int(self._attempt.info().get("micro_batches", 1))
+        if asked == 1:
+            return 1
+        rows = len(next(iter(task.data.batch(1).values()))) if task.separable else 1
+        if asked >= 2 * (most := max(rows // ranks.world(), 1)):
+            expected = f"a batch that can be split further, but {most} parts took too much memory"
+            remedy = "make the model smaller or take a GPU with more memory"
+            raise invalid_value("hydra.sweeper.on_oom", "halve", expected, remedy)
+        return min(asked, most)
+
+    def _test(
+        self, context: RunContext, model: nn.Module, device: torch.device
+    ) -> dict[str, float]:
+        """Return the metrics on the test split; write them, and the files of the task."""
         self._attempt.heartbeat(phase="test")
-        trainer = stage.task.config.trainer
-        evaluator = Evaluator(device, trainer.precision, stage.attempt.advance)
-        metrics = stage.task.evaluate(model, "test", evaluator)
-        stage.log.row(trainer.steps, metrics)
-        stage.log.sync()
+        trainer = context.task.config.trainer
+        evaluator = Evaluator(device, trainer.precision, self._attempt.advance)
+        metrics = context.task.evaluate(model, "test", evaluator)
+        context.log.row(trainer.steps, metrics)
+        context.log.sync()
         for name, value in metrics.items():
             if not math.isfinite(value):
                 raise NotFinite(name, value, trainer.steps)
-        for name, content in stage.task.files().items():
+        for name, content in context.task.files().items():
             publish_json(self._attempt.path / name, content)
         return metrics
 
-
-def _micro_batches(stage: Stage) -> int:
-    """The parts of a batch that this attempt is to work off one by one.
-
-    Raises:
-        UserError: an earlier attempt with as few rows at a time ran out of memory.
-    """
-    asked = int(stage.attempt.info().get("micro_batches", 1))
-    if asked == 1:
-        return 1
-    batch = stage.task.data.batch(1)
-    rows = len(next(iter(batch.values()))) if stage.task.separable else 1
-    if asked >= 2 * (most := max(rows // ranks.world(), 1)):
-        expected = f"a batch that can be split further, but {most} parts took too much memory"
-        remedy = "make the model smaller or take a GPU with more memory"
-        raise invalid_value("hydra.sweeper.on_oom", "halve", expected, remedy)
-    return min(asked, most)
-
-
-INTERRUPTED = 75  # EX_TEMPFAIL of sysexits.h: try again
-
-
-class Elsewhere(Exception):
-    """Another process trains the run already; the message says which attempt."""
-
-
-class Job:
-    """One attempt at a run, from the claim to the exit code; of several ranks, one of them."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._notices: list[str] = []
-        resumed = self._claim() if ranks.rank() == 0 else None
-        if ranks.world() > 1:
-            resumed = self._share(resumed)
-        kind = distributed.SynchronizedStop if ranks.world() > 1 else Interruption
-        self._interruption = kind(self._stop_at_once)
-        self._fitting = Fitting(run, self._attempt, self._interruption, resumed)
-        self._over = threading.Event()
-        self._terminal = 2  # where a person reads; stderr, until that is the attempt's log
-
-    def _claim(self) -> Path | None:
-        resumed, self._notices = _newest_whole_checkpoint(self._run)
-        _keep_out(self._run.attempts())
-        step = int(resumed.stem.removeprefix("step-")) if resumed else 0
-        config = self._run.record()["config"]
-        asked = config["trainer"].get("micro_batches", 1)
-        parts = max(self._run.micro_batches(), 1 if asked == "auto" else asked)
-        about = machine.facts(machine.kind_of(config["trainer"]["accelerator"]))
-        facts = {"resumed_from": step, "micro_batches": parts, **about, **machine.code_of(config)}
-        if resumed:
-            facts["continues"] = int(resumed.parent.parent.name)
-            self._notices += _of_other_code(self._run, facts)
-        self._attempt = self._run.claim(facts)
-        try:  # of two that claimed at the same moment the one with the lower number stays
-            _keep_out([one for one in self._run.attempts() if one.number < self._attempt.number])
-        except Elsewhere as elsewhere:
-            self._attempt.finish(Cause.INTERRUPTED, str(elsewhere))
-            raise
-        return resumed
-
-    def _share(self, resumed: Path | None) -> Path | None:
-        """Have every rank in the attempt of the first, and continue from the same checkpoint."""
-        path, resumed = ranks.broadcast(
-            (self._attempt.path if ranks.rank() == 0 else None, resumed)
-        )
-        if ranks.rank():
-            assert path is not None
-            self._attempt = distributed.SecondaryAttempt(path, Watcher())
-        return resumed
-
-    def work(self) -> int:
-        """Train, publish and say how it ended."""
-        try:
-            with self._interruption.deferred():  # noted, until all is there that records it
-                self._interruption.install()
-                self._terminal = _redirected(self._attempt)
-                faulthandler.register(signal.SIGUSR1)  # every stack, for a watchdog that asks
-                threading.Thread(target=self._heartbeat, name="beat", daemon=True).start()
-            self._interruption.check()
-            self._begin()
-            result = self._fitting.result()
-            if result is None:
-                return 0  # the first rank publishes
-            with self._interruption.deferred():  # from here on the run is as good as done
-                first = self._run.publish_result(self._attempt, result)
-                self._fitting.close(0)
-                self._over.set()
-                if not first:
-                    self._say(Cause.DONE, "", "")
-                self._attempt.clear()
-                remove_all(self._run)
-        except BaseException as error:  # the edge of the process: whatever it was is recorded
-            with self._interruption.deferred():
-                return self._ended_by(error)
-        return 0
-
-    def _begin(self) -> None:
-        for notice in self._notices:
-            print(notice)
-        for path in leftovers(self._run):
-            path.unlink(missing_ok=True)
-
     def _ended_by(self, error: BaseException) -> int:
+        """Record the error that ended the attempt; return the exit code."""
         if self._interruption.requested:  # whatever a library made of the signal
             error = error if isinstance(error, Interrupted) else Interrupted()
-        cause = cause_of(error, self._fitting.reading_data)
+        cause = cause_of(error, self._reading_data)
         interrupted = cause is Cause.INTERRUPTED
         message = "asked to stop" if interrupted else message_of(error)
         trace = "" if interrupted or isinstance(error, UserError) else traceback.format_exc()
@@ -260,15 +258,19 @@ class Job:
         print(f"{cause}: {message}", file=sys.stderr)
         os.write(self._terminal, f"{self._run.id}: {cause}: {message}\n".encode())
         code = INTERRUPTED if interrupted else 1
-        self._fitting.close(code)
-        self._say(cause, message, trace)
+        self._close_mirror(code)
+        self._finish(cause, message, trace)
         return code
 
-    def _say(self, cause: Cause, message: str, trace: str) -> None:
+    def _close_mirror(self, code: int) -> None:
+        if self._mirror is not None:
+            self._mirror.finish(code)
+
+    def _finish(self, cause: Cause, message: str = "", trace: str = "") -> None:
         self._over.set()
         try:
             self._attempt.finish(cause, message, trace)
-        except OSError as error:  # a full disk: the log has said it too
+        except OSError as error:  # a full disk; the log has the reason too
             print(f"exit.json cannot be written: {error}", file=sys.stderr)
 
     def _heartbeat(self) -> None:
@@ -276,10 +278,22 @@ class Job:
             self._attempt.heartbeat()
 
     def _stop_at_once(self) -> None:
-        """Called by a signal, so it takes no lock: the thread that it stops may hold it."""
+        """Exit within a signal handler: it takes no lock, which the stopped thread may hold."""
         with suppress(OSError):
             self._attempt.finish(Cause.INTERRUPTED, "asked twice to stop")
         os._exit(INTERRUPTED)
+
+    def _redirect_output(self) -> None:
+        """Send stdout and stderr to the attempt's log."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._terminal = os.dup(2)
+        path = self._attempt.log_path
+        print(f"log: {path}", file=sys.stderr, flush=True)
+        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.close(log)
 
 
 def _keep_out(attempts: Sequence[Attempt]) -> None:
@@ -287,40 +301,3 @@ def _keep_out(attempts: Sequence[Attempt]) -> None:
     for attempt in attempts:
         if attempt.exit() is None and alive(attempt.info()):
             raise Elsewhere(f"attempt {attempt.number} trains this run already")
-
-
-def _newest_whole_checkpoint(run: Run) -> tuple[Path | None, list[str]]:
-    """Return where to continue from, and what to tell about it."""
-    notices = []
-    for path in run.checkpoints():
-        try:
-            checkpoint.verify(path, run.id)
-        except checkpoint.Damaged as error:
-            notices.append(f"{path} is not used: {error}.")
-        else:
-            return path, [*notices, f"continues from {path}"]
-    return None, [*notices, "starts from the beginning"]
-
-
-def _of_other_code(run: Run, facts: Mapping[str, Any]) -> list[str]:
-    """Return what to tell where another state of the code trained what is continued."""
-    before = lineage(run, facts["continues"])
-    now = {COMMIT: facts["code"], **facts["code_parts"]}
-    changed = differing([*map(state_of, before), now])
-    if not changed:
-        return []
-    told = f"another state of the code ({', '.join(str(one.get('code')) for one in before)})"
-    return [f"{told} trained that; {', '.join(changed)} changed since"]
-
-
-def _redirected(attempt: Attempt) -> int:
-    """Send stdout and stderr to the attempt's log; returns where stderr went before."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    before = os.dup(2)
-    print(f"log: {attempt.log_path}", file=sys.stderr, flush=True)
-    log = os.open(attempt.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    os.close(log)
-    return before

@@ -1,7 +1,6 @@
-"""The training loop: what one step is, and what happens between two steps.
+"""The training loop: one step, and the work between two steps.
 
-In: a task with its data open, and its model. Out: the model, trained, and the device it is on. On
-the road: a step asks the module (module.py) for its loss, and that the task (tasks/<name>/task.py).
+A step asks the module (module.py) for its loss, and the module the task (tasks/<name>/task.py).
 """
 
 from __future__ import annotations
@@ -20,36 +19,38 @@ from tasks import ranks
 from tasks.batch import Batch, moved
 from tasks.config.sections import TrainerSection
 from tasks.training.module import TrainingModule
-from tasks.training.progress import Keeper, Recorder, Stage
+from tasks.training.progress import Checkpointer, Recorder, RunContext
 
 
 def train(
-    stage: Stage, recorder: Recorder, module: TrainingModule, accelerator: str, resumed: Path | None
+    context: RunContext,
+    recorder: Recorder,
+    module: TrainingModule,
+    accelerator: str,
+    resumed: Path | None,
 ) -> torch.device:
-    """Train from the checkpoint `resumed`, or from the beginning, to the last step, if it is not
-    there yet; returns the device.
-    """
-    fabric = fabric_for(stage.task.config.trainer, accelerator)
-    last, optimizer = stage.task.config.trainer.steps, module.configure_optimizers()
+    """Train to the last step, from the checkpoint `resumed` or from step 0; return the device."""
+    fabric = fabric_for(context.task.config.trainer, accelerator)
+    last, optimizer = context.task.config.trainer.steps, module.configure_optimizers()
     wrapped: Any = fabric.setup_module(module)
     stepping: Any = fabric.setup_optimizers(optimizer)
-    keeper = Keeper(stage, recorder, module, optimizer)
-    first = keeper.load(resumed) + 1 if resumed else 1
+    checkpointer = Checkpointer(context, recorder, module, optimizer)
+    first = checkpointer.load(resumed) + 1 if resumed else 1
     recorder.begin(module.model, fabric.device, step=first - 1)
-    stage.interruption.check()  # asked to stop while an earlier validation was caught up
+    context.interruption.check()  # a stop may come while a missed validation is made up for
     for step in range(first, last + 1):
         loss = train_step(fabric, wrapped, stepping, step)
-        stage.interruption.synchronize()
+        context.interruption.synchronize()
         recorder.after(step, loss)
-        keeper.after(step)
-        stage.interruption.check()
+        checkpointer.after(step)
+        context.interruption.check()
     return fabric.device
 
 
 def train_step(
     fabric: Fabric, module: TrainingModule, optimizer: torch.optim.Optimizer, step: int
 ) -> Tensor:
-    """Move the weights once; returns the loss of the whole batch, which stays on the device.
+    """Take one step; return the loss of the whole batch, which stays on the device.
 
     The batch, the dropout and the learning rate are functions of the step, counted from 1.
     """
@@ -73,8 +74,9 @@ def clip(module: nn.Module, largest: float | None) -> None:
 
 
 def fabric_for(section: TrainerSection, accelerator: str) -> Fabric:
-    """Return what places a model on its device, or one model on each of several."""
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it says what is on purpose
+    """Return the Fabric that places a model on its device, or a copy on each of several."""
+    # Its information is about choices made on purpose.
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     fabric = Fabric(
         accelerator=accelerator,
         devices=section.devices,

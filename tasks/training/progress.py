@@ -1,4 +1,4 @@
-"""Where a job's rows of metrics go: to its own file, and mirrored to W&B."""
+"""Metrics and checkpoints of a training job: log, recorder and checkpointer."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from tasks.training.wandb_mirror import Mirror
 
 
 class MetricsLog:
-    """The file is the record; the mirror may fail; the log is for whoever watches."""
+    """Writes rows to the metrics file, to the W&B mirror, which may fail, and to the log."""
 
     def __init__(self, writer: MetricsWriter, mirror: Mirror) -> None:
         self._writer = writer
         self._mirror = mirror
 
     def row(self, step: int, values: Mapping[str, float], left: float | None = None) -> None:
-        """Write what is known after a step; `left` is for the log: seconds of training to come."""
+        """Write a row of metrics after a step; `left`: seconds of training left, for the log."""
         self._writer.write({"step": step, **values})
         self._mirror.log(step, values)
         words = ", ".join(f"{name} {value:.6g}" for name, value in values.items())
@@ -45,7 +45,7 @@ class MetricsLog:
 
 
 class NullLog(MetricsLog):
-    """The log of ranks other than the first, who would only say the same."""
+    """The log of all ranks but the first: it writes nothing."""
 
     def __init__(self) -> None:
         pass
@@ -57,12 +57,12 @@ class NullLog(MetricsLog):
         pass
 
 
-KEPT = 2  # checkpoints: the newest, and one in case that is damaged
-HELD = 1000  # losses left on the device at most, however rarely rows are written
+KEPT = 2  # checkpoints: the newest, and one in case it is damaged
+HELD = 1000  # most losses to leave on the device between two rows
 
 
-class Stage(NamedTuple):
-    """What the parts of one job share."""
+class RunContext(NamedTuple):
+    """The objects that the parts of one job share."""
 
     task: Task
     run: Run
@@ -72,57 +72,60 @@ class Stage(NamedTuple):
 
 
 class Recorder:
-    """Writes a row every `log_every` steps and validates every `validate_every`.
+    """Writes a row every `log_every` steps and validates every `validate_every` steps.
 
-    Between two rows losses stay on the device; reading them is the only time the host waits.
+    Losses stay on the device between two rows: the host waits for the device only to read them.
+
+    Attributes:
+        validation: of the newest validation. Not in `metrics`: it depends on how often one
+            validates.
+        seconds: in training steps, interrupted attempts included.
+        seconds_before: in training steps of interrupted attempts.
     """
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self._earlier: list[float] = []  # losses since the last row, in order: those read,
-        self._losses: list[Tensor] = []  # and those still on the device
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._earlier: list[float] = []  # losses since the last row: first those read,
+        self._losses: list[Tensor] = []  # then those on the device
         self._timed = 0  # steps since `_since`
         self._validated = 0
         self._since = 0.0
         self.validation: dict[str, float] = {}
-        """What the newest validation measured; no part of `metrics`, as it hangs on how often."""
         self.seconds = 0.0
-        """Spent in training steps, those of interrupted attempts included."""
         self.seconds_before = 0.0
-        """Those of interrupted attempts."""
 
     def begin(self, model: nn.Module, device: torch.device, step: int) -> None:
-        """Start the clock of a training that stands after `step`."""
+        """Start the clock of a training that has done `step` steps."""
         self._model, self._device = model, device
         self._validate(step)
         self._since = time.perf_counter()
 
     def after(self, step: int, loss: Tensor) -> None:
-        """Note the loss of a step, and write and validate what is due."""
-        self._stage.attempt.advance()
+        """Record the loss of a step; write a row and validate if due."""
+        self._context.attempt.advance()
         self._losses.append(loss)
         self._timed += 1
         if len(self._losses) == HELD:
             self._earlier, self._losses = self._read(), []
-        trained = self._stage.task.config.trainer
+        trained = self._context.task.config.trainer
         if step % trained.log_every == 0 or step == trained.steps:
             self._write_row(step)
         self._validate(step)
 
     def _validate(self, step: int) -> None:
-        """Validate if that is due at this step and was not done, by this or an earlier attempt."""
-        trainer = self._stage.task.config.trainer
+        """Validate if it is due at this step and no attempt has done it."""
+        trainer = self._context.task.config.trainer
         every, steps = trainer.validate_every, trainer.steps
         if not every or not step or (step % every and step != steps) or self._validated == step:
             return
         begun = time.perf_counter()
-        self._stage.attempt.heartbeat(phase="validate")
+        self._context.attempt.heartbeat(phase="validate")
         evaluator = Evaluator(self._device, trainer.precision, self._between_batches)
         try:
-            metrics = self._stage.task.evaluate(self._model, "validation", evaluator)
+            metrics = self._context.task.evaluate(self._model, "validation", evaluator)
         except Interrupted:
-            return  # the state is that of a finished step: the Keeper saves it and stops
-        self._stage.log.row(step, metrics)
+            return  # the step is finished: the checkpointer saves it, and the job stops
+        self._context.log.row(step, metrics)
         self._validated = step
         self.validation = {name: value for name, value in metrics.items() if math.isfinite(value)}
         self._since += time.perf_counter() - begun
@@ -143,11 +146,11 @@ class Recorder:
         self.seconds = self.seconds_before = state_dict["seconds"]
 
     def _between_batches(self) -> None:
-        self._stage.attempt.advance()
-        self._stage.interruption.check()
+        self._context.attempt.advance()
+        self._context.interruption.check()
 
     def _write_row(self, step: int) -> None:
-        losses, task = self._read(), self._stage.task
+        losses, task = self._read(), self._context.task
         now = time.perf_counter()
         tokens = task.data.tokens_seen(step) - task.data.tokens_seen(step - self._timed)
         elapsed, self._since = now - self._since, now
@@ -160,8 +163,8 @@ class Recorder:
             "tokens_seen": task.data.tokens_seen(step),
         }
         steps = task.config.trainer.steps
-        self._stage.log.row(step, row, left=self.seconds / step * (steps - step))
-        self._stage.attempt.heartbeat(
+        self._context.log.row(step, row, left=self.seconds / step * (steps - step))
+        self._context.attempt.heartbeat(
             step=step,
             steps=steps,
             loss=row["train/loss"],
@@ -177,26 +180,26 @@ class Recorder:
         return [*self._earlier, *new]
 
 
-class Keeper:
-    """Saves every `checkpoint_every` steps and at the last, and when the job is asked to stop.
+class Checkpointer:
+    """Saves every `checkpoint_every` steps, at the last step, and when the job is asked to stop.
 
-    A checkpoint spells its keys as Lightning's Trainer does.
+    The keys of a checkpoint are those of Lightning's Trainer.
     """
 
     def __init__(
         self,
-        stage: Stage,
+        context: RunContext,
         recorder: Recorder,
         module: TrainingModule,
         optimizer: torch.optim.Optimizer,
     ) -> None:
-        self._stage = stage
+        self._context = context
         self._recorder = recorder
         self._module = module
         self._optimizer = optimizer
 
     def load(self, path: Path) -> int:
-        """Go back to where a checkpoint was saved; returns after which step that was."""
+        """Load a checkpoint; return its step."""
         saved = checkpoint.load(path)
         self._module.load_state_dict(saved["state_dict"])
         self._optimizer.load_state_dict(saved["optimizer_states"][0])
@@ -205,39 +208,39 @@ class Keeper:
         return step
 
     def after(self, step: int) -> None:
-        """Save what a step left, if that is due."""
-        trained = self._stage.task.config.trainer
+        """Save after a step if it is due."""
+        trained = self._context.task.config.trainer
         every = trained.checkpoint_every
         due = step == trained.steps or (every and step % every == 0)
-        if (due or self._stage.interruption.requested) and ranks.rank() == 0:
+        if (due or self._context.interruption.requested) and ranks.rank() == 0:
             self._save(step)
 
     def _save(self, step: int) -> None:
-        # First the rows, so that a checkpoint never knows of a step that the metrics lost.
-        self._stage.log.sync()
-        folder = self._stage.attempt.checkpoint_dir
+        # First the rows: a checkpoint must not be ahead of the metrics.
+        self._context.log.sync()
+        folder = self._context.attempt.checkpoint_dir
         state = {
             "global_step": step,
             "state_dict": self._module.state_dict(),
             "optimizer_states": [self._optimizer.state_dict()],
             "callbacks": {"Recorder": self._recorder.state_dict()},
         }
-        checkpoint.save(state, folder / f"step-{step:08d}.ckpt", self._stage.run.id)
-        everything = self._stage.run.checkpoints()  # highest step first
+        checkpoint.save(state, folder / f"step-{step:08d}.ckpt", self._context.run.id)
+        everything = self._context.run.checkpoints()  # highest step first
         own = [path for path in everything if path.parent == folder]
-        if len(own) >= KEPT:  # only now are those that others left not needed any more
+        if len(own) >= KEPT:  # only now earlier attempts' checkpoints are not needed
             for path in everything[everything.index(own[KEPT - 1]) + 1 :]:
                 checkpoint.remove(path)
 
 
 def remove_all(run: Run) -> None:
-    """Delete what is only needed to continue a run, or to start it, once its result is there."""
+    """Delete the checkpoints and the start log of a run that has its result."""
     for path in run.checkpoints():
         checkpoint.remove(path)
     (run.path / START_LOG).unlink(missing_ok=True)
 
 
 def leftovers(run: Run) -> list[Path]:
-    """Return the unfinished files of killed attempts: they may be as large as checkpoints."""
+    """Return the unfinished files of killed attempts, which may be as large as checkpoints."""
     dead = [attempt for attempt in run.attempts() if not attempt.alive()]
     return [path for attempt in dead for path in attempt.checkpoint_files(".*.tmp")]

@@ -15,11 +15,10 @@ class Interrupted(BaseException):
 
 
 class Interruption:
-    """Whether this process was asked to stop.
+    """The request to stop this process.
 
-    Outside of `deferred` the first signal raises Interrupted where the program stands; inside, it
-    is only noted in `requested`, for the job to stop where its state is whole. The second signal
-    calls `at_once`.
+    Outside of `deferred` the first signal raises Interrupted at once; inside it only sets
+    `requested`, and the job stops where its state is whole. The second signal calls `at_once`.
     """
 
     def __init__(self, at_once: Callable[[], None]) -> None:
@@ -28,13 +27,13 @@ class Interruption:
         self._deferred = False
 
     def install(self) -> None:
-        """Take the signals over, also from a library that took them meanwhile."""
+        """Handle the signals, also those that a library handles meanwhile."""
         for number in STOPS:
             signal.signal(number, self._handle)
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """Only note a signal while the block runs; it has to look at `requested` itself."""
+        """Set only `requested` on a signal in the block, which has to check it."""
         self._deferred = True
         try:
             yield
@@ -42,7 +41,7 @@ class Interruption:
             self._deferred = False
 
     def synchronize(self) -> None:
-        """Learn whether another process of the same run was asked to; there is none."""
+        """Share `requested` among the processes of a run; here there is one."""
 
     def check(self) -> None:
         """Raise Interrupted if the job was asked to stop."""

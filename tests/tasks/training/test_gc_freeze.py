@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tasks.training.gc_freeze import lasting
+from tasks.training.gc_freeze import freeze_gc
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ class Knot:
 
 
 def test_what_a_block_leaves_is_never_collected_and_what_comes_after_it_is() -> None:
-    with lasting():
+    with freeze_gc():
         assert not gc.isenabled()
         kept = weakref.ref(Knot())
     gone = weakref.ref(Knot())
@@ -36,6 +36,6 @@ def test_what_a_block_leaves_is_never_collected_and_what_comes_after_it_is() -> 
 
 
 def test_a_block_that_fails_leaves_the_collector_on() -> None:
-    with pytest.raises(ZeroDivisionError), lasting():
+    with pytest.raises(ZeroDivisionError), freeze_gc():
         _ = 1 / 0
     assert gc.isenabled()

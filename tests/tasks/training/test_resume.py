@@ -17,7 +17,7 @@ from tasks.lm1b.task import LanguageModel
 from tasks.training import checkpoint
 from tasks.training import job as attempts
 from tasks.training.module import TrainingModule
-from tasks.training.progress import Keeper
+from tasks.training.progress import Checkpointer
 from tests.tasks.jobs import (
     after_call,
     at_call,
@@ -64,10 +64,10 @@ POINTS: dict[str, Sabotage] = {
     "before a validation": lambda action: at_call(LanguageModel, "evaluate", 2, action),
     "validation": evaluation(1),
     "last validation": evaluation(3),
-    "start of a checkpoint": lambda action: at_call(Keeper, "_save", 3, action),
+    "start of a checkpoint": lambda action: at_call(Checkpointer, "_save", 3, action),
     "middle of a checkpoint": lambda action: at_call(checkpoint._Writer, "write", 40, action),
     "checkpoint without a name": lambda action: after_call(checkpoint, "publish_json", 2, action),
-    "end of the last checkpoint": lambda action: after_call(Keeper, "_save", 5, action),
+    "end of the last checkpoint": lambda action: after_call(Checkpointer, "_save", 5, action),
     "test": evaluation(4),
     "final weights": lambda action: at_call(checkpoint, "weights_digest", 1, action),
 }
