@@ -7,11 +7,7 @@ import os
 import subprocess
 import sys
 
-import pytest
-
 from tests.end_to_end.test_sweep import ROOT
-
-pytestmark = pytest.mark.slow
 
 # Executed by every Python process of the sweep before anything else.
 WITHOUT = """
