@@ -9,8 +9,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.headroom-installed
 CODE := sweep.py setup.py sweeper models tasks hydra_plugins headroom_attention tests benchmarks examples
 
-# Two processes; each takes whole files, so that fixtures of a file are made once.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+# Two processes; each takes whole files, so that fixtures of a file are made once, and in order, so
+# that whole sweeps come first.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 DEMO := theorem1,fig1,fig2,fig3
 BEYOND := table1,table2a,table2b,table3,fig4,heads_vs_rank,equal_width,value_size,sequence_length,attention_rank,head_sizes,collaborative
