@@ -23,9 +23,13 @@ function showTip(lines, x, y) {
 const hideTip = () => (tip.hidden = true);
 
 // Resolve a CSS colour, with its variables, to one that a canvas understands.
+const colours = new Map(); // of the theme that is shown
 function resolved(colour) {
-  tip.style.setProperty("outline-color", colour);
-  return getComputedStyle(tip).outlineColor;
+  if (!colours.has(colour)) {
+    tip.style.setProperty("outline-color", colour);
+    colours.set(colour, getComputedStyle(tip).outlineColor);
+  }
+  return colours.get(colour);
 }
 
 // Describe an axis through `values`: numbers, or words, which stand side by side. With `own`, ticks
@@ -212,6 +216,7 @@ function chartView(heightAt, describe) {
 }
 
 function redrawAll(always) {
+  colours.clear();
   for (const place of document.querySelectorAll(".chart")) place.redraw(always);
 }
 
@@ -288,8 +293,9 @@ function drawMark(context, path, x, y, size, colour, hollow) {
   context.fillStyle = hollow ? paper : colour;
   context.strokeStyle = hollow ? colour : paper;
   context.lineWidth = (hollow ? 1.6 : 1) / size;
-  context.fill(new Path2D(path));
-  context.stroke(new Path2D(path));
+  const shape = new Path2D(path);
+  context.fill(shape);
+  context.stroke(shape);
   context.restore();
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import shutil
 import subprocess
@@ -121,10 +120,6 @@ class Browser:
         script = "return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)"
         found: list[str] = self.run(script, selector)
         return found
-
-    def screenshot(self) -> bytes:
-        """Return a picture of the window as PNG."""
-        return base64.b64decode(self._ask("GET", f"{self._session}/screenshot"))
 
     def console(self) -> list[str]:
         """Return the messages of the console since the last call."""

@@ -50,14 +50,14 @@ class Outline(HTMLParser):
         self.elements[(tag, *sorted(name for name, _ in attrs))] += 1
 
 
-def shown_of(outputs: Path, experiments: list[str] | None = None) -> dict[str, Any]:
+def data_of(outputs: Path, experiments: list[str] | None = None) -> dict[str, Any]:
     """Return the data of a page of the experiments."""
     return page_data(outputs, *collect_and_judge(outputs, experiments))
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a small sweep."""
+    """Write the page of a small sweep."""
     return small_sweep(tmp_path_factory.mktemp("small"))
 
 
@@ -87,29 +87,29 @@ def test_a_done_run_has_settings_result_curve_and_log(page: Path) -> None:
     assert len(found["steps"]) == len(found["environments"]) == 1, "runs share what is alike"
 
 
-def test_verdicts_answer_the_question_that_their_check_asks(page: Path) -> None:
+def test_verdicts_show_the_question_of_their_claim(page: Path) -> None:
     verdicts = content_of(page)["experiments"][0]["verdicts"]
     assert [verdict["claim"] for verdict in verdicts] == list(figure1().claims)
     assert all(verdict["question"].endswith("?") for verdict in verdicts)
     assert {verdict["answer"] for verdict in verdicts} == {"undecided"}  # runs are missing
 
 
-def test_what_has_no_run_yet_is_told_from_what_is_undecided(tmp_path: Path) -> None:
+def test_a_claim_without_runs_is_not_measured_yet(tmp_path: Path) -> None:
     sweep = figure1(seeds=2, done=lambda arm, model, seed: arm == "standard")
     write_sweep(tmp_path, sweep)
-    verdicts = {one["claim"]: one for one in shown_of(tmp_path)["experiments"][0]["verdicts"]}
+    verdicts = {one["claim"]: one for one in data_of(tmp_path)["experiments"][0]["verdicts"]}
     told = verdicts["fixed_keeps_improving"]
     assert told["answer"] == "not measured yet"
     assert told["sentence"] == "3 of the 4 points that it rests on have no finished run."
     assert verdicts["standard_worsens_beyond"]["answer"] == "undecided"
 
 
-def test_what_is_claimed_comes_before_the_trials_that_chose_its_values(tmp_path: Path) -> None:
+def test_experiments_with_claims_come_first(tmp_path: Path) -> None:
     for name, claims in {"chosen_trials": (), "fig1": ("standard_worsens_beyond",)}.items():
         sweep = Sweep(name, claims=claims)
         sweep.add("standard", {"model.heads": 4}, Model(64, 4, 16), {0: 60.0})
         write_sweep(tmp_path, sweep)
-    assert [one["name"] for one in shown_of(tmp_path)["experiments"]] == ["fig1", "chosen_trials"]
+    assert [one["name"] for one in data_of(tmp_path)["experiments"]] == ["fig1", "chosen_trials"]
 
 
 def test_every_seed_of_a_finished_run_is_drawn(page: Path) -> None:
@@ -122,12 +122,12 @@ def test_every_seed_of_a_finished_run_is_drawn(page: Path) -> None:
 @pytest.mark.parametrize(("seeds", "words"), [(1, "there is no interval"), (2, "95 % interval")])
 def test_a_figure_says_what_its_marks_are(tmp_path: Path, seeds: int, words: str) -> None:
     write_sweep(tmp_path, figure1(grid=FEW, seeds=seeds))
-    [figure] = shown_of(tmp_path)["experiments"][0]["figures"]
+    [figure] = data_of(tmp_path)["experiments"][0]["figures"]
     assert words in figure["marks"]
     assert {point["ends"] is None for point in figure["points"]} == {seeds == 1}
 
 
-def test_the_columns_that_vary_are_shown_and_the_others_told_once(page: Path) -> None:
+def test_columns_that_are_alike_in_all_rows_are_listed_once(page: Path) -> None:
     [experiment] = content_of(page)["experiments"]
     keys = [column["key"] for column in experiment["columns"]]
     assert {"state", "arm", "point", "seed", "test/perplexity", "reason", "run"} <= set(keys)
@@ -212,12 +212,12 @@ def test_a_loss_that_is_no_number_is_a_gap_in_its_curve() -> None:
     assert '"value":null' in as_html(about)
 
 
-def test_a_damaged_record_is_told_and_costs_only_itself(tmp_path: Path) -> None:
+def test_a_damaged_record_is_reported_and_hides_only_itself(tmp_path: Path) -> None:
     sweep = figure1(grid=FEW, seeds=1)
     write_sweep(tmp_path, sweep)
     damaged, other, *_ = sweep.records
     (RunStore(tmp_path).run(damaged).path / "run.json").write_text("{")
-    runs = shown_of(tmp_path)["runs"]
+    runs = data_of(tmp_path)["runs"]
     assert "cannot be read" in runs[damaged]["problem"]
     assert runs[damaged]["state"] == "failed"
     assert "problem" not in runs[other]
@@ -263,10 +263,10 @@ def test_the_command_writes_the_page_and_says_where(
     assert [one["name"] for one in content_of(tmp_path / "report.html")["experiments"]] == ["fig1"]
 
 
-def test_an_experiment_that_was_never_planned_is_a_sentence(tmp_path: Path) -> None:
+def test_an_experiment_that_was_never_planned_is_an_error(tmp_path: Path) -> None:
     write_sweep(tmp_path, figure1(grid=FEW, seeds=1))
     with pytest.raises(UserError, match="fig9"):
-        shown_of(tmp_path, ["fig9"])
+        data_of(tmp_path, ["fig9"])
 
 
 def test_data_is_json_whatever_it_holds() -> None:
