@@ -1,4 +1,4 @@
-"""Stop 8 of the road: what the runs of an experiment left on disk becomes one table in memory.
+"""Stop 8 of the road: the records of an experiment's runs become one table in memory.
 
 In: outputs/plans and outputs/runs, each read once a command. Out: a `Table` for each experiment.
 Next: results/judge.py and results/figures, which are handed these tables; nothing here reads
@@ -26,12 +26,12 @@ or not; a run that several arms use has a row in each. Columns, in this order:
     width                        heads x head_size: keys one layer has per position (the mean over
                                  layers where heads differ); values too, unless they have a size of
                                  their own
-    matched_to                   what the point was given the size of, in words; empty if of nothing
+    matched_to                   the point with the same size, in words; empty if none
     match_count                  the column in which it was matched
     match_error                  achieved / target - 1 in that column
     steps, tokens_seen           optimizer steps, and positions trained on
-    <split>/<metric>             what was measured of the test split, and of validation where a run
-                                 looks at that; losses are in nats per subword, attention_rank and
+    <split>/<metric>             metrics of the test split, and of validation where a run measures
+                                 them; losses are in nats per subword, attention_rank and
                                  attention_entropy (nats) are means over heads
     seconds, tokens_per_second   wall time of training
     device                       the machine in words
@@ -41,19 +41,19 @@ or not; a run that several arms use has a row in each. Columns, in this order:
     state, reason                new, running, interrupted, failed or done, and why
     run                          the id of the run: outputs/runs/<run>
 
-Besides, a row in memory has `parent`, the run whose weights it starts from, `estimate`, the
-seconds that it was thought to train when it was planned, `code_parts`, a list of the states of the
-code that trained it, by parts (store/code/state.py), and, of one whose files cannot be read,
-`damaged`; they are no columns.
+A row in memory also has keys that are not columns: `parent`, the run whose weights it starts from;
+`estimate`, the training seconds that the plan expected; `code_parts`, a list of the states of the
+code that trained it (store/code/state.py); `damaged`, if a file of the run cannot be read.
 
-Sizes are those of the plan, so rows of unfinished runs have them too; what only a finished run can
-tell is empty there. Collecting reads only, and equal records give equal bytes.
+Sizes are those of the plan, so rows of unfinished runs have them too; their measurements are empty.
+Collecting writes nothing, and equal records give equal bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cache, partial
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +85,10 @@ _COLUMNS_AFTER = (
 def collect(
     outputs: Path, experiments: Sequence[str] | None = None, faults: Faults | None = None
 ) -> list[Table]:
-    """The tables of the experiments (all that were ever planned if none is named).
+    """Return the tables of the experiments (all that were ever planned if none is named).
 
-    They are made of the newest plan of each and of the records on disk; why one cannot be made, or
-    a run of one be read, is added to `faults` where these are given.
+    A table holds the newest plan of its experiment and the records on disk. With `faults`, errors
+    of tables and of runs are added to them.
 
     Raises:
         UserError: an experiment was never planned, or a plan cannot be read.
@@ -106,9 +106,9 @@ def collect(
 
 
 def write_tables(into: Path, tables: Iterable[Table], faults: Faults | None = None) -> list[Table]:
-    """Write tables as files for other programs and for people; those that could be written.
+    """Write tables as files; return those that could be written.
 
-    Where there are no `faults` to say why one could not, it is raised.
+    With `faults`, errors are added to them; without, they are raised.
     """
     written = []
     for table in tables:
@@ -121,9 +121,9 @@ def write_tables(into: Path, tables: Iterable[Table], faults: Faults | None = No
 
 
 class Records:
-    """The records of a store, for several tables: those of a run that is done are read once.
+    """The records of a store, for several tables; those of a finished run are read once.
 
-    Of a run that has no record yet its config, if it is given, says what is planned.
+    `configs` are for runs that have no record yet.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Records:
         self._done: dict[str, dict[str, Any]] = {}
 
     def tables(self, plan: Mapping[str, Any]) -> list[Table]:
-        """The tables of a plan, written or not, as its runs stand now."""
+        """Return the tables of a plan (plain data) with the present states of its runs."""
         known = dict(self._done)
 
         def cells(id: str) -> dict[str, Any]:
@@ -150,7 +150,7 @@ class Records:
 def before_training(
     plan: Mapping[str, Any], configs: Mapping[str, Mapping[str, Any]]
 ) -> list[Table]:
-    """The tables of a plan when nothing is trained; `configs` are those of its runs, by id."""
+    """Return the tables of a plan before anything is trained; `configs` are by run id."""
 
     def cells(id: str) -> dict[str, Any]:
         return {"run": id, "state": str(State.NEW), **planned_cells(configs[id])}
@@ -162,75 +162,63 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
     points = [point for point in plan["points"] if point["experiment"] == name]
     swept = {key for point in points for key in point["values"]}
     tasks = {point["run"]: point.get("task") for point in plan["points"]}
-    words = partial(_in_words, keys=swept)
+    ends = Counter(key.rpartition(".")[2] for key in swept)
+
+    def words(values: Mapping[str, Any]) -> str:
+        """Return a point in words; keys go by their last part where that is unique."""
+        return " ".join(
+            f"{end if ends[end := key.rpartition('.')[2]] == 1 else key}="
+            f"{'null' if value is None else plain(value)}"
+            for key, value in values.items()
+        )
+
     rows = []
     for point in points:
         matched, chosen = point.get("matched") or {}, point.get("chosen") or {}
+        about = plan["runs"].get(point["run"], {})
+        size, parent = dict(about.get("size", {})), about.get("parent")
+        before = plan["runs"].get(parent, {}).get("size", {})
+        if tasks.get(parent) != tasks.get(point["run"]):  # fine-tuned
+            size |= {key: before[key] for key in before if key.startswith("params_")}
+        elif before.get("params_attention"):
+            share = size["params_attention"] / before["params_attention"]
+            size["params_attention_saved"] = 1 - share
         row = {
             "task": point.get("task"),
             **{key: value for key, value in point["values"].items() if key != "seed"},
             **cells(point["run"]),
             **chosen.get("values", {}),
             "trials": " ".join(chosen.get("trials", ())),
-            **_size(point["run"], plan["runs"], tasks),
+            **{key: size[key] for key in _SIZES if key in size},
+            **({"model.head_size": size["head_size"]} if "head_size" in size else {}),
             "matched_to": str(matched.get("to", "")),
             "match_count": matched.get("count"),
             "match_error": matched.get("error"),
-            "parent": plan["runs"].get(point["run"], {}).get("parent"),
+            "parent": parent,
             "estimate": plan.get("estimate", {}).get(point["run"]),
             "experiment": name,
             "arm": point["arm"],
             "point": words(point["values"]),
             "seed": point["seed"],
         }
-        # A cell is None, a truth value, a number, or words that are not empty.
+        # A cell is None, a boolean, a number, or a string that is not empty.
         rows.append({key: None if cell == "" else plain(cell) for key, cell in row.items()})
     provenance = {key: plan.get(key) for key in ("number", "command", "scale")}
     if "rounds" in plan:
         provenance["rounds"] = [{**r, "verdicts": r["verdicts"][name]} for r in plan["rounds"]]
     settings = {words(point["values"]): point["values"] for point in points}
-    columns = _columns(rows, swept)
-    return Table(name, plan["experiments"][name], provenance, settings, columns, rows)
-
-
-def _size(id: str, runs: Mapping[str, Any], tasks: Mapping[str, Any]) -> dict[str, Any]:
-    planned = runs.get(id, {})
-    size, parent = dict(planned.get("size", {})), planned.get("parent")
-    before = runs.get(parent, {}).get("size", {})
-    if tasks.get(parent) != tasks.get(id):  # fine-tuned
-        size |= {key: before[key] for key in before if key.startswith("params_")}
-    elif before.get("params_attention"):
-        share = size["params_attention"] / before["params_attention"]
-        size["params_attention_saved"] = 1 - share
-    cells = {key: size[key] for key in _SIZES if key in size}
-    if "head_size" in size:
-        cells["model.head_size"] = size["head_size"]
-    return cells
-
-
-def _columns(rows: Sequence[Mapping[str, Any]], swept: Collection[str]) -> list[str]:
     found = dict.fromkeys(key for row in rows for key in row)
-    named = {*_COLUMNS_BEFORE, *_SIZES, *_COLUMNS_MATCH, *_COLUMNS_AFTER}
-    kept = () if any(row["trials"] for row in rows) else ("trials",)
-    free = sorted(key for key in found if key not in {*named, *_IN_MEMORY, *kept})
+    named = {*_COLUMNS_BEFORE, *_SIZES, *_COLUMNS_MATCH, *_COLUMNS_AFTER, *_IN_MEMORY}
+    tuned = any(row["trials"] for row in rows)
+    free = sorted(key for key in found if key not in named and (tuned or key != "trials"))
     model = [key for key in free if key.startswith("model.")]
     metrics = [key for key in free if "/" in key and key not in swept]
     other = [key for key in free if key not in model and key not in metrics]
     sizes = [key for key in _SIZES if key in found]
-    return [*_COLUMNS_BEFORE, *model, *other, *sizes, *_COLUMNS_MATCH, *metrics, *_COLUMNS_AFTER]
-
-
-def _in_words(values: Mapping[str, Any], keys: Collection[str]) -> str:
-    """The values of a point, under the last parts of their keys where no two keys share one."""
-    ends = [key.rpartition(".")[2] for key in keys]
-    named = {key: end if ends.count(end) == 1 else key for key, end in zip(keys, ends, strict=True)}
-    return " ".join(f"{named[key]}={_word(value)}" for key, value in values.items())
+    columns = (*_COLUMNS_BEFORE, *model, *other, *sizes, *_COLUMNS_MATCH, *metrics, *_COLUMNS_AFTER)
+    return Table(name, plan["experiments"][name], provenance, settings, [*columns], rows)
 
 
 def plain(value: Any) -> Any:
-    """A value as a cell: None, a truth value, a number, or words."""
+    """Return a value as a cell: None, a boolean, a number, or a string."""
     return value if value is None or isinstance(value, str | int | float) else canonical(value)
-
-
-def _word(value: Any) -> str:
-    return "null" if value is None else str(plain(value))

@@ -1,4 +1,4 @@
-"""How the values that a result rests on were chosen, in words, and what that leaves open."""
+"""The points of a table with their values, and the sentences on them that every result shows."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ from typing import Any
 from sweeper.results.statistics.estimates import Estimate, Spread, estimate, mean, pooled
 from sweeper.results.table import LOGARITHMIC_FROM, THEN, Row, Table, factor, label, number
 from sweeper.store.code import COMMIT, differing
+from sweeper.store.numbers import plural
 
 _PER = {"arm": "arm", "size": "arm and size", "point": "point"}
 
 
 def tuned_in_words(experiment: Mapping[str, Any]) -> list[str]:
-    """Sentences on the choices for an experiment, as its plan describes it; none if untuned."""
+    """Return sentences on the choices for an experiment; none if it was not tuned."""
     found: Sequence[Mapping[str, Any]] = experiment.get("tuning") or ()
     if not found:
         return []
     tune, keys = experiment["tune"], list(found[0]["values"])
-    names = ", ".join(map(label, keys))
+
+    def by_arm(choices: Sequence[Mapping[str, Any]]) -> str:
+        words = []
+        for arm in dict.fromkeys(one["arm"] for one in choices):
+            own = [one["values"] for one in choices if one["arm"] == arm]
+            values = [_span([one[key] for one in own]) for key in keys]
+            words.append(f"{arm} {' '.join(values)}")
+        return "; ".join(words)
+
     among = _span([choice["among"] for choice in found])
-    words = [_chosen(arm, found, keys) for arm in dict.fromkeys(one["arm"] for one in found)]
-    per = _PER[tune["per"]]
-    chosen = f"{names} chosen on validation among {among} per {per}: {'; '.join(words)}."
-    told = [chosen[0].upper() + chosen[1:]]
+    names, per = ", ".join(map(label, keys)), _PER[tune["per"]]
+    chosen = f"{names} chosen on validation among {among} per {per}: {by_arm(found)}."
+    sentences = [chosen[0].upper() + chosen[1:]]
     at_end = [one for one in found if one["at_end"]]
     if at_end:
-        words = [_chosen(arm, at_end, keys) for arm in dict.fromkeys(one["arm"] for one in at_end)]
-        told.append(f"At an end of what was tried, so perhaps not at its best: {'; '.join(words)}.")
-    return [*told, _certainty(found)]
-
-
-def _chosen(arm: str, found: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> str:
-    own = [one["values"] for one in found if one["arm"] == arm]
-    return f"{arm} {' '.join(_span([values[key] for values in own]) for key in keys)}"
-
-
-def _certainty(found: Sequence[Mapping[str, Any]]) -> str:
+        words = "At an end of what was tried, so perhaps not at its best"
+        sentences.append(f"{words}: {by_arm(at_end)}.")
     if all(one["alike"] is None for one in found):
-        return "One seed a trial: how sure the choices are is unknown."
+        return [*sentences, "One seed a trial: how sure the choices are is unknown."]
     unsure = sum(bool(one["alike"]) for one in found)
     agreeing, seeds = (sum(one[key] for one in found) for key in ("agreeing", "seeds"))
-    return (
+    return [
+        *sentences,
         f"{unsure} of {len(found)} choices cannot be told from another value tried; "
-        f"{agreeing} of {seeds} seeds alone would have chosen the same."
-    )
+        f"{agreeing} of {seeds} seeds alone would have chosen the same.",
+    ]
 
 
 def _span(values: Sequence[Any]) -> str:
-    """Numbers from the least to the most; words one by one."""
+    """Return numbers as a range, and words as a list."""
     known = list(dict.fromkeys(values))
     if len(known) > 1 and all(isinstance(value, int | float) for value in known):
         return f"{min(known):g} to {max(known):g}"
@@ -64,10 +64,10 @@ class Point:
     """One setting of an arm.
 
     Attributes:
-        arm, name: where it stands; the name is the setting in words.
-        settings: what the plan varies in this arm, and its values here.
-        cells: the columns that all seeds share; what differs between seeds is the first one's.
-        values: the metric by seed as it is shown (fractions in per cent), of finished runs only.
+        arm, name: the arm, and the setting in words.
+        settings: the keys that the plan varies in this arm, with their values.
+        cells: the columns of its rows; where seeds differ, the first value.
+        values: the metric by seed in the unit shown (fractions in per cent), of finished runs only.
         runs: the run of every planned seed.
     """
 
@@ -79,18 +79,19 @@ class Point:
     runs: dict[int, str] = field(default_factory=dict)
 
     def at(self, column: str) -> float | None:
-        """The number in a column; None if there is none."""
+        """Return the number in a column, or None."""
         return number(self.cells.get(column))
 
     def estimate(self, spread: Spread | None) -> Estimate:
-        """The mean over seeds; the point must have one."""
+        """Return the mean over seeds; the point must have one."""
         return estimate(list(self.values.values()), spread)
 
 
 def rows_of(table: Table, metric: str) -> list[Row]:
-    """The rows of runs that measure `metric`: all, unless some are fine-tuned from others.
+    """Return the rows of runs that measure `metric`.
 
-    Then they are those of the tasks that the metric is of, or the pre-training's if of none.
+    These are all rows, unless the experiment fine-tunes: then the rows of the tasks with this
+    metric, or of the pre-training if no task has it.
     """
     finetune = table.experiment.get("finetune") or {}
     owners = {task for task, metrics in finetune.items() if metric in metrics}
@@ -100,12 +101,12 @@ def rows_of(table: Table, metric: str) -> list[Row]:
 
 
 def metric_of(table: Table, arm: str) -> str:
-    """What an arm is measured by: its own metric, or that of the experiment."""
+    """Return the metric of an arm: its own, or that of the experiment."""
     return str(table.experiment["arms"].get(arm, {}).get("metric") or table.metric)
 
 
 def points(table: Table, metric: str, arms: Collection[str] | None = None) -> list[Point]:
-    """The points of `arms` (all if None), in the order of the plan."""
+    """Return the points of `arms` (all if None), in the order of the plan."""
     found: dict[tuple[str, str], Point] = {}
     for row in rows_of(table, metric):
         key = (str(row["arm"]), str(row["point"] or ""))  # one that varies nothing has no words
@@ -124,15 +125,15 @@ def points(table: Table, metric: str, arms: Collection[str] | None = None) -> li
 
 
 def seed_spread(given: Collection[Point]) -> Spread | None:
-    """The spread between seeds over all points, a run that several of them use counted once."""
+    """Return the spread between seeds over all points, counting a run they share once."""
     groups = {tuple(sorted(point.runs.values())): list(point.values.values()) for point in given}
     return pooled(groups.values())
 
 
 def bent(points: Sequence[Point]) -> tuple[list[Point], Callable[[float], float]]:
-    """The points with values to take means and intervals of, and what turns these back.
+    """Return the points with values on the scale of means and intervals, and the way back.
 
-    They are logarithms where the values span a factor that an axis is logarithmic for.
+    The scale is logarithmic where the values span a factor that makes an axis logarithmic.
     """
     values = [value for point in points for value in point.values.values()]
     if not values or min(values) <= 0 or max(values) / min(values) < LOGARITHMIC_FROM:
@@ -142,12 +143,12 @@ def bent(points: Sequence[Point]) -> tuple[list[Point], Callable[[float], float]
 
 
 def missing(table: Table, metric: str) -> tuple[str, int, int]:
-    """Why runs lack the metric ("2 failed, 1 running"), how many do, of how many."""
+    """Return why runs lack the metric ("2 failed, 1 running"), how many do, and of how many."""
     return _lacking((row, number(row.get(metric)) is None) for row in rows_of(table, metric))
 
 
 def unfinished(table: Table) -> tuple[str, int, int]:
-    """The same of all that the experiment shows, and of the runs that it is fine-tuned from."""
+    """Return the same for all metrics of the experiment, pre-trainings included."""
     finetune: Mapping[str, list[str]] = table.experiment.get("finetune") or {}
 
     def lacks(row: Row) -> bool:
@@ -162,50 +163,52 @@ def unfinished(table: Table) -> tuple[str, int, int]:
 
 
 def origin(table: Table) -> list[str]:
-    """A result is one on some text, under what was typed: which, where it is known."""
+    """Return sentences on the text, the scale and the typed overrides of a result."""
     text, scale = table.experiment.get("text"), table.experiment.get("scale")
     fixed = f"With {', '.join(table.fixed)}." if table.fixed else ""
-    return [told for told in (text and f"Text: {text}; {scale} scale.", fixed) if told]
+    return [line for line in (text and f"Text: {text}; {scale} scale.", fixed) if line]
 
 
 def caveats(table: Table) -> list[str]:
-    """What whoever sees a result must know: what else differs between its runs, missing runs."""
+    """Return the caveats of a result: its tuning, differences between its runs, missing runs."""
     reason, without, of = unfinished(table)
-    lacking = f"{without} of {of} runs are missing: {reason}."
+    are = "is" if without == 1 else "are"
+    lacking = f"{without} of {plural(of, 'run')} {are} missing: {reason}."
     return [*tuned_in_words(table.experiment), *mixed(table), *[lacking] * bool(without)]
 
 
 def mixed(table: Table) -> list[str]:
-    """What runs were trained with beside what the plan says, where that is not one thing."""
-    apart = code_apart(table.rows)
-    words = "Runs of {} versions of the program"
-    return [
-        *(_mixed(table, "code", words, ", ".join(apart or ())) if apart != [] else []),
-        *_mixed(table, "torch", "Runs with {} versions of PyTorch"),
-        *_mixed(table, "device", "Runs on {} kinds of device"),
-    ]
+    """Return sentences on the versions of program and PyTorch and the devices, if several."""
+    sentences = []
+    changed = code_apart(table.rows)
+    for column, words in (
+        ("code", "Runs of {} versions of the program"),
+        ("torch", "Runs with {} versions of PyTorch"),
+        ("device", "Runs on {} kinds of device"),
+    ):
+        apart = ", ".join(changed or ()) if column == "code" else ""
+        cells = (str(row[column]) for row in table.rows if row.get(column))
+        found = sorted({one for cell in cells for one in cell.split(THEN)})
+        alike = column == "code" and changed == []
+        if not alike and (len(found) > 1 or apart):
+            parts = f"; they differ in {apart}" if apart else ""
+            sentences.append(f"{words.format(max(len(found), 2))}: {', '.join(found)}{parts}.")
+    return sentences
 
 
 def code_apart(rows: Iterable[Row]) -> list[str] | None:
-    """The parts of the code that rows were not all trained by the same of; None where one does not
-    say by which it was. Other versions of the program may have all of them in common."""
-    told = (str(row.get("code_parts") or "[]") for row in rows if row.get("code"))
-    states = [state for one in told for state in json.loads(one) or [{}]]
+    """Return the parts of the code that differ between the rows' runs; None if one is unknown.
+
+    Different versions of the program may have no part that differs.
+    """
+    parts = (str(row.get("code_parts") or "[]") for row in rows if row.get("code"))
+    states = [state for one in parts for state in json.loads(one) or [{}]]
     known = all(state.keys() - {COMMIT} for state in states)
     return differing(states) if known else None
 
 
-def _mixed(table: Table, column: str, words: str, apart: str = "") -> list[str]:
-    cells = (str(row[column]) for row in table.rows if row.get(column))
-    found = sorted({one for cell in cells for one in cell.split(THEN)})
-    if len(found) < 2 and not apart:
-        return []
-    told = f"; they differ in {apart}" if apart else ""
-    return [f"{words.format(max(len(found), 2))}: {', '.join(found)}{told}."]
-
-
 def marks_in_words(points: Iterable[Point], *spreads: Spread | None) -> list[str]:
-    """What the marks of a figure are: means of how many seeds, and what their intervals rest on."""
+    """Return a sentence on the marks of a figure: the seeds of a mean, the base of intervals."""
     counts = [len(point.values) for point in points if point.values]
     degrees = [spread.df for spread in spreads if spread]
     if not counts:
@@ -219,7 +222,7 @@ def marks_in_words(points: Iterable[Point], *spreads: Spread | None) -> list[str
 
 
 def _range(numbers: Sequence[int]) -> str:
-    """Numbers in words: the only one, or the smallest to the largest."""
+    """Return numbers in words: the only one, or the smallest to the largest."""
     return " to ".join(str(number) for number in dict.fromkeys((min(numbers), max(numbers))))
 
 
@@ -238,16 +241,16 @@ def _lacking(rows: Iterable[tuple[Row, bool]]) -> tuple[str, int, int]:
 
 
 TASKS = {"squad": "SQuAD", "mnli": "MNLI"}
-# What knows nothing of word order, or nothing at all: columns <split>/<baseline>_<metric>.
+# Predictors without word order, or without any input: columns <split>/<baseline>_<metric>.
 BASELINES = {"majority": "majority class", "bag_of_words": "bag of words"}
 
-_LITTLE = 0.1  # of what the best run is above a baseline: who is no further above has not learned
+_LITTLE = 0.1  # share of the best run's lead over a baseline; a run with less has not learned
 _NAMED = 4  # settings
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric as it is shown. `task` is empty where none is fine-tuned."""
+    """A metric that an experiment shows; `task` is empty without fine-tuning."""
 
     task: str
     metric: str
@@ -258,10 +261,11 @@ class Measure:
         return f"{TASKS.get(self.task, self.task)} {label(self.metric)}".strip()
 
     def points(self, table: Table) -> list[Point]:
+        """Return the points of a table with this metric."""
         return points(table, self.metric)
 
     def baselines(self, table: Table) -> dict[str, float]:
-        """By its words, what each baseline reaches that the rows carry, lowest first."""
+        """Return the result of each baseline in the table by its words, lowest first."""
         split, _, name = self.metric.rpartition("/")
         found = {}
         for baseline, words in BASELINES.items():
@@ -273,8 +277,8 @@ class Measure:
 
 
 def not_learned(table: Table) -> list[str]:
-    """The settings of which some seeds do no better than what knows nothing, by measure."""
-    told = []
+    """Return a sentence for each measure by which seeds are no better than a baseline."""
+    sentences = []
     for measure in measures(table):
         lowest = next(iter(measure.baselines(table).items()), None)
         every = [point for point in measure.points(table) if point.values]
@@ -292,11 +296,12 @@ def not_learned(table: Table) -> list[str]:
         more = [f"and {len(named) - _NAMED} more settings"] if len(named) > _NAMED else []
         if named:
             listed = "; ".join([*named[:_NAMED], *more])
-            told.append(f"{measure.words} not learned, about that of the {words}: {listed}.")
-    return told
+            sentences.append(f"{measure.words} not learned, about that of the {words}: {listed}.")
+    return sentences
 
 
 def measures(table: Table) -> list[Measure]:
+    """Return the metrics that an experiment shows."""
     finetune = table.experiment.get("finetune") or {}
     found = [Measure(task, metric) for task, metrics in finetune.items() for metric in metrics]
     return found or [Measure("", table.metric)]

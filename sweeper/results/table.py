@@ -1,4 +1,4 @@
-"""What the columns of a table mean to a reader: their words, their numbers, which way is better."""
+"""The table of an experiment: its cells, the words and units of its columns, its files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ LABELS = {
     "model.attention.value_size": "value size",
 }
 
-# By the last part of a metric's name: -1 if lower is better, 1 if higher is.
+# By the last part of a metric's name: -1 if lower is better, 1 if higher is better.
 DIRECTIONS = {
     "loss": -1,
     "perplexity": -1,
@@ -58,30 +58,30 @@ DIRECTIONS = {
     "relative_error": -1,
 }
 
-# By the same: metrics whose ratios are judged, being positive and grown by factors.
+# By the same: metrics whose ratios are judged, because they are positive and grow by factors.
 LOGARITHMIC = ("perplexity", "perplexity_per_word", "context_error", "relative_error")
-# From this ratio of the largest to the smallest value on, a scale is logarithmic, and says so.
+# From this ratio of the largest to the smallest value on, a scale is logarithmic.
 LOGARITHMIC_FROM = 10.0
-# An error below it counts as none: how far below says only how long a fit went on.
+# A smaller error counts as this one: how much smaller only depends on the length of the fit.
 RESOLUTION = {"context_error": 1e-4}
 
 
 def label(column: str) -> str:
-    """The words for a column; its own name where it has none."""
+    """Return the words for a column, or its own name."""
     return LABELS.get(column, column)
 
 
 def cell(column: str, value: Any) -> Any:
-    """What a cell of a column is shown as: in the unit that the words for the column name."""
+    """Return a cell of a column in the unit that the words for the column name."""
     known = number(value)
     return value if known is None or column not in LABELS else factor(column) * known
 
 
 def direction(metric: str) -> int:
-    """-1 if lower values of `metric` are better, 1 if higher ones are.
+    """Return -1 if lower values of `metric` are better, 1 if higher ones are.
 
     Raises:
-        UserError: nothing is known of this metric.
+        UserError: the metric is unknown.
     """
     try:
         return DIRECTIONS[metric.rpartition("/")[2]]
@@ -94,74 +94,66 @@ def direction(metric: str) -> int:
 
 
 def factor(metric: str) -> int:
-    """What `metric` is multiplied by to be shown: an accuracy is stored as a fraction."""
+    """Return the factor between stored and shown values: an accuracy is stored as a fraction."""
     return 100 if metric.endswith("accuracy") else 1
 
 
 def number(value: Any) -> float | None:
-    """`value` as a finite number; None for anything else, such as booleans and words."""
+    """Return `value` as a finite number; None for anything else, such as booleans and words."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)
 
 
-THEN = " then "  # between what one run was trained with, one after the other
+THEN = " then "  # between the devices or versions that trained one run, one after the other
 _RESULT = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
 
 
-def _made_with(attempts: Sequence[Mapping[str, Any]], device: str) -> dict[str, Any]:
-    """What trained a run, the last time on `device`: all of it, where it was continued with or on
-    something else."""
-    before = [one.get("hardware", {}) for one in attempts[:-1]]
-    devices = [found for one in before if (found := one.get("gpu") or one.get("cpu"))]
-    told = {
-        "device": [*(one for one in devices if not device.endswith(one)), device],
-        "code": [one.get("code") for one in attempts],
-        "torch": [one.get("versions", {}).get("torch") for one in attempts],
-    }
-    return {
-        **{column: THEN.join(dict.fromkeys(filter(None, words))) for column, words in told.items()},
-        "code_parts": [state for one in attempts if (state := state_of(one))],
-    }
-
-
 def planned_cells(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the cells that follow from a run's config."""
     task = {"task": config["task"]["name"]} if "task" in config else {}
     return task | {f"model.{key}": value for key, value in leaves(config["model"])}
 
 
 def run_cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """How a run stands and what it measured; of one without a record what `config` plans."""
+    """Return the state and measurements of a run; without a record, the cells of `config`."""
     status = run.status()
     cells: dict[str, Any] = {"run": run.id, "state": str(status.state), "reason": status.reason}
     if status.state is State.NEW and not present(run.path / "run.json"):
         return cells | (planned_cells(config) if config else {})
     try:
-        record, result = run.record(), run.result()
-        cells |= planned_cells(record["config"])
+        cells |= planned_cells(run.record()["config"])
+        result = status.result or run.result()
         if result is not None:
             cells |= {field: result.get(field) for field in _RESULT}
-            cells |= _made_with(lineage(run, result["attempt"]), str(cells["device"] or ""))
+            attempts, device = lineage(run, result["attempt"]), str(cells["device"] or "")
+            before = [one.get("hardware", {}) for one in attempts[:-1]]
+            devices = [found for one in before if (found := one.get("gpu") or one.get("cpu"))]
+            trained_with = {
+                "device": [*(one for one in devices if not device.endswith(one)), device],
+                "code": [one.get("code") for one in attempts],
+                "torch": [one.get("versions", {}).get("torch") for one in attempts],
+            }
+            for column, words in trained_with.items():
+                cells[column] = THEN.join(dict.fromkeys(filter(None, words)))
+            cells["code_parts"] = [state for one in attempts if (state := state_of(one))]
             cells |= {**result.get("validation", {}), **result["metrics"]}
     except UserError as problem:
-        cells |= _unreadable(str(problem))
+        cells |= {"state": str(State.FAILED), "reason": str(problem), "damaged": True}
     except (KeyError, TypeError, AttributeError) as problem:
-        cells |= _unreadable(f"a file of the run lacks {sanitize(problem, 80)}")
+        reason = f"a file of the run lacks {sanitize(problem, 80)}"
+        cells |= {"state": str(State.FAILED), "reason": reason, "damaged": True}
     return cells
-
-
-def _unreadable(reason: str) -> dict[str, Any]:
-    return {"state": str(State.FAILED), "reason": reason, "damaged": True}
 
 
 Row = Mapping[str, Any]
 
 _ABOUT = ("name", "experiment", "provenance", "settings")
-# What names an experiment, its scale, seeds and text, is told elsewhere.
+# Tables show the experiment, its scale, seeds and text elsewhere.
 _TYPED = re.compile(r"(?!(?:experiment|scale|seed)[=./]|data=|data\.root=)([\w+./@]+)=")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _SPECIAL = re.compile(r'[,"\r\n]')
-# What a spreadsheet takes for a formula; the apostrophe marks a cell as text, so it is marked too.
+# Spreadsheets read these as formulas. An apostrophe marks a cell as text, so it is marked too.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 
 
@@ -171,9 +163,9 @@ class Table:
 
     Attributes:
         name: the experiment.
-        experiment: what the plan says of it: title, metric, x, figure, claims, arms.
+        experiment: its entry in the plan: title, metric, x, figure, claims, arms.
         provenance: the number, command and scale of the plan.
-        settings: by the words in column `point`, the config keys and values they stand for.
+        settings: the config keys and values of a point, by its words in column `point`.
         columns: in order; every row has a value (or None) for each.
         rows: one per (arm, point, seed), in the order of the plan.
     """
@@ -192,7 +184,7 @@ class Table:
 
     @property
     def title(self) -> str:
-        """What it is called above figures and tables; of a grid typed by hand, what it varies."""
+        """The title of figures and tables; for a grid without a yaml file, the keys that vary."""
         if list(self.experiment["arms"]) != ["grid"]:
             return str(self.experiment.get("title") or self.name)
         varied = dict.fromkeys(key for values in self.settings.values() for key in values)
@@ -201,7 +193,7 @@ class Table:
 
     @property
     def fixed(self) -> list[str]:
-        """What was typed for all of its runs alike, and can change them: each a `key=value`."""
+        """The typed `key=value` that hold for all runs and can change them."""
         varied = {key for values in self.settings.values() for key in values}
         typed = map(_TYPED.match, map(str, self.provenance.get("command") or ()))
         return [
@@ -211,11 +203,12 @@ class Table:
         ]
 
     def label(self, arm: str) -> str:
+        """Return the words for an arm."""
         return str(self.experiment["arms"].get(arm, {}).get("label") or arm)
 
 
 def stem(name: str) -> str:
-    """The file name, less its suffix, of what is made of an experiment; never a path."""
+    """Return the file name, without suffix, of the tables and figures of an experiment."""
     if _PLAIN.fullmatch(name):
         return name
     letters = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:32]
@@ -224,30 +217,31 @@ def stem(name: str) -> str:
 
 
 def exported(outputs: Path, table: Table, suffix: str = ".csv") -> Path:
+    """Return the path of a table's file."""
     return outputs / "tables" / f"{stem(table.name)}{suffix}"
 
 
 def files_made_of(outputs: Path, name: str) -> list[Path]:
-    """The tables and figures that there are of an experiment."""
+    """Return the files of an experiment's tables and figures."""
     folders = (outputs / "tables", outputs / "figures")
     return [path for folder in folders for path in sorted(folder.glob(f"{stem(name)}.*"))]
 
 
 def set_aside(outputs: Path, name: str, called: str) -> None:
-    """Rename the files made of an experiment, which is now called otherwise."""
+    """Rename the tables and figures of an experiment that has a new name."""
     for path in files_made_of(outputs, name):
         path.rename(path.with_name(stem(called) + path.name.removeprefix(stem(name))))
 
 
 def publish_made(path: Path, data: bytes | str) -> None:
-    """`publish` of what is made from records, for anyone who may enter the folder above its own."""
+    """Write a file made from records; everyone who may enter the outputs folder can read it."""
     make_directory(path.parent, 0o755)
     with new_file(path, mode=0o644) as descriptor:
         write_all(descriptor, data.encode() if isinstance(data, str) else data)
 
 
 def write_table(outputs: Path, table: Table) -> Path:
-    """Writes the rows of a table and what they are of; returns the path of the .csv."""
+    """Write the rows of a table (.csv) and its description (.json); return the path of the .csv."""
     path = exported(outputs, table)
     about = {key: getattr(table, key) for key in _ABOUT}
     publish_made(exported(outputs, table, ".json"), as_json({"format": FORMAT, **about}))
@@ -257,19 +251,19 @@ def write_table(outputs: Path, table: Table) -> Path:
 
 
 def csv_line(cells: Iterable[Any]) -> str:
-    """Values as a line of a .csv, with no formula among them."""
-    return ",".join(map(_cell, cells)) + "\n"
+    """Return values as a line of a .csv, with formulas marked as text."""
 
+    def word(value: Any) -> str:
+        if value is None:
+            return ""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, int | float):
+            return repr(value)
+        # JSON can hold half of a surrogate pair, which UTF-8 cannot.
+        text = str(value).encode("utf-8", "backslashreplace").decode()
+        text = f"'{text}" if text.startswith(_FORMULA) else text
+        # csv.writer leaves a lone carriage return bare, which its own reader takes for a new line.
+        return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    # JSON can hold half of a surrogate pair, which no file of text can.
-    text = str(value).encode("utf-8", "backslashreplace").decode()
-    text = f"'{text}" if text.startswith(_FORMULA) else text
-    # csv.writer leaves a lone carriage return bare, which its own reader takes for a new line.
-    return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
+    return ",".join(map(word, cells)) + "\n"

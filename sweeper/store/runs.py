@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,6 +55,7 @@ class Status:
         heartbeat: of that attempt; None once the run is done.
         cause: why the attempt ended.
         seconds: a done run trained this long.
+        result: result.json of a done run.
     """
 
     state: State
@@ -63,6 +64,7 @@ class Status:
     heartbeat: dict[str, Any] | None = None
     cause: Cause | None = None
     seconds: float | None = None
+    result: dict[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
 class Taken(NamedTuple):
@@ -284,7 +286,8 @@ class Run:
         differing = sorted(name for name in entries(self.path) if name.startswith("differs-"))
         if differing:
             reason += f"; a later attempt got other metrics: {sanitize(', '.join(differing))}"
-        return Status(State.DONE, reason, result["attempt"], seconds=result.get("seconds"))
+        took = result.get("seconds")
+        return Status(State.DONE, reason, result["attempt"], seconds=took, result=result)
 
     def _unfinished(self) -> Status:
         attempts = self.attempts()

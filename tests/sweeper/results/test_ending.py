@@ -71,7 +71,7 @@ def test_what_is_missing_is_said_once(tmp_path: Path) -> None:
     sweep = by_hand({"model.heads": [2, 3]})
     sweep.points[0]["run"] = "another-run"
     sweep.write(tmp_path)
-    told = [line for line in ended(tmp_path, "grid") if "1 of 4 runs are missing" in line]
+    told = [line for line in ended(tmp_path, "grid") if "1 of 4 runs is missing" in line]
     assert len(told) == 1
 
 

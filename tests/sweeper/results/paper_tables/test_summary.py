@@ -24,7 +24,7 @@ def test_a_line_a_point_with_mean_sd_size_and_match_error(tmp_path: Path) -> Non
     assert header.split()[:4] == ["arm", "point", "seeds", "mean"]
     assert first.split() == ["fixed", "heads=2", "2/2", "42", "±", "1.4", size(2), "-0.12%"]
     assert second.split() == ["fixed", "heads=3", "1/2", "40", size(3)]
-    assert closing == "1 of 4 runs are missing: 1 not started."
+    assert closing == "1 of 4 runs is missing: 1 not started."
 
 
 def test_columns_are_aligned(tmp_path: Path) -> None:
