@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -45,7 +44,7 @@ class Progress:
     @classmethod
     def of(cls, plan: Plan, records: Records, until: Sequence[str] = ()) -> Progress:
         """Judge the finished runs of a plan, and no other run of its folder."""
-        tables = records.tables(json.loads(json.dumps(as_data(plan))))  # as from disk
+        tables = records.tables(as_data(plan))
         seconds = {str(row["run"]): row.get("seconds") or 0.0 for t in tables for row in t.rows}
         spent = sum(device_hours(plan.runs[run].config, took) for run, took in seconds.items())
         return cls({table.name: (table, verdicts_on(table)) for table in tables}, spent, until)

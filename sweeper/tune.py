@@ -8,7 +8,6 @@ chooses the same values and judges the same runs.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -92,7 +91,7 @@ class Tuning:
             UserError: all trials of a setting diverged.
         """
         while True:
-            tables = Records(self.store).tables(json.loads(json.dumps(as_data(self.trials))))
+            tables = Records(self.store).tables(as_data(self.trials))
             if not all(map(settled, tables)):
                 return False
             found = {table.name.removesuffix(SUFFIX): choices(table) for table in tables}

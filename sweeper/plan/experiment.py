@@ -224,7 +224,7 @@ class Experiment:
                 | ({"parent": arm.parent} if arm.parent else {})
                 for arm in self.arms.values()
             },
-            **({"tune": plain["tune"]} if self.tune else {}),
+            **({"tune": plain["tune"] | {"per": self.tune.per.value}} if self.tune else {}),
         }
 
 

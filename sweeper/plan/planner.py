@@ -299,7 +299,7 @@ class _Configurations:
         return replace(
             point,
             values={**point.values, **solved},
-            matched=Matched(label, match.count, target, found.achieved, found.error),
+            matched=Matched(label, match.count.value, target, found.achieved, found.error),
             config=template.run(solved),
         )
 

@@ -58,16 +58,17 @@ def differences(one: Table, other: Table) -> list[Differences]:
         for point in measure.points(one):
             same = by_name.get((point.arm, point.name))
             if same is not None:
-                a, b = (_scaled(side, measure, ratios) for side in (point, same))
-                if a and b:
-                    pairs.append((f"{point.arm} {point.name}".strip(), a, b))
+                before, after = (_scaled(side, measure, ratios) for side in (point, same))
+                if before and after:
+                    pairs.append((f"{point.arm} {point.name}".strip(), before, after))
         seeds = [(a[seed], b[seed]) for _, a, b in pairs for seed in a.keys() & b.keys()]
         equal = sum(a == b for a, b in seeds)
         changed = []
-        for name, a, b in pairs:
+        for pair in pairs:
+            _, a, b = pair
             shared = a.keys() & b.keys()  # of points that share no seed, all values count
             if any(a[seed] != b[seed] for seed in shared) if shared else a != b:
-                changed.append((name, a, b))
+                changed.append(pair)
         estimates = _estimates(changed, ratios)
         found.append(Differences(measure.words, len(pairs), equal, len(seeds), estimates))
     return found
