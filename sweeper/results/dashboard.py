@@ -1,4 +1,4 @@
-"""The one door to Weights & Biases: which project, with which key, and its errors as sentences."""
+"""Publishing results to Weights & Biases: tables, figures, verdicts and a saved view."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from sweeper.store.files import present
 from sweeper.store.identity import digest_of
 from sweeper.store.runs import RunStore
 
-_LETTERS = 200  # of what W&B says of an error
+_LETTERS = 200  # of an error message of W&B
 
 
 @dataclass(frozen=True)
 class Project:
-    """A project there. Without an entity it is the default one of whoever owns the key."""
+    """A W&B project; without an entity, it belongs to the default entity of the API key."""
 
     entity: str | None
     name: str
 
     @classmethod
     def parse(cls, text: str, option: str) -> Project:
-        """The project of `ENTITY/PROJECT`."""
+        """Return the project of `ENTITY/PROJECT`."""
         entity, _, name = text.partition("/")
         if not entity or not name or "/" in name:
             remedy = f"give it as {option} me/headroom"
@@ -42,10 +42,10 @@ class Project:
 
 
 def project_of(records: Iterator[Mapping[str, Any]]) -> Project:
-    """The project that runs are mirrored to.
+    """Return the project that runs are mirrored to.
 
     Raises:
-        UserError: they are not mirrored, or not all to the same.
+        UserError: they are not mirrored, or not all to the same project.
     """
     found = set()
     for record in records:
@@ -62,7 +62,7 @@ def project_of(records: Iterator[Mapping[str, Any]]) -> Project:
 
 
 def module(name: str, remedy: str) -> Any:
-    """A library of W&B, imported when it is needed; UserError where it is not installed."""
+    """Import a library of W&B; raise UserError if it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -72,7 +72,7 @@ def module(name: str, remedy: str) -> Any:
 
 @contextmanager
 def sentences() -> Iterator[None]:
-    """Whatever W&B raises in here is one UserError: its libraries raise almost anything."""
+    """Raise every error of W&B as a UserError: its libraries raise almost anything."""
     try:
         yield
     except (UserError, KeyboardInterrupt):
@@ -82,9 +82,9 @@ def sentences() -> Iterator[None]:
 
 
 def connected() -> Any:
-    """The public interface, with whoever's key there is; UserError without one.
+    """Return the public API of W&B; raise UserError if there is no key.
 
-    A key that is refused is told by the first question.
+    W&B checks the key with the first request only.
     """
     wandb = module("wandb", "install it: pip install wandb")
     from wandb.errors import AuthenticationError, UsageError
@@ -107,11 +107,11 @@ def _said(error: BaseException) -> str:
 
 
 EXTRA = 'install it, pip install "wandb-workspaces>=0.4.13", or leave the view out with --offline'
-JOB_TYPE = "experiment"  # of runs that hold a table and trained nothing
+JOB_TYPE = "experiment"  # of W&B runs that hold a table
 STEP = "trainer/global_step"
 ARM = "names.arm"
-# What a metric is drawn against, as the mirror's config has it. `size` has the head size that was
-# built, also where the config leaves it to the embedding size.
+# The x-axes of scatter plots, as keys of a mirrored config. `size` has the head size of the built
+# model, also if the config derives it from the embedding size.
 ACROSS = {
     "heads": "model.heads",
     "head size": "size.head_size",
@@ -121,15 +121,15 @@ MOST_RUNS = 1000  # lines in a panel; the library's default is 10
 
 
 def saved(project: Project, tables: Sequence[Table]) -> str:
-    """Saves the view of the tables, over the one of the same tables if there is one; its address.
+    """Save the view of the tables and return its address; replace an earlier view of them.
 
     Args:
-        project: with its entity.
+        project: a project with its entity.
     """
     workspaces = module("wandb_workspaces.workspaces", EXTRA)
     internal = module("wandb_workspaces.workspaces.internal", EXTRA)
     view = workspace(project, tables)
-    # Views are found by a name of eleven letters that the client chooses: the same for the same.
+    # The client chooses a name of eleven letters: the same tables have the same.
     name = digest_of([project.entity, project.name, view.name])[:11]
     view._internal_name = internal._url_query_str_to_internal_name(name)
     with suppress(ValueError):  # there is none yet
@@ -139,9 +139,13 @@ def saved(project: Project, tables: Sequence[Table]) -> str:
 
 
 def workspace(project: Project, tables: Sequence[Table]) -> Any:
-    """The view, as an object of wandb-workspaces; nothing is asked of any server."""
+    """Build the view with wandb-workspaces, without a server."""
     ws = module("wandb_workspaces.workspaces", EXTRA)
     plots = module("wandb_workspaces.reports.v2", EXTRA)
+    # Every rank or entropy that any run has measured.
+    columns = dict.fromkeys(column for table in tables for column in table.columns)
+    asked = {"rank", "entropy"}
+    heads = [c for c in columns if "/" in c and asked & set(c.rpartition("/")[2].split("_"))]
     sections = {
         "Loss by arm": [
             _by_arm(plots, "Training loss by arm", "train/loss", log_y=True),
@@ -162,7 +166,7 @@ def workspace(project: Project, tables: Sequence[Table]) -> Any:
             ),
         ],
         "Rank and entropy of attention": [
-            _against(plots, "head size", metric, label(metric)) for metric in _attention(tables)
+            _against(plots, "head size", metric, label(metric)) for metric in heads
         ],
     }
     return ws.Workspace(
@@ -180,15 +184,8 @@ def workspace(project: Project, tables: Sequence[Table]) -> Any:
     )
 
 
-def _attention(tables: Sequence[Table]) -> list[str]:
-    """Every rank or entropy that any run has measured."""
-    columns = dict.fromkeys(column for table in tables for column in table.columns)
-    asked = {"rank", "entropy"}
-    return [c for c in columns if "/" in c and asked & set(c.rpartition("/")[2].split("_"))]
-
-
 def _by_arm(plots: Any, title: str, metric: str, *, log_y: bool = False) -> Any:
-    """A curve for each arm: the mean of its runs, and their standard deviation."""
+    """Return a plot with a curve for each arm: mean and standard deviation of its runs."""
     return plots.LinePlot(
         title=title,
         x=STEP,
@@ -202,7 +199,7 @@ def _by_arm(plots: Any, title: str, metric: str, *, log_y: bool = False) -> Any:
 
 
 def _against(plots: Any, across: str, metric: str, words: str) -> Any:
-    """A point for each run."""
+    """Return a plot with a point for each run."""
     return plots.ScatterPlot(
         title=f"{words} against {across}",
         x=plots.Config(ACROSS[across]),
@@ -214,7 +211,7 @@ def _against(plots: Any, across: str, metric: str, words: str) -> Any:
 def publish_dashboard(
     outputs: Path, tables: Sequence[Table], verdicts: Verdicts, given: str | None, *, offline: bool
 ) -> str:
-    """Draws the tables and shows them there with the verdicts on them; where to find them.
+    """Publish tables, figures and verdicts; return their address, or the command that uploads them.
 
     Args:
         given: ENTITY/PROJECT; None for the project that the runs are mirrored to.
@@ -223,7 +220,12 @@ def publish_dashboard(
     Raises:
         UserError: an unknown figure, a missing package or key, or whatever W&B refuses.
     """
-    project = Project.parse(given, "--project") if given else _project(outputs, tables)
+    if given:
+        project = Project.parse(given, "--project")
+    else:
+        ids = dict.fromkeys(str(row["run"]) for table in tables for row in table.rows)
+        runs = map(RunStore(outputs).run, ids)
+        project = project_of(run.record() for run in runs if present(run.path / "run.json"))
     if not offline:
         module("wandb_workspaces.workspaces", EXTRA)  # before anything is sent
         api = connected()
@@ -241,7 +243,7 @@ def publish_dashboard(
 def publish(
     outputs: Path, table: Table, verdicts: Sequence[Verdict], project: Project, *, offline: bool
 ) -> None:
-    """One experiment as a run named after it; published again, it is the next version of it."""
+    """Publish an experiment as a W&B run of its name; publishing again adds a version."""
     wandb = module("wandb", "install it: pip install wandb")
     name = stem(table.name)
     begun = wandb.init(
@@ -259,24 +261,15 @@ def publish(
     with begun as run:
         for verdict in verdicts:
             run.summary[f"{verdict.claim}, {verdict.measure}"] = str(verdict.verdict)
-        run.log(_shown(wandb, outputs, table))
+        cells = [[row.get(column) for column in table.columns] for row in table.rows]
+        columns, picture = list(table.columns), outputs / "figures" / f"{name}.png"
+        run.log(
+            {
+                "table": wandb.Table(columns=columns, data=cells, allow_mixed_types=True),
+                "figure": wandb.Image(str(picture)),
+            }
+        )
         artifact = wandb.Artifact(name, type=JOB_TYPE)
         for path in files_made_of(outputs, table.name):
             artifact.add_file(str(path), path.relative_to(outputs).as_posix())
         run.log_artifact(artifact)
-
-
-def _project(outputs: Path, tables: Sequence[Table]) -> Project:
-    store = RunStore(outputs)
-    ids = dict.fromkeys(str(row["run"]) for table in tables for row in table.rows)
-    return project_of(run.record() for run in map(store.run, ids) if present(run.path / "run.json"))
-
-
-def _shown(wandb: Any, outputs: Path, table: Table) -> dict[str, Any]:
-    """What the page of the run shows by itself."""
-    cells = [[row.get(column) for column in table.columns] for row in table.rows]
-    picture = outputs / "figures" / f"{stem(table.name)}.png"
-    return {
-        "table": wandb.Table(columns=list(table.columns), data=cells, allow_mixed_types=True),
-        "figure": wandb.Image(str(picture)),
-    }

@@ -1,7 +1,7 @@
 """Stop 9 of the road: the figure of each experiment, drawn from its table.
 
-In: the tables that results/collect.py made. Out: outputs/figures/<experiment>.pdf, .png and .svg.
-Next: nothing. What an experiment calls its `figure` is a file of results/figures with a `draw`.
+In: the tables from results/collect.py. Out: outputs/figures/<experiment>.pdf, .png and .svg.
+Next: nothing. An experiment's `figure` names a file of results/figures with a function `draw`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def write_figures(into: Path, tables: Sequence[Table], faults: Faults | None = None) -> list[Path]:
-    """Draws the tables; returns the files, which are the same bytes when drawn again.
+    """Draw the tables and return the files; drawing them again gives the same bytes.
 
-    Tables that cannot be drawn are left out where there are `faults` to say so.
+    With `faults`, a table that cannot be drawn is reported there and left out.
 
     Raises:
         UserError: an unknown figure.
@@ -42,21 +42,21 @@ def write_figures(into: Path, tables: Sequence[Table], faults: Faults | None = N
 
 
 def import_figures() -> None:
-    """Import every figure and what it draws with, which takes half a second."""
+    """Import every figure and its libraries, which takes half a second."""
     import scipy.special  # noqa: F401  (for the intervals between seeds)
     from matplotlib.backend_bases import get_registered_canvas_class
 
     from sweeper.results.figures.layout.panel import KINDS
 
     for name in registry.names(registry.FIGURES):
-        with suppress(UserError):  # a package's that is broken is told of where it is drawn
+        with suppress(UserError):  # drawing reports a broken figure of a package
             registry.function(registry.FIGURES, name, "figure", "draw")
     for kind in KINDS:
         get_registered_canvas_class(kind)
 
 
 def figure_of(table: Table) -> Figure:
-    """The figure of a table, as the file of results/figures that it names draws it."""
+    """Return the figure of a table, drawn by the file of results/figures that it names."""
     name = str(table.experiment.get("figure") or "curves")
     draw = registry.function(registry.FIGURES, name, f"experiment.figure of {table.name}", "draw")
     drawn: Figure = draw(table)

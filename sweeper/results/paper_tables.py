@@ -1,4 +1,4 @@
-"""An experiment as a paper prints it: settings across, parameters and metrics below each other."""
+"""Tables as papers print them: a column for each setting, a line for each metric."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Values = Mapping[Measure, Mapping[tuple[str, str], Point]]  # by the arm and nam
 
 @dataclass(frozen=True)
 class Block:
-    """Some columns: what they are of, the line that heads them, the lines below it."""
+    """Some columns of a table: a title, the head, and the lines below it."""
 
     title: str
     head: Line
@@ -40,7 +40,7 @@ class Block:
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A whole table: its blocks from top to bottom, and what a reader must know."""
+    """A whole table: its blocks from top to bottom, and notes for the reader."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -48,13 +48,16 @@ class PaperTable:
 
 
 def has_paper_table(table: Table) -> bool:
-    """Whether the experiment is one that a paper prints as a table."""
+    """Return True if a paper prints the experiment as a table."""
     about = table.experiment
     return about.get("figure") == "table" or bool(about.get("finetune"))
 
 
 def paper_table(table: Table) -> PaperTable:
-    """What was measured, by arm; beside it, or below it at another scale, what the paper prints."""
+    """Return the measured values by arm, with the numbers that the paper prints.
+
+    These stand beside the measured ones, or in a block of their own if the scale is another.
+    """
     about = table.experiment
     published: Mapping[str, Mapping[str, Any]] = about.get("paper") or {}
     same_scale = about.get("scale") == "paper"
@@ -69,7 +72,11 @@ def paper_table(table: Table) -> PaperTable:
         for block in _measured(table, arm, by_measure, published if same_scale else {})
     ]
     if published and not same_scale:
-        blocks.append(_published(label(str(about.get("x"))), published, shown))
+        columns = list(published.values())
+        lines = [_paper("params", label("params_total"), columns)]
+        lines += [_paper(measure.metric, measure.words, columns) for measure in shown]
+        head = (label(str(about.get("x"))), *published)
+        blocks.append(Block("the paper, at its own scale", head, tuple(lines)))
     return PaperTable(table.title, tuple(blocks), tuple(_notes(table)))
 
 
@@ -78,11 +85,19 @@ def _measured(
 ) -> Iterator[Block]:
     every = [point for found in by_measure.values() for point in found.values()]
     points = list({point.name: point for point in every if point.arm == arm}.values())
-    words, names = _heads(points, str(table.experiment.get("x")))
+    x = str(table.experiment.get("x"))
+    keys = [x if x in point.settings else next(iter(point.settings), "") for point in points]
+    values = [point.at(key) for point, key in zip(points, keys, strict=True)]
+    words, names = "setting", [point.name for point in points]
+    numbers = [short(value) for value in values if value is not None]
+    if len(set(keys)) == 1 and len(set(numbers)) == len(points):
+        words, names = label(keys[0]), numbers  # which say as much as the names
     for start in range(0, len(points), _MOST_COLUMNS):
         part, head = points[start : start + _MOST_COLUMNS], names[start : start + _MOST_COLUMNS]
         beside = [published.get(name, {}) for name in head]
-        rows = [("params", label("params_total"), [_parameters(point) for point in part])]
+        sizes = [point.at("params_total") for point in part]
+        counts = [ABSENT if size is None else short(size) for size in sizes]
+        rows = [("params", label("params_total"), counts)]
         for measure, found in by_measure.items():
             rows.append((measure.metric, measure.words, [_cell(point, found) for point in part]))
         lines: list[Line] = []
@@ -92,23 +107,8 @@ def _measured(
         yield Block(table.label(arm), (words, *head), tuple(lines))
 
 
-def _heads(points: Sequence[Point], x: str) -> tuple[str, list[str]]:
-    """What goes across in words, and its value in each column: a number where that is enough."""
-    keys = [x if x in point.settings else next(iter(point.settings), "") for point in points]
-    values = [point.at(key) for point, key in zip(points, keys, strict=True)]
-    numbers = [short(value) for value in values if value is not None]
-    if len(set(keys)) == 1 and len(set(numbers)) == len(points):
-        return label(keys[0]), numbers
-    return "setting", [point.name for point in points]
-
-
-def _parameters(point: Point) -> str:
-    size = point.at("params_total")
-    return ABSENT if size is None else short(size)
-
-
 def _cell(point: Point, found: Mapping[tuple[str, str], Point]) -> str:
-    """Mean ± sd over seeds, and how many there are where some are missing."""
+    """Return mean ± sd over seeds, and the number of seeds if some are missing."""
     own = found.get((point.arm, point.name))
     if own is None or not own.values:
         return ABSENT
@@ -118,15 +118,8 @@ def _cell(point: Point, found: Mapping[tuple[str, str], Point]) -> str:
     return cell if len(values) == len(own.runs) else f"{cell} ({len(values)}/{len(own.runs)})"
 
 
-def _published(x: str, published: Mapping[str, Mapping[str, Any]], shown: list[Measure]) -> Block:
-    columns = list(published.values())
-    lines = [_paper("params", label("params_total"), columns)]
-    lines += [_paper(measure.metric, measure.words, columns) for measure in shown]
-    return Block("the paper, at its own scale", (x, *published), tuple(lines))
-
-
 def _paper(key: str, words: str, columns: Sequence[Mapping[str, Any]]) -> Line:
-    """A line of what the paper prints; a list is a mean and its spread."""
+    """Return a line of the paper's numbers; a list holds a mean and its spread."""
     found = [column.get(key, ABSENT) for column in columns]
     return (words, *(" ± ".join(map(str, c)) if isinstance(c, list) else str(c) for c in found))
 
@@ -138,24 +131,20 @@ def _notes(table: Table) -> Iterator[str]:
         seeds = " to ".join(str(count) for count in dict.fromkeys((min(counts), max(counts))))
         yield f"Mean ± standard deviation over {seeds} seed{'s' * (max(counts) > 1)}."
     if table.experiment.get("finetune"):
-        yield f"{_pretrainings(table)} Parameters are the pre-training's."
+        parents: dict[tuple[str, str], set[str]] = {}
+        for row in table.rows:
+            if row.get("parent"):
+                parents.setdefault((row["arm"], row["point"]), set()).add(row["parent"])
+        pretraining = "One pre-training a setting: the seeds are those of fine-tuning."
+        if any(len(own) > 1 for own in parents.values()):
+            pretraining = "Each seed has a pre-training of its own."
+        yield f"{pretraining} Parameters are the pre-training's."
     for measure in measures(table):
         found = [f"{words} {value:.2f}" for words, value in measure.baselines(table).items()]
         if found:
             yield f"{measure.words} of baselines: {', '.join(found)}."
     yield from not_learned(table)
     yield from caveats(table)
-
-
-def _pretrainings(table: Table) -> str:
-    """What a seed is one of, by the runs that each setting was fine-tuned from."""
-    parents: dict[tuple[str, str], set[str]] = {}
-    for row in table.rows:
-        if row.get("parent"):
-            parents.setdefault((row["arm"], row["point"]), set()).add(row["parent"])
-    if any(len(own) > 1 for own in parents.values()):
-        return "Each seed has a pre-training of its own."
-    return "One pre-training a setting: the seeds are those of fine-tuning."
 
 
 _LIMIT = 60  # letters of a cell
@@ -183,7 +172,7 @@ def write_paper_table(outputs: Path, table: Table) -> None:
 
 
 def as_text(content: PaperTable) -> list[str]:
-    """Lines of text: columns of all blocks stand below each other."""
+    """Return lines of text; the columns of all blocks are aligned."""
     grids = [[_safe(line) for line in (block.head, *block.lines)] for block in content.blocks]
     lines = [line for grid in grids for line in grid]
     first = max((len(line[0]) for line in lines), default=0)
@@ -198,7 +187,7 @@ def as_text(content: PaperTable) -> list[str]:
 
 
 def as_csv(content: PaperTable) -> str:
-    """The cells as text; the first column says which block a line is of."""
+    """Return CSV; the first column is the title of the block."""
     return "".join(
         csv_line([sanitize(block.title, _LIMIT), *_safe(line)])
         for block in content.blocks
@@ -207,23 +196,18 @@ def as_csv(content: PaperTable) -> str:
 
 
 def as_latex(content: PaperTable, name: str) -> str:
-    r"""A table environment, a tabular for each block; `name` makes its \label."""
+    r"""Return a table environment with a tabular for each block; `name` is in its \label."""
     lines = ["% needs \\usepackage{booktabs}", "\\begin{table}", "\\centering"]
     lines.append(f"\\caption{{{_latex(sanitize(content.title, 200))}}}")
     lines.append(f"\\label{{tab:{name}}}")
     for block in content.blocks:
-        lines += _tabular(block)
+        columns = len(block.head)
+        title = f"\\multicolumn{{{columns}}}{{l}}{{{_latex(sanitize(block.title, _LIMIT))}}} \\\\"
+        lines += ["\\par\\medskip", f"\\begin{{tabular}}{{l{'r' * (columns - 1)}}}", "\\toprule"]
+        lines += [title, _row(block.head), "\\midrule", *map(_row, block.lines)]
+        lines += ["\\bottomrule", "\\end{tabular}"]
     lines += [f"\\par\\footnotesize {_latex(sanitize(note, 400))}" for note in content.notes]
     return "\n".join([*lines, "\\end{table}", ""])
-
-
-def _tabular(block: Block) -> list[str]:
-    columns = len(block.head)
-    title = f"\\multicolumn{{{columns}}}{{l}}{{{_latex(sanitize(block.title, _LIMIT))}}} \\\\"
-    body = [_row(line) for line in block.lines]
-    begin = f"\\begin{{tabular}}{{l{'r' * (columns - 1)}}}"
-    rules = ["\\toprule", title, _row(block.head), "\\midrule", *body, "\\bottomrule"]
-    return ["\\par\\medskip", begin, *rules, "\\end{tabular}"]
 
 
 def _row(line: Line) -> str:
@@ -243,7 +227,7 @@ _LEFT = 2  # columns of words, aligned left; the rest are numbers
 
 
 def summarise(table: Table) -> list[str]:
-    """The mean of each point and the standard deviation of its seeds, as lines of text."""
+    """Return lines of text: the mean and standard deviation over seeds of each point."""
     if has_paper_table(table):
         head, *lines = as_text(paper_table(table))
         return [f"{sanitize(table.name, 80)}: {head}", *lines]
@@ -265,21 +249,18 @@ def summarise(table: Table) -> list[str]:
         rows.append(cells)
     words = ", ".join(dict.fromkeys(map(label, metrics.values())))
     title = f"{sanitize(table.name, 80)}: {sanitize(words, 160)}"
-    return [title, *_aligned(rows), *map(sanitize, caveats(table))]
-
-
-def clipped(text: str, limit: int) -> str:
-    """Text on one harmless line of at most `limit` letters."""
-    safe = sanitize(text)
-    return safe if len(safe) <= limit else safe[: limit - 1] + "…"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
-    return [
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
         "  ".join(
             cell.ljust(width) if column < _LEFT else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
     ]
+    return [title, *lines, *map(sanitize, caveats(table))]
+
+
+def clipped(text: str, limit: int) -> str:
+    """Return text on one harmless line of at most `limit` letters."""
+    safe = sanitize(text)
+    return safe if len(safe) <= limit else safe[: limit - 1] + "…"

@@ -1,4 +1,4 @@
-"""What trained heads do: (a) the rank of their logits, (b) how widely they attend, by head size."""
+"""Measures of trained heads by head size: (a) rank of the logits, (b) entropy of attention."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BOUND: dict[str, Any] = {"color": FAINT_INK, "linewidth": 0.7, "linestyle": (0,
 
 @rc_context(RC)
 def draw(table: Table) -> Figure:
-    """The figure, from a table whose points differ in heads and head size."""
+    """Draw a table whose points differ in heads and head size."""
     measured = {metric: points(table, metric) for metric in METRICS}
     spreads = {metric: seed_spread(every) for metric, every in measured.items()}
     done = [point for point in measured[METRICS[0]] if point.values]
@@ -50,7 +50,7 @@ def draw(table: Table) -> Figure:
         sizes = sorted({mark.x for _, curve in curves for mark in curve})
         if sizes and metric == METRICS[0]:
             limits = axes.get_ylim()
-            bound = np.linspace(sizes[0], sizes[-1], 100)  # a curve, where the axis has logarithms
+            bound = np.linspace(sizes[0], sizes[-1], 100)  # curved on a log axis
             axes.plot(bound, bound, zorder=1, **_BOUND)
             axes.set_ylim(limits)
     legend = [

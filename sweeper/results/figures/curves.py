@@ -1,7 +1,7 @@
-"""The metric over the experiment's x: a curve for each arm and each setting of what else it varies.
+"""The default figure: the metric over the experiment's `x`, a curve for each arm and setting.
 
-What a grid that was typed by hand is drawn with: the first key that was typed goes across, a curve
-stands for each combination of the others.
+For a grid that was typed by hand, the first typed key is the x-axis, and each combination of the
+other keys has a curve.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from sweeper.results.figures.layout.panel import (
     COLUMN,
     RC,
     Entry,
-    Look,
     Series,
     categories,
     curve_looks,
@@ -38,10 +37,10 @@ _MOST_ENTRIES = 12
 
 
 def series_of(table: Table, x: str) -> list[Series]:
-    """A series for each arm and each setting of its keys but those that go along the curve.
+    """Return a series for each arm and each setting of its keys except those along the curve.
 
-    That is `x` where the arm varies it, else the first key that the arm varies, and whatever key
-    moves together with it.
+    The key along the curve is `x` if the arm varies it, else the first key that the arm varies.
+    Keys that change together with it are along the curve too.
     """
     every = points(table, table.metric)
     along = {
@@ -56,14 +55,14 @@ def series_of(table: Table, x: str) -> list[Series]:
 
 
 def _along(points: Sequence[Point], x: str) -> set[str]:
-    """The keys that change from point to point of one curve of an arm."""
+    """Return the keys that change from point to point of one curve of an arm."""
     keys = points[0].settings
     first = x if x in keys else next(iter(keys), None)
     if first is None:
         return set()
 
     def together(key: str) -> bool:
-        """Whether the key has one value for each of the first, and the other way round."""
+        """Return True if the values of this key and of the first key match one to one."""
         pairs = {(str(p.settings.get(first)), str(p.settings.get(key))) for p in points}
         one, other = (len(set(values)) for values in zip(*pairs, strict=True))
         return len(pairs) == one == other > 1
@@ -72,7 +71,7 @@ def _along(points: Sequence[Point], x: str) -> set[str]:
 
 
 def places(series: Sequence[Series], x: str) -> tuple[Callable[[Point], float | None], list[str]]:
-    """Where a point lies across, and the words for 0, 1, ... where `x` holds words, not numbers."""
+    """Return each point's place on the x-axis; words for places 0, 1, ... if `x` is not numeric."""
     every = [point for one in series for point in one.points]
     if all(point.at(x) is not None for point in every):
         return (lambda point: point.at(x)), []
@@ -88,7 +87,12 @@ def draw(table: Table) -> Figure:
     joined = [(known[one.arm, one.key], len(one.points) > 1) for one in series]
     looks = [replace(look, line=look.line and several) for look, several in joined]
     several = len({one.arm for one in series}) > 1
-    names = [_name(table, one, several=several) for one in series]
+    names = []  # the arm if there are several, then the settings that tell its curves apart
+    for one in series:
+        assert isinstance(one.key, tuple)
+        values = [f"{label(key)} {'null' if v is None else v}" for key, v in one.key]
+        parts = [table.label(one.arm) * several, ", ".join(values)]
+        names.append(plain(": ".join(filter(None, parts))))
     everything, back = bent(points(table, table.metric))
     spread = seed_spread(everything)
     at, words = places(series, x)
@@ -109,28 +113,12 @@ def draw(table: Table) -> Figure:
     ]
     short = len(series) > 1 and all(len(name) <= _LABEL_LETTERS for name in names)
     direct = short and label_ends(axes, ends)
-    legend = [] if direct or len(series) < 2 else _legend(names, looks)
+    legend: list[Entry] = []
+    if not direct and len(series) > 1:
+        legend = [((look.handle(),), name) for name, look in zip(names, looks, strict=True)]
+    if len(legend) > _MOST_ENTRIES:
+        hidden = len(legend) - _MOST_ENTRIES + 1
+        nothing = Line2D([], [], linestyle="none")
+        legend[_MOST_ENTRIES - 1 :] = [((nothing,), f"and {hidden} more")]
     lay_out(figure, _PANEL_PT, table, legend, notes_on(table, everything, spread))
     return figure
-
-
-def _name(table: Table, series: Series, *, several: bool) -> str:
-    """The words for a curve: its arm where there are several, and what is special about it."""
-    assert isinstance(series.key, tuple)
-    setting = ", ".join(f"{label(key)} {_word(value)}" for key, value in series.key)
-    return plain(": ".join(part for part in (table.label(series.arm) * several, setting) if part))
-
-
-def _word(value: object) -> str:
-    return "null" if value is None else str(value)
-
-
-def _legend(names: Sequence[str], looks: Sequence[Look]) -> list[Entry]:
-    entries: list[Entry] = [
-        ((look.handle(),), name) for name, look in zip(names, looks, strict=True)
-    ]
-    if len(entries) > _MOST_ENTRIES:
-        nothing = Line2D([], [], linestyle="none")
-        hidden = len(entries) - _MOST_ENTRIES + 1
-        entries[_MOST_ENTRIES - 1 :] = [((nothing,), f"and {hidden} more")]
-    return entries

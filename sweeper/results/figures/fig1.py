@@ -1,24 +1,21 @@
-"""Figure 1: the standard heuristic against heads of a fixed size, over everything size can mean.
+"""Figure 1: the standard heuristic against heads of a fixed size, over five measures of size.
 
-Above, as in the paper: (a) over total parameters, (b) over the embedding size. Below, the same
-points over (c) non-embedding parameters, (d) training FLOPs, (e) the width of keys and values.
+Above, as in the paper: (a) total parameters, (b) embedding size. Below, the same points over
+(c) non-embedding parameters, (d) training FLOPs, (e) the width of keys and values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from operator import methodcaller
 
 from matplotlib import rc_context
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sweeper.results.figures.layout.panel import (
     DOUBLE_COLUMN,
     RC,
     Entry,
-    Look,
-    Mark,
+    Label,
     Series,
     curve_looks,
     fill,
@@ -40,7 +37,7 @@ _TOP_PT, _BOTTOM_PT = 168.0, 122.0  # height of a row, axis labels included
 
 
 def series_of(table: Table) -> list[Series]:
-    """The standard arm as one series for each number of heads, every other arm as one series."""
+    """Return a series for each number of heads of the standard arm, and one for each other arm."""
 
     def heads(point: Point) -> float | None:
         return point.at("model.heads") if point.arm == STANDARD else None
@@ -52,7 +49,7 @@ def series_of(table: Table) -> list[Series]:
 
 @rc_context(RC)
 def draw(table: Table) -> Figure:
-    """The figure, from a table with these arms; arms it lacks are left out, others added."""
+    """Draw the arms that the table has, these three or others."""
     series = series_of(table)
     known = curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])
     looks = [known[one.arm, one.key] for one in series]
@@ -70,50 +67,30 @@ def draw(table: Table) -> Figure:
         fill(axes, x, table.metric, curves, letter=letter, own=x == TOP[1])
         axes.label_outer()  # all panels have the same height axis
         if x == TOP[0]:
-            pairs = zip(series, curves, strict=True)
-            drawn = [(one.arm, look, curve) for one, (look, curve) in pairs if curve]
-            direct = _label(axes, drawn)
-    legend = _legend(table, series, looks, direct=direct)
+            ends: list[Label] = []
+            for one, (look, curve) in zip(series, curves, strict=True):
+                if curve and one.arm == STANDARD:
+                    ends.append((_heads(curve[-1].point), look.colour, curve[-1]))
+                elif curve and one.arm == FIXED:
+                    for mark in {mark.x: mark for mark in (curve[0], curve[-1])}.values():
+                        label_point(axes, (_heads(mark.point), look.colour, mark))
+            direct = label_ends(axes, ends)
+    legend: list[Entry] = []
+    shades = [look for one, look in zip(series, looks, strict=True) if one.arm == STANDARD]
+    if direct and shades:  # one entry, as each curve has its number of heads beside it
+        chosen = dict.fromkeys([shades[0], shades[len(shades) // 2], shades[-1]])
+        handles = tuple(look.handle() for look in chosen)
+        legend.append((handles, plain(table.label(STANDARD))))
+    for one, look in zip(series, looks, strict=True):
+        if one.arm != STANDARD:
+            legend.append(((look.handle(),), plain(table.label(one.arm))))
+        elif not direct:
+            name = f"{plain(table.label(one.arm), 32)}, {_heads(one.points[0])}"
+            legend.append(((look.handle(),), name))
     lay_out(figure, _TOP_PT + _BOTTOM_PT, table, legend, notes_on(table, everything, spread))
     return figure
-
-
-def _label(axes: Axes, drawn: Sequence[tuple[str, Look, Sequence[Mark]]]) -> bool:
-    """Numbers of heads: at both ends of the fixed curve, and at the right end of each standard one.
-
-    Whether the latter fit; where they do not, none of them is written.
-    """
-    for arm, look, curve in drawn:
-        for mark in {mark.x: mark for mark in (curve[0], curve[-1])}.values():
-            if arm == FIXED:
-                label_point(axes, (_heads(mark.point), look.colour, mark))
-    ends = [
-        (_heads(curve[-1].point), look.colour, curve[-1])
-        for arm, look, curve in drawn
-        if arm == STANDARD
-    ]
-    return label_ends(axes, ends)
 
 
 def _heads(point: Point) -> str:
     heads = point.at("model.heads")
     return "" if heads is None else f"{heads:.0f} heads"
-
-
-def _legend(
-    table: Table, series: Sequence[Series], looks: Sequence[Look], *, direct: bool
-) -> list[Entry]:
-    """An entry a curve; one for all standard curves where their heads stand beside them."""
-    entries: list[Entry] = []
-    shades = [look for one, look in zip(series, looks, strict=True) if one.arm == STANDARD]
-    if direct and shades:
-        chosen = list(dict.fromkeys([shades[0], shades[len(shades) // 2], shades[-1]]))
-        handles = tuple(look.handle() for look in chosen)
-        entries.append((handles, plain(table.label(STANDARD))))
-    for one, look in zip(series, looks, strict=True):
-        if one.arm != STANDARD:
-            entries.append(((look.handle(),), plain(table.label(one.arm))))
-        elif not direct:
-            name = f"{plain(table.label(one.arm), 32)}, {_heads(one.points[0])}"
-            entries.append(((look.handle(),), name))
-    return entries

@@ -1,12 +1,11 @@
 """Figure 2: every metric of the fine-tuned models over the parameters of their pre-training.
 
-A panel a metric (in the paper SQuAD F1, SQuAD exact match, MNLI accuracy), a curve an arm, and at
-the right edge what baselines reach that do not read: the majority class, and a bag of words.
+Each metric has a panel (in the paper SQuAD F1, SQuAD exact match, MNLI accuracy) and each arm a
+curve. Marks at the right edge are two baselines: the majority class, and a bag of words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import methodcaller
 from typing import Any
@@ -20,7 +19,6 @@ from sweeper.results.figures.layout.panel import (
     FAINT_INK,
     RC,
     Entry,
-    Mark,
     fill,
     lay_out,
     legend_of,
@@ -33,7 +31,7 @@ from sweeper.results.table import Table
 
 X = "params_total"
 _PANEL_PT = 150.0
-_REACH = 3.0  # a baseline further below than this many times the height of the curves is not drawn
+_REACH = 3.0  # curve heights; baselines further away would flatten the curves
 _MOST_PANELS = 3
 _AT_THE_EDGE: dict[str, Any] = {
     "color": FAINT_INK,
@@ -51,7 +49,7 @@ _BASELINE_LOOKS: dict[str, dict[str, Any]] = {
 
 @rc_context(RC)
 def draw(table: Table) -> Figure:
-    """The figure, from any table: of one that fine-tunes nothing, its metric alone."""
+    """Draw any table; without fine-tuning, its one metric."""
     looks = looks_of(table.experiment["arms"])
     found = {measure: measure.points(table) for measure in measures(table)[:_MOST_PANELS]}
     spreads = [seed_spread(points) for points in found.values()]
@@ -67,33 +65,29 @@ def draw(table: Table) -> Figure:
             for arm, look in looks.items()
         ]
         every = [mark for _, curve in curves for mark in curve]
-        near, far = _near(every, measure.baselines(table))
+        baselines, near = measure.baselines(table), {}
+        if every:
+            heights = [value for mark in every for value in mark.seeds]
+            low, high = min(heights), max(heights)
+            reach = _REACH * ((high - low) or abs(high) * 0.1)
+            near = {
+                words: value
+                for words, value in baselines.items()
+                if low - reach <= value <= high + reach
+            }
         scaled = [*every, *(replace(every[0], ends=None, seeds=(it,)) for it in near.values())]
         fill(axes, X, measure.words, curves, letter=letter, scaled=scaled)
         for words, value in near.items():
             edge = axes.get_yaxis_transform()
             axes.plot([1.03], [value], transform=edge, **_BASELINE_LOOKS[words])
         drawn |= near.keys()
-        notes += [f"Outside panel ({letter}): {', '.join(far)}."] if far else []
-    baselines: list[Entry] = [
+        far = [f"{words} {value:.1f}" for words, value in baselines.items() if words not in near]
+        if every and far:
+            notes.append(f"Outside panel ({letter}): {', '.join(far)}.")
+    marked: list[Entry] = [
         ((Line2D([], [], **look),), words)
         for words, look in _BASELINE_LOOKS.items()
         if words in drawn
     ]
-    lay_out(figure, _PANEL_PT, table, [*legend_of(table, looks), *baselines], notes)
+    lay_out(figure, _PANEL_PT, table, [*legend_of(table, looks), *marked], notes)
     return figure
-
-
-def _near(
-    marks: Sequence[Mark], baselines: Mapping[str, float]
-) -> tuple[dict[str, float], list[str]]:
-    """The baselines that can be drawn without flattening the curves; words on the others."""
-    heights = [value for mark in marks for value in mark.seeds]
-    if not heights:
-        return {}, []
-    low, high = min(heights), max(heights)
-    reach = _REACH * ((high - low) or abs(high) * 0.1)
-    near = {
-        words: value for words, value in baselines.items() if low - reach <= value <= high + reach
-    }
-    return near, [f"{name} {value:.1f}" for name, value in baselines.items() if name not in near]

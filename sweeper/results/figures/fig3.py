@@ -29,7 +29,7 @@ _PANEL_PT = 170.0
 
 @rc_context(RC)
 def draw(table: Table) -> Figure:
-    """The figure, from a table with that arm; whatever other arms it has are in panel (a)."""
+    """Draw the arm `sizes` in panel (b) and all other arms in panel (a)."""
     everything = points(table, table.metric)
     spread = seed_spread(everything)
     left = split([p for p in everything if p.arm != SIZES], by=lambda point: None)

@@ -1,8 +1,7 @@
-"""What each claim's effect is at each scale, and where it is expected to reach the margin.
+"""The effect of each claim at each scale, extrapolated to the margin.
 
-In: a table whose points are of several scales (`effects`). A panel for each claim; the line is
-straight in the logarithm of training FLOPs, with the band that the intervals leave it, and dashed
-and hatched where it is extrapolated.
+The table has points of several scales (`effects`). Each claim has a panel with a line in the
+logarithm of training FLOPs and its confidence band. The extrapolated part is dashed and hatched.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from sweeper.results.figures.layout.panel import (
     lay_out,
     notes_on,
 )
-from sweeper.results.statistics.expected_cost import Line, line
+from sweeper.results.statistics.expected_cost import line
 from sweeper.results.table import Table
 from sweeper.store.numbers import short
 
@@ -38,7 +37,7 @@ CLAIMS: Mapping[str, Mapping[str, str]] = {
     "fixed_keeps_improving": {},
     "small_beats_large": {"standard": "larger"},
 }
-"""The claims that are asked at each scale, with the arms that play other roles than their own."""
+"""The claims judged at each scale, with the arms that stand in for those a claim names."""
 
 _PANELS_PT = 300.0
 _AHEAD = 1.5  # decades drawn beyond the last scale
@@ -53,24 +52,30 @@ _AHEAD_LINE: dict[str, Any] = {"color": _COLOUR, "linestyle": (0, (3, 2)), "line
 
 @rc_context(RC)
 def draw(table: Table) -> Figure:
-    """The figure, from a table with the arms `standard`, `fixed` and `larger` at each scale."""
+    """Draw a table with the arms `standard`, `fixed` and `larger` at each scale."""
     measured = Measurements(table, table.metric)
     margin = measured.margin.size if measured.margin else 0.0
     shown = _per_cent if measured.ratios else float
     figure = Figure(figsize=(DOUBLE_COLUMN, DOUBLE_COLUMN))
     panels = figure.subplots(2, 2).ravel()
-    told = []
+    places = []
     for letter, axes, (claim, roles) in zip("abcd", panels, CLAIMS.items(), strict=True):
         found = effects(table, claim, **roles)
         axes.set_title(f"({letter}) {claim.replace('_', ' ')}", loc="left", pad=4)
-        told.append(f"({letter}) {_drawn(axes, found, margin, shown)}")
+        places.append(f"({letter}) {_panel(axes, found, margin, shown)}")
     for axes in panels[2:]:
         axes.set_xlabel("training FLOPs (log)")
     for axes in panels[::2]:
         axes.set_ylabel("effect (%)" if measured.ratios else "effect")
-    reached = f"FLOPs at the margin, if the line goes on: {'; '.join(told)}."
+    reached = f"FLOPs at the margin, if the line goes on: {'; '.join(places)}."
     notes = [reached, _INTERVALS, *notes_on(table, [])]
-    lay_out(figure, _PANELS_PT, table, _legend(), notes)
+    dot = Line2D([], [], color=_COLOUR, marker="o")
+    legend: list[Entry] = [
+        ((dot,), "effect, its interval, and a line through all"),
+        ((Line2D([], [], **_AHEAD_LINE),), "extrapolated"),
+        ((Line2D([], [], **_MARGIN),), "the margin"),
+    ]
+    lay_out(figure, _PANELS_PT, table, legend, notes)
     return figure
 
 
@@ -78,10 +83,10 @@ def _per_cent(log: float) -> float:
     return 100 * math.expm1(max(min(log, 5.0), -5.0))
 
 
-def _drawn(
+def _panel(
     axes: Axes, found: Sequence[Effect], margin: float, shown: Callable[[float], float]
 ) -> str:
-    """Draw a claim's effects and what they promise; where it reaches the margin, in words."""
+    """Draw the effects of a claim and their line; return the FLOPs at the margin as text."""
     if len(found) < 2:
         words = "fewer than two scales are measured"
         axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", color=FAINT_INK)
@@ -105,25 +110,12 @@ def _drawn(
     axes.set_xscale("log")
     axes.set_xticks(ticks, [short(tick, 3) for tick in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
-    return _reached(fitted, margin)
-
-
-def _reached(fitted: Line, margin: float) -> str:
-    """The FLOPs at which the line is at the margin, and those at which the band may be."""
-    value, soonest, latest = (_place(place, fitted.last) for place in fitted.reaches(margin))
+    value, soonest, latest = (
+        "not in sight"
+        if place is None
+        else "reached"
+        if place == fitted.last
+        else short(10**place, 3)
+        for place in fitted.reaches(margin)
+    )
     return value if value == soonest == latest else f"{value} [{soonest}, {latest}]"
-
-
-def _place(place: float | None, last: float) -> str:
-    if place is None:
-        return "not in sight"
-    return "reached" if place == last else short(10**place, 3)
-
-
-def _legend() -> list[Entry]:
-    dot = Line2D([], [], color=_COLOUR, marker="o")
-    return [
-        ((dot,), "effect, its interval, and a line through all"),
-        ((Line2D([], [], **_AHEAD_LINE),), "extrapolated"),
-        ((Line2D([], [], **_MARGIN),), "the margin"),
-    ]

@@ -1,17 +1,15 @@
-"""What heads smaller than the largest cost, over head size: a curve for each sequence length n.
+"""The metric above that of the largest head, over head size: a curve for each sequence length n.
 
-Above the panel stand, in the colour of each curve, the head sizes at which Theorem 1's error was
-measured to collapse: n / 2 under a causal mask, and n - 1 without one (experiment=theorem1).
+Triangles above the panel, in the colour of each curve, mark the head sizes at which the error in
+experiment=theorem1 collapses: n / 2 with a causal mask, and n - 1 without one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from matplotlib import rc_context
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -20,7 +18,6 @@ from sweeper.results.figures.layout.panel import (
     FAINT_INK,
     RC,
     Entry,
-    Look,
     curve_looks,
     fill,
     lay_out,
@@ -40,9 +37,17 @@ _BIDIRECTIONAL: dict[str, Any] = {**_KNEE, "marker": "v", "markerfacecolor": "wh
 
 @rc_context(RC)
 def draw(table: Table) -> Figure:
-    """The figure, from a table whose points differ in sequence length and head size."""
+    """Draw a table whose points differ in sequence length and head size."""
     every = points(table, table.metric)
-    curves = {n: _over_the_largest(own) for n, own in _by_length(every).items()}
+    curves: dict[int, list[Point]] = {}
+    for n in sorted({int(n) for point in every if (n := point.at(LENGTH)) is not None}):
+        own = [point for point in every if point.at(LENGTH) == n and point.values]
+        own.sort(key=lambda point: point.at(HEAD_SIZE) or 0.0)
+        base = mean(list(own[-1].values.values())) if own else 0.0
+        curves[n] = [
+            replace(point, values={seed: value - base for seed, value in point.values.items()})
+            for point in own
+        ]
     arm = next(iter(table.experiment["arms"]))
     looks = {n: curve_looks([arm], [(arm, n) for n in curves])[arm, n] for n in curves}
     spread = seed_spread(every)
@@ -54,50 +59,19 @@ def draw(table: Table) -> Figure:
     ]
     fill(axes, HEAD_SIZE, table.metric, drawn, own=True)
     if any(own for _, own in drawn):
-        _mark(axes, looks)
+        above, (low, high) = axes.get_xaxis_transform(), axes.get_xlim()
+        for n, look in looks.items():
+            for place, how, height in ((n // 2, _CAUSAL, 1.02), (n - 1, _BIDIRECTIONAL, 1.06)):
+                if low <= place <= high:
+                    axes.plot([place], [height], transform=above, color=look.colour, **how)
     notes = [
         "Shown is what it is above that of the largest head at the same n.",
         *notes_on(table, every, spread),
     ]
-    lay_out(figure, _PANEL_PT, table, _legend(looks), notes)
+    legend: list[Entry] = [((look.handle(),), f"n = {n}") for n, look in looks.items()]
+    if looks:
+        causal = Line2D([], [], color=FAINT_INK, **_CAUSAL)
+        bidirectional = Line2D([], [], color=FAINT_INK, **_BIDIRECTIONAL)
+        legend += [((causal,), "n / 2"), ((bidirectional,), "n - 1")]
+    lay_out(figure, _PANEL_PT, table, legend, notes)
     return figure
-
-
-def _by_length(every: Sequence[Point]) -> dict[int, list[Point]]:
-    lengths = sorted({int(n) for point in every if (n := point.at(LENGTH)) is not None})
-    return {
-        n: sorted(
-            (point for point in every if point.at(LENGTH) == n),
-            key=lambda point: point.at(HEAD_SIZE) or 0.0,
-        )
-        for n in lengths
-    }
-
-
-def _over_the_largest(curve: Sequence[Point]) -> list[Point]:
-    """The points less the mean of the largest head size that has any value."""
-    known = [point for point in curve if point.values]
-    if not known:
-        return []
-    base = mean(list(known[-1].values.values()))
-    shifted = [{seed: value - base for seed, value in p.values.items()} for p in known]
-    return [replace(point, values=values) for point, values in zip(known, shifted, strict=True)]
-
-
-def _mark(axes: Axes, looks: dict[int, Look]) -> None:
-    """Each length's knees above the panel, where the axis reaches them."""
-    above, (low, high) = axes.get_xaxis_transform(), axes.get_xlim()
-    for n, look in looks.items():
-        for place, how, height in ((n // 2, _CAUSAL, 1.02), (n - 1, _BIDIRECTIONAL, 1.06)):
-            if low <= place <= high:
-                axes.plot([place], [height], transform=above, color=look.colour, **how)
-
-
-def _legend(looks: dict[int, Look]) -> list[Entry]:
-    causal, bidirectional = (
-        Line2D([], [], color=FAINT_INK, **how) for how in (_CAUSAL, _BIDIRECTIONAL)
-    )
-    return [
-        *(((look.handle(),), f"n = {n}") for n, look in looks.items()),
-        *([((causal,), "n / 2"), ((bidirectional,), "n - 1")] if looks else []),
-    ]

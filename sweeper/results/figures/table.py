@@ -1,11 +1,10 @@
-"""A paper table as a figure: what a paper would typeset, blocks of columns below each other."""
+"""A paper table as a figure, with blocks of columns below each other."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from matplotlib import rc_context
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sweeper.results.figures.layout.panel import (
@@ -18,13 +17,13 @@ from sweeper.results.figures.layout.panel import (
     lay_out,
     plain,
 )
-from sweeper.results.paper_tables import Block, paper_table
+from sweeper.results.paper_tables import paper_table
 from sweeper.results.table import Table
 
 _LINE_PT, _GAP_PT, _WORDS = TEXT_PT * 1.5, TEXT_PT * 0.9, 0.28  # the words' share of the width
 _WIDTH_PT = DOUBLE_COLUMN * 72 - 14
-_PAGE_PT = 520.0  # of blocks; what is beyond them is in its text file alone
-_FEWEST = 3  # columns a table is laid out for, however few it has
+_PAGE_PT = 520.0  # height of all blocks; further blocks are in the text file only
+_FEWEST = 3  # columns that the layout has room for, even if the table has fewer
 
 
 @rc_context(RC)
@@ -33,35 +32,29 @@ def draw(table: Table) -> Figure:
     figure = Figure(figsize=(DOUBLE_COLUMN, DOUBLE_COLUMN))
     axes = figure.add_subplot()
     columns = max([_FEWEST, *(len(block.head) - 1 for block in content.blocks)])
-    drawn, bottom = 0, _GAP_PT
+    across = (1 - _WORDS) * _WIDTH_PT / columns
+    letters = int(across / (TEXT_PT * LETTER * 1.3))
+    italic: dict[str, Any] = {"va": "center", "color": FAINT_INK, "style": "italic"}
+    drawn, top = 0, _GAP_PT
     for block in content.blocks:
-        height = _LINE_PT * (2 + len(block.lines)) + _GAP_PT
-        if bottom + height > _PAGE_PT:
+        end = top + _LINE_PT * (2 + len(block.lines))
+        if end + _GAP_PT > _PAGE_PT:
             break
-        _write(axes, block, bottom, columns)
-        drawn, bottom = drawn + 1, bottom + height
+        axes.text(0, top + _LINE_PT / 2, plain(block.title, 90), **italic)
+        for place, line in enumerate((block.head, *block.lines)):
+            y = top + (place + 1.5) * _LINE_PT
+            upright: dict[str, Any] = {"va": "center", "fontweight": "normal" if place else "bold"}
+            axes.text(0, y, plain(line[0], 26), **upright)
+            for column, cell in enumerate(line[1:], start=1):
+                right = _WORDS * _WIDTH_PT + column * across
+                axes.text(right, y, plain(cell, letters), ha="right", **upright)
+        for y, width in ((top, 0.9), (top + 2 * _LINE_PT, 0.5), (end, 0.9)):
+            axes.plot([0, _WIDTH_PT], [y, y], color=INK, linewidth=width, marker="none")
+        drawn, top = drawn + 1, end + _GAP_PT
     axes.set_axis_off()
-    axes.set(xlim=(0, _WIDTH_PT), ylim=(bottom, 0))
+    axes.set(xlim=(0, _WIDTH_PT), ylim=(top, 0))
     notes = [*content.notes]
     if drawn < len(content.blocks):
         notes.append(f"The first {drawn} of {len(content.blocks)} parts of the table.")
-    lay_out(figure, bottom, table, [], notes)
+    lay_out(figure, top, table, [], notes)
     return figure
-
-
-def _write(axes: Axes, block: Block, top: float, columns: int) -> None:
-    """A block under a thick rule: its title, the head, a thin rule, the lines, a thick rule."""
-    across = (1 - _WORDS) * _WIDTH_PT / columns
-    letters = int(across / (TEXT_PT * LETTER * 1.3))
-    title: dict[str, Any] = {"va": "center", "color": FAINT_INK, "style": "italic"}
-    axes.text(0, top + _LINE_PT / 2, plain(block.title, 90), **title)
-    for place, line in enumerate((block.head, *block.lines)):
-        y = top + (place + 1.5) * _LINE_PT
-        set_as: dict[str, Any] = {"va": "center", "fontweight": "normal" if place else "bold"}
-        axes.text(0, y, plain(line[0], 26), **set_as)
-        for column, cell in enumerate(line[1:], start=1):
-            right = _WORDS * _WIDTH_PT + column * across
-            axes.text(right, y, plain(cell, letters), ha="right", **set_as)
-    bottom = top + (len(block.lines) + 2) * _LINE_PT
-    for y, width in ((top, 0.9), (top + 2 * _LINE_PT, 0.5), (bottom, 0.9)):
-        axes.plot([0, _WIDTH_PT], [y, y], color=INK, linewidth=width, marker="none")

@@ -1,22 +1,22 @@
 """Theorem 1, measured: the error of a fitted context over head size / n, a panel for each mask.
 
-Beside each measured knee stand the n of the theorem, n - 1, and n / 2.
+Each measured knee is shown with the theorem's n, with n - 1, and with n / 2.
 
-While heads are too small the error falls by a factor of a few from one size to the next. A head
-that is large enough leaves what gradient descent has not come to yet, orders of magnitude below.
-So all is about logarithms here, and the knee is the first head size at which the error is below a
-tenth of that before it. (Where it falls by most says less: at the knee descent is slowest.)
+While heads are too small, the error falls by a small factor from one size to the next. In a head
+that is large enough, only the error of gradient descent remains, orders of magnitude lower. So
+means and intervals are those of logarithms, and the knee is the first head size whose error is
+below a tenth of the error before it. The largest fall is a worse sign: descent is slowest at the
+knee.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from matplotlib import rc_context
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -26,9 +26,7 @@ from sweeper.results.figures.layout.panel import (
     INK,
     RC,
     SMALL_PT,
-    Curve,
     Entry,
-    Look,
     Mark,
     curve_looks,
     fill,
@@ -63,7 +61,7 @@ _ABOVE: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class HeadSizeCurve:
-    """The points of one arm and sequence length by head size, with log10 of the error as values."""
+    """The points of one arm and sequence length by head size; their values are log10(error)."""
 
     arm: str
     length: int
@@ -71,13 +69,13 @@ class HeadSizeCurve:
     spread: Spread | None
 
     def estimate(self, size: int) -> Estimate:
-        """The mean at a head size; its spread is that of all points, in orders of magnitude."""
+        """Return the mean at a head size, with the spread of all points in orders of magnitude."""
         values = list(self.points[size].values.values())
         return Estimate(mean(values), len(values), self.spread)
 
     @property
     def knee(self) -> int | None:
-        """The first head size at which the error falls by a whole order; None if it never does."""
+        """The first head size at which the error falls by an order of magnitude, or None."""
         for size in self.points:
             before = self.points.get(size - 1)
             if before is not None:
@@ -108,7 +106,7 @@ def head_size_curves(points: Iterable[Point]) -> list[HeadSizeCurve]:
 
 @rc_context(RC)
 def draw(table: Table) -> Figure:
-    """The figure, from a table whose points differ in sequence length and head size."""
+    """Draw a table whose points differ in sequence length and head size."""
     every = points(table, table.metric)
     found = head_size_curves(every)
     arms = list(table.experiment["arms"])
@@ -125,14 +123,34 @@ def draw(table: Table) -> Figure:
         if everything:
             axes.set(xscale="linear", xlabel=_ACROSS, xlim=(0, 1.06))
             axes.set(xticks=_TICKS, xticklabels=map(str, _TICKS))
-        _mark(axes, own, looks)
+        if not own:
+            continue
+        above = axes.get_xaxis_transform()
+        for place, words in _GUIDES.items():
+            axes.axvline(place, color=FAINT_INK, linewidth=0.7, linestyle=(0, (4, 3)), zorder=1)
+            faint: dict[str, Any] = {"ha": "center", "fontsize": SMALL_PT, "color": FAINT_INK}
+            axes.text(place, 1.02, words, transform=above, **faint)
+        for curve in own:
+            colour, n = looks[curve.arm, curve.length].colour, curve.length
+            axes.plot([(n - 1) / n], [1.0], transform=above, color=colour, clip_on=False, **_ABOVE)
+            if curve.knee is not None:
+                knee = marks_of(curve)[list(curve.points).index(curve.knee)]
+                axes.plot([knee.x], [knee.mean], color=INK, zorder=5, **_RING)
+                label_point(axes, (str(curve.knee), colour, knee), side=-1)
     notes = notes_on(table, every, found[0].spread if found else None)
-    lay_out(figure, _PANEL_PT, table, _legend(arms, lengths, looks), notes)
+    legend: list[Entry] = [
+        (tuple(looks[arm, n].handle() for arm in arms), f"n = {n}") for n in lengths
+    ]
+    if looks:
+        ring = Line2D([], [], color=INK, linestyle="none", **_RING)
+        triangle = Line2D([], [], color=FAINT_INK, **_ABOVE)
+        legend += [((ring,), "measured knee, its head size"), ((triangle,), "n - 1")]
+    lay_out(figure, _PANEL_PT, table, legend, notes)
     return figure
 
 
 def marks_of(curve: HeadSizeCurve) -> list[Mark]:
-    """The points of a curve over head size / n, as errors; intervals are of the logarithms."""
+    """Return a curve's errors over head size / n; intervals are those of the logarithms."""
     found = []
     for size, point in curve.points.items():
         known = curve.estimate(size)
@@ -147,33 +165,3 @@ def marks_of(curve: HeadSizeCurve) -> list[Mark]:
             )
         )
     return found
-
-
-def _mark(axes: Axes, own: Sequence[HeadSizeCurve], looks: Mapping[Curve, Look]) -> None:
-    """n and n / 2 as lines, n - 1 as a triangle above, a measured knee as a ring with its size."""
-    if not own:
-        return
-    above = axes.get_xaxis_transform()
-    for place, words in _GUIDES.items():
-        axes.axvline(place, color=FAINT_INK, linewidth=0.7, linestyle=(0, (4, 3)), zorder=1)
-        axes.text(
-            place, 1.02, words, transform=above, ha="center", fontsize=SMALL_PT, color=FAINT_INK
-        )
-    for curve in own:
-        colour, n = looks[curve.arm, curve.length].colour, curve.length
-        axes.plot([(n - 1) / n], [1.0], transform=above, color=colour, clip_on=False, **_ABOVE)
-        if curve.knee is not None:
-            knee = marks_of(curve)[list(curve.points).index(curve.knee)]
-            axes.plot([knee.x], [knee.mean], color=INK, zorder=5, **_RING)
-            label_point(axes, (str(curve.knee), colour, knee), side=-1)
-
-
-def _legend(
-    arms: Sequence[str], lengths: Sequence[int], looks: Mapping[Curve, Look]
-) -> list[Entry]:
-    ring = Line2D([], [], color=INK, linestyle="none", **_RING)
-    triangle = Line2D([], [], color=FAINT_INK, **_ABOVE)
-    return [
-        *((tuple(looks[arm, n].handle() for arm in arms), f"n = {n}") for n in lengths),
-        *([((ring,), "measured knee, its head size"), ((triangle,), "n - 1")] if looks else []),
-    ]

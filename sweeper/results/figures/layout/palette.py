@@ -1,15 +1,15 @@
-"""How arms are told apart, on paper and on the page; plain data, no drawing library."""
+"""Colours and markers of arms, for figures and the report; imports no drawing library."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-# Okabe and Ito: eight colours that people with any colour vision tell apart (yellow left out, which
-# white swallows).
+# Okabe and Ito: colours that people with any colour vision can distinguish, without yellow, which
+# is too light on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-LIGHTEST = 0.4  # of an arm's colour, in the first of its curves; the last has all of it
+LIGHTEST = 0.4  # share of an arm's colour in its first curve; the last curve has all of it
 
 
 class ArmLook(NamedTuple):
@@ -21,7 +21,7 @@ class ArmLook(NamedTuple):
 
 
 def arm_looks(arms: Iterable[str]) -> dict[str, ArmLook]:
-    """A look for each arm; points that are `matched` are the `fixed` arm's, at other sizes."""
+    """Return a look for each arm; `matched` has the colour of `fixed`, whose runs it resizes."""
     found = {
         arm: ArmLook(place % len(PALETTE), place % len(MARKERS)) for place, arm in enumerate(arms)
     }
@@ -31,5 +31,5 @@ def arm_looks(arms: Iterable[str]) -> dict[str, ArmLook]:
 
 
 def shade(place: int, count: int) -> float:
-    """How much of its arm's colour the curve at a place has, of so many."""
+    """Return the share of its arm's colour that a curve has, by its place among `count` curves."""
     return LIGHTEST + (1 - LIGHTEST) * place / (count - 1) if count > 1 else 1.0

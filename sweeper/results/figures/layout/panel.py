@@ -24,7 +24,7 @@ from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 from matplotlib.textpath import TextPath
-from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import Locator, LogLocator, MaxNLocator, NullLocator
 
 from sweeper.results.figures.layout.palette import MARKERS, PALETTE, arm_looks, shade
 from sweeper.results.points import Point, caveats, marks_in_words, not_learned, origin
@@ -46,7 +46,7 @@ KINDS = ("pdf", "png", "svg")
 
 
 def plain(value: object, limit: int = 48) -> str:
-    """`value` as text that can be drawn: one line, short, only letters that the font has."""
+    """Return `value` as text that can be drawn: one line, short, with letters that the font has."""
     text = str(value)
     if len(text) > limit:
         text = text[: limit - 1].rstrip() + "…"
@@ -57,7 +57,7 @@ def plain(value: object, limit: int = 48) -> str:
 
 
 def wrapped(text: str, size: float, width: float, *, weight: str = "normal") -> list[str]:
-    """`text` in lines of about `width` points when set in `size`."""
+    """Split `text` into lines of about `width` points at a font size of `size`."""
     if not text.strip():
         return []
     font = FontProperties(family=RC["font.sans-serif"], weight=weight)
@@ -66,7 +66,7 @@ def wrapped(text: str, size: float, width: float, *, weight: str = "normal") -> 
 
 
 def rendered(figure: Figure) -> dict[str, bytes]:
-    """The figure as files, by suffix; equal figures give equal bytes, whenever they are drawn."""
+    """Return the figure's files by suffix; equal figures always give equal bytes."""
     metadata = {
         "pdf": {"CreationDate": None, "ModDate": None},
         "png": {"Software": None},
@@ -83,13 +83,13 @@ def rendered(figure: Figure) -> dict[str, bytes]:
 
 @cache
 def _letters() -> frozenset[int]:
-    """The characters that the font of the figures has."""
+    """Return the characters that the font of the figures has."""
     return frozenset(get_font(findfont(FontProperties(family=RC["font.sans-serif"]))).get_charmap())
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A point as it is drawn: its mean over seeds, the ends of its interval, every seed."""
+    """A point in a panel: its mean over seeds, the ends of its interval, and every seed."""
 
     x: float
     mean: float
@@ -100,12 +100,12 @@ class Mark:
 
 @dataclass(frozen=True)
 class Series:
-    """Points that belong together.
+    """Points of one curve.
 
     Attributes:
-        key: what tells it from the others of its arm, for example its number of heads.
-        arm: the arm it is of.
-        points: those with at least one finished run.
+        key: distinguishes the series of one arm, for example by the number of heads.
+        arm: the arm of all points.
+        points: the points with at least one finished run.
     """
 
     key: Hashable
@@ -114,7 +114,7 @@ class Series:
 
 
 def split(points: Iterable[Point], by: Callable[[Point], Hashable]) -> list[Series]:
-    """A series for each arm and each value of `by`, in the order in which they first appear."""
+    """Return a series for each arm and value of `by`, in the order in which they first appear."""
     groups: dict[tuple[str, Hashable], list[Point]] = {}
     for point in points:
         if point.values:
@@ -128,9 +128,9 @@ def marks(
     spread: Spread | None,
     back: Callable[[float], float] = float,
 ) -> list[Mark]:
-    """The points that have a place `at` the x-axis, from left to right.
+    """Return marks for the points with a place `at` the x-axis, from left to right.
 
-    `back` turns values back that were `bent` for means and intervals.
+    `back` reverses the transform of `bent` values after means and intervals are computed.
     """
     found = []
     for point in points:
@@ -153,10 +153,10 @@ Label = tuple[str, str, Mark]  # text, colour, where
 
 
 def label_ends(axes: Axes, ends: Sequence[Label]) -> bool:
-    """Writes text beside the right edge, each as near to the end of its line as there is room.
+    """Write labels beside the right edge, each near the end of its line.
 
-    Nothing is written, and False returned, unless every line ends near the edge and there is room
-    for all. To be called once the scales are set.
+    Write nothing and return False if a line ends far from the edge, or if there is no room for all.
+    Set the scales first.
     """
     places = [_share(axes, mark) for _, _, mark in ends]
     if min((x for x, _ in places), default=0.0) < _NEAR_THE_EDGE or len(ends) * _GAP > 1:
@@ -176,9 +176,9 @@ def label_ends(axes: Axes, ends: Sequence[Label]) -> bool:
 
 
 def label_point(axes: Axes, label: Label, side: int = 1) -> None:
-    """Writes text right of and above a mark; left of and below it with `side` -1 or near the edge.
+    """Write text above and right of a mark; below and left with `side` -1 or near the right edge.
 
-    To be called once the scales are set.
+    Set the scales first.
     """
     text, colour, mark = label
     side = side if _share(axes, mark)[0] < _ROOM_TO_THE_RIGHT else -1
@@ -197,7 +197,7 @@ def label_point(axes: Axes, label: Label, side: int = 1) -> None:
 
 
 def apart(wanted: Sequence[float], gap: float) -> list[float]:
-    """Positions from 0 to 1 near the wanted ones, in their order, at least `gap` apart."""
+    """Return positions from 0 to 1 near the wanted ones, in their order, at least `gap` apart."""
     order = sorted(range(len(wanted)), key=lambda index: wanted[index])
     places = dict.fromkeys(order, 0.0)
     low, high = 0.0, 1.0
@@ -211,21 +211,21 @@ def apart(wanted: Sequence[float], gap: float) -> list[float]:
 
 
 def _share(axes: Axes, mark: Mark) -> tuple[float, float]:
-    """Where a mark lies, as shares of the width and the height of its panel."""
+    """Return the place of a mark as shares of the width and height of its panel."""
     x, y = (axes.transData + axes.transAxes.inverted()).transform((mark.x, mark.mean))
     return float(x), float(y)
 
 
 _MARGIN = 0.06  # of the span of the values, on either side
-_APART = 0.085  # of the span: how far two ticks stand from each other at least
-_CROWD = 40  # points of one curve, from which on they are small
+_APART = 0.085  # of the span: the least distance of two ticks
+_CROWD = 40  # curves with more points have small ones
 _MOST_CATEGORIES = 8
 _SEED_ALPHA = 0.3
 
 
 @dataclass(frozen=True)
 class Look:
-    """How a curve is drawn; `line` is whether its points are joined."""
+    """The style of a curve; `line` joins its points, `above` draws it over others."""
 
     colour: str
     marker: str = "o"
@@ -248,7 +248,7 @@ class Look:
         }
 
     def draw(self, axes: Axes, marks: Sequence[Mark]) -> None:
-        """Draws the means, their intervals, and every seed as a faint marker."""
+        """Draw the means, their intervals, and every seed as a faint marker."""
         order = 4 if self.above else 3
         line = self._line()
         if len(marks) > _CROWD:
@@ -265,7 +265,7 @@ class Look:
 
 
 Curve = tuple[str, Hashable]
-"""A curve by its arm, and by what tells it from that arm's others."""
+"""A curve: its arm, and a key that distinguishes the curves of that arm."""
 
 
 def looks_of(arms: Iterable[str]) -> dict[str, Look]:
@@ -274,9 +274,9 @@ def looks_of(arms: Iterable[str]) -> dict[str, Look]:
 
 
 def curve_looks(arms: Iterable[str], curves: Iterable[Curve]) -> dict[Curve, Look]:
-    """A look for each curve: that of its arm; those of one arm in shades of its colour.
+    """Return a look for each curve: the curves of an arm have shades of its colour.
 
-    Where no arm has to be told from another, they also have markers of their own.
+    If there is only one arm, its curves have different markers too.
     """
     by_arm: dict[str, list[Curve]] = {}
     for curve in dict.fromkeys(curves):
@@ -311,10 +311,12 @@ def fill(
     own: bool = False,
     scaled: Sequence[Mark] | None = None,
 ) -> None:
-    """Draws the curves of a panel over the words for `x` and `y`.
+    """Draw the curves of a panel, and label its axes with `x` and `y`.
 
-    Its letter tells it from its neighbours. With `own`, the ticks of the x-axis stand at the values
-    themselves. `scaled` are the marks that the scales have to hold, if not just those drawn.
+    Args:
+        letter: names the panel.
+        own: put the ticks of the x-axis at the values themselves.
+        scaled: the marks that the axes span; by default the drawn ones.
     """
     if letter:
         axes.set_title(f"({letter})", loc="left", fontweight="bold", pad=4)
@@ -326,26 +328,23 @@ def fill(
         return
     across = [mark.x for mark in held]
     _scale(axes.xaxis, label(x), across, across, own=own)
-    _scale(axes.yaxis, label(y), [value for mark in held for value in mark.seeds], _heights(held))
+    seeds = [value for mark in held for value in mark.seeds]
+    low, high = min(seeds), max(seeds)
+    # Long intervals are cut off where they would flatten the curves.
+    reach = (high - low) * 1.5 or abs(high) * 0.05
+    floor = max(low - reach, low / 2) if low > 0 else low - reach
+    ends = [end for mark in held if mark.ends for end in mark.ends]
+    heights = [low, high, *(min(max(end, floor), high + reach) for end in ends)]
+    _scale(axes.yaxis, label(y), seeds, heights)
     for look, curve in curves:
         look.draw(axes, curve)
 
 
 def categories(axes: Axes, words: Sequence[str]) -> None:
-    """An x-axis for words, at 0, 1, ..."""
+    """Label the places 0, 1, ... of the x-axis with words."""
     axes.set_xlim(-0.5, len(words) - 0.5)
     shown = words if len(words) <= _MOST_CATEGORIES else []
     axes.set_xticks(range(len(shown)), [plain(word, 60 // len(shown)) for word in shown])
-
-
-def _heights(marks: Sequence[Mark]) -> list[float]:
-    """What the y-axis spans: every seed, and intervals as far as they do not flatten the curves."""
-    seeds = [value for mark in marks for value in mark.seeds]
-    low, high = min(seeds), max(seeds)
-    reach = (high - low) * 1.5 or abs(high) * 0.05
-    floor = max(low - reach, low / 2) if low > 0 else low - reach
-    ends = [end for mark in marks if mark.ends for end in mark.ends]
-    return [low, high, *(min(max(end, floor), high + reach) for end in ends)]
 
 
 def _scale(
@@ -356,23 +355,30 @@ def _scale(
     *,
     own: bool = False,
 ) -> None:
-    """Gives `axis` its words, the scale for `values`, limits that hold `held`, and ticks.
+    """Set label, scale, limits and ticks of an axis.
 
-    The ticks are a few round ones, or the values' own.
+    The scale suits `values`, the limits include `held`, and the ticks are a few round numbers or,
+    with `own`, the values.
     """
-    wide = min(values) > 0 and max(values) / min(values) >= LOGARITHMIC_FROM
-    logarithmic = wide or (own and _by_factors(values))
+    ordered = sorted(set(values))
+    logarithmic = ordered[0] > 0 and ordered[-1] / ordered[0] >= LOGARITHMIC_FROM
+    if own and len(ordered) >= 4 and ordered[0] > 0:  # or if each value is a multiple of the last
+        ratios = [after / before for before, after in pairwise(ordered)]
+        logarithmic |= all(math.isclose(ratio, ratios[0], rel_tol=1e-6) for ratio in ratios)
     axis.set_label_text(plain(f"{words} (log)" if logarithmic else words))
     low, high = min(held), max(held)
     forward, backward = (math.log, math.exp) if logarithmic else (float, float)
     start, end = forward(low), forward(high)
-    # All values equal: any span will do that keeps them in the middle.
+    # If all values are equal, any span around them will do.
     margin = (end - start) * _MARGIN or max(abs(end) * 0.1, 0.1)
     limits = backward(start - margin), backward(end + margin)
-    locator = LogLocator(subs=_subs(high / low), numticks=6) if logarithmic else _LINEAR
+    locator: Locator = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])
+    if logarithmic:
+        decade = (1,) if high / low > 100 else (1, 2, 5) if high / low > 8 else (1, 1.5, 2, 3, 5, 7)
+        locator = LogLocator(subs=decade, numticks=6)
     round_ones = [tick for tick in locator.tick_values(*limits) if limits[0] <= tick <= limits[1]]
     ticks: list[float] = []
-    for tick in sorted(set(values)) if own and len(set(values)) <= 12 else round_ones:
+    for tick in ordered if own and len(ordered) <= 12 else round_ones:
         if not ticks or forward(tick) - forward(ticks[-1]) >= (end - start) * _APART:
             ticks.append(float(tick))
     name = axis.axis_name
@@ -381,37 +387,18 @@ def _scale(
     axis.set_minor_locator(NullLocator())
 
 
-def _by_factors(values: Sequence[float]) -> bool:
-    """Whether there are four values and more, each as many times larger than the one before."""
-    ordered = sorted(set(values))
-    if len(ordered) < 4 or ordered[0] <= 0:
-        return False
-    ratio = ordered[1] / ordered[0]
-    return all(math.isclose(b / a, ratio, rel_tol=1e-6) for a, b in pairwise(ordered))
-
-
-_LINEAR = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])
-
-
-def _subs(ratio: float) -> tuple[float, ...]:
-    """Where ticks stand in a decade: the closer the fewer decades there are."""
-    if ratio > 100:
-        return (1,)
-    return (1, 2, 5) if ratio > 8 else (1, 1.5, 2, 3, 5, 7)
-
-
 _PAD = 3.0
 
 Entry = tuple[tuple[Line2D, ...], str]
-"""A line of a legend: what is shown, side by side, and its words."""
+"""A line of a legend: its handles, side by side, and its text."""
 
 
 def lay_out(
     figure: Figure, panels: float, table: Table, legend: Sequence[Entry], notes: Sequence[str]
 ) -> None:
-    """Writes title and legend above and notes below the panels, and gives the figure its height.
+    """Write title and legend above the panels and notes below, and set the height of the figure.
 
-    `panels` is the height of all panels together with their axis labels, in points.
+    `panels` is the height of all panels with their axis labels, in points.
     """
     width = figure.get_figwidth() * 72
     inner = width - 2 * _PAD
@@ -445,19 +432,16 @@ def legend_of(table: Table, looks: Mapping[str, Look]) -> list[Entry]:
 
 
 def notes_on(table: Table, points: Sequence[Point], *spreads: Spread | None) -> list[str]:
-    """What a reader must know: what the marks are, how well sizes match, what is missing."""
-    marked = marks_in_words(points, *spreads)
-    return [*origin(table), *marked, *_matches(table), *not_learned(table), *caveats(table)]
-
-
-def _matches(table: Table) -> list[str]:
+    """Return notes for the reader: what the marks are, how well sizes match, what is missing."""
     worst: dict[str, float] = {}
     for row in table.rows:
         error = number(row.get("match_error"))
         if error is not None:
             count = str(row["match_count"])
             worst[count] = max(worst.get(count, 0.0), abs(error))
-    return [
+    matches = [
         f"Matched points have the {label(count)} of what they are matched to within {error:.2%}."
         for count, error in sorted(worst.items())
     ]
+    marked = marks_in_words(points, *spreads)
+    return [*origin(table), *marked, *matches, *not_learned(table), *caveats(table)]
