@@ -10,12 +10,11 @@
     headroom.plan(["model.heads=4,8"])                         what a sweep would train
     headroom.sweep(["model.heads=4,8"])                        and to train it
 
-`outputs` is everywhere the folder that a sweep wrote (default: outputs). What is wrong with a name
-is one sentence, a `UserError`.
+`outputs` is always the folder that a sweep wrote (default: outputs). An invalid name raises a
+`UserError` of one sentence.
 
-Of an installed package what a checkout holds side by side lies in this one folder. Either way this
-import makes `models`, `tasks` and `sweeper` importable, as they are in a checkout: also for the
-tests of a package of one's own.
+An installed package has all of the project's packages in this folder. This import makes `models`,
+`tasks` and `sweeper` importable by their own names, as they are in a checkout.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The command `headroom`: `headroom sweep ...` is `python sweep.py ...`, all else `-m sweeper`."""
+"""The command `headroom`: `headroom sweep` runs sweep.py, all else `python -m sweeper`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headroom_attention import HOUSE
 
 
 def main() -> int:
-    """The command line; the exit code."""
+    """Run the command line and return the exit code."""
     if sys.argv[1:2] == ["sweep"]:
         del sys.argv[1]
         runpy.run_path(str(HOUSE / "sweep.py"), run_name="__main__")

@@ -1,4 +1,4 @@
-"""What an experiment found: its table as a DataFrame, the verdicts on its claims, its figure."""
+"""Results of an experiment: its table as a DataFrame, its verdicts and its figure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def table(experiment: str, *, outputs: str | Path = "outputs") -> DataFrame:
     them), then every other key of the configs, such as `optimizer.learning_rate`.
 
     Raises:
-        UserError: it was never planned in `outputs`.
+        UserError: the experiment was never planned in `outputs`.
     """
     from sweeper.store.errors import UserError
     from sweeper.store.runs import RunStore
@@ -40,7 +40,7 @@ def table(experiment: str, *, outputs: str | Path = "outputs") -> DataFrame:
 
 
 def verdicts(experiment: str, *, outputs: str | Path = "outputs") -> list[Verdict]:
-    """Return what the data say of each claim: `claim`, `measure`, `verdict`, `sentence`, `numbers`.
+    """Return a verdict for each claim: `claim`, `measure`, `verdict`, `sentence`, `numbers`.
 
     Raises:
         UserError: the experiment was never planned in `outputs`.
@@ -71,8 +71,8 @@ def frame(collected: Table, config: Callable[[str], Mapping[str, Any]]) -> DataF
     rows = []
     for row in collected.rows:
         measured = {key: row.get(key) for key in collected.columns}
-        told = {key: plain(value) for key, value in leaves(config(row["run"]))}
-        rows.append({**measured, **told, **measured})
+        settings = {key: plain(value) for key, value in leaves(config(row["run"]))}
+        rows.append({**measured, **settings, **measured})
     return pd.DataFrame(rows)
 
 

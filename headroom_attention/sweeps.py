@@ -1,4 +1,4 @@
-"""Plans and sweeps from Python: the overrides of a command line, and no shell."""
+"""Plans and sweeps from Python, with the overrides of the command line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFr
         overrides: as after `python sweep.py -m`: `["experiment=fig1", "seed=0,1,2"]`.
 
     Raises:
-        UserError: whatever would keep a single run from being trained.
+        UserError: at least one run could not be trained.
     """
     import pandas as pd
 
@@ -54,13 +54,13 @@ def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFr
 
 
 def sweep(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFrame:
-    """Train what is missing of a plan, telling what it does, and return the plan as it stands then.
+    """Train the missing runs of a plan, print progress, and return the plan with its states.
 
-    It is `python sweep.py -m` with these overrides. Interrupted it saves what runs; called again it
-    goes on from there. Whether a run failed its `state` and `reason` say.
+    This runs `python sweep.py -m` with these overrides. An interrupted sweep saves its runs, and
+    continues when called again. The columns `state` and `reason` say which runs failed.
 
     Raises:
-        UserError: it could not be planned; nothing was started.
+        UserError: the sweep could not be planned; nothing was started.
     """
     command = [sys.executable, str(ROOT / "sweep.py"), "-m", *_typed(overrides, outputs)]
     with subprocess.Popen(
@@ -68,7 +68,7 @@ def sweep(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataF
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        start_new_session=True,  # Ctrl-C is this side's to hand on
+        start_new_session=True,  # this process forwards Ctrl-C
     ) as process:
         assert process.stdout is not None
         line = ""
@@ -85,7 +85,7 @@ def sweep(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataF
 
 
 def _typed(overrides: Sequence[str], outputs: str | Path) -> list[str]:
-    """Return the command line; UserError for a text in place of a list of overrides."""
+    """Return the command line; raise UserError if `overrides` is a string."""
     if isinstance(overrides, str):
         remedy = f"give it as {overrides.split()}"
         raise invalid_value(

@@ -1,4 +1,4 @@
-"""A run of an outputs folder: what it was told, what it measured, and the model it trained.
+"""A run of an outputs folder: its config, its metrics, and the trained model.
 
 Shapes: B rows, H heads, T positions.
 """
@@ -79,9 +79,9 @@ class Run:
     """A run of an outputs folder.
 
     Attributes:
-        id: what it is called in tables, in `status` and on disk.
-        path: where its files lie: outputs/runs/<id>.
-        config: all it was told, as nested keys; what it trained, whatever conf/ says today.
+        id: its name in tables, in `status` and on disk.
+        path: the folder of its files, outputs/runs/<id>.
+        config: its config with nested keys, as it was when the run was planned.
     """
 
     def __init__(self, found: store.Run) -> None:
@@ -106,7 +106,7 @@ class Run:
 
     @cached_property
     def task(self) -> Task:
-        """What it learns (tasks/task.py), with its data open: its loss, outputs and batches."""
+        """The task of the run (tasks/task.py) with its data: loss, outputs and batches."""
         from tasks.parse import parse
         from tasks.prepare import open_data, task_of
 
@@ -115,7 +115,7 @@ class Run:
         return task
 
     def metrics(self) -> dict[str, float]:
-        """Return what was measured at the end, by name; UserError if the run is not done."""
+        """Return the final metrics by name; raise UserError if the run is not done."""
         result = self._run.result()
         if result is None:
             raise invalid_value(
@@ -124,7 +124,7 @@ class Run:
         return dict(result["metrics"])
 
     def history(self) -> DataFrame:
-        """Return what was logged on the way, a row for each step that was: its training curve."""
+        """Return the training curve: a row for each logged step."""
         import pandas as pd
 
         return pd.DataFrame(self._run.history())
@@ -132,10 +132,10 @@ class Run:
     def model(self) -> nn.Module:
         """Return the trained model, on the CPU and in evaluation mode.
 
-        `run.task.outputs(model, batch)` calls it, whatever it takes and gives.
+        `run.task.outputs(model, batch)` calls it with the right arguments.
 
         Raises:
-            UserError: the run is not done, or its weights are not what it published.
+            UserError: the run is not done, or its weights differ from those it published.
         """
         from tasks.training.checkpoint import final_weights
 
@@ -145,7 +145,7 @@ class Run:
         return model.eval()
 
     def tokenizer(self) -> Tokenizer:
-        """Return the tokenizer of the text it learns from; UserError if it learns from none."""
+        """Return the tokenizer of the run's text; raise UserError if its task has no text."""
         from tasks.text.tokenizer import load_tokenizer
 
         named = getattr(self.task.section, "tokenizer", None) or self.task.data.folder_name()
@@ -187,15 +187,15 @@ class Run:
             layers = attention_weights(lambda: self.task.outputs(model, rows))
         if not layers:
             expected = "a model whose heads go through scaled_dot_product_attention"
-            raise invalid_value("run", self.id, expected, "of others no weights are known")
+            raise invalid_value("run", self.id, expected, "other models have no known weights")
         return layers
 
     def evaluate(self, model: nn.Module | None = None, split: str = "test") -> dict[str, float]:
         """Return the metrics of a split ("validation", "test"), measured anew as after training.
 
         Args:
-            model: any that is called as the run's own, such as that less a head; by default the
-                run's own, which gives what `metrics` says, up to rounding on other hardware.
+            model: a model with the same interface, such as the run's model without a head. The
+                default is the run's model, which reproduces `metrics` up to rounding.
         """
         import torch
 

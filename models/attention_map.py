@@ -1,4 +1,4 @@
-"""What trained heads do: their weights, the rank of their logits, how widely they spread attention.
+"""Measures of trained heads: attention weights, rank of the logits, entropy of attention.
 
 Shapes: B batch, H heads, T positions, P size of queries and keys.
 """

@@ -1,4 +1,4 @@
-"""What BERT puts on an Encoder: the heads it is pre-trained with, and those it is fine-tuned with.
+"""Output heads of BERT on an Encoder, for pre-training and for fine-tuning.
 
 Shapes: B batch, T positions, D embedding_size, V vocabulary, M masked tokens of a row, C classes,
 N rows of any kind.

@@ -1,4 +1,4 @@
-"""What a token is at the foot of a model: its vector, its position's and its type's, added up.
+"""Input embeddings: the sum of the vectors of a token, its position and its type.
 
 Shapes: B batch, T positions, D embedding_size, V vocabulary.
 """

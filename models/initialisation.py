@@ -1,4 +1,4 @@
-"""How weights are drawn, as the code bases behind the paper draw them."""
+"""Initialisation of weights, as in the code bases behind the paper."""
 
 from __future__ import annotations
 

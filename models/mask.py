@@ -1,4 +1,4 @@
-"""Which positions of a row may attend to which, and how a CPU is spared those that may not.
+"""Attention masks of rows with several segments, and a CPU layout that skips masked positions.
 
 Shapes: B batch, T positions, H heads, P head_size, N segments of all rows, S slots of all segments.
 """
@@ -78,7 +78,7 @@ class SegmentLayout:
 
     @property
     def saves(self) -> bool:
-        """Whether attention within segments is less than half of that over whole rows."""
+        """True if attention within segments costs less than half of attention over whole rows."""
         within = sum(count * slots**2 for count, slots in self.groups)
         return 2 * within <= len(self.slot_BT) ** 2 // self.rows
 
@@ -116,7 +116,7 @@ class SegmentMask(Tensor):
     def _covers(
         query: Tensor, key: Tensor, value: Tensor, attn_mask: SegmentMask, *_: Any, **__: Any
     ) -> bool:
-        """Whether these are queries, keys and values of the very positions that are laid out."""
+        """Return True if queries, keys and values are of the positions in the layout."""
         here = (attn_mask.shape[0], attn_mask.shape[-1])
         return all(one.dim() == 4 and one.shape[::2] == here for one in (query, key, value))
 

@@ -1,4 +1,4 @@
-"""How big a model is and what its forward pass costs, counted on the model itself."""
+"""Parameter and FLOP counts, measured on the model itself."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Decoder(nn.Module):
 
     As in tensor2tensor, which the paper trained its LM1B models with.
 
-    `blocks` are its layers, of one shape each, for whoever compiles or shards them.
+    `blocks` are its layers, all of one shape, so that they can be compiled or sharded.
     """
 
     def __init__(  # noqa: PLR0913  (a keyword for each thing that makes one model another)
