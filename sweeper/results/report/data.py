@@ -6,7 +6,7 @@ import inspect
 import math
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,10 +29,10 @@ from sweeper.results.points import (
     seed_spread,
     tuned_in_words,
 )
-from sweeper.results.statistics.estimates import Estimate, interval
+from sweeper.results.statistics.estimates import interval
 from sweeper.results.table import DIRECTIONS, Row, Table, cell, label, number
 from sweeper.store import registry
-from sweeper.store.attempts import Attempt, Cause
+from sweeper.store.attempts import Cause
 from sweeper.store.errors import UserError, sanitize
 from sweeper.store.files import canonical, present
 from sweeper.store.identity import leaves
@@ -193,13 +193,29 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
     keys = dict.fromkeys([first, *ACROSS, *(key for point in points for key in point.settings)])
     across = [key for key in keys if len({_coordinate(p, key) for p in drawn} - {None}) > 1]
     across = across or [first]
+    shown = []
+    for point in drawn:
+        estimate = estimates[point.arm, point.name]
+        ends = interval(estimate)
+        seeds = sorted(point.values)
+        shown.append(
+            {
+                "arm": point.arm,
+                "name": point.name,
+                "settings": {key: _word(value) for key, value in point.settings.items()},
+                "x": {key: _coordinate(point, key) for key in across},
+                "mean": back(estimate.mean),
+                "ends": ends and [back(end) for end in ends],
+                "seeds": [[seed, point.values[seed], point.runs[seed]] for seed in seeds],
+            }
+        )
     reason, without, of = missing(table, measure.metric)
     direction = DIRECTIONS.get(measure.metric.rpartition("/")[2], 0)
     return {
         "words": measure.words,
         "better": {-1: "lower", 1: "higher"}.get(direction),
         "across": [{"key": key, "words": label(key)} for key in across],
-        "points": [_point(p, across, estimates[p.arm, p.name], back) for p in drawn],
+        "points": shown,
         "labels": {key: label(key) for point in points for key in point.settings},
         "baselines": [
             {"words": words, "value": value, "hollow": words == next(iter(BASELINES.values()))}
@@ -207,21 +223,6 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
         ],
         "marks": " ".join([*marks_in_words(drawn, spread), *tuned_in_words(table.experiment)]),
         "missing": f"{without} of {of} runs are missing: {reason}." if without else "",
-    }
-
-
-def _point(
-    point: Point, across: Sequence[str], estimate: Estimate, back: Callable[[float], float]
-) -> dict[str, Any]:
-    ends = interval(estimate)
-    return {
-        "arm": point.arm,
-        "name": point.name,
-        "settings": {key: _word(value) for key, value in point.settings.items()},
-        "x": {key: _coordinate(point, key) for key in across},
-        "mean": back(estimate.mean),
-        "ends": ends and [back(end) for end in ends],
-        "seeds": [[seed, point.values[seed], point.runs[seed]] for seed in sorted(point.values)],
     }
 
 
@@ -262,14 +263,31 @@ def run_data(run: Run, row: Row, runs: int, shared: Shared) -> dict[str, Any]:
     found: dict[str, Any] = {key: row.get(key) for key in ("task", "seed", "state", "reason")}
     found |= {"settings": {}, "sizes": {}, "metrics": {}, "result": {}, "attempts": []}
     try:
-        found |= _record(run)
+        if present(run.path / "run.json"):
+            found |= _record(run)
         attempts = run.attempts()
-        found["attempts"] = [_attempt(one, found.get("finished"), shared) for one in attempts]
+        for attempt in attempts:
+            info, exit = attempt.info(), attempt.exit() or {}
+            environment = {key: info.get(key, {}) for key in ("hardware", "versions")}
+            environment["code"] = info.get("code")
+            done = attempt.number == found.get("finished")
+            found["attempts"].append(
+                {
+                    "number": attempt.number,
+                    "cause": Cause.DONE if done else exit.get("cause"),
+                    "started": info.get("started"),
+                    "resumed_from": info.get("resumed_from"),
+                    "environment": shared.place(shared.environments, environment),
+                }
+            )
         found["curves"] = {
             name: [shared.place(shared.steps, steps), values]
             for name, (steps, values) in curves(run.history(), points).items()
         }
-        found["log"] = _log_end(attempts, letters)
+        # The newest attempt may have failed before it wrote a line.
+        logs = (one.log_end(letters).expandtabs(4).splitlines() for one in reversed(attempts))
+        log = next((lines for lines in logs if lines), [])
+        found["log"] = [line.rstrip() for line in log[-LOG_LINES:]]
     except (UserError, OSError) as problem:
         found["problem"] = str(problem)
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
@@ -278,8 +296,6 @@ def run_data(run: Run, row: Row, runs: int, shared: Shared) -> dict[str, Any]:
 
 
 def _record(run: Run) -> dict[str, Any]:
-    if not present(run.path / "run.json"):
-        return {}
     record, result = run.record(), run.result() or {}
     settings = {
         key: value if value is None or isinstance(value, str | int | float) else canonical(value)
@@ -294,31 +310,6 @@ def _record(run: Run) -> dict[str, Any]:
         "result": {key: result[key] for key in _RESULT_KEYS if key in result},
         "finished": result.get("attempt"),
     }
-
-
-def _attempt(attempt: Attempt, finished: int | None, shared: Shared) -> dict[str, Any]:
-    info, exit = attempt.info(), attempt.exit() or {}
-    environment = {
-        "hardware": info.get("hardware", {}),
-        "versions": info.get("versions", {}),
-        "code": info.get("code"),
-    }
-    return {
-        "number": attempt.number,
-        "cause": Cause.DONE if attempt.number == finished else exit.get("cause"),
-        "started": info.get("started"),
-        "resumed_from": info.get("resumed_from"),
-        "environment": shared.place(shared.environments, environment),
-    }
-
-
-def _log_end(attempts: Sequence[Attempt], letters: int) -> list[str]:
-    """Return the last lines of the newest attempt that wrote any."""
-    for attempt in reversed(attempts):
-        lines = [line.rstrip() for line in attempt.log_end(letters).expandtabs(4).splitlines()]
-        if lines:
-            return lines[-LOG_LINES:]
-    return []
 
 
 def curves(rows: Sequence[Mapping[str, Any]], most: int) -> dict[str, tuple[list[Any], list[Any]]]:
