@@ -109,7 +109,8 @@ def _archive(console: Console, options: argparse.Namespace) -> int:
 
     made, gone = archive(options.outputs, options.name)
     where = relative_path(made) if made else "nothing new"
-    console.print(Text(f"{where}; the folders of {gone} runs are gone"), soft_wrap=True)
+    runs = "1 run" if gone == 1 else f"{gone} runs"
+    console.print(Text(f"{where}; removed the folders of {runs}"), soft_wrap=True)
     return 0
 
 

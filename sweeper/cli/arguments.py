@@ -67,9 +67,9 @@ TOLD = {
         "Runs that another plan has stay, unless they are named; nothing goes while it is trained.",
     ),
     "archive": (
-        "put the finished runs of an experiment into one file, which everything goes on reading",
-        "Writes DIR/archives/NAME-0001.zip, reads it back and takes the runs' folders away; "
-        "refused while one of them is trained. `unzip` in DIR puts them back.",
+        "put the finished runs of an experiment into one file, which all commands still read",
+        "Writes DIR/archives/NAME-0001.zip, reads it back and removes the folders of the runs; "
+        "refused while one of them is in training. `unzip` in DIR puts them back.",
     ),
     "decide": (
         "say what each claim's answer would cost in seeds, runs and device hours; train nothing",
@@ -82,23 +82,22 @@ TOLD = {
         "folder as in FOLDER/fig1. Exit code 1 where an answer flipped.",
     ),
     "pack": (
-        "write what is not done of experiments into one file, to be trained on another machine",
-        "It holds records, prepared data and the code that trains; there, unpacked, "
-        "`python run.py` needs PyTorch and little more, and no network.",
+        "write the unfinished runs of experiments into one file, to train on another machine",
+        "The zip has records, prepared data and the code that trains. Unpacked there, "
+        "`python run.py` needs PyTorch and a few packages, and no network.",
     ),
     "merge": (
-        "bring home what `python run.py` of a pack has left",
-        "Puts its runs, verified, where they would lie had they been trained here.",
+        "import the results that `python run.py` of a pack wrote",
+        "Verifies them and puts the runs where they would be if they had been trained here.",
     ),
     "bundle": (
-        "write all that experiments rest on into one file, to be judged elsewhere",
-        "A zip of records without weights, tables, figures, claims and the lock file, with the "
+        "write the results of experiments into one file, to judge elsewhere",
+        "The zip has records without weights, tables, figures, claims and the lock file, with the "
         "SHA-256 of each.",
     ),
     "judge": (
-        "judge the claims of a bundle anew and draw its figures; nothing is trained",
-        "Exit code 1 where an answer is not that of the bundle; a bundle that is not as it was "
-        "written is refused.",
+        "judge the claims of a bundle again and draw its figures, without training",
+        "Exit code 1 if an answer differs from that in the bundle. A damaged bundle is refused.",
     ),
     "dashboard": (
         "show the experiments in Weights & Biases, as a saved view with their results",
@@ -128,7 +127,7 @@ POSITIONAL: dict[str, dict[str, Any]] = {
     "archive": {"dest": "name", "metavar": "EXPERIMENT", "help": "which experiment"},
     "merge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "results.zip"},
     "bundle": {"dest": "experiments", "nargs": "+", "metavar": "EXPERIMENT", "help": "which"},
-    "judge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "what bundle has written"},
+    "judge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "the bundle"},
 }
 
 
@@ -162,9 +161,9 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
         "--max-mb": {
             "type": float,
             "metavar": "N",
-            "help": "where it would be larger: parts of at most N MB, FILE.001 and so on",
+            "help": "write a larger file in parts of at most N MB: FILE.001 and so on",
         },
-        "--wheels": {"type": Path, "metavar": "DIR", "help": "wheels to take along"},
+        "--wheels": {"type": Path, "metavar": "DIR", "help": "a folder of wheels to pack too"},
     },
     "bundle": {"-o": _file("bundle.zip")},
     "judge": {

@@ -68,7 +68,7 @@ _USE = {
 README = """\
 # {name}
 
-{runs} planned training runs of {experiments}, with their data and the code that trains them.
+Planned training runs ({runs}) of {experiments}, with their data and the code that trains them.
 
     python run.py
 

@@ -39,7 +39,7 @@ def test_everything_reads_an_archive_as_it_reads_folders(tmp_path: Path, capsys)
     before, differed = read(outputs, capsys), compared(capsys, outputs, other)
     runs = len(RunStore(outputs).ids())
     assert main(["archive", NAME, "--outputs", str(outputs)]) == 0
-    assert f"the folders of {runs} runs are gone" in capsys.readouterr().out
+    assert f"removed the folders of {runs} runs" in capsys.readouterr().out
     assert list((outputs / "runs").iterdir()) == []
     assert [path.name for path in (outputs / "archives").iterdir()] == ["fig1-0001.zip"]
     assert read(outputs, capsys) == before
