@@ -72,10 +72,11 @@ def pack(
         console.print(Text(f"{relative_path(part)}: {size:.1f} MB"), soft_wrap=True)
     trials = any(name.endswith(SUFFIX) for name in names)
     kind = ("trial" if trials else "run") + ("" if len(runs) == 1 else "s")
-    again = "; then pack again what they choose" if trials else ""
     join = f"cat {path.name}.* > {path.name} && " if len(written) > 1 else ""
     command = f"{join}unzip -q {path.name} && cd {path.stem} && python run.py"
-    console.print(Text(f"{len(runs)} {kind} to train{again}; there: {command}"), soft_wrap=True)
+    console.print(Text(f"{len(runs)} {kind} to train; there: {command}"), soft_wrap=True)
+    if trials:
+        console.print(Text("Merge their results, then pack again the runs that they choose."))
 
 
 def options_of(hydra: Mapping[str, Any]) -> dict[str, Any]:
