@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
 from rich.console import Console
 from rich.text import Text
 
@@ -21,7 +22,7 @@ from sweeper.results.draw import write_figures
 from sweeper.results.judge import judge
 from sweeper.results.table import Table, exported
 from sweeper.store import registry
-from sweeper.store.archive import Content, Manifest, files_below
+from sweeper.store.archive import Content, files_below
 from sweeper.store.code import DIFF, REVISION
 from sweeper.store.errors import UserError, sanitize
 from sweeper.store.files import FORMAT, as_json, read_object, with_checksum
@@ -47,8 +48,8 @@ _CLAIMS = {"verdicts": [{"claim": str, "measure": str, "verdict": str, "numbers"
 Answers = dict[tuple[str, str], dict[str, Any]]
 
 
-class Bundle(Manifest):
-    """The manifest of a bundle."""
+class Bundle(BaseModel):
+    """The keys of the manifest of a bundle."""
 
     experiments: list[str]
 

@@ -16,17 +16,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from sweeper.size_server import SizeServer
 from sweeper.store import registry
 from sweeper.store.archive import (
     BLOCK,
-    AnyManifest,
+    MANIFEST,
     Archive,
     ArchiveError,
     Content,
-    Manifest,
     files_below,
     write_archive,
 )
@@ -151,10 +152,22 @@ def write_export(
     return parts
 
 
+Manifest = TypeVar("Manifest", bound=BaseModel)
+
+
+def parse_manifest(path: Path, value: Mapping[str, Any], model: type[Manifest]) -> Manifest:
+    """Return the keys of a manifest that only its kind has; UserError if they are wrong."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = sanitize(".".join(map(str, first["loc"])), 100)
+        reason = f"{sanitize(path)} cannot be used: {MANIFEST}.{place}: {first['msg']}"
+        raise UserError(f"{reason}; copy it here again.") from error
+
+
 @contextmanager
-def open_export(
-    path: Path, kind: str, model: type[AnyManifest]
-) -> Iterator[tuple[Archive, AnyManifest]]:
+def open_export(path: Path, kind: str, model: type[Manifest]) -> Iterator[tuple[Archive, Manifest]]:
     """Open an archive of a kind, and its manifest.
 
     Raises:
@@ -162,11 +175,11 @@ def open_export(
     """
     archive = Archive(Path(os.path.realpath(path)))
     try:
-        if archive.kind != kind:
-            use = _USE.get(archive.kind, "use the version that wrote it")
-            found = sanitize(archive.kind, 40)
-            raise UserError(f"{sanitize(path)} is of kind {found}, not {kind}: {use}.")
-        yield archive, archive.manifest(model)
+        if (found := archive.manifest["kind"]) != kind:
+            use = _USE.get(found, "use the version that wrote it")
+            reason = f"{sanitize(path)} is of kind {sanitize(found, 40)}, not {kind}"
+            raise UserError(f"{reason}: {use}.")
+        yield archive, parse_manifest(path, archive.manifest, model)
     except ArchiveError as error:
         remedy = "copy it here again"
         raise UserError(f"{sanitize(path)} cannot be used: {error.reason}; {remedy}.") from error
@@ -287,8 +300,8 @@ def write_pack(
     return write_export(path, "pack", files, {**about, "needs": needs, "runs": runs}, max_mb)
 
 
-class Results(Manifest):
-    """The manifest of results.zip."""
+class Results(BaseModel):
+    """The keys of the manifest of results.zip."""
 
     runs: list[str]
 
@@ -322,7 +335,7 @@ def merge(outputs: Path, path: Path) -> Merged:
         UserError: the file is damaged, or has a run that was not planned here; nothing was merged.
     """
     with open_export(path, "results", Results) as (archive, manifest):
-        for name in manifest.files:
+        for name in archive.manifest["files"]:
             folder, _, rest = name.partition("/")
             id, _, rest = rest.partition("/")
             if folder != "runs" or id not in manifest.runs or not _RUN_FILE.fullmatch(rest):

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from sweeper.export.pack import check_output, run_files, write_export
+from sweeper.export.pack import check_output, parse_manifest, run_files, write_export
 from sweeper.options import SweepOptions
 from sweeper.run.backend import (
     BackendContext,
@@ -26,7 +26,7 @@ from sweeper.run.backends import local
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.size_server import size_server
-from sweeper.store.archive import MANIFEST, Content, Manifest, parse_manifest
+from sweeper.store.archive import MANIFEST, Content, check_manifest
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.files import read_json
 from sweeper.store.runs import RunStore, State
@@ -43,8 +43,8 @@ class PackedRun(BaseModel):
     label: str
 
 
-class Pack(Manifest):
-    """The manifest of a pack."""
+class Pack(BaseModel):
+    """The keys of the manifest of a pack."""
 
     options: dict[str, Any]
     runs: dict[str, PackedRun]
@@ -77,9 +77,10 @@ def main(folder: Path, arguments: Sequence[str]) -> int:
     try:
         check_output(output, typed.max_mb)
         try:
-            pack = parse_manifest(read_json(folder / MANIFEST), Pack)
+            manifest = check_manifest(read_json(folder / MANIFEST))
         except ValueError as error:
             raise UserError(f"{sanitize(error)}; unpack it again.") from error
+        pack = parse_manifest(folder, manifest, Pack)
         store = RunStore(folder / "outputs")
         values = dict(pack.options)
         for override in typed.overrides:

@@ -14,6 +14,7 @@ import io
 import itertools
 import json
 import os
+import re
 import shutil
 import stat
 import struct
@@ -23,18 +24,18 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property, lru_cache, reduce
 from pathlib import Path
-from typing import IO, Annotated, Any, TypeVar
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing import IO, Any
 
 from sweeper.store.errors import UserError, sanitize
 from sweeper.store.files import (
+    Shape,
     as_json,
     child,
     entries,
     make_directory,
     new_file,
     opened,
+    validate,
     with_checksum,
 )
 
@@ -57,50 +58,25 @@ Content = Path | bytes
 """A file on disk, or in the archive that its run is in; or the bytes themselves."""
 
 
-class FileInfo(BaseModel):
-    """The entry of a file in a manifest."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-    size: Annotated[int, Field(ge=0)]
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+_CHECKSUM = re.compile(r"[0-9a-f]{64}")
+_SHAPE = {"kind": str, "files": {str: {"size": int, "sha256": _CHECKSUM}}}
+_SHAPE_1 = {"runs": {str: {str: _CHECKSUM}}}  # of archives before format 2: by run and name
 
 
-class Manifest(BaseModel):
-    """The manifest of an archive; a kind with further keys has a subclass."""
-
-    model_config = ConfigDict(strict=True)
-    kind: str
-    files: dict[str, FileInfo]
-
-
-class _Format1(BaseModel):
-    """The manifest of an archive of runs as written before format 2: sha256 by run and name."""
-
-    runs: dict[str, dict[str, str]]
-
-
-AnyManifest = TypeVar("AnyManifest", bound=Manifest)
-AnyModel = TypeVar("AnyModel", bound=BaseModel)
-
-
-def parse_manifest(value: Any, model: type[AnyManifest]) -> AnyManifest:
-    """Return the JSON value of a manifest as `model`; ValueError says what is wrong with it."""
-    return _parse(value, FORMAT, model)
-
-
-def _parse(value: Any, expected: int, model: type[AnyModel]) -> AnyModel:
+def check_manifest(value: Any, expected: int = FORMAT, shape: Shape = _SHAPE) -> dict[str, Any]:
+    """Return the JSON value of a manifest; ValueError says what is wrong with it."""
     found = value.get("format") if isinstance(value, dict) else None
     if found != expected:
         reason = f"{MANIFEST} is of format {sanitize(found, 20)}, not {expected}"
         raise ValueError(f"{reason}: use the version that wrote it")
     if with_checksum(value) != value:
         raise ValueError(f"{MANIFEST} was changed after it was written")
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{MANIFEST}: {place}: {first['msg']}") from error
+    if missing := sorted(shape.keys() - value.keys()):
+        raise ValueError(f"{MANIFEST} has no {missing[0]}")
+    if fault := validate(value, shape, MANIFEST):
+        raise ValueError(fault)
+    checked: dict[str, Any] = value
+    return checked
 
 
 class ArchiveError(OSError):
@@ -144,8 +120,8 @@ class Archive:
         return zipfile.ZipFile(self._source)
 
     @cached_property
-    def _checked(self) -> tuple[dict[str, Any], Manifest, dict[str, zipfile.ZipInfo]]:
-        """The manifest, as JSON and parsed, and the headers by the names that it gives."""
+    def _checked(self) -> tuple[dict[str, Any], dict[str, zipfile.ZipInfo]]:
+        """The manifest, and the headers by the names that it gives."""
         with self._refusing():
             members = self._members()
             top = "" if MANIFEST in members else next(iter(members), "").partition("/")[0] + "/"
@@ -160,20 +136,20 @@ class Archive:
                         "size": members[f"runs/{run}/{name}"].file_size,
                         "sha256": checksum,
                     }
-                    for run, checksums in _parse(about, 1, _Format1).runs.items()
+                    for run, checksums in check_manifest(about, 1, _SHAPE_1)["runs"].items()
                     for name, checksum in checksums.items()
                 }
                 about = with_checksum({"format": FORMAT, "kind": "archive", "files": files})
-            manifest = parse_manifest(about, Manifest)
-            names = {f"{top}{name}" for name in manifest.files}
+            manifest = check_manifest(about)
+            names = {f"{top}{name}" for name in manifest["files"]}
             for name in sorted(members.keys() ^ names)[:1]:
                 what = "is missing" if name in names else f"is not in its {MANIFEST}"
                 raise ValueError(f"{name} {what}")
-            headers = {name: members[f"{top}{name}"] for name in manifest.files}
-            for name, file in manifest.files.items():
-                if headers[name].file_size != file.size:
+            headers = {name: members[f"{top}{name}"] for name in manifest["files"]}
+            for name, file in manifest["files"].items():
+                if headers[name].file_size != file.get("size"):
                     raise ValueError(f"{name} has another size than in {MANIFEST}")
-            return about, manifest, headers
+            return manifest, headers
 
     def _members(self) -> dict[str, zipfile.ZipInfo]:
         """Return the headers of all files by name; ValueError unless each is harmless."""
@@ -199,21 +175,16 @@ class Archive:
         return members
 
     @property
-    def kind(self) -> str:
-        """One of archive, bundle, pack and results."""
-        return self._checked[1].kind
-
-    def manifest(self, model: type[AnyManifest]) -> AnyManifest:
-        """Return the manifest as that of a kind."""
-        with self._refusing():
-            return parse_manifest(self._checked[0], model)
+    def manifest(self) -> dict[str, Any]:
+        """The manifest: its format, its kind, the size and sha256 of each file, and other keys."""
+        return self._checked[0]
 
     def unpack(self, folder: Path) -> None:
         """Write all files, verified, below a folder that nobody else writes to."""
-        _, manifest, headers = self._checked
+        manifest, headers = self._checked
         with self._refusing():
             places = {name: reduce(child, name.split("/"), folder) for name in headers}
-            total = sum(file.size for file in manifest.files.values())
+            total = sum(file["size"] for file in manifest["files"].values())
             if total > (free := shutil.disk_usage(folder).free):
                 raise ValueError(f"it needs {total} bytes on a disk with {free} free")
             for name, place in places.items():
@@ -224,28 +195,29 @@ class Archive:
     def verify(self) -> None:
         """Read all content and compare it with the manifest."""
         with self._refusing(), Path(os.devnull).open("wb") as target:
-            for name in self._checked[2]:
+            for name in self.manifest["files"]:
                 self._copy(name, target)
 
     def _copy(self, name: str, target: IO[bytes]) -> None:
-        _, manifest, headers = self._checked
+        manifest, headers = self._checked
+        expected = manifest["files"][name]
         size, digest = 0, hashlib.sha256()
         with self._zip.open(headers[name]) as source:
-            while (block := source.read(BLOCK)) and size <= manifest.files[name].size:
+            while (block := source.read(BLOCK)) and size <= expected["size"]:
                 size += len(block)
                 digest.update(block)
                 target.write(block)
-        if FileInfo(size=size, sha256=digest.hexdigest()) != manifest.files[name]:
+        if {"size": size, "sha256": digest.hexdigest()} != expected:
             raise ValueError(f"{name} was changed after it was written")
 
     @cached_property
     def _runs(self) -> dict[str, dict[str, str]]:
         found: dict[str, dict[str, str]] = {}
-        for path, file in self._checked[1].files.items():
+        for path, file in self.manifest["files"].items():
             folder, _, rest = path.partition("/")
             run, _, name = rest.partition("/")
             if folder == "runs" and name:
-                found.setdefault(run, {})[name] = file.sha256
+                found.setdefault(run, {})[name] = file["sha256"]
         return found
 
     def runs(self) -> Collection[str]:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sweeper.store.archive import archived, find
 from sweeper.store.attempts import Attempt, Cause, claim_attempt, find_attempts
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.files import (
@@ -17,7 +18,6 @@ from sweeper.store.files import (
     FORMAT,
     FULL,
     NUMBER,
-    Packed,
     canonical,
     check_writable,
     child,
@@ -324,25 +324,14 @@ class RunStore:
 
     def run(self, run_id: str) -> Run:
         """Return the run with this id, which need not exist; UserError for an id that is unsafe."""
-        mount(path := child(self._root, run_id), lambda: self._archive_of(run_id))
+        mount(path := child(self._root, run_id), lambda: find(self.outputs, run_id))
         return Run(path, self._watcher)
 
     def ids(self) -> list[str]:
         """Return the ids of all frozen runs, sorted."""
         names = entries(self._root, folders=True)
         lying = {name for name in names if present(self._root / name / "run.json")}
-        if (self.outputs / "archives").is_dir():
-            from sweeper.store.archive import archived
-
-            lying |= archived(self.outputs)
-        return sorted(lying)
-
-    def _archive_of(self, run_id: str) -> Packed | None:
-        if not (self.outputs / "archives").is_dir():
-            return None
-        from sweeper.store.archive import find  # here, since pydantic takes 0.1 s to import
-
-        return find(self.outputs, run_id)
+        return sorted(lying | archived(self.outputs))
 
     def freeze(self, record: Mapping[str, Any], *, apart_from: Collection[str] = ()) -> Run:
         """Write the record of a run, once.

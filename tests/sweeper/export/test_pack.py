@@ -192,6 +192,9 @@ def test_another_kind_of_archive_is_refused_with_what_to_do_with_it(home, tmp_pa
     [pack] = write_export(tmp_path / "sweep.zip", "pack", {}, {"runs": []})
     with pytest.raises(UserError, match="is of kind pack, not results: unzip it where its runs"):
         merge(home, pack)
+    [strange] = write_export(tmp_path / "results.zip", "results", {}, {"runs": [7]})
+    with pytest.raises(UserError, match=r"manifest.json.runs.0: Input should be a valid string"):
+        merge(home, strange)
 
 
 class FakeProcess:

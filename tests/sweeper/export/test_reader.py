@@ -15,10 +15,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from pydantic import BaseModel
 
 from sweeper.export.pack import open_export, write_export
 from sweeper.store import archive
-from sweeper.store.archive import MANIFEST, Manifest
+from sweeper.store.archive import MANIFEST
 from sweeper.store.errors import UserError
 from sweeper.store.files import as_json, with_checksum
 
@@ -27,12 +28,16 @@ Members = dict[str, tuple[zipfile.ZipInfo, bytes]]
 Change = Callable[[Members], None]
 
 
+class NoKeys(BaseModel):
+    """The keys of a manifest that this test is not about."""
+
+
 def read(path: Path) -> dict[str, bytes]:
     """The files of an archive, unpacked beside it as a command does that."""
     folder = path.parent / "unpacked"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    with open_export(path, "bundle", Manifest) as (found, _):
+    with open_export(path, "bundle", NoKeys) as (found, _):
         found.unpack(folder)
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
@@ -137,12 +142,12 @@ TEXT = FILES["README.md"]
         (about(b'{"format": NaN}'), "format"),
         (about(b'{"format": 1' + b"0" * 9999 + b"}"), "cannot be used"),
         (about(manifest(format=3)), "of format 3, not 2: use the version that wrote it"),
-        (about(manifest(format=1, runs=[7])), "runs: Input should be a valid dictionary"),
+        (about(manifest(format=1, runs=[7])), "manifest.json.runs is not what it should be"),
         (about(manifest().replace(b"bundle", b"bungle")), "manifest.json was changed"),
-        (about(manifest([])), "files: Input should be a valid dictionary"),
+        (about(manifest([])), "manifest.json.files is not what it should be"),
         (about(manifest({"README.md": {"size": -1, "sha256": "0" * 64}})), "size"),
         (about(manifest({"README.md": {"size": 1, "sha256": "\n"}})), "sha256"),
-        (about(manifest(kind=["bundle"])), "kind: Input should be a valid string"),
+        (about(manifest(kind=["bundle"])), "manifest.json.kind is not what it should be"),
     ],
 )  # fmt: skip
 def test_a_crafted_archive_is_refused(tmp_path, change, words):
