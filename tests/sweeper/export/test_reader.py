@@ -145,7 +145,7 @@ TEXT = FILES["README.md"]
         (about(manifest(format=1, runs=[7])), "manifest.json.runs is not what it should be"),
         (about(manifest().replace(b"bundle", b"bungle")), "manifest.json was changed"),
         (about(manifest([])), "manifest.json.files is not what it should be"),
-        (about(manifest({"README.md": {"size": -1, "sha256": "0" * 64}})), "size"),
+        (about(manifest({"README.md": {"size": "1", "sha256": "0" * 64}})), "README.md.size"),
         (about(manifest({"README.md": {"size": 1, "sha256": "\n"}})), "sha256"),
         (about(manifest(kind=["bundle"])), "manifest.json.kind is not what it should be"),
     ],
