@@ -17,7 +17,7 @@ from typing import Any
 from rich.text import Text
 
 from sweeper.plan.experiment import Tune, beyond
-from sweeper.plan.plan import Chosen, Plan, Run
+from sweeper.plan.plan import Chosen, Plan, PlannedRun
 from sweeper.plan.planner import with_seeds
 from sweeper.plan.sizes import Invalid, Sizes
 from sweeper.plan.trials import SUFFIX, chosen_into, trials
@@ -202,7 +202,7 @@ def spent(tuning: Tuning, store: RunStore) -> Iterator[str]:
         yield f"{name}: tuning took {trials} trials, {took:.2g} device hours{share}."
 
 
-def _runs(plan: Plan, experiment: str) -> list[Run]:
+def _runs(plan: Plan, experiment: str) -> list[PlannedRun]:
     names = dict.fromkeys(p.run for p in plan.points if p.experiment == experiment)
     return [plan.runs[run] for run in names]
 

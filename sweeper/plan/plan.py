@@ -53,7 +53,7 @@ class Configuration:
 
 
 @dataclass(frozen=True)
-class Point:
+class PlannedPoint:
     """One setting of a curve with one seed, and the run that measures it."""
 
     experiment: str
@@ -71,7 +71,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Run:
+class PlannedRun:
     """One training job; `names` are for people and dashboards and not part of its identity."""
 
     id: str
@@ -122,8 +122,8 @@ class Plan:
     experiments: Mapping[str, Experiment]
     texts: Mapping[str, str]
     configurations: Mapping[str, list[Configuration]]
-    points: list[Point] = field(default_factory=list)
-    runs: Mapping[str, Run] = field(default_factory=dict)
+    points: list[PlannedPoint] = field(default_factory=list)
+    runs: Mapping[str, PlannedRun] = field(default_factory=dict)
     tuning: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
     def by_experiment(self, runs: Collection[str]) -> dict[str, set[str]]:

@@ -25,7 +25,7 @@ from sweeper.plan.experiment import (
 from sweeper.plan.grid import check_size, count, describe_values, holds, lookup, split_axes
 from sweeper.plan.match import solve
 from sweeper.plan.overrides import Typed, check_name, name_of, read, typed_path
-from sweeper.plan.plan import Configuration, Matched, Plan, Point, Run
+from sweeper.plan.plan import Configuration, Matched, Plan, PlannedPoint, PlannedRun
 from sweeper.plan.sizes import Invalid, Sizes
 from sweeper.size_server import SizeServer
 from sweeper.store import registry
@@ -364,8 +364,8 @@ def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:
             own. A parent gets as many as its children; configurations of several arms or
             experiments that are the same runs get equally many.
     """
-    points: list[Point] = []
-    runs: dict[str, Run] = {}
+    points: list[PlannedPoint] = []
+    runs: dict[str, PlannedRun] = {}
     for experiment in plan.experiments.values():
         found = plan.configurations[experiment.name]
         for one, seeds in zip(found, _seed_counts(found, experiment, wanted), strict=True):
@@ -373,12 +373,12 @@ def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:
                 config = _seeded_config(one, seed)
                 run, task, values = run_id(config), config["task"]["name"], one.values
                 about = values, run, one.matched, one.chosen
-                points.append(Point(experiment.name, one.arm.name, task, seed, *about))
+                points.append(PlannedPoint(experiment.name, one.arm.name, task, seed, *about))
                 setting = describe_values(values)
                 words = f"{task} {setting}" if experiment.finetune else setting
                 label = f"{words} seed={seed}".strip()
                 names = {"experiment": experiment.name, "arm": one.arm.name, "label": label}
-                runs.setdefault(run, Run(run, config, one.size, names))
+                runs.setdefault(run, PlannedRun(run, config, one.size, names))
     return replace(plan, points=points, runs=runs)
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeper.plan.grid import describe_values
-from sweeper.plan.plan import Plan, Point, Run
+from sweeper.plan.plan import Plan, PlannedPoint, PlannedRun
 from sweeper.store import errors
 from sweeper.store.numbers import clock, short
 from sweeper.store.runs import State, Status
@@ -47,7 +47,7 @@ def print_plan(
 
 
 def print_cost(
-    console: Console, left: Collection[Run], seconds: float, *, slots: int, measured: bool
+    console: Console, left: Collection[PlannedRun], seconds: float, *, slots: int, measured: bool
 ) -> None:
     """Print what is left to train: FLOPs and an estimate of the time.
 
@@ -65,7 +65,7 @@ def print_cost(
 
 
 def _table(
-    points: list[Point],
+    points: list[PlannedPoint],
     plan: Plan,
     statuses: Mapping[str, Status],
     *,
@@ -108,7 +108,7 @@ def _words(text: str) -> Text:
 
 
 def _state(
-    points: Iterable[Point], statuses: Mapping[str, Status], owner: Mapping[str, str]
+    points: Iterable[PlannedPoint], statuses: Mapping[str, Status], owner: Mapping[str, str]
 ) -> str:
     words: Counter[str] = Counter()
     for point in points:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from statistics import median
 
-from sweeper.plan.plan import Plan, Run
+from sweeper.plan.plan import Plan, PlannedRun
 from sweeper.store.errors import UserError
 from sweeper.store.files import canonical
 from sweeper.store.runs import RunStore, Taken
@@ -40,7 +40,9 @@ class Throughput:
         """Whether a measured run says how fast training is."""
         return bool(self._trained)
 
-    def learn(self, run: Run, training: float, beside: float | None, share: float = 1.0) -> None:
+    def learn(
+        self, run: PlannedRun, training: float, beside: float | None, share: float = 1.0
+    ) -> None:
         """Take the seconds that a run trained for a share of its steps, and those beside them.
 
         Later measurements of a run replace earlier ones.
@@ -50,12 +52,12 @@ class Throughput:
         if beside is not None:
             self._note(self._beside, run, beside)
 
-    def expected(self, run: Run) -> Taken:
+    def expected(self, run: PlannedRun) -> Taken:
         """Return the seconds that a run is expected to take."""
         per_flop = self._median(self._trained, run, self._per_flop)
         return Taken(run.flops * per_flop, self._median(self._beside, run, self._startup))
 
-    def _note(self, known: dict[str, dict[str, float]], run: Run, value: float) -> None:
+    def _note(self, known: dict[str, dict[str, float]], run: PlannedRun, value: float) -> None:
         for name in self._groups(run):
             group = known.setdefault(name, {})
             group.pop(run.id, None)  # the newest stand last
@@ -63,11 +65,11 @@ class Throughput:
             if len(group) > NEWEST:
                 del group[next(iter(group))]
 
-    def _median(self, known: dict[str, dict[str, float]], run: Run, default: float) -> float:
+    def _median(self, known: dict[str, dict[str, float]], run: PlannedRun, default: float) -> float:
         group = next((known[name] for name in self._groups(run) if name in known), None)
         return median(group.values()) if group else default
 
-    def _groups(self, run: Run) -> list[str]:
+    def _groups(self, run: PlannedRun) -> list[str]:
         """Return names of the groups of similar runs that a run belongs to, smallest first."""
         if run.id not in self._similar:
             task, precision = run.config["task"], run.config["trainer"]["precision"]
@@ -81,11 +83,11 @@ def measured(plan: Plan, store: RunStore, device: str, sharing: int = 1) -> Thro
     own = list(_finished(plan.runs.values(), store, device))
     missing = {_task(run) for run in plan.runs} - {_task(run.id) for run, _, _ in own}
     ids = [run for run in store.ids() if _task(run) in missing and run not in plan.runs]
-    others: list[tuple[Run, float, float | None]] = []
+    others: list[tuple[PlannedRun, float, float | None]] = []
     for name in sorted(ids, key=lambda run: store.run(run).path.stat().st_mtime)[-OTHERS:]:
         with suppress(UserError, OSError):  # a damaged run of another plan is skipped
             record = store.run(name).record()
-            other = Run(name, record["config"], record["size"], record["names"])
+            other = PlannedRun(name, record["config"], record["size"], record["names"])
             others += _finished([other], store, device)
     found = Throughput(device, sharing)
     for run, training, beside in (*others, *own):
@@ -94,8 +96,8 @@ def measured(plan: Plan, store: RunStore, device: str, sharing: int = 1) -> Thro
 
 
 def _finished(
-    runs: Iterable[Run], store: RunStore, device: str
-) -> Iterator[tuple[Run, float, float | None]]:
+    runs: Iterable[PlannedRun], store: RunStore, device: str
+) -> Iterator[tuple[PlannedRun, float, float | None]]:
     """Yield runs trained on a device, with their seconds in training and beside it."""
     for run in runs:
         result = store.run(run.id).result() or {}

@@ -15,7 +15,7 @@ from sweeper.results.claims.evidence.decision import Measurements
 from sweeper.results.claims.evidence.verdict import Found, Verdict
 from sweeper.results.collect import Records
 from sweeper.results.judge import verdicts_on
-from sweeper.results.points import Measure, Point, code_apart, measures
+from sweeper.results.points import code_apart, measures
 from sweeper.results.statistics.estimates import LEVEL, Estimate, Spread, estimate, interval, pooled
 from sweeper.results.table import Table, direction
 from sweeper.store.errors import invalid_value, sanitize
@@ -53,12 +53,22 @@ def differences(one: Table, other: Table) -> list[Differences]:
         if measure not in known:
             continue
         ratios = Measurements(one, measure.metric).ratios
+        better = direction(measure.metric)
+
+        def scaled(
+            values: Mapping[int, float], ratios: bool = ratios, better: int = better
+        ) -> dict[int, float]:
+            """Return values by seed on the scale of claims, larger being better."""
+            if ratios:
+                values = {seed: math.log(value) for seed, value in values.items() if value > 0}
+            return {seed: better * value for seed, value in values.items()}
+
         by_name = {(point.arm, point.name): point for point in measure.points(other)}
         pairs: list[Pair] = []
         for point in measure.points(one):
             same = by_name.get((point.arm, point.name))
             if same is not None:
-                before, after = (_scaled(side, measure, ratios) for side in (point, same))
+                before, after = scaled(point.values), scaled(same.values)
                 if before and after:
                     pairs.append((f"{point.arm} {point.name}".strip(), before, after))
         seeds = [(a[seed], b[seed]) for _, a, b in pairs for seed in a.keys() & b.keys()]
@@ -79,14 +89,6 @@ def flipped(one: Table, other: Table) -> list[tuple[Verdict, Verdict]]:
     after = {(verdict.claim, verdict.measure): verdict for verdict in verdicts_on(other)}
     pairs = [(before, after.get((before.claim, before.measure))) for before in verdicts_on(one)]
     return [(a, b) for a, b in pairs if b is not None and a.verdict is not b.verdict]
-
-
-def _scaled(point: Point, measure: Measure, ratios: bool) -> dict[int, float]:
-    """Return the values of a point by seed, larger being better, on the scale of claims."""
-    better, values = direction(measure.metric), point.values
-    if ratios:
-        values = {seed: math.log(value) for seed, value in values.items() if value > 0}
-    return {seed: better * value for seed, value in values.items()}
 
 
 def _estimates(pairs: Sequence[Pair], ratios: bool) -> list[Found]:

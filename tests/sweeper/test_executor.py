@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from sweeper.plan.plan import Plan, Run
+from sweeper.plan.plan import Plan, PlannedRun
 from sweeper.store import code as state
 from sweeper.store.code import Code
 from sweeper.store.registry import ROOT
@@ -24,14 +24,16 @@ class Folder:
     def __init__(self, outputs) -> None:
         self.outputs, self.store, self.device = outputs, RunStore(outputs), "cpu"
 
-    def run(self, task: str, heads: int, seed: int, **result: Any) -> Run:
+    def run(self, task: str, heads: int, seed: int, **result: Any) -> PlannedRun:
         config = {
             "seed": seed,
             "task": {"name": task},
             "model": {"heads": heads},
             "trainer": {"precision": "32-true", "steps": 100},
         }
-        run = Run(f"{task}-h{heads}-s{seed}", config, {"tokens": 700, "flops_per_token": 11}, {})
+        run = PlannedRun(
+            f"{task}-h{heads}-s{seed}", config, {"tokens": 700, "flops_per_token": 11}, {}
+        )
         stored = self.store.freeze(
             {"id": run.id, "config": config, "size": run.size, "names": run.names}
         )
@@ -46,7 +48,7 @@ class Folder:
         nothing: Any = None
         return Executor(nothing, self.store, nothing, backend, nothing, nothing, nothing)
 
-    def told(self, *runs: Run) -> float:
+    def told(self, *runs: PlannedRun) -> float:
         """Seconds that these are thought to take."""
         plan = Plan("demo", self.outputs, {}, {}, {}, runs={run.id: run for run in runs})
         executor = self.executor()

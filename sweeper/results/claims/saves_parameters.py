@@ -30,7 +30,7 @@ from sweeper.results.claims.evidence.design import (
     slopes,
 )
 from sweeper.results.points import Point
-from sweeper.results.statistics.sequential import All, Intervals
+from sweeper.results.statistics.sequential import All
 from sweeper.store.numbers import short
 
 _SHARES = [per_cent / 100 for per_cent in range(-99, 100)]
@@ -62,24 +62,21 @@ def _lower(fixed: Sequence[Point], rival: Sequence[Point], words: str) -> Contra
         share = -math.expm1(-ahead / gained * span)
         if share < _SHARES[0]:  # so far off the line tells no number
             return "more than twice the parameters needed, as the slope of its curve goes"
-        interval = _interval(read(less))
+        left = read(less)
+        (could,) = np.nonzero((left.lows <= 0) & (left.highs >= 0))
+        interval = "[no interval]"
+        if len(could) and could[0] > 0 and could[-1] < len(_SHARES) - 1:
+            low, high = _SHARES[could[0] - 1], _SHARES[could[-1] + 1]  # next to what is excluded
+            interval = f"[{low * 100:.0f}, {high * 100:.0f}]"
         return f"{share:.0%} of the parameters saved {interval}, as the slope of its curve goes"
 
     return Contrast(heads, weights, note=saved)
 
 
-def _interval(left: Intervals) -> str:
-    """The shares next to those that leave nothing, in per cent."""
-    (could,) = np.nonzero((left.lows <= 0) & (left.highs >= 0))
-    if not len(could) or could[0] == 0 or could[-1] == len(_SHARES) - 1:
-        return "[no interval]"
-    return f"[{_SHARES[could[0] - 1] * 100:.0f}, {_SHARES[could[-1] + 1] * 100:.0f}]"
-
-
 def _held(standard: Sequence[Point]) -> list[tuple[str, list[Point]]]:
-    """The curves that grow at one number of heads, of those that have all sizes.
+    """Return the curves at one number of heads that have all sizes.
 
-    Where heads grow with the model there is no such number, and all points are one curve.
+    Where heads grow with the model there is none, and all points are one curve.
     """
     sizes = {at(point, "params_total") for point in standard}
     held = [

@@ -7,7 +7,6 @@ embedding size, and only models with a smaller embedding and no more parameters 
 from __future__ import annotations
 
 from sweeper.results.claims.evidence.design import (
-    Contrast,
     Design,
     Statement,
     Unanswerable,
@@ -41,12 +40,11 @@ def claim(
             f"standard one of embedding size {largest:.0f}."
         )
     return AnyOf(
-        tuple(All(tuple(_beats(point, rival) for rival in rivals)) for point in strict.values())
+        tuple(
+            All(tuple(over(one, rival, f"{_model(one)} over {_model(rival)}") for rival in rivals))
+            for one in strict.values()
+        )
     )
-
-
-def _beats(point: Point, rival: Point) -> Contrast:
-    return over(point, rival, f"{_model(point)} over {_model(rival)}")
 
 
 def _model(point: Point) -> str:

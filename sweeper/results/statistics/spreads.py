@@ -132,32 +132,32 @@ def identical(given: Sample) -> npt.NDArray[np.bool_]:
 
 def _worth(variances: Floats, df: Floats) -> Floats:
     """Return the degrees of freedom that the pooled variance is worth, by likelihood: (...)."""
+    from scipy.special import gammaln
+
     largest = variances.max(axis=-1, keepdims=True)
     variances = variances / np.where(largest > 0, largest, 1.0)  # so that no power overflows
-    likelihoods = np.stack([_likelihood(worth, variances, df) for worth in WORTHS], axis=-1)
+
+    def likelihood(worth: float) -> Floats:
+        """Return the log likelihood of variances around the likeliest common one.
+
+        Each is F distributed with df and `worth` degrees of freedom, times the common one.
+        """
+        centre = np.maximum(variances.mean(axis=-1, keepdims=True), 1e-100)
+        for _ in range(_ROUNDS):
+            each = (worth + df) / (worth * centre + df * variances)
+            centre = variances.shape[-1] / each.sum(axis=-1, keepdims=True)
+        found: Floats = (
+            gammaln((worth + df) / 2)
+            - gammaln(worth / 2)
+            + worth / 2 * np.log(worth * centre)
+            - (worth + df) / 2 * np.log(worth * centre + df * variances)
+        ).sum(axis=-1)
+        return found
+
+    likelihoods = np.stack([likelihood(worth) for worth in WORTHS], axis=-1)
     shares = np.exp(likelihoods - likelihoods.max(axis=-1, keepdims=True))
     shares /= shares.sum(axis=-1, keepdims=True)
     found: Floats = 1 / (shares / np.array(WORTHS)).sum(axis=-1)
-    return found
-
-
-def _likelihood(worth: float, variances: Floats, df: Floats) -> Floats:
-    """Return the log likelihood of variances around a common one, at the likeliest common one.
-
-    Each variance is F distributed with df and `worth` degrees of freedom, times the common one.
-    """
-    from scipy.special import gammaln
-
-    centre = np.maximum(variances.mean(axis=-1, keepdims=True), 1e-100)
-    for _ in range(_ROUNDS):
-        each = (worth + df) / (worth * centre + df * variances)
-        centre = variances.shape[-1] / each.sum(axis=-1, keepdims=True)
-    found: Floats = (
-        gammaln((worth + df) / 2)
-        - gammaln(worth / 2)
-        + worth / 2 * np.log(worth * centre)
-        - (worth + df) / 2 * np.log(worth * centre + df * variances)
-    ).sum(axis=-1)
     return found
 
 

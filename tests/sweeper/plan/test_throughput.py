@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sweeper.plan.plan import Run
+from sweeper.plan.plan import PlannedRun
 from sweeper.plan.throughput import ASSUMED, NEWEST, Throughput
 
 
-def _run(task: str, heads: int, seed: int = 0, steps: int = 2310) -> Run:
+def _run(task: str, heads: int, seed: int = 0, steps: int = 2310) -> PlannedRun:
     config = {
         "seed": seed,
         "task": {"name": task},
@@ -16,7 +16,7 @@ def _run(task: str, heads: int, seed: int = 0, steps: int = 2310) -> Run:
         "trainer": {"precision": "32-true", "steps": steps},
     }
     size = {"tokens": 5 * steps, "flops_per_token": 7 * heads}
-    return Run(id=f"{task}-{heads}-{seed}", config=config, size=size, names={})
+    return PlannedRun(id=f"{task}-{heads}-{seed}", config=config, size=size, names={})
 
 
 @pytest.mark.parametrize("device", ASSUMED)

@@ -6,10 +6,13 @@ import io
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
-from sweeper.publish import print_everything
+from sweeper.publish import collect_and_judge, print_everything, print_tables
+from sweeper.results.draw import write_figures
 from sweeper.results.judge import verdicts_on
+from sweeper.results.report.page import write_report
 from sweeper.results.summary import brief
 from tests.sweeper.results.finetuned import Finetuned
 from tests.sweeper.results.grids import FEW, by_hand, figure1
@@ -97,3 +100,17 @@ def test_a_figure_is_drawn_again_where_its_table_changed_and_only_there(tmp_path
     by_hand({"model.heads": [2, 3, 5]}).write(tmp_path)
     ended(tmp_path, "grid")
     assert figure.read_bytes() != first[1]
+
+
+@pytest.mark.parametrize("value", [7.8e153, -41.0])
+def test_everything_is_made_of_data_with_a_run_that_diverged(tmp_path: Path, value: float) -> None:
+    sweep = figure1(grid=FEW, seeds=5)
+    next(iter(sweep.results.values()))["metrics"][sweep.metric] = value
+    sweep.claims = ["standard_worsens_beyond", "wins_at_equal_size", "saves_parameters"]
+    tables, verdicts = collect_and_judge(sweep.write(tmp_path), None)
+    printed = io.StringIO()
+    print_tables(Console(file=printed), tmp_path, tables, verdicts)
+    assert "saves_parameters" in printed.getvalue()
+    write_figures(tmp_path, tables)
+    assert (tmp_path / "figures" / "fig1.pdf").stat().st_size > 0
+    assert write_report(tmp_path, tables, verdicts).stat().st_size > 0

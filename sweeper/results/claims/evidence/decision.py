@@ -334,8 +334,14 @@ class Question:
         }
         if margin:
             numbers["margin"] = {"size": margin.words, "reason": margin.reason}
+
+        def read(place: int, sums: Sequence[Weights]) -> Intervals:
+            ends = np.repeat(self.levels[[place]], len(sums), axis=0)
+            seeds = interim_analyses(self.measured.groups)
+            return closed(intervals(seeds, self._rows(sums), ends))
+
         noted = [] if few else enumerate(self.contrasts)
-        notes = [contrast.note(partial(self._read, place)) for place, contrast in noted]
+        notes = [contrast.note(partial(read, place)) for place, contrast in noted]
         if self.decision is Decision.UNDECIDED and (not self.obstacle or few):
             numbers["price"] = self.in_runs(self.expected_cost())
         text = explain(
@@ -397,10 +403,6 @@ class Question:
             for weight, point in weights:
                 row[self.measured.place(point)] += weight
         return found
-
-    def _read(self, place: int, sums: Sequence[Weights]) -> Intervals:
-        ends = np.repeat(self.levels[[place]], len(sums), axis=0)
-        return closed(intervals(interim_analyses(self.measured.groups), self._rows(sums), ends))
 
 
 def _ranked(statement: Statement, found: Iterator[tuple[Contrast, Found]]) -> Ranked:

@@ -30,8 +30,7 @@ from tests.sweeper.results.claims.asked import (
     verdicts,
 )
 from tests.sweeper.results.claims.test_claims_on_size import LONGER, SAVES, SMALL_LOSE, WINS
-from tests.sweeper.results.contexts import Knee, theorem1
-from tests.sweeper.results.grids import Grid
+from tests.sweeper.results.grids import Grid, Knee, theorem1
 from tests.sweeper.results.synthetic import Model, Sweep, Truth, contrary, flat
 
 WORLDS = {

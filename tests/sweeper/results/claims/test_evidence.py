@@ -1,16 +1,21 @@
-"""What is missing, diverged or too little decides nothing; what it takes to decide has a cost."""
+"""The evidence on claims: missing, diverged and odd values, costs, and verdicts in words."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from math import inf, log
 from pathlib import Path
 
 import pytest
 
 from sweeper.results.claims.evidence.decision import Question
-from sweeper.results.judge import check_decidable, questions, verdicts_on, wanted
+from sweeper.results.claims.evidence.verdict import Decision, Found, Verdict
+from sweeper.results.collect import collect, write_tables
+from sweeper.results.judge import check_decidable, judge, lines, questions, verdicts_on, wanted
 from sweeper.store.errors import UserError
 from tests.sweeper.results.claims.asked import (
+    BEATS,
     IMPROVES,
     NOT,
     OPEN,
@@ -24,7 +29,7 @@ from tests.sweeper.results.claims.asked import (
 )
 from tests.sweeper.results.finetuned import finetuned
 from tests.sweeper.results.grids import FEW, Grid, figure1
-from tests.sweeper.results.synthetic import Model, flat, paper
+from tests.sweeper.results.synthetic import Model, Sweep, flat, paper
 
 
 def test_fine_tuning_seeds_alone_support_nothing(tmp_path: Path) -> None:
@@ -126,3 +131,114 @@ def test_a_smaller_chance_of_error_takes_wider_intervals(tmp_path: Path) -> None
         return float(asked.analyses.lows.max())
 
     assert lows(0.2) > lows(0.05) > lows(0.001)
+
+
+def test_lines_are_narrow_and_cannot_disturb_a_terminal(tmp_path: Path) -> None:
+    verdict = Verdict("claim\x1b[2J", Decision.SUPPORTED, "a \x1b[31m\u202e b\n" * 40, {})
+    printed = lines([verdict], width=80)
+    assert max(map(len, printed)) <= 80
+    assert all(line.isprintable() for line in printed)
+
+
+@pytest.mark.parametrize(
+    ("claims", "metric", "told"),
+    [
+        (
+            ["../../etc/passwd"],
+            "test/perplexity",
+            "claims of fig1=../../etc/passwd: expected one",
+        ),
+        (["os"], "test/perplexity", "fixed_keeps_improving"),
+        ([WORSENS], "test/beauty", "metric=test/beauty: expected a name that ends in one of loss"),
+    ],
+    ids=["path", "module", "metric"],
+)
+def test_unknown_names_are_answered_with_the_known(
+    tmp_path: Path, claims: list[str], metric: str, told: str
+) -> None:
+    sweep = figure1(seeds=1)
+    sweep.claims, sweep.metric = claims, metric
+    sweep.write(tmp_path)
+    with pytest.raises(UserError) as caught:
+        judge(tmp_path, write_tables(tmp_path, collect(tmp_path)))
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("ends", "ratio", "words"),
+    [
+        ((1.04, 0.475, 1.61), False, "it better by 1.04 [0.47, 1.61]"),
+        ((-203.1, -300.0, -100.0), False, "it worse by 203 [100, 300]"),
+        ((0.1734, -inf, inf), False, "it better by 0.173 [no interval]"),
+        ((-1.42e-14, -inf, inf), False, "it no different [no interval]"),
+        ((0.0, -1e-15, 1e-15), False, "it no different"),
+        ((2.0, 2.0, 2.0), False, "it better by 2.000 [2.000, 2.000]"),
+        ((log(1.013), log(1.009), log(1.017)), True, "it better by 1.30 % [0.90, 1.70]"),
+        ((log(1.013), -inf, inf), True, "it better by 1.3 % [no interval]"),
+        ((log(7000), log(5000), log(9000)), True, "it better by a factor of 7e+03 [5e+03, 9e+03]"),
+        ((800.0, -inf, inf), True, "it better by a factor of 1.01e+304 [no interval]"),
+    ],
+)
+def test_a_difference_is_as_exact_as_its_interval(
+    ends: tuple[float, float, float], ratio: bool, words: str
+) -> None:
+    assert str(Found("it", *ends, ratio)) == words
+
+
+def test_what_only_rounding_makes_differ_from_nothing_is_nothing() -> None:
+    assert Found("it", 5.05e-14, -inf, inf, ratio=False).size() == "0 [no interval]"
+
+
+SAVES = "saves_parameters"
+Spoil = Callable[[Sweep], None]
+
+
+def set_all(value: Callable[[str], float]) -> Spoil:
+    def spoil(sweep: Sweep) -> None:
+        for run, result in sweep.results.items():
+            result["metrics"][sweep.metric] = value(run)
+
+    return spoil
+
+
+def set_one(value: float) -> Spoil:
+    def spoil(sweep: Sweep) -> None:
+        sweep.results[most_heads(sweep)]["metrics"][sweep.metric] = value
+
+    return spoil
+
+
+def bimodal(sweep: Sweep) -> None:
+    draw = random.Random(7)
+    for result in sweep.results.values():
+        result["metrics"][sweep.metric] = draw.choice([33.0, 61.0]) + draw.gauss(0, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (set_all(lambda run: 43.0), "Seeds do not differ at all"),
+        (set_all(lambda run: 43.0 + 1e-12 * len(run)), "Seeds do not differ at all"),
+        (bimodal, "bimodal"),
+    ],
+    ids=["all equal", "differences of rounding", "bimodal"],
+)
+def test_odd_data_decide_nothing_and_are_named(tmp_path: Path, spoil: Spoil, told: str) -> None:
+    sweep = figure(generous, seeds=7)
+    sweep.claims = [WORSENS, IMPROVES, BEATS, "wins_at_equal_size", SAVES]
+    spoil(sweep)
+    for verdict in verdicts(sweep, tmp_path).values():
+        assert verdict.verdict == OPEN
+        assert told in verdict.sentence
+
+
+@pytest.mark.parametrize("value", [1e6, 7.8e153, -41.0, 0.0])
+def test_one_odd_seed_decides_nothing_of_its_arm_and_changes_no_other(
+    tmp_path: Path, value: float
+) -> None:
+    sweep = figure(generous)
+    sweep.claims = [WORSENS, IMPROVES, SAVES]
+    set_one(value)(sweep)
+    found = answers(sweep, tmp_path)
+    assert found[WORSENS] == SUPPORTED
+    assert found[IMPROVES] == found[SAVES] == OPEN

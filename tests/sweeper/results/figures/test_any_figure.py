@@ -20,10 +20,9 @@ from sweeper.results.draw import figure_of, write_figures
 from sweeper.results.figures.layout.panel import COLUMN, DOUBLE_COLUMN, rendered
 from sweeper.store.errors import UserError
 from sweeper.store.registry import FIGURES, function, names
-from tests.sweeper.results.contexts import theorem1
 from tests.sweeper.results.figures.shown import HOSTILE, half, hostile, texts
 from tests.sweeper.results.finetuned import Finetuned
-from tests.sweeper.results.grids import FEW, PAPER, Grid, by_hand, figure1
+from tests.sweeper.results.grids import FEW, PAPER, Grid, by_hand, figure1, theorem1
 from tests.sweeper.results.synthetic import Sweep
 
 SWEEPS: dict[str, Callable[[], Sweep | Finetuned]] = {

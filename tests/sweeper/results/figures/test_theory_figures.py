@@ -12,7 +12,7 @@ from matplotlib.text import Text
 from sweeper.results.figures import attention, collaborative
 from sweeper.results.figures import sequence_length as lengths_figure
 from sweeper.results.figures import theorem1 as knees_figure
-from tests.sweeper.results.contexts import theorem1
+from tests.sweeper.results.grids import theorem1
 from tests.sweeper.results.synthetic import Model, Sweep
 
 

@@ -1,0 +1,200 @@
+"""Tables are exported exactly, without formulas; trials choose by the validation split alone."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from sweeper.results.choices import choices, diverged, settled
+from sweeper.results.points import tuned_in_words
+from sweeper.results.table import Table, stem, write_table
+from sweeper.store.errors import UserError
+
+CELLS: dict[str, Any] = {
+    "words": 'heads=8, "quoted"\nand\rmore\0\x1b[31m',
+    "whole": 29_384_705,
+    "fraction": 0.1 + 0.2,
+    "tiny": -1.5e-300,
+    "yes": True,
+    "nothing": None,
+    "run": "1e5",
+    "model.name": "1_000",
+    "test/loss": "nan",
+    "arm": "true",
+}
+FORMULAS = ["=cmd()", "+1", "-rf", "@SUM(A1)", "\tx", "\rx", "'quoted", "-5"]
+
+
+def table(rows: list[dict[str, Any]], name: str = "fig1") -> Table:
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    return Table(name, {"metric": "test/loss", "arms": {}}, {}, {"a=1": {"a": 1}}, columns, rows)
+
+
+def cells(path: Path) -> list[list[str]]:
+    """The lines of a .csv, as its module reads them."""
+    with path.open(newline="") as file:
+        return list(csv.reader(file))
+
+
+def test_every_cell_is_there_as_text_that_says_it_exactly(tmp_path: Path) -> None:
+    path = write_table(tmp_path, table([CELLS]))
+    heads, line = cells(path)
+    told = {True: "true", None: ""}
+    assert heads == list(CELLS)
+    assert line == [told[v] if v is True or v is None else str(v) for v in CELLS.values()]
+    assert float(line[2]) == 0.1 + 0.2
+
+
+def test_what_the_rows_are_of_stands_beside_them(tmp_path: Path) -> None:
+    path = write_table(tmp_path, table([CELLS]))
+    about = json.loads(path.with_suffix(".json").read_text())
+    assert about.pop("format") == 1
+    assert about == {
+        "name": "fig1",
+        "experiment": {"metric": "test/loss", "arms": {}},
+        "provenance": {},
+        "settings": {"a=1": {"a": 1}},
+    }
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_words_that_look_like_a_formula_are_marked_as_text(tmp_path: Path, text: str) -> None:
+    given = table([{"arm": text, "model.name": text, text: 7}])
+    path = write_table(tmp_path, given)
+    heads, line = cells(path)
+    assert [heads[2], *line[:2]] == [f"'{text}"] * 3
+
+
+def test_half_a_letter_does_not_keep_a_table_from_being_written(tmp_path: Path) -> None:
+    assert cells(write_table(tmp_path, table([{"arm": "\ud800"}]))) == [["arm"], ["\\ud800"]]
+
+
+def test_pandas_reads_it(tmp_path: Path) -> None:
+    path = write_table(tmp_path, table([CELLS, {**CELLS, "nothing": 7}]))
+    frame = pd.read_csv(path)
+    assert list(frame.columns) == list(CELLS)
+    assert frame["whole"].tolist() == [29_384_705] * 2
+    assert math.isnan(frame["nothing"][0])
+
+
+NAMES = [
+    "../../x",
+    "/abs",
+    "a/b",
+    "x" * 300,
+    "a\0b",
+    "a\nb",
+    ".hidden",
+    "-rf",
+    "",
+    "b.claims",
+    "é",
+    "\ud800",
+]
+
+
+@pytest.mark.parametrize("name", NAMES, ids=repr)
+def test_no_name_leaves_the_folder(tmp_path: Path, name: str) -> None:
+    path = write_table(tmp_path / "outputs", table([CELLS], name))
+    assert path.resolve().parent == tmp_path / "outputs" / "tables"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["outputs"]
+    assert json.loads(path.with_suffix(".json").read_text())["name"] == name
+
+
+def test_different_names_never_share_a_file() -> None:
+    assert stem("fig1") == "fig1"
+    assert len({stem(name) for name in [*NAMES, "x-y", "x/y", "x.y"]}) == len(NAMES) + 3
+
+
+RATE, LOSS = "optimizer.learning_rate", "validation/loss"
+DIVERGED = {"state": "failed", "reason": "nan: the training loss is nan (attempt 1)"}
+
+
+def trials(measured, *, test=1.0):
+    """The trials of one arm; `measured`: rate -> the validation loss of each seed."""
+    rows = [
+        {"experiment": "x_trials", "arm": "a", "point": f"heads=2 learning_rate={rate}", RATE: rate,
+         "seed": seed, "run": f"r{rate}-s{seed}", "test/loss": test * rate, LOSS: loss,
+         "state": "done", "reason": ""} | (DIVERGED if loss is None else {})
+        for rate, losses in measured.items()
+        for seed, loss in enumerate(losses)
+    ]  # fmt: skip
+    about = {"metric": LOSS, "arms": {"a": {}}, "tune": {"grid": {RATE: list(measured)}}}
+    settings = {
+        f"heads=2 learning_rate={rate}": {"model.heads": 2, RATE: rate} for rate in measured
+    }
+    return Table("x_trials", about, {}, settings, list(rows[0]), rows)
+
+
+def test_the_least_loss_is_chosen_and_its_trials_are_named():
+    [choice] = choices(trials({0.1: [3.0], 0.2: [2.0], 0.4: [2.5]}))
+    assert (choice.arm, choice.setting, choice.values) == ("a", {"model.heads": 2}, {RATE: 0.2})
+    assert (choice.among, choice.best) == (3, ["r0.2-s0"])
+    assert choice.trials == ["r0.1-s0", "r0.2-s0", "r0.4-s0"]
+
+
+@pytest.mark.parametrize("test", [-1.0, 0.0, 1e9])
+def test_nothing_of_the_test_split_is_seen(test):
+    measured = {0.1: [3.0, 3.1], 0.2: [2.0, 2.1], 0.4: [2.5, 2.4]}
+    assert choices(trials(measured, test=test)) == choices(trials(measured))
+
+
+def test_a_value_that_diverged_for_any_seed_is_worse_than_all_others():
+    found = trials({0.1: [9.0, 9.0], 0.2: [1.0, None]})
+    assert settled(found)
+    assert [diverged(row) for row in found.rows] == [False, False, False, True]
+    [choice] = choices(found)
+    assert choice.values == {RATE: 0.1}
+    with pytest.raises(
+        UserError, match=r"every trial like .* diverged; give experiment\.tune other"
+    ):
+        choices(trials({0.1: [None], 0.2: [None]}))
+
+
+def test_a_trial_that_is_not_done_or_never_validated_decides_nothing():
+    found = trials({0.1: [3.0], 0.2: [2.0]})
+    waiting = [{**row, "state": "new"} for row in found.rows]
+    assert not settled(
+        Table(found.name, found.experiment, {}, found.settings, found.columns, waiting)
+    )
+    blind = [{**row, LOSS: None} for row in found.rows]
+    with pytest.raises(UserError, match="was trained without validation/loss"):
+        choices(Table(found.name, found.experiment, {}, found.settings, found.columns, blind))
+
+
+def test_values_that_cannot_be_told_apart_are_counted():
+    [alike] = choices(trials({0.1: [2.0, 2.4], 0.2: [2.1, 2.2], 0.4: [9.0, 9.3]}))
+    assert (alike.values, alike.alike, alike.agreeing, alike.seeds) == ({RATE: 0.2}, 1, 1, 2)
+    [apart] = choices(trials({0.1: [3.0, 3.01], 0.2: [2.0, 2.01]}))
+    assert (apart.alike, apart.agreeing) == (0, 2)
+    [one_seed] = choices(trials({0.1: [3.0], 0.2: [2.0]}))
+    assert one_seed.alike is None
+
+
+def test_the_words_say_what_was_chosen_among_how_many_and_what_is_open():
+    tune = {"per": "size"}
+    made = {"values": {RATE: 0.1}, "among": 3, "at_end": [], "alike": 0, "agreeing": 2, "seeds": 2}
+    told = tuned_in_words(
+        {
+            "tune": tune,
+            "tuning": [
+                {"arm": "standard", **made},
+                {"arm": "standard", **made, "values": {RATE: 0.4}, "at_end": [RATE], "alike": 1},
+                {"arm": "fixed", **made},
+            ],
+        }
+    )
+    assert told == [
+        "Learning rate chosen on validation among 3 per arm and size: "
+        "standard 0.1 to 0.4; fixed 0.1.",
+        "At an end of what was tried, so perhaps not at its best: standard 0.4.",
+        "1 of 3 choices cannot be told from another value tried; "
+        "6 of 6 seeds alone would have chosen the same.",
+    ]
+    assert tuned_in_words({"title": "of another experiment"}) == []
