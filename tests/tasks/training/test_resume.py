@@ -132,7 +132,7 @@ def test_asked_to_stop_while_the_data_is_prepared_it_stops_there(
 
 def test_asked_to_stop_before_its_log_is_there_it_says_so(outputs: Path) -> None:
     run = freeze(outputs)
-    assert run_job(run, lambda: at_call(attempts, "_redirected", 1, terminate_self)) == 75
+    assert run_job(run, lambda: at_call(attempts.Job, "_redirect_output", 1, terminate_self)) == 75
     last_word = run.attempts()[0].exit()
     assert last_word is not None
     assert last_word["cause"] == "interrupted"
