@@ -1,4 +1,4 @@
-"""A run's config, checked: typed, or one sentence for whatever is wrong with it."""
+"""Parsing of a run's config: typed sections, or one sentence on the first error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
     """Return the typed config of a run.
 
     Raises:
-        UserError: one sentence on the first thing that is wrong, and how many more there are.
+        UserError: the first error, and the number of others.
     """
     schema = _schema(config)
     try:

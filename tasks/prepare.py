@@ -20,28 +20,29 @@ if TYPE_CHECKING:
 
 
 def task_of(config: RunConfig) -> Task:
-    from tasks.task import Task  # as below: nothing heavy is imported before it is needed
+    """Return the task of a config."""
+    from tasks.task import Task  # heavy modules are imported when needed
 
     task: Task = registry.class_of(registry.TASKS, config.task.name, "task.name", Task)(config)
     return task
 
 
 def prepare(task: Task, outputs: Path) -> Path:
-    """Return the folder of the task's prepared data, complete; other processes wait meanwhile."""
+    """Prepare the task's data and return its folder; other processes wait meanwhile."""
     make_directory(outputs / "data")
     folder = child(outputs / "data", task.data.folder_name())
     with held(folder):
         task.data.prepare(folder)
-        if folder.is_dir():  # examples that are drawn have none
+        if folder.is_dir():  # drawn examples have no folder
             write_digests(folder)
     return folder
 
 
 def open_data(task: Task, outputs: Path) -> dict[str, Any]:
-    """Open the task's data and return what a result says about them.
+    """Open the task's data and return the facts that a result records of them.
 
     Raises:
-        UserError: they cannot be prepared, or are not what was prepared.
+        UserError: the data cannot be prepared, or changed since.
     """
     folder = prepare(task, outputs)
     facts = {"sha256": check_digests(folder)} if folder.is_dir() else {}
@@ -49,7 +50,7 @@ def open_data(task: Task, outputs: Path) -> dict[str, Any]:
 
 
 def main(argument: str) -> int:
-    """Prepare the data of the run in a directory; the exit code is 1 if it cannot be."""
+    """Prepare the data of the run in a directory; return 1 if that fails."""
     from tasks.parse import parse
 
     try:

@@ -1,18 +1,18 @@
-"""The warm server: `python -m tasks.size_server` answers questions about configs and forks jobs.
+"""The size server: `python -m tasks.size_server` builds models to count them, and forks jobs.
 
 One JSON object a line on stdin and stdout; every request has an "id" and an "op":
 
     {"op": "size", "config"}   -> {"id", "size"} or {"id", "error"}
     {"op": "data", "config"}   -> {"id", "digest", "describe", "prepared", "metrics"}
                                   or {"id", "error"}
-    {"op": "preload", "logger"}   -> {"id", "code"}; what jobs import is imported, W&B only where
-                                  "logger" is not "none"; the state of the code, as recorded
+    {"op": "preload", "logger"}   -> {"id", "code"}; imports the modules of jobs, W&B unless
+                                  "logger" is "none"; returns the state of the code
     {"op": "fork", "target": "train" | "prepare", "argument", "environment", "log"}
                                -> {"id", "pid"} at once, {"id", "exited": code} later
     {"op": "signal", "of": id, "signal": number} -> {"id", "signalled": true | false}
 
-The first line it writes is {"ready": true}. After the end of stdin it starts nothing, and ends with
-its last job. It stays single-threaded and never touches a GPU, so that forking is sound.
+The first line it writes is {"ready": true}. After the end of stdin it starts nothing more, and ends
+with its last job. It stays single-threaded and never touches a GPU, so that forking is safe.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ Request = Mapping[str, Any]
 
 
 class Server:
-    """Requests in, answers out, and the children between a fork and their exit."""
+    """The loop of requests, answers and children."""
 
     def __init__(self) -> None:
-        # What libraries print goes to stderr; the real stdout carries the protocol alone.
+        # Output of libraries goes to stderr; the real stdout carries the protocol alone.
         self._answers = os.dup(1)
         os.dup2(2, 1)
-        self._children: dict[int, Request] = {}  # by pid, what was asked for
+        self._children: dict[int, Request] = {}  # requests, by pid
         self._selector = selectors.DefaultSelector()
         self._wake, wake = os.pipe()
         os.set_blocking(self._wake, False)
@@ -80,7 +80,7 @@ class Server:
     @cached_property
     def _polynomials(self) -> CountPolynomials:
         with freeze_gc():
-            importlib.import_module("torch._dynamo")  # the first model needs it: another second
+            importlib.import_module("torch._dynamo")  # needed by the first model; takes a second
         return CountPolynomials(counts)
 
     def serve(self) -> None:
@@ -95,47 +95,45 @@ class Server:
                 elif data:
                     *lines, rest = (rest + data).split(b"\n")
                     for line in filter(None, lines):
-                        self._take(json.loads(line))
+                        self._handle(json.loads(line))
                 else:
                     self._selector.unregister(key.fd)
                     listening = False
 
-    def _take(self, request: Request) -> None:
-        operations: dict[str, Callable[[Request], dict[str, Any] | None]] = {
-            "size": self._size,
-            "data": self._data,
-            "preload": self._preload,
-            "fork": self._fork_job,
-            "signal": self._signal,
-        }
+    def _handle(self, request: Request) -> None:
+        answer: dict[str, Any] | None
         try:
-            operation = operations.get(request["op"])
-            if operation is None:
-                raise UserError(f"op={request['op']}: expected one of {', '.join(operations)}.")
-            answer = operation(request)
+            match request["op"]:
+                case "size":
+                    answer = {"size": size(request["config"], self._polynomials.counts)}
+                case "data":
+                    self._data(request)
+                    answer = None  # its child answers
+                case "preload":
+                    preload(request.get("logger", ""))
+                    answer = {"code": machine.facts()["code"]}
+                case "fork":
+                    answer = self._fork_job(request)
+                case "signal":
+                    answer = self._signal(request)
+                case op:
+                    raise UserError(f"op={op}: expected size, data, preload, fork or signal.")
         except UserError as error:
             answer = {"error": str(error)}
-        except Exception as error:  # one request that fails must not end the others' server
+        except Exception as error:  # a request that fails must not end the server
             traceback.print_exc()
             answer = {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}
         if answer is not None:
             self._answer({"id": request["id"], **answer})
 
     def _answer(self, value: dict[str, Any]) -> None:
-        with contextlib.suppress(BrokenPipeError):  # nobody listens any more; jobs that run go on
+        with contextlib.suppress(BrokenPipeError):  # nobody reads any more; running jobs go on
             os.write(self._answers, json.dumps(value).encode() + b"\n")
 
-    def _size(self, request: Request) -> dict[str, Any]:
-        return {"size": size(request["config"], self._polynomials.counts)}
-
-    def _preload(self, request: Request) -> dict[str, Any]:
-        preload(request.get("logger", ""))
-        return {"code": machine.facts()["code"]}
-
     def _data(self, request: Request) -> None:
-        """Ask in a child: reading a corpus may need libraries that start threads."""
+        """Answer from a child: reading a corpus may start threads."""
         config = request["config"]
-        task = task_of(parse(config))  # here: what that imports, jobs find imported
+        task = task_of(parse(config))  # here, so that jobs find its modules imported
 
         def ask() -> int:
             try:
@@ -165,9 +163,9 @@ class Server:
 
     def _signal(self, request: Request) -> dict[str, Any]:
         pids = [pid for pid, asked in self._children.items() if asked["id"] == request["of"]]
-        for pid in pids:  # not reaped yet, so the numbers are still their own
+        for pid in pids:  # not reaped yet, so the numbers are still theirs
             if request["signal"] == signal.SIGKILL:
-                os.killpg(pid, signal.SIGKILL)  # with what the job has started itself
+                os.killpg(pid, signal.SIGKILL)  # with the processes that the job started
             else:
                 os.kill(pid, request["signal"])
         return {"signalled": bool(pids)}
@@ -178,7 +176,7 @@ class Server:
         pid = forked()
         if pid == 0:
             become_job(work, log=request.get("log"), close=(*self._private, *close))
-        # Also from here: whoever is told the number may signal the group at once.
+        # From here too: the reader of the pid may signal the group at once.
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)
         self._children[pid] = request
@@ -193,7 +191,7 @@ class Server:
                 if request["op"] == "fork":
                     self._answer({"id": request["id"], "exited": code})
                 elif code:
-                    text = f"the process that was to answer it ended with code {code}"
+                    text = f"the process of this request ended with code {code}"
                     self._answer({"id": request["id"], "error": f"{text}; its stderr says why."})
 
 

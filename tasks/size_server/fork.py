@@ -1,4 +1,4 @@
-"""What a job imports before its first step: by the server once, instead of by every job."""
+"""Forked jobs: their modules are imported once, by the server, and forks become jobs."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ from unittest.mock import patch
 
 from tasks.training.gc_freeze import freeze_gc
 
-# The second is what wandb.init imports for each run: a second of CPU time where torch is loaded.
+# wandb.init imports the second for each run: a second of CPU time where torch is loaded.
 WANDB = ("wandb", "wandb.sdk.launch.inputs.internal")
-# What torchmetrics, and Lightning with it, imports wherever it is installed: 0.8 s of 2.8 in all,
-# and 0.6 s more with transformers. Nothing of torchmetrics is used here.
+# Torchmetrics, and Lightning with it, imports these wherever they are installed: 0.8 s of 2.8 in
+# all, and 0.6 s more with transformers. Nothing of torchmetrics is used here.
 UNUSED = ("matplotlib", "scipy", "torchvision", "transformers")
+
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
 
 
 def preload(logger: str) -> None:
-    """Import it; W&B only where `logger` is not "none"."""
+    """Import the modules of jobs; W&B unless `logger` is "none"."""
     with freeze_gc():
-        # If it can't be done so, what asks for Lightning next imports all of it.
+        # On an error the next import of Lightning imports everything.
         with contextlib.suppress(ImportError), _hidden(UNUSED):
             importlib.import_module("pytorch_lightning")
         for name in ("tasks.train", "tasks.training.job"):
@@ -39,7 +41,7 @@ def preload(logger: str) -> None:
 
 @contextlib.contextmanager
 def _hidden(packages: tuple[str, ...]) -> Iterator[None]:
-    """Have Lightning's libraries believe that these packages are not installed."""
+    """Hide installed packages from Lightning's libraries."""
     from lightning_utilities.core import imports
 
     def version(package: str) -> str:
@@ -58,25 +60,30 @@ def _hidden(packages: tuple[str, ...]) -> Iterator[None]:
 
 
 def become_job(work: Callable[[], int], *, log: str | None, close: tuple[int, ...]) -> NoReturn:
-    """Leave the server's signals, files and process group, do the work, end with its exit code.
+    """Leave the server's signals, files and process group, do the work, exit with its code.
 
-    Output goes to `log` until the work redirects it. Nothing of the server's is run on the way
-    out: no handlers at exit, no flushing of buffers it had filled.
+    Output goes to `log` until the work redirects it. No exit handler of the server runs, and no
+    buffer that it filled is flushed.
     """
     code = 1
     try:
-        os.setpgid(0, 0)  # Ctrl-C and the server's end are not its own
+        os.setpgid(0, 0)  # apart from Ctrl-C and from the server's end
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        _redirect(log)
+        for target, path in ((0, os.devnull), (1, log), (2, log)):
+            if path is not None:
+                flags = os.O_RDONLY if target == 0 else _APPEND
+                opened = os.open(path, flags, 0o600)
+                os.dup2(opened, target)
+                os.close(opened)
         for descriptor in close:
             os.close(descriptor)
         code = work()
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
-    except BaseException:  # the edge of the process: the traceback is all that can be left
+    except BaseException:  # the edge of the process: the traceback goes to the log
         traceback.print_exc()
     finally:
         sys.stdout.flush()
@@ -85,21 +92,10 @@ def become_job(work: Callable[[], int], *, log: str | None, close: tuple[int, ..
 
 
 def forked() -> int:
-    """`os.fork`, tried again for some seconds where the system has no process to spare."""
+    """Return os.fork(); try again for some seconds at the limit on processes."""
     for wait_s in (0.1, 1.0, 5.0):
         try:
             return os.fork()
-        except BlockingIOError:  # EAGAIN: a limit on processes, which others' ends make room in
+        except BlockingIOError:  # EAGAIN: a limit on processes
             time.sleep(wait_s)
     return os.fork()
-
-
-def _redirect(log: str | None) -> None:
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    if log is not None:
-        opened = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-        os.dup2(opened, 1)
-        os.dup2(opened, 2)
-        os.close(opened)

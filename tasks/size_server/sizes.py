@@ -36,18 +36,18 @@ NODES: dict[str, tuple[int, ...]] = {
     "feedforward_size": (8, 14),
 }
 BUILT_FIRST = math.prod(map(len, NODES.values()))
-"""Models of a kind that are built first: as many as polynomials cost, which they check."""
+"""The number of models of a kind built first: they check the polynomials, which need as many."""
 
 
 class CountPolynomials:
-    """Counts of configs, by building them at first and by polynomials where many are asked for."""
+    """Counts of configs: built at first, and by polynomials once many are asked for."""
 
     def __init__(self, build: Callable[[RunConfig], Counts]) -> None:
         self._build = build
         self._kinds: dict[str, _Kind] = {}
 
     def counts(self, run: RunConfig) -> Counts:
-        """What `build(run)` returns, or would."""
+        """Return what `build(run)` would."""
         head_size = run.model.one_head_size
         if not isinstance(run.model, TransformerSection) or head_size is None:
             return self._build(run)
@@ -66,13 +66,14 @@ class CountPolynomials:
         return kind.built[place]
 
     def _fitted(self, run: RunConfig, built: dict[Place, Counts]) -> Polynomials:
-        """Those through the counts at the nodes; none if they miss a count that was built."""
+        """Fit polynomials to counts at the nodes; return none if they miss a built count."""
         try:
-            at_nodes = {
-                place: self._build(_reshaped(run, place))
-                for place in itertools.product(*NODES.values())
-            }
-        except (UserError, ValueError):  # a variant that has no model there
+            at_nodes = {}
+            for place in itertools.product(*NODES.values()):
+                sizes: dict[str, Any] = dict(zip(NODES, place, strict=True))
+                model = run.model.model_copy(update=sizes)
+                at_nodes[place] = self._build(run.model_copy(update={"model": model}))
+        except (UserError, ValueError):  # a variant without a model there
             return Polynomials({})
         found = Polynomials(at_nodes)
         known = all(found.at(place) == counts for place, counts in built.items())
@@ -80,20 +81,20 @@ class CountPolynomials:
 
 
 class _Kind(NamedTuple):
-    """What is known of the configs that differ in their dimensions alone."""
+    """The known counts of configs that differ in their dimensions alone."""
 
     built: dict[Place, Counts]
     found: Polynomials | None
 
 
 class Polynomials:
-    """A polynomial for each count: the one that has these values at the nodes."""
+    """The polynomials, one for each count, with these values at the nodes."""
 
     def __init__(self, at_nodes: dict[Place, Counts]) -> None:
         self._at_nodes = at_nodes
 
     def at(self, place: Place) -> Counts | None:
-        """The counts at a place; None where they are no whole numbers, or nothing is known."""
+        """Return the counts at a place; None if they are not whole numbers, or nothing is known."""
         axes = [_weights(nodes, x) for nodes, x in zip(NODES.values(), place, strict=True)]
         whole = math.prod(times for times, _ in axes)
         totals: Counter[str] = Counter()
@@ -106,10 +107,7 @@ class Polynomials:
 
 
 def _weights(nodes: Sequence[int], x: int) -> tuple[int, dict[int, int]]:
-    """Lagrange's: for each node the polynomial that is 1 there and 0 at the others, at x.
-
-    They are whole numbers, being that many times as large as the first number says.
-    """
+    """Return Lagrange's basis polynomials at x by node, scaled by the first number to be whole."""
     others = {node: [other for other in nodes if other != node] for node in nodes}
     apart = {node: math.prod(node - other for other in others[node]) for node in nodes}
     times = math.lcm(*apart.values())
@@ -117,11 +115,6 @@ def _weights(nodes: Sequence[int], x: int) -> tuple[int, dict[int, int]]:
         node: times // apart[node] * math.prod(x - other for other in others[node])
         for node in nodes
     }
-
-
-def _reshaped(run: RunConfig, place: Place) -> RunConfig:
-    sizes: dict[str, Any] = dict(zip(NODES, place, strict=True))
-    return run.model_copy(update={"model": run.model.model_copy(update=sizes)})
 
 
 def size(
@@ -132,40 +125,36 @@ def size(
     The head size is left out where heads differ.
 
     A training step computes the matrix products of a forward pass three times: once forward, once
-    for the gradients of what goes in and once for those of the weights. Attention counts in full.
+    for the gradients of the inputs and once for those of the weights. Attention counts in full.
 
     Args:
         config: of a run.
-        counted: what gives the counts of a config; `counts` if it is not given.
+        counted: returns the counts of a config; `counts` by default.
 
     Raises:
-        UserError: the config is wrong anywhere, one sentence.
+        UserError: the config is invalid.
     """
     run = parse(config)
-    attention_contract.check(run.model)
+    model = run.model
+    attention_contract.check(model)
     found = dict((counted or counts)(run))
     flops, positions = found.pop("forward_flops"), found.pop("positions")
+    if (head_size := model.one_head_size) is not None:
+        heads = {"head_size": head_size, "width": model.heads * head_size}
+    else:  # the mean width of the layers
+        assert isinstance(model, TransformerSection)
+        width = total_width(model.resolved_head_size, model.heads, model.layers)
+        heads = {"width": width // model.layers}
     return {
         **found,
         "flops_per_token": 3 * flops // positions,
         "tokens": task_of(run).data.tokens_seen(run.trainer.steps),
-        **_heads(run),
-    }
-
-
-def _heads(run: RunConfig) -> dict[str, int]:
-    """`head_size` where all heads have one, and the `width` of a layer, or the layers' mean."""
-    model = run.model
-    if (head_size := model.one_head_size) is not None:
-        return {"head_size": head_size, "width": model.heads * head_size}
-    assert isinstance(model, TransformerSection)
-    return {
-        "width": total_width(model.resolved_head_size, model.heads, model.layers) // model.layers
+        **heads,
     }
 
 
 def counts(run: RunConfig) -> dict[str, int]:
-    """Return the parameter counts, and the FLOPs of a forward pass over so many positions."""
+    """Return parameter counts, and the FLOPs and positions of a forward pass."""
     task = task_of(run)
     with torch.device("meta"):
         model: Any = task.build()

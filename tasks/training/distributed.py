@@ -1,9 +1,9 @@
 """One run on several devices: a process (a rank) for each, and every batch split between them.
 
-The job starts the ranks of its machine as fresh processes of the same command and ends when they
-have ended. Rank 0 claims the attempt and writes the record; of a failure the first word stays,
-whoever says it. On one machine they meet by a file. On several each starts its own, and NODE_RANK,
-MASTER_ADDR and MASTER_PORT tell which it is and where they meet.
+The job starts the ranks of its machine as fresh processes of the same command, and ends when they
+have ended. Rank 0 claims the attempt and writes the result; the first rank that fails records why.
+Ranks of one machine meet by a file. With several machines each starts its own ranks, and NODE_RANK,
+MASTER_ADDR and MASTER_PORT say which machine it is and where they meet.
 """
 
 from __future__ import annotations
@@ -28,28 +28,40 @@ from sweeper.store.registry import ROOT
 from sweeper.store.runs import Run
 from tasks.training.signals import STOPS, Interrupted, Interruption
 
-MARK = "HEADROOM_RANK"  # tells a rank from the job that starts the ranks
-MEETING = "HEADROOM_MEETING"  # where the ranks find each other, as torch.distributed spells it
-GRACE_S = 30.0  # for the other ranks to say why they end, once one has ended
+MARK = "HEADROOM_RANK"  # set for ranks, not for the job that starts them
+MEETING = "HEADROOM_MEETING"  # the init_method of torch.distributed
+GRACE_S = 30.0  # for the other ranks to end, once one has failed
 
 
 def supervise(run: Run, devices: int, nodes: int) -> int:
-    """Start the ranks of this machine and wait for them; the exit code of the first that failed."""
+    """Start the ranks of this machine; return the exit code of the first that failed."""
+    node, meeting = 0, {}
     with tempfile.TemporaryDirectory(prefix="headroom-") as folder:
-        meeting = _at_address(nodes) if nodes > 1 else _in_folder(folder)
-        node = int(os.environ.get("NODE_RANK", "0")) if nodes > 1 else 0
-        return _first_failure(_started(run, devices, node, meeting))
+        if nodes > 1:
+            node = int(os.environ.get("NODE_RANK", "0"))
+            address, port = (os.environ.get(name) for name in ("MASTER_ADDR", "MASTER_PORT"))
+            if not address or not port:
+                expected = "1, since MASTER_ADDR and MASTER_PORT do not say where the machines meet"
+                remedy = "choose hydra/launcher=slurm"
+                raise invalid_value("trainer.num_nodes", nodes, expected, remedy)
+            meeting[MEETING] = f"tcp://{address}:{port}"
+        else:  # no other process can connect to a file
+            meeting[MEETING] = f"file://{folder}/meeting"
+            if sys.platform == "linux":
+                meeting["GLOO_SOCKET_IFNAME"] = "lo"
+        return _wait(_start(run, devices, node, meeting))
 
 
-def _started(
+def _start(
     run: Run, devices: int, node: int, meeting: Mapping[str, str]
 ) -> list[subprocess.Popen[bytes]]:
+    """Start the ranks; pass signals on to them."""
     common = {**os.environ, **meeting, "NODE_RANK": str(node)}
     processes = []
     for local in range(devices):
         environment = {**common, MARK: str(node * devices + local), "LOCAL_RANK": str(local)}
         command = [sys.executable, "-m", "tasks.train", str(run.path)]
-        # They end with this process, of which they hold the other end of a pipe.
+        # Ranks hold the other end of a pipe, and end with this process.
         started = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE)
         processes.append(started)
 
@@ -71,7 +83,8 @@ def _started(
     return processes
 
 
-def _first_failure(processes: list[subprocess.Popen[bytes]]) -> int:
+def _wait(processes: list[subprocess.Popen[bytes]]) -> int:
+    """Wait for all ranks; return the exit code of the first that failed, or 0."""
     failed, deadline = 0, float("inf")
     while any(process.poll() is None for process in processes):
         codes = [process.returncode for process in processes if process.returncode]
@@ -86,28 +99,19 @@ def _first_failure(processes: list[subprocess.Popen[bytes]]) -> int:
     return code if code >= 0 else 1
 
 
-def _in_folder(folder: str) -> dict[str, str]:
-    """On one machine: nothing that another could connect to."""
-    loopback = {"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {}
-    return {MEETING: f"file://{folder}/meeting", **loopback}
-
-
-def _at_address(nodes: int) -> dict[str, str]:
-    address, port = (os.environ.get(name) for name in ("MASTER_ADDR", "MASTER_PORT"))
-    if not address or not port:
-        expected = "1, since MASTER_ADDR and MASTER_PORT do not say where the machines meet"
-        raise invalid_value("trainer.num_nodes", nodes, expected, "choose hydra/launcher=slurm")
-    return {MEETING: f"tcp://{address}:{port}"}
-
-
 def is_rank() -> bool:
-    """Whether this process is one rank of several, rather than a whole job."""
+    """Return whether this process is one rank of several."""
     return MARK in os.environ
 
 
 def join(trainer: Mapping[str, Any]) -> None:
-    """Meet the other ranks of the run with this `trainer` section."""
-    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
+    """Join the other ranks of the run with this `trainer` section."""
+
+    def end_with_parent() -> None:
+        os.read(0, 1)  # nothing is ever written there: it returns when the parent is gone
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, name="parent", daemon=True).start()
     cuda = torch.cuda.is_available() and trainer["accelerator"] != "cpu"
     if cuda:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
@@ -120,34 +124,29 @@ def join(trainer: Mapping[str, Any]) -> None:
 
 
 def leave() -> None:
-    """Part from the other ranks, if any: threads of gloo that outlive Python abort the process."""
+    """Leave the other ranks, if any: threads of gloo that outlive Python abort the process."""
     if dist.is_initialized():
         dist.destroy_process_group()
 
 
-def _end_with_parent() -> None:
-    os.read(0, 1)  # nothing is ever written there: it returns when the other end is closed
-    os._exit(1)
-
-
 class SecondaryAttempt(Attempt):
-    """An attempt as the ranks other than the first have it: they only say why they failed."""
+    """The attempt of a rank other than the first, which writes only why it failed."""
 
     def heartbeat(self, **fields: Any) -> None:
-        """Rank 0's is enough."""
+        """Do nothing: rank 0 has the heartbeat."""
 
 
 class SynchronizedStop(Interruption):
-    """Stops all ranks after the same step: that at which the first of them was asked to.
+    """The stop of all ranks after the same step, once any of them was asked to stop.
 
-    A cluster signals every process of a job and the job hands it on, so a rank may be asked twice
-    though a person asked once. Stopping at once is the job's to do.
+    A cluster signals every process of a job, and the job passes signals on, so a rank may be asked
+    twice for one request. The job alone stops at once.
     """
 
     asked = False
 
     def synchronize(self) -> None:
-        """Ask the others, who must do so at the same step."""
+        """Share the request; every rank calls this at the same step."""
         flag = torch.tensor(int(self.asked))
         dist.all_reduce(flag, dist.ReduceOp.MAX)
         self.requested = bool(flag)

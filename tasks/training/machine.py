@@ -1,4 +1,4 @@
-"""Where a job runs and with what: the device it takes, and the facts an attempt records."""
+"""The device, libraries and code of a job, and the facts that an attempt records of them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
 
 
 def set_up(section: TrainerSection) -> str:
-    """Have this process compute as a job does; returns on what, "cuda" or "cpu".
+    """Set this process up to compute repeatably; return its device, "cuda" or "cpu".
 
-    That fixes the number of CPU threads, which the last bits depend on. UserError without the GPU
-    that was asked for.
+    It fixes the number of CPU threads, on which the last bits depend.
+
+    Raises:
+        UserError: the GPU that was asked for is absent.
     """
     torch.set_num_threads(section.threads)
     found = kind_of(section.accelerator)
@@ -42,15 +44,15 @@ def set_up(section: TrainerSection) -> str:
 
 
 def kind_of(accelerator: str) -> str:
-    """Return "cuda" or "cpu": what a run takes here that asks for "auto", "cpu" or "gpu"."""
+    """Return "cuda" or "cpu": the device here for `accelerator` "auto", "cpu" or "gpu"."""
     return "cuda" if accelerator != "cpu" and torch.cuda.is_available() else "cpu"
 
 
 def keep_memory() -> None:
-    """Have this process keep the memory it frees, since every step asks for the same blocks again.
+    """Make glibc keep freed memory, since every step allocates the same blocks again.
 
-    glibc gives large blocks back to the system, which clears each page of the next ones when it is
-    first touched: up to a quarter of a small step. Other C libraries are left as they are.
+    By default it returns large blocks to the system, which clears each page of the next ones: up to
+    a quarter of a small step. Other C libraries are left alone.
     """
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
@@ -59,29 +61,29 @@ def keep_memory() -> None:
 
 
 def compute_repeatably(kind: str) -> None:
-    """Have equal steps give equal bits.
+    """Make equal steps give equal bits.
 
-    On a GPU what cannot is an error: merely warned of, fused attention would be differentiated in
-    whatever order its blocks end.
+    On a GPU an operation that cannot is an error: with a warning alone, the gradient of fused
+    attention would depend on the order in which its blocks end.
     """
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     torch.backends.cudnn.benchmark = False
     torch.use_deterministic_algorithms(True, warn_only=kind == "cpu")
-    # Meant to make reads of unwritten memory repeatable; none happen.
+    # For reads of memory that was never written; there are none.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 def used(kind: str, count: int) -> dict[str, Any]:
-    """Return what a table calls the device, or several; the bytes that tensors took of a GPU."""
+    """Return the name of the device or devices, and on a GPU the peak bytes of tensors."""
     name = torch.cuda.get_device_name() if kind == "cuda" else cpu_name()
     peak = {"max_memory_allocated": torch.cuda.max_memory_allocated()} if kind == "cuda" else {}
     return {"device": name if count == 1 else f"{count} x {name}", **peak}
 
 
 def facts(kind: str = "cpu") -> dict[str, Any]:
-    """Return hardware, versions and the state of the code: what the last bits may depend on.
+    """Return hardware, versions and code state, on which the last bits may depend.
 
-    With kind "cuda" CUDA is in use from then on: not for a process that is to be forked.
+    Kind "cuda" starts CUDA: a process that forks must not ask for it.
     """
     hardware = {
         "cpu": cpu_name(),
@@ -96,7 +98,7 @@ def facts(kind: str = "cpu") -> dict[str, Any]:
 
 
 def code_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of the code a run's result depends on, and what its config names from outside."""
+    """Return the state of the code that a run's result depends on, and the packages it names."""
     named = registry.named_by(config)
     found = [made for kind, name in named if (made := registry.made_of(kind, name))]
     parts = loaded_code().parts(config["task"]["name"], found)
@@ -105,7 +107,7 @@ def code_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 @functools.cache
 def cpu_name() -> str:
-    """Return the processor's model name where Linux tells it."""
+    """Return the processor's model name on Linux, else its architecture."""
     names = [
         line.split(":", 1)[1].strip() for line in _cpu_lines() if line.startswith("model name")
     ]
@@ -114,9 +116,9 @@ def cpu_name() -> str:
 
 @functools.cache
 def instructions() -> str:
-    """Return a name for what this processor can execute: equal names, equal machine code."""
-    told = [line for line in _cpu_lines() if line.startswith(("flags", "Features"))][:1]
-    return hashlib.sha256(f"{cpu_name()} {told}".encode()).hexdigest()[:12]
+    """Return a name of this processor's instructions: equal names run equal machine code."""
+    flags = [line for line in _cpu_lines() if line.startswith(("flags", "Features"))][:1]
+    return hashlib.sha256(f"{cpu_name()} {flags}".encode()).hexdigest()[:12]
 
 
 def _cpu_lines() -> list[str]:
@@ -124,7 +126,7 @@ def _cpu_lines() -> list[str]:
 
 
 def _text(path: Path) -> str:
-    """Return what Linux says there; nothing where it does not."""
+    """Return the content of a file of Linux; empty elsewhere."""
     try:
         return path.read_text("utf-8", "replace")
     except OSError:
@@ -133,7 +135,7 @@ def _text(path: Path) -> str:
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """Return the versions of the libraries that compute; a job may do without one of them."""
+    """Return the versions of the libraries that compute, if installed."""
     found = {}
     for name in LIBRARIES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):

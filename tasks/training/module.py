@@ -1,4 +1,4 @@
-"""The one LightningModule, whatever the task is: its model under its loss, and the optimizer."""
+"""The LightningModule of every task: a model, the loss of a step, the optimizer."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ FUSED = ("cpu", "cuda")
 
 
 class TrainingModule(pl.LightningModule):
-    """The loss of a step (`tasks.training.loop` does all else), as a function of its number.
+    """The model of a task and the loss of a step, a function of the step's number.
 
-    `micro_batches`: the parts in which a step works its rows off, as far as there are as many rows.
-    Up to rounding the gradient is that of the whole; dropout draws other masks.
+    `micro_batches`: the parts in which a step computes its rows, at most one a row. Up to rounding
+    the gradient is that of the whole batch; dropout draws other masks.
     """
 
     def __init__(self, task: Task, model: nn.Module, micro_batches: int = 1) -> None:
@@ -34,23 +34,30 @@ class TrainingModule(pl.LightningModule):
         self._parts = micro_batches
 
     def training_step(self, batch: Batch, step: int) -> Tensor:
-        """Return the loss of this rank's rows, so that the mean over the ranks is the batch's."""
+        """Return the loss of this rank's rows; the mean over the ranks is that of the batch."""
         # Each rank draws its own dropout; the first draws that of a run on one device.
         rank = [ranks.rank()] if ranks.rank() else []
-        _seed(derive(self.task.config.seed, "step", step, *rank))
+        seed = derive(self.task.config.seed, "step", step, *rank)
+        # As torch.manual_seed, which for devices not in use keeps the seed and a formatted stack:
+        # more work than a small step.
+        torch.default_generator.manual_seed(seed)
+        if torch.cuda.is_initialized():
+            torch.cuda.manual_seed_all(seed)
         *early, last = ranks.split(batch, self._parts)
         if not early:
             return summed(self.task.loss(self.model, last))
         return self._loss_in_parts(early, last)
 
     def _loss_in_parts(self, early: list[Batch], last: Batch) -> Tensor:
-        """Return the loss of the batch; all of its gradient but the last part's is there already.
+        """Return the loss of the batch, with the gradient of all parts but the last in place.
 
-        Taken by `autograd.grad`, which no hook of DDP sees: the ranks meet once, in the last part.
+        `autograd.grad` triggers no hook of DDP, so the ranks synchronize once, in the last part.
         """
         parameters = [one for one in self.model.parameters() if one.requires_grad]
-        taken = (_taken(self.task.loss(self.model, part), parameters) for part in early)
-        sums = functools.reduce(_joined, taken)
+        sums: list[_Sum] = []
+        for part in early:
+            found = _gradients(self.task.loss(self.model, part), parameters)
+            sums = [a.add(b) for a, b in zip(sums, found, strict=True)] if sums else found
         means = self.task.loss(self.model, last)
         pairs = zip(means, sums, strict=True)
         whole = [Mean(own.total + before.total, own.count + before.count) for own, before in pairs]
@@ -67,7 +74,7 @@ class TrainingModule(pl.LightningModule):
 
 
 def summed(means: Sequence[Mean], divisors: Sequence[Tensor] | None = None) -> Tensor:
-    """Return the sum of the means, each over the things of all ranks."""
+    """Return the sum of the means, each over all ranks."""
     divisors = divisors or [_divisor(mean) for mean in means]
     return functools.reduce(
         operator.add, (mean.total / by for mean, by in zip(means, divisors, strict=True))
@@ -75,9 +82,9 @@ def summed(means: Sequence[Mean], divisors: Sequence[Tensor] | None = None) -> T
 
 
 def _divisor(mean: Mean) -> Tensor:
-    """Return by what the totals of each rank are divided to have, on average, the mean of all."""
+    """Return the divisor of each rank's total whose quotients average to the mean of all ranks."""
     total, count = mean.total, mean.count
-    if not isinstance(count, Tensor):  # made on the device, which is not waited for then
+    if not isinstance(count, Tensor):  # made on the device, so that the host does not wait
         count = torch.full((), count, dtype=total.dtype, device=total.device)
     return ranks.mean(count.to(total.dtype)).clamp(min=1 / ranks.world())
 
@@ -90,21 +97,19 @@ class _Sum:
     count: Tensor | int
     gradients: list[Tensor | None]
 
+    def add(self, other: _Sum) -> _Sum:
+        """Return the sum over the rows of both."""
+        gradients = list(map(_sum, self.gradients, other.gradients))
+        return _Sum(self.total + other.total, self.count + other.count, gradients)
 
-def _taken(means: Sequence[Mean], parameters: list[nn.Parameter]) -> list[_Sum]:
+
+def _gradients(means: Sequence[Mean], parameters: list[nn.Parameter]) -> list[_Sum]:
     found = []
     for place, mean in enumerate(means, start=1):
         more = place < len(means)
         grads = torch.autograd.grad(mean.total, parameters, retain_graph=more, allow_unused=True)
         found.append(_Sum(mean.total.detach(), mean.count, list(grads)))
     return found
-
-
-def _joined(some: list[_Sum], more: list[_Sum]) -> list[_Sum]:
-    return [
-        _Sum(a.total + b.total, a.count + b.count, list(map(_sum, a.gradients, b.gradients)))
-        for a, b in zip(some, more, strict=True)
-    ]
 
 
 def _sum(one: Tensor | None, other: Tensor | None) -> Tensor | None:
@@ -114,7 +119,7 @@ def _sum(one: Tensor | None, other: Tensor | None) -> Tensor | None:
 
 
 def adamw(model: nn.Module, section: OptimizerSection) -> torch.optim.AdamW:
-    """Return the optimizer; decay is decoupled, times the learning rate, on matrices only.
+    """Return AdamW: decoupled decay, times the learning rate, on matrices only.
 
     Biases and LayerNorms are not decayed (BERT's convention), however many axes a bias has.
     """
@@ -132,14 +137,3 @@ def adamw(model: nn.Module, section: OptimizerSection) -> torch.optim.AdamW:
         eps=section.epsilon,
         fused=all(p.device.type in FUSED for _, p in named),
     )
-
-
-def _seed(seed: int) -> None:
-    """Do what torch.manual_seed does where something is drawn.
-
-    For each device that is not in use yet, it would keep the seed and a formatted stack for later:
-    more work than a small step.
-    """
-    torch.default_generator.manual_seed(seed)
-    if torch.cuda.is_initialized():
-        torch.cuda.manual_seed_all(seed)

@@ -1,7 +1,7 @@
-"""The mirror of a run in Weights & Biases. It follows the run and can never hold it up.
+"""The mirror of a run in Weights & Biases, which can never delay or change the run.
 
-Everything that touches W&B happens in a thread of its own behind a queue: whatever W&B does (it is
-absent, cannot reach its server, is killed, hangs), the run computes the same bits and ends.
+All calls of W&B happen in a thread behind a queue. If W&B is absent, cannot reach its server, is
+killed or hangs, the run computes the same bits and ends.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from tasks.config.sections import LoggerSection
 INIT_SECONDS = 20
 FINISH_SECONDS = 60
 MOST_LETTERS = 64  # of a tag; W&B refuses a run with a longer one
-STEP = "trainer/global_step"  # the name W&B's tools and Lightning's users expect the step under
+STEP = "trainer/global_step"  # the key of the step that W&B's tools and Lightning use
 
 Message = tuple[int, Mapping[str, float]] | int
 """A row of metrics, or the exit code that ends the mirror."""
 
 
 class Mirror:
-    """Sends rows to W&B if the config asks for it; otherwise does nothing and imports nothing."""
+    """A sender of rows to W&B if the config asks for it; otherwise it imports nothing."""
 
     def __init__(self, section: LoggerSection, run: Run) -> None:
         self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -36,12 +36,12 @@ class Mirror:
             self._thread.start()
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Hand a row over; returns at once."""
+        """Queue a row."""
         if self._thread is not None:
             self._messages.put((step, dict(values)))
 
     def finish(self, code: int) -> None:
-        """Hand the exit code over and wait, but not for ever, until W&B has everything."""
+        """Queue the exit code and wait, at most FINISH_SECONDS, until W&B has everything."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self._messages.put(code)
@@ -50,26 +50,19 @@ class Mirror:
                 _warn(f"it has not finished after {FINISH_SECONDS} s; `wandb sync` can do so later")
 
     def _follow(self) -> None:
-        # The edge to a library that may raise anything: whatever it is, the run goes on without.
         try:
-            self._send()
-        except BaseException as error:
+            run = _start(_arguments(self._section, self._run))
+            while not isinstance(message := self._messages.get(), int):
+                step, values = message
+                run.log({**values, STEP: step})
+            run.finish(exit_code=message)
+        except BaseException as error:  # the edge to a library that may raise anything
             _warn(_line(error))
 
-    def _send(self) -> None:
-        run = _started(_arguments(self._section, self._run))
-        while True:
-            message = self._messages.get()
-            if isinstance(message, int):
-                run.finish(exit_code=message)
-                return
-            step, values = message
-            run.log({**values, STEP: step})
 
-
-def _started(arguments: dict[str, Any]) -> Any:
-    """Return a W&B run; offline where it should be online and the server is out of reach."""
-    import wandb  # a second, and absent on some machines: only where it is asked for
+def _start(arguments: dict[str, Any]) -> Any:
+    """Return a W&B run, offline if its server is out of reach."""
+    import wandb  # takes a second, and is absent on some machines
 
     settings = wandb.Settings(**_SETTINGS)
     try:
@@ -99,10 +92,10 @@ _SETTINGS: dict[str, Any] = {
 
 
 def _arguments(section: LoggerSection, run: Run) -> dict[str, Any]:
-    """Return the arguments of wandb.init; all runs share one folder, so `wandb sync` finds them."""
+    """Return the arguments of wandb.init; all runs share one folder for `wandb sync`."""
     record = run.record()
     config, names = record["config"], record.get("names") or {}
-    # W&B cannot group by tags: what a panel groups by is in the config, as a key of its own.
+    # W&B cannot group by tags, so the keys that panels group by are in the config.
     mirrored = {**config, "size": record.get("size") or {}, "names": names}
     tags = (names.get("experiment"), config["task"]["name"], config["model"]["name"])
     return {
