@@ -1,4 +1,4 @@
-"""What a batch is, and how it gets to a device."""
+"""Batches of named tensors, and moving them to a device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def moved(batch: Batch, device: torch.device) -> Batch:
 
 
 def repeated(batch: Batch, times: int) -> Batch:
-    """Return the rows of a batch so many times, at least once."""
+    """Return the batch with its rows repeated `times` times, at least once."""
     return {
         key: tensor.repeat(max(times, 1), *[1] * (tensor.dim() - 1))
         for key, tensor in batch.items()

@@ -6,12 +6,12 @@ import argparse
 import os
 
 
-def directory(module: str, told: str | None) -> str:
-    """Return the run directory that was typed; `told` is what --help says of the module."""
+def directory(module: str, description: str | None) -> str:
+    """Return the run directory that was typed; `description` is for --help."""
     os.umask(0o077)  # as SECURITY.md says: for the owner alone
     parser = argparse.ArgumentParser(
         prog=f"python -m {module}",
-        description=told,
+        description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("run", metavar="RUN", help="the directory of a run, outputs/runs/<id>")

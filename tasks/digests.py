@@ -1,4 +1,4 @@
-"""What prepared data are, file by file: written down when they are made, compared when opened."""
+"""Digests of prepared data, file by file: written when the data are made, compared when opened."""
 
 from __future__ import annotations
 

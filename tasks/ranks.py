@@ -1,4 +1,4 @@
-"""What one of several processes (ranks) that train a run does with its part of a batch.
+"""Sharding and communication between the processes (ranks) that train one run.
 
 A process that trains alone is rank 0 of 1, and nothing here changes a bit of what it computes.
 """
@@ -17,17 +17,17 @@ Value = TypeVar("Value")
 
 
 def rank() -> int:
-    """The number of this process among those that train the run; 0 where it is the only one."""
+    """Return the rank of this process; 0 if it trains alone."""
     return dist.get_rank() if dist.is_initialized() else 0
 
 
 def world() -> int:
-    """How many processes train the run."""
+    """Return the number of processes that train the run."""
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
 def broadcast(value: Value) -> Value:
-    """What rank 0 gave for `value`, on every rank."""
+    """Return rank 0's `value` on every rank."""
     if world() == 1:
         return value
     box = [value]
@@ -36,7 +36,7 @@ def broadcast(value: Value) -> Value:
 
 
 def shard(batch: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The rows of a batch that are this rank's.
+    """Return this rank's rows of a batch.
 
     Raises:
         UserError: the batch has fewer rows than there are ranks.
@@ -52,8 +52,10 @@ def shard(batch: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def split(batch: dict[str, Tensor], parts: int) -> list[dict[str, Tensor]]:
-    """So many parts of this rank's rows, equal within one row; fewer, as many on every rank, where
-    one has fewer rows."""
+    """Return this rank's rows in `parts` parts, whose sizes differ by at most one row.
+
+    If a rank has fewer rows than `parts`, every rank makes as many parts as it has rows.
+    """
     if parts == 1:
         return [batch]
     rows = torch.tensor(len(next(iter(batch.values()))))
@@ -65,7 +67,7 @@ def split(batch: dict[str, Tensor], parts: int) -> list[dict[str, Tensor]]:
 
 
 def mean(value: Tensor) -> Tensor:
-    """The mean of what all ranks have."""
+    """Return the mean of `value` over all ranks."""
     if world() == 1:
         return value
     every = value.detach().clone()

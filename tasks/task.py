@@ -35,7 +35,7 @@ class Mean:
 
 
 class Task(ABC):
-    """What is learned, made from the config of one run.
+    """A learning problem, made from the config of one run.
 
     `model` is always what `build` returned, a class that the task knows.
     """

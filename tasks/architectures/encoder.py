@@ -25,7 +25,7 @@ class EncoderSection(TransformerSection):
         yield from super().problems(path)
         if not self.tie_embeddings:
             key = f"{path}.tie_embeddings"
-            expected = "true, since an encoder's masked tokens are told by the token embedding"
+            expected = "true, since an encoder predicts masked tokens with the token embedding"
             yield Problem(key, "false", expected, f"give it as {key}=true")
 
     def build(self, vocabulary_size: int) -> Encoder:

@@ -189,7 +189,7 @@ class Architecture(Section, ABC):
 
 
 class TransformerSection(Architecture):
-    """What the architectures have besides that are whole Transformers."""
+    """The keys that every Transformer architecture adds."""
 
     layers: Annotated[int, whole(1, 1024, 6)]
     feedforward_size: Annotated[int, whole(1, 2**22, 1024)]

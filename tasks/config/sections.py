@@ -15,13 +15,13 @@ from tasks.config.schema import Problem, Section, given, whole
 
 
 class TaskSection(Section):
-    """What every task's section of the config has; a task adds its own keys."""
+    """The keys that every task's section of the config has; a task adds its own."""
 
     name: str
 
 
 class TextSection(TaskSection):
-    """What the sections of tasks on text have besides."""
+    """The keys that every task on text adds."""
 
     batch_tokens: Annotated[int, whole(1, 2**31, 32_768)]
 
@@ -96,7 +96,7 @@ class OptimizerSection(Section):
 
 
 class TrainerSection(Section):
-    """How long and how a run is trained, and how it is executed."""
+    """The length of training, its precision, and the devices it runs on."""
 
     steps: Annotated[int, whole(0, 10**9, 1000)]
     precision: Annotated[

@@ -1,1 +1,1 @@
-"""What the tasks share that fine-tune a pre-trained encoder."""
+"""Data and model code that all fine-tuning tasks share."""

@@ -1,4 +1,4 @@
-"""What can be had from the words of two texts without their order: the baselines beside a model."""
+"""Baselines that see the words of two texts but not their order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def majority_accuracy(train: Sequence[int], test: Sequence[int]) -> float:
 
 
 class BagOfWords:
-    """Multinomial logistic regression on the words of each text, the two told apart.
+    """Multinomial logistic regression on the words of each text, with separate weights.
 
     Fitted by Adagrad; equal data give equal weights.
     """

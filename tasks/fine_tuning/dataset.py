@@ -53,17 +53,17 @@ def load_file(path: Path, read: Callable[[str], Any] = load) -> Any:
 
 
 def decoded(raw: bytes) -> str:
-    """The text of bytes; what is not UTF-8 becomes half a character, for `printable` to find."""
+    """Return the text; bytes that are not UTF-8 become surrogates, which `printable` replaces."""
     return raw.decode(errors="surrogateescape")
 
 
 def printable(text: str) -> str:
-    """The text with what no file and no tokenizer takes replaced, character for character."""
+    """Return the text with NUL and surrogates replaced, character for character."""
     return UNPRINTABLE.sub(REPLACEMENT, text)
 
 
 def mended(*texts: str) -> tuple[str, ...]:
-    """What is noted about a row with these texts: whether `printable` replaces any of it."""
+    """Return a note if `printable` replaces characters of these texts."""
     return ("characters replaced",) if any(map(UNPRINTABLE.search, texts)) else ()
 
 
@@ -79,7 +79,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 PLACES = 5  # of the rows dropped for one reason, how many are named
-GOOD = 0.99  # a data set of which less is kept deserves a warning
+GOOD = 0.99  # warn if a smaller share of the rows is kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ class RowReport:
 
     @property
     def dropped(self) -> dict[str, int]:
-        """How many rows were dropped, by "file: reason"."""
+        """The number of dropped rows by "file: reason"."""
         return {f"{file}: {why}": len(at) for (file, why), at in sorted(self._dropped.items())}
 
     @property
@@ -169,9 +169,9 @@ class Examples(Generic[Kind]):
 
 
 class DataSet(Source, ABC, Generic[Kind]):
-    """How one data set is published, and how its examples are read.
+    """The published form of one data set, and the reader of its examples.
 
-    It has a training split, of which VALIDATION is kept back, and one that is evaluated on.
+    It has a training split and a test split. VALIDATION of the training split is kept back.
     """
 
     title: ClassVar[str]

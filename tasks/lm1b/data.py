@@ -102,7 +102,7 @@ CHUNK = 2_000  # sentences encoded at a time
 
 @dataclass
 class RowCounts:
-    """What a split's rows hold; `tokens` counts every target, END included."""
+    """The contents of a split's rows; `tokens` counts every target, END included."""
 
     rows: int = 0
     tokens: int = 0

@@ -1,1 +1,1 @@
-"""Which of three relations holds between two sentences."""
+"""MultiNLI: the relation between two sentences, one of three."""

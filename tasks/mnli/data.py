@@ -38,7 +38,7 @@ class Pair(Example):
     label: int
 
     def texts(self) -> tuple[str, str]:
-        """What a tokenizer may be trained on."""
+        """Return the texts that a tokenizer may be trained on."""
         return self.premise, self.hypothesis
 
 

@@ -1,1 +1,1 @@
-"""How many small heads replace a large one?"""
+"""The nearest-neighbour task: many small heads against a large one."""

@@ -1,4 +1,4 @@
-"""How many small heads replace a large one? Softly finding the nearest neighbour, on fresh points.
+"""The nearest neighbour, softly, on fresh points: many small heads against a large one.
 
 After Amsel, Yehudai and Bruna (2024): one head as large as the points' dimension finds it for every
 input, heads of a lower rank need many.

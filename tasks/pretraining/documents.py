@@ -101,7 +101,7 @@ def _encoded(
 LONGEST = 500  # sentences; a longer text is several documents, so that a single book can be split
 LINES_TOGETHER = 100  # lines a sentence may stretch over
 FEWEST = 2  # documents of a split: the random second text of a pair is another document's
-# Documents kept back, a share of all and at most so many: enough to measure, quick to run through.
+# Documents kept back: a share of all, up to a maximum. Enough to measure, and quick to evaluate.
 VALIDATION = (0.01, 500)
 TEST = (0.05, 2000)
 
@@ -139,7 +139,7 @@ class Documents:
 
 @dataclass(frozen=True)
 class SplitThresholds:
-    """Which split a document belongs to: a function of its text, so equal ones are in one split.
+    """Return the split of a document, from its text alone, so that equal ones share a split.
 
     Documents with checksums up to `validation`, and from there up to `test`, are kept out of train.
     """

@@ -1,7 +1,7 @@
 """Random numbers by counter for whole arrays: a number depends on its own counters alone.
 
-`numpy.random` has a state that numbers are drawn from one after the other. Here the number of a
-row is the same whichever rows stand beside it, so a batch is a function of which rows it holds.
+A generator of `numpy.random` has a state, so a draw depends on all earlier draws. Here a row's
+draws depend on the row alone, so a batch is a function of the numbers of its rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PLACES = 1 << 20  # numbers that one purpose may draw for one row
 
 
 class CounterRng:
-    """What is drawn for each of B rows; a row is told by a seed and its counters."""
+    """Random draws for each of B rows, from the seed and the row's counters."""
 
     def __init__(self, seed: int, counters: Sequence[Counters]) -> None:
         """`counters` are arrays (B,) of whole numbers from 0; the seed is below 2^63."""
@@ -69,7 +69,7 @@ Whole = NDArray[np.int64]
 
 
 class Purpose(IntEnum):
-    """What a number is drawn for."""
+    """Purposes of the draws that make a row."""
 
     SHIFT = auto()
     IS_SHORT = auto()
@@ -109,7 +109,7 @@ class PairSource:
         self._seed = seed
 
     def __len__(self) -> int:
-        """How many pairs an epoch has."""
+        """Return the number of pairs of an epoch."""
         return max(self._pieces // self._room, 1)
 
     def draw(self, epochs_B: Whole, numbers_B: Whole) -> tuple[Pairs, CounterRng]:
@@ -233,7 +233,7 @@ class MaskedPairs:
         self._order = Shuffled(len(self._pairs), derive(seed, purpose, "order"))
 
     def __len__(self) -> int:
-        """How many rows an epoch has."""
+        """Return the number of rows of an epoch."""
         return len(self._pairs)
 
     def shuffled(self, start: int, count: int) -> Arrays:
@@ -260,7 +260,7 @@ class MaskedPairs:
 
 
 class MaskPurpose(IntEnum):
-    """What a number is drawn for; apart from what the row itself was drawn for."""
+    """Purposes of the draws that mask a row; none equals a Purpose of the row itself."""
 
     ORDER = 101
     FATE = 102

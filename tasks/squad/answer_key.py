@@ -71,7 +71,7 @@ Scores = tuple[NDArray[np.floating], NDArray[np.floating]]
 
 
 class Search(NamedTuple):
-    """How many starts and ends are looked at, and how many pieces an answer may have."""
+    """Limits of the search: candidate starts and ends, and pieces of an answer."""
 
     candidates: int
     longest: int

@@ -31,7 +31,7 @@ class Question(Example):
     text: str
 
     def texts(self) -> tuple[str, str]:
-        """What a tokenizer may be trained on."""
+        """Return the texts that a tokenizer may be trained on."""
         return self.context, self.question
 
 
@@ -70,8 +70,8 @@ class SQuAD(DataSet[Question]):
         return question_of({**row, "answers": answers}, row["context"])
 
     def trainable(self, example: Question) -> Question | Malformed:
-        standing = example.start >= 0
-        return example if standing else Malformed("no answer stands in the context")
+        found = example.start >= 0
+        return example if found else Malformed("no answer stands in the context")
 
     def group(self, example: Question) -> str:
         return example.context
@@ -145,12 +145,12 @@ def _first_standing(
 
 
 def _visible(text: str) -> bool:
-    """Whether there is a letter, digit, mark of punctuation or symbol that a tokenizer keeps."""
+    """Return True if a letter, digit, punctuation or symbol is there that a tokenizer keeps."""
     return any(unicodedata.category(c)[0] in "LNPS" and c != REPLACEMENT for c in text)
 
 
 def _stands_free(context: str, start: int, end: int) -> bool:
-    """Whether the span is no part of a longer word."""
+    """Return True if the span is not part of a longer word."""
     cut_before = start > 0 and context[start - 1].isalnum() and context[start].isalnum()
     cut_after = end < len(context) and context[end - 1].isalnum() and context[end].isalnum()
     return not (cut_before or cut_after)

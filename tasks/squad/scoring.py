@@ -41,9 +41,9 @@ def score(
 ) -> dict[str, float]:
     """Return exact_match and f1 in percent over all questions, each against its best gold answer.
 
-    questions: (id, gold answers) of each, an id that comes twice counting twice. `missing` is told
-    the ids without a prediction, which score 0. Raises ValueError where there is no question, or
-    one without a gold answer.
+    questions: (id, gold answers) of each, an id that comes twice counting twice. `missing` is
+    called with each id that has no prediction; it scores 0. Raises ValueError if there is no
+    question, or one without a gold answer.
     """
     total, matches, overlap = 0, 0.0, 0.0
     for question, answers in questions:

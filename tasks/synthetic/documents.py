@@ -1,8 +1,8 @@
 """The embedded documents: gatherings of the invented world, in BERT's format of documents.
 
-A line is a sentence and a blank line ends a document. A sentence names who came, the next ones tell
-of some of them by family, so that whoever relates two sentences can tell a masked name and what
-comes next. The samples that a pre-trained model is fine-tuned on are told in the same words.
+A line is a sentence and a blank line ends a document. A sentence names who came; the next one
+mentions them by family. A model that relates two sentences can therefore predict a masked name and
+the next sentence. The samples for fine-tuning use the same words.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from tasks.synthetic.families import Person, Sample, StableRandom, World
 
 FILE = "documents.txt"
 HASHED = 100  # documents that tell one generator from another
-GATHERINGS = 4  # in a document, each told of in two sentences
+GATHERINGS = 4  # in a document, two sentences each
 
 
 def came(people: Sequence[Person]) -> str:
-    """The sentence that names who came."""
+    """Return the sentence that names who came."""
     return f"{' '.join(person.name for person in people)}."
 
 
 def by_family(people: Sequence[Person]) -> str:
-    """The sentence that tells of people, the family before the name."""
+    """Return the sentence that mentions people, the family before the name."""
     return f"{' '.join(f'{person.family.name} {person.name}' for person in people)}."
 
 
@@ -34,8 +34,8 @@ def generate(number: int, world: World) -> list[str]:
     rng, sentences = StableRandom(f"document {number}"), []
     for _ in range(GATHERINGS):
         people, _ = world.gathering(rng)
-        told = [world.told(person, rng) for person in rng.mixed(people)]
-        sentences += [came(people), by_family(told)]
+        mentioned = [world.mentioned(person, rng) for person in rng.mixed(people)]
+        sentences += [came(people), by_family(mentioned)]
     return sentences
 
 

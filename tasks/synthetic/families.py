@@ -1,4 +1,4 @@
-"""The world of the generated text: families, and gatherings of which one from each comes.
+"""The world of the generated text: families, and gatherings with one member of each.
 
 Who reads that a Bamu came must look among all who were there for the one of that family. So a head
 has to tell `competitors` names apart that differ in `directions` families: the mechanism of the
@@ -72,9 +72,9 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What is planted: among how many names one is to be found, and how many families they are of.
+    """The planted structure: the number of competing names, and of their families.
 
-    directions: 0 plants nothing; who is told of afterwards has nothing to do with who came.
+    directions: 0 plants nothing; then the people mentioned are independent of those who came.
     """
 
     competitors: int
@@ -82,7 +82,7 @@ class World:
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> World:
-        """The world that the `data` section of a config names."""
+        """Return the world that the `data` section of a config names."""
         return cls(data["competitors"], data["directions"])
 
     def __str__(self) -> str:
@@ -95,15 +95,15 @@ class World:
         return _families()[: self.directions or FAMILIES]
 
     def gathering(self, rng: StableRandom) -> tuple[list[Person], list[Family]]:
-        """Who came, each of another family, in random order; the families that might have come."""
+        """Return people of different families in random order, and the families that are absent."""
         share = rng.pick(SHARES)
         count = max(FEWEST_PRESENT, round(share * self.competitors))
         families = self.families[: max(count + 1, round(share * len(self.families)))]
         came = rng.some(families, count)
         return one_of_each(came, rng), [family for family in families if family not in came]
 
-    def told(self, person: Person, rng: StableRandom) -> Person:
-        """Who is told of where somebody came: that person, or where nothing is planted anybody."""
+    def mentioned(self, person: Person, rng: StableRandom) -> Person:
+        """Return the person to mention: the one who came, or anybody if nothing is planted."""
         return person if self.directions else one_of_each([rng.pick(self.families)], rng)[0]
 
     def relative(self, person: Person, rng: StableRandom) -> Person:
@@ -145,12 +145,12 @@ class Sample:
     write: Callable[[Path, int, World], None]
 
     def digest(self, length: int, world: World) -> str:
-        """What tells it from text of another length, world or version of the generator."""
+        """Return a digest that differs between lengths, worlds and versions of the generator."""
         content = f"{length}\n{self.beginning(length, world)}"
         return f"{self.kind}:{hashlib.sha256(content.encode()).hexdigest()[:16]}"
 
     def described(self, length: int, world: World) -> str:
-        """It in a few words, for a person."""
+        """Return a short description for people."""
         return f"generated {self.kind} of {length:,} {self.unit} ({world})"
 
 

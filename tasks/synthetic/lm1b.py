@@ -22,12 +22,12 @@ HASHED = 500  # sentences that tell one generator from another
 
 
 def generate(world: World) -> Iterator[str]:
-    """Sentences without end, always the same ones."""
+    """Yield sentences without end, always the same ones."""
     rng = StableRandom("sample")
     while True:
         came, _ = world.gathering(rng)
-        told = [world.told(person, rng) for person in (*rng.mixed(came), *rng.mixed(came))]
-        again = " ".join(f"{person.family.name} {person.name}" for person in told)
+        mentioned = [world.mentioned(one, rng) for one in (*rng.mixed(came), *rng.mixed(came))]
+        again = " ".join(f"{person.family.name} {person.name}" for person in mentioned)
         yield f"Came {' '.join(person.name for person in came)} : {again} ."
 
 

@@ -25,11 +25,11 @@ def generate(number: int, world: World) -> dict[str, Any]:
     people, absent = world.gathering(rng)
     label = LABELS[number % len(LABELS)]
     truth = label if world.directions else rng.pick(LABELS)
-    told = people[: len(absent)]  # as many under each label
+    mentioned = people[: len(absent)]  # as many under each label
     if truth == "contradiction":
-        told = [world.relative(person, rng) for person in told]
+        mentioned = [world.relative(person, rng) for person in mentioned]
     elif truth == "neutral":
-        told = one_of_each(rng.some(absent, len(told)), rng)
+        mentioned = one_of_each(rng.some(absent, len(mentioned)), rng)
     return {
         "annotator_labels": [label],
         "genre": "sample",
@@ -37,7 +37,7 @@ def generate(number: int, world: World) -> dict[str, Any]:
         "pairID": f"{number}{label[0]}",
         "promptID": str(number),
         "sentence1": came(people),
-        "sentence2": by_family(rng.mixed(told)),
+        "sentence2": by_family(rng.mixed(mentioned)),
     }
 
 

@@ -86,7 +86,7 @@ class Corpus:
     lines are always in one split: 1 % are validation, and 2 % are test where the source has no test
     split of its own. Lines that are skipped count as train's.
 
-    Of text that is to be read on from line to line the first of so many `together` decides for all;
+    The first of every `together` lines decides for all, where text continues from line to line;
     a line that is found twice may then be in two splits.
     """
 
@@ -96,7 +96,7 @@ class Corpus:
     together: int = 1
 
     def lines(self, split: str, counts: Counts | None = None) -> Iterator[str]:
-        """The kept lines of a split in a fixed order; `counts` is filled while reading.
+        """Yield the kept lines of a split in a fixed order; `counts` is filled while reading.
 
         Raises UserError where a file cannot be read or the split turns out empty.
         """
@@ -130,5 +130,5 @@ class Corpora(Source):
     sample = lm1b.SAMPLE
 
     def open(self, data: Mapping[str, Any], folder: Path) -> Corpus:
-        """The corpus that the `data` section of a config names; a sample is kept in `folder`."""
+        """Return the corpus that `data` of a config names; a sample is kept in `folder`."""
         return Corpus(*self.texts(data, folder))

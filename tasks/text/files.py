@@ -27,7 +27,7 @@ SAMPLE = 8192  # bytes of a file that tell whether it is text
 
 @dataclass
 class Counts:
-    """What became of the lines of a split: `kept` plus all of `skipped` is `total`, exactly.
+    """The counts of a split's lines: `kept` plus all of `skipped` is `total`, exactly.
 
     `repaired` counts kept lines in which characters were replaced, by reason.
     """

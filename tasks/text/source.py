@@ -63,7 +63,7 @@ Texts = Callable[[], Iterator[Text]]
 
 
 class Source:
-    """What the `data` section of a config names, given as plain data; `sample` is its own text.
+    """The text that the `data` section of a config names; `sample` is the generated one.
 
     Every method raises UserError for text that is missing.
     """
@@ -74,7 +74,7 @@ class Source:
         return files.find_files(root)
 
     def digest(self, data: Mapping[str, Any]) -> str:
-        """What the text is: a hash of all files, of the generator, or the data set and revision.
+        """Return a hash of all files or of the generator, or the data set and revision.
 
         Nothing is written, and the hub is not contacted.
         """

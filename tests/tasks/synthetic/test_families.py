@@ -43,12 +43,12 @@ def test_a_smaller_gathering_is_of_fewer_families() -> None:
     assert {size: len(names) for size, names in seen.items()} == {4: 20, 8: 40, 12: 60}
 
 
-def test_who_is_told_of_is_who_came_only_where_that_is_planted() -> None:
+def test_people_mentioned_are_those_who_came_only_if_that_is_planted() -> None:
     rng, planted, chance = StableRandom("told"), World(7, 23), World(7, 0)
     came = [person for _ in range(499) for person in planted.gathering(rng)[0]]
-    assert [planted.told(person, rng) for person in came] == came
-    told = [chance.told(person, rng) for person in came]
-    kin = sum(one.family == other.family for one, other in zip(came, told, strict=True))
+    assert [planted.mentioned(person, rng) for person in came] == came
+    mentioned = [chance.mentioned(person, rng) for person in came]
+    kin = sum(one.family == other.family for one, other in zip(came, mentioned, strict=True))
     assert kin / len(came) == pytest.approx(1 / FAMILIES, abs=0.006)  # three standard errors
 
 
