@@ -10,9 +10,8 @@ from pydantic import ValidationError, create_model
 
 from sweeper.store import registry
 from sweeper.store.errors import invalid_value
-from tasks.config import schema as validation_errors
 from tasks.config.architecture import Architecture
-from tasks.config.schema import spelled
+from tasks.config.schema import problem, spelled
 from tasks.config.sections import RunConfig
 from tasks.task import Task
 
@@ -23,13 +22,21 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
     Raises:
         UserError: the first error, and the number of others.
     """
-    schema = _schema(config)
+    task: type[Task] = registry.class_of(registry.TASKS, _name(config, "task"), "task.name", Task)
+    name = _name(config, "model")
+    architecture: type[Architecture] = registry.class_of(
+        registry.ARCHITECTURES, name, "model.name", Architecture
+    )
+    if name not in task.architectures:
+        known = ", ".join(task.architectures)
+        expected = f"one of {known}, which task.name={_name(config, 'task')} trains"
+        remedy = f"choose it as model={task.architectures[0]}"
+        raise invalid_value("model.name", name, expected, remedy)
+    schema = _composed(task, architecture.schema_of(config["model"]))
     try:
         run = schema.model_validate(dict(config))
     except ValidationError as error:
-        problems = [
-            validation_errors.problem(schema, one) for one in error.errors(include_url=False)
-        ]
+        problems = [problem(schema, one) for one in error.errors(include_url=False)]
     else:
         problems = list(run.problems())
         if not problems:
@@ -40,24 +47,9 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
     raise invalid_value(first.key, first.value, first.expected, remedy)
 
 
-def _schema(config: Mapping[str, Any]) -> type[RunConfig]:
-    """Return RunConfig with the sections of the task and the architecture that are named."""
-    task: type[Task] = registry.class_of(registry.TASKS, _name(config, "task"), "task.name", Task)
-    name = _name(config, "model")
-    architecture: type[Architecture] = registry.class_of(
-        registry.ARCHITECTURES, name, "model.name", Architecture
-    )
-    if name not in task.architectures:
-        known = ", ".join(task.architectures)
-        expected = f"one of {known}, which task.name={_name(config, 'task')} trains"
-        raise invalid_value(
-            "model.name", name, expected, f"choose it as model={task.architectures[0]}"
-        )
-    return _composed(task, architecture.schema_of(config["model"]))
-
-
 @functools.cache
 def _composed(task: type[Task], architecture: type[Architecture]) -> type[RunConfig]:
+    """Return RunConfig with the sections of a task and an architecture."""
     sections: dict[str, Any] = {"task": (task.Section, ...), "model": (architecture, ...)}
     return create_model("RunConfig", __base__=RunConfig, **sections)
 

@@ -35,13 +35,10 @@ class Shuffled:
         parts = []
         while count:
             epoch, offset = divmod(start, self._length)
-            part = self._order(epoch)[offset : offset + count]
+            if epoch not in self._orders:
+                self._orders = {e: order for e, order in self._orders.items() if e == epoch - 1}
+                self._orders[epoch] = permutation(self._length, self._seed, "epoch", epoch)
+            part = self._orders[epoch][offset : offset + count]
             parts.append(part)
             start, count = start + len(part), count - len(part)
         return np.concatenate(parts)
-
-    def _order(self, epoch: int) -> np.ndarray:
-        if epoch not in self._orders:
-            self._orders = {e: order for e, order in self._orders.items() if e == epoch - 1}
-            self._orders[epoch] = permutation(self._length, self._seed, "epoch", epoch)
-        return self._orders[epoch]

@@ -7,6 +7,7 @@ with a `task.py` that has one subclass of Task; `examples/extension/` holds one 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,9 +16,8 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from sweeper.store.errors import invalid_value
-from tasks import learning_rate
 from tasks.batch import Batch, repeated
-from tasks.config.sections import RunConfig, TaskSection
+from tasks.config.sections import OptimizerSection, RunConfig, TaskSection
 from tasks.data import Data
 from tasks.evaluation import Evaluator
 
@@ -32,6 +32,22 @@ class Mean:
 
     total: Tensor
     count: Tensor | int
+
+
+def learning_rate(optimizer: OptimizerSection, steps: int, step: int) -> float:
+    """Return the rate of `step`, counted from 1, in a training of `steps`.
+
+    rsqrt is tensor2tensor's constant * linear_warmup * rsqrt_decay, as the paper's LM1B runs have
+    it; linear is BERT's, and would reach 0 one step after the last; constant stays where the
+    warm-up ends.
+    """
+    peak, warmup = optimizer.learning_rate, optimizer.warmup_steps
+    rise = min(1.0, step / warmup) if warmup else 1.0
+    if optimizer.schedule == "rsqrt":
+        return peak * rise / math.sqrt(max(step, warmup))
+    if optimizer.schedule == "linear" and step > warmup:
+        return peak * (steps + 1 - step) / (steps + 1 - warmup)
+    return peak * rise
 
 
 class Task(ABC):
@@ -104,7 +120,7 @@ class Task(ABC):
 
     def learning_rate(self, step: int) -> float:
         """Return the learning rate of a step (from 1)."""
-        return learning_rate.learning_rate(self.config.optimizer, self.config.trainer.steps, step)
+        return learning_rate(self.config.optimizer, self.config.trainer.steps, step)
 
     # Measuring
 

@@ -228,7 +228,14 @@ class DataSet(Source, ABC, Generic[Kind]):
                 )
             if warning := reports[split].warning():
                 print(f"{self.title}, {split}: {warning}", file=sys.stderr)
-        train, validation = self._carved(kept["train"])
+        # Whole groups are kept back: those whose text has the smallest checksums.
+        groups = {self.group(example) for example in kept["train"]}
+        if len(groups) < 2:
+            raise UserError(f"{self.title} has a single training text; give it more data.")
+        ordered = sorted(groups, key=lambda text: (zlib.crc32(text.encode()), text))
+        back = set(ordered[: max(1, round(len(groups) * VALIDATION))])
+        train = [example for example in kept["train"] if self.group(example) not in back]
+        validation = [example for example in kept["train"] if self.group(example) in back]
         return Examples(
             {"train": train, "validation": validation, "test": kept["test"]},
             {split: report.about() for split, report in reports.items()},
@@ -265,16 +272,6 @@ class DataSet(Source, ABC, Generic[Kind]):
     ) -> Iterator[tuple[str, Kind | Malformed]]:
         for place, row in rows:
             yield place, row if isinstance(row, Malformed) else self.trainable(row)
-
-    def _carved(self, examples: list[Kind]) -> tuple[list[Kind], list[Kind]]:
-        """Keep back whole groups: those whose text has the smallest checksums."""
-        groups = {self.group(example) for example in examples}
-        if len(groups) < 2:
-            raise UserError(f"{self.title} has a single training text; give it more data.")
-        ordered = sorted(groups, key=lambda text: (zlib.crc32(text.encode()), text))
-        back = set(ordered[: max(1, round(len(groups) * VALIDATION))])
-        train = [example for example in examples if self.group(example) not in back]
-        return train, [example for example in examples if self.group(example) in back]
 
     def files(self, root: Path) -> files.TextFiles:
         names = files.visible(root)

@@ -202,7 +202,13 @@ class ExampleData(PreparedRows):
 
     def open(self, folder: Path) -> dict[str, Any]:
         rows = super().open(folder)
-        self._check(self.section.vocabulary_size)
+        largest = max(one.about["largest_piece"] for one in self.splits.values())
+        if largest >= self.section.vocabulary_size:  # torch would only crash
+            expected = f"above {largest}, the largest piece of the parent's tokenizer in the data"
+            remedy = "copy the parent's task.vocabulary_size"
+            raise invalid_value(
+                "task.vocabulary_size", self.section.vocabulary_size, expected, remedy
+            )
         train, test = (self.splits[split].about for split in ("train", "test"))
         self.baselines: dict[str, float] = test["baselines"]
         noted = {key: {**train[of], **test[of]} for key, of in NOTED.items()}
@@ -213,14 +219,6 @@ class ExampleData(PreparedRows):
         arrays = rows.rows(numbers, self.section.sequence_length)
         arrays.update({name: rows.columns[name][numbers] for name in self.columns})
         return {name: torch.from_numpy(array) for name, array in arrays.items()}
-
-    def _check(self, vocabulary_size: int) -> None:
-        """Raise UserError if a piece has no row in the embedding; torch would only crash."""
-        largest = max(rows.about["largest_piece"] for rows in self.splits.values())
-        if largest >= vocabulary_size:
-            expected = f"above {largest}, the largest piece of the parent's tokenizer in the data"
-            remedy = "copy the parent's task.vocabulary_size"
-            raise invalid_value("task.vocabulary_size", vocabulary_size, expected, remedy)
 
 
 class FineTuning(Task):

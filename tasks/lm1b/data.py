@@ -174,7 +174,19 @@ def pack_split(
         )
     lines, rows, sequence_length = Counts(), RowCounts(), packer.sequence_length
     with new_arrays(folder, {"rows": PIECES}) as add:
-        _write_rows(add, corpus.lines(split, lines), tokenizer, packer, rows)
+        for texts in batches(corpus.lines(split, lines), CHUNK):
+            closed = []
+            for text, pieces in zip(texts, encode_sentences(tokenizer, texts), strict=True):
+                rows.sentences += 1
+                rows.words += len(text.split())
+                rows.tokens += len(pieces)
+                for start in range(0, len(pieces), sequence_length):
+                    rows.segments += 1
+                    row = packer.add(pieces[start : start + sequence_length])
+                    if row is not None:
+                        closed.append(row)
+            rows.rows += _append(add, closed, sequence_length)
+        rows.rows += _append(add, list(packer.rest()), sequence_length)
     about = {
         "format": FORMAT,
         "split": split,
@@ -190,29 +202,6 @@ def pack_split(
         about |= {"joined": True, "segments": rows.rows}
     publish_json(folder / ABOUT, about)
     return about
-
-
-def _write_rows(
-    add: Add,
-    lines: Iterator[str],
-    tokenizer: Tokenizer,
-    packer: FirstFit | Joined,
-    counts: RowCounts,
-) -> None:
-    sequence_length = packer.sequence_length
-    for texts in batches(lines, CHUNK):
-        closed = []
-        for text, pieces in zip(texts, encode_sentences(tokenizer, texts), strict=True):
-            counts.sentences += 1
-            counts.words += len(text.split())
-            counts.tokens += len(pieces)
-            for start in range(0, len(pieces), sequence_length):
-                counts.segments += 1
-                row = packer.add(pieces[start : start + sequence_length])
-                if row is not None:
-                    closed.append(row)
-        counts.rows += _append(add, closed, sequence_length)
-    counts.rows += _append(add, list(packer.rest()), sequence_length)
 
 
 def _append(add: Add, rows: list[list[int]], sequence_length: int) -> int:

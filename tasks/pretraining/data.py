@@ -98,7 +98,24 @@ class MaskedDocuments(PreparedData):
             sentences = itertools.chain.from_iterable(training)
             lines = itertools.islice(sentences, section.tokenizer_lines)
             save_tokenizer(train_wordpiece(lines, section.vocabulary_size), path)
-        _encode(folder, found, thresholds)
+        tokenizer = load_tokenizer(path)
+        counts = Counts()
+        placed = _placed(found, thresholds, counts)
+        totals = encode(placed, tokenizer, {split: folder / split for split in SPLITS})
+        noted = {"lines": counts.total, "skipped": counts.skipped, "repaired": counts.repaired}
+        for split, total in totals.items():
+            if total["documents"] < FEWEST:
+                raise UserError(
+                    f"{found.name} has {total['documents']} documents in the split {split}; "
+                    "give it more text."
+                )
+            about = {
+                "split": split,
+                "vocabulary_size": tokenizer.get_vocab_size(),
+                **total,
+                **noted,
+            }
+            publish_about(folder / split, about)
 
     def open(self, folder: Path) -> dict[str, Any]:
         splits = {split: EncodedDocuments(folder / split) for split in SPLITS}
@@ -138,22 +155,6 @@ class MaskedDocuments(PreparedData):
         first = min(steps, self.config.trainer.steps - self.section.second_phase.steps)
         rest = (steps - first) * self.section.second_phase.batch_tokens
         return first * self.section.batch_tokens + rest
-
-
-def _encode(folder: Path, documents: Documents, thresholds: SplitThresholds) -> None:
-    tokenizer = load_tokenizer(folder / "tokenizer.json")
-    counts = Counts()
-    placed = _placed(documents, thresholds, counts)
-    totals = encode(placed, tokenizer, {split: folder / split for split in SPLITS})
-    lines = {"lines": counts.total, "skipped": counts.skipped, "repaired": counts.repaired}
-    for split, total in totals.items():
-        if total["documents"] < FEWEST:
-            raise UserError(
-                f"{documents.name} has {total['documents']} documents in the split {split}; "
-                "give it more text."
-            )
-        about = {"split": split, "vocabulary_size": tokenizer.get_vocab_size(), **total, **lines}
-        publish_about(folder / split, about)
 
 
 def _placed(

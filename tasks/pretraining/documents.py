@@ -139,7 +139,7 @@ class Documents:
 
 @dataclass(frozen=True)
 class SplitThresholds:
-    """Return the split of a document, from its text alone, so that equal ones share a split.
+    """The checksums that divide documents into splits; equal texts share a split.
 
     Documents with checksums up to `validation`, and from there up to `test`, are kept out of train.
     """
@@ -199,7 +199,7 @@ class Library(Source):
     sample = SAMPLE
 
     def open(self, data: Mapping[str, Any], rule: str, folder: Path) -> Documents:
-        """The documents that the `data` section of a config names; a sample is kept in `folder`.
+        """Return the documents that `data` of a config names; a sample is kept in `folder`.
 
         A row of a data set on the hub is one document.
         """

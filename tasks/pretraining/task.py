@@ -11,13 +11,12 @@ from torch import Tensor
 from models.bert_heads import PretrainingModel
 from models.cross_entropy import IGNORED
 from sweeper.store.errors import invalid_value
-from tasks import learning_rate
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch, repeated
 from tasks.config.sections import RunConfig
 from tasks.pretraining.data import EVALUATED, MaskedDocuments, PretrainingSection
 from tasks.pretraining.pairs import predictions
-from tasks.task import Mean, Task
+from tasks.task import Mean, Task, learning_rate
 
 
 class Pretraining(Task):
@@ -37,8 +36,27 @@ class Pretraining(Task):
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)
-        self._first_steps = config.trainer.steps - self.section.second_phase.steps
-        self._check()
+        trainer, optimizer = config.trainer, config.optimizer
+        second = self.section.second_phase
+        self._first_steps = trainer.steps - second.steps
+        if self._first_steps < 1:
+            expected = f"fewer than trainer.steps={trainer.steps}, which counts both phases"
+            raise invalid_value(
+                "task.second_phase.steps", second.steps, expected, "lower it, or give 0"
+            )
+        if optimizer.schedule == "linear" and optimizer.warmup_steps >= self._first_steps:
+            expected = f"fewer than the first phase's {self._first_steps} steps"
+            raise invalid_value(
+                "optimizer.warmup_steps", optimizer.warmup_steps, expected, "lower it"
+            )
+        longest = max(self.section.sequence_length, second.sequence_length * (second.steps > 0))
+        assert isinstance(config.model, EncoderSection)
+        positions = config.model.positions
+        if positions < longest:
+            remedy = f"give it as model.positions={longest}"
+            raise invalid_value(
+                "model.positions", positions, f"at least the {longest} of a row", remedy
+            )
 
     def build(self) -> PretrainingModel:
         architecture = self.config.model
@@ -87,7 +105,7 @@ class Pretraining(Task):
             steps = self.section.second_phase.steps
             warmup = {"warmup_steps": self.section.second_phase.warmup_steps}
             optimizer = optimizer.model_copy(update=warmup)
-        return learning_rate.learning_rate(optimizer, steps, step)
+        return learning_rate(optimizer, steps, step)
 
     def score(self, model: PretrainingModel, batch: Batch) -> dict[str, Tensor]:
         hidden_BTD, targets_BM = _hidden(model, batch), batch["targets"]
@@ -113,29 +131,6 @@ class Pretraining(Task):
             f"{split}/nsp_loss": nsp_loss,
             f"{split}/nsp_accuracy": totals["nsp_right"] / rows,
         }
-
-    def _check(self) -> None:
-        """Raise UserError for keys of different sections that do not go together."""
-        trainer, optimizer = self.config.trainer, self.config.optimizer
-        second = self.section.second_phase
-        if self._first_steps < 1:
-            expected = f"fewer than trainer.steps={trainer.steps}, which counts both phases"
-            raise invalid_value(
-                "task.second_phase.steps", second.steps, expected, "lower it, or give 0"
-            )
-        if optimizer.schedule == "linear" and optimizer.warmup_steps >= self._first_steps:
-            expected = f"fewer than the first phase's {self._first_steps} steps"
-            raise invalid_value(
-                "optimizer.warmup_steps", optimizer.warmup_steps, expected, "lower it"
-            )
-        longest = max(self.section.sequence_length, second.sequence_length * (second.steps > 0))
-        assert isinstance(self.config.model, EncoderSection)
-        positions = self.config.model.positions
-        if positions < longest:
-            remedy = f"give it as model.positions={longest}"
-            raise invalid_value(
-                "model.positions", positions, f"at least the {longest} of a row", remedy
-            )
 
 
 def _hidden(model: PretrainingModel, batch: Batch) -> Tensor:

@@ -49,7 +49,13 @@ def score_files(predictions: Path, dataset: Path) -> dict[str, float]:
                 f"{predictions}: no text is predicted for {sanitize(question)}; mend it."
             )
     try:
-        return scoring.score(questions, given, _missing)
+        return scoring.score(
+            questions,
+            given,
+            lambda question: print(
+                f"Unanswered question {question} will receive score 0.", file=sys.stderr
+            ),
+        )
     except ValueError as error:
         raise UserError(f"{dataset} cannot be scored: {error}; name a SQuAD v1.1 file.") from error
 
@@ -66,10 +72,6 @@ def _questions(gold: Any, path: Path) -> Iterator[tuple[str, list[str]]]:
     except (KeyError, TypeError) as error:
         why = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise UserError(f"{path} is no SQuAD v1.1 file ({why}); name another one.") from error
-
-
-def _missing(question: str) -> None:
-    print(f"Unanswered question {question} will receive score 0.", file=sys.stderr)
 
 
 if __name__ == "__main__":

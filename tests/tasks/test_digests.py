@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from sweeper.store.errors import UserError
-from tasks.digests import DIGESTS
 from tasks.parse import parse
-from tasks.prepare import open_data, prepare, task_of
+from tasks.prepare import DIGESTS, open_data, prepare, task_of
 from tests.tasks.fine_tuning_configs import MNLI, PRETRAINING, SQUAD, fine_tuning
 from tests.tasks.jobs import config, freeze, last_word, run_job
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tasks.learning_rate import learning_rate
 from tasks.parse import parse
+from tasks.task import learning_rate
 
 EVERY = "fig1,fig2"  # language models, encoders, and what is fine-tuned from them
 
