@@ -16,10 +16,11 @@ from tests.tasks.pretraining_job import small
 
 BASES = {"lm1b": config, "pretraining": small, "mnli": lambda: fine_tuning(MNLI),
          "squad": lambda: fine_tuning(SQUAD)}  # fmt: skip
-ATTENTIONS = [
-    {"name": "multi_head"},
-    {"name": "collaborative", "shared_size": None},
-    {"name": "collaborative", "shared_size": 7},
+MULTI_HEAD = {"name": "multi_head"}
+CASES = [  # every task, and both kinds of collaborative heads
+    *((task, MULTI_HEAD) for task in BASES),
+    ("lm1b", {"name": "collaborative", "shared_size": 7}),
+    ("pretraining", {"name": "collaborative", "shared_size": None}),
 ]
 HELD_OUT = 3
 
@@ -38,8 +39,7 @@ def shaped(base, attention, rng):
     return changed
 
 
-@pytest.mark.parametrize("attention", ATTENTIONS, ids=str)
-@pytest.mark.parametrize("task", BASES)
+@pytest.mark.parametrize(("task", "attention"), CASES, ids=str)
 def test_what_polynomials_says_is_what_a_build_says(task, attention):
     rng, built = random.Random(f"{task} {attention}"), []
 
