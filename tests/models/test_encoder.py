@@ -15,19 +15,10 @@ from torch import Tensor, nn
 
 from models.bert_heads import PretrainingModel
 from models.transformer import Encoder
+from tests.models.conftest import ENCODER
 
 Build = Callable[..., Encoder]
 Batch = tuple[Tensor, Tensor, Tensor]
-SIZES = {
-    "vocabulary_size": 29,
-    "layers": 2,
-    "embedding_size": 15,
-    "heads": 3,
-    "head_size": 5,
-    "feedforward_size": 17,
-    "positions": 13,
-}
-
 
 # Hugging Face's names for what the project keeps under its own; q, k and v are one layer here.
 _LAYER = {
@@ -75,12 +66,12 @@ def _hugging_face() -> nn.Module:
             "transformers", reason="transformers is not installed", exc_type=ModuleNotFoundError
         )
     config = transformers.BertConfig(
-        vocab_size=SIZES["vocabulary_size"],
-        hidden_size=SIZES["embedding_size"],
-        num_hidden_layers=SIZES["layers"],
-        num_attention_heads=SIZES["heads"],
-        intermediate_size=SIZES["feedforward_size"],
-        max_position_embeddings=SIZES["positions"],
+        vocab_size=ENCODER["vocabulary_size"],
+        hidden_size=ENCODER["embedding_size"],
+        num_hidden_layers=ENCODER["layers"],
+        num_attention_heads=ENCODER["heads"],
+        intermediate_size=ENCODER["feedforward_size"],
+        max_position_embeddings=ENCODER["positions"],
         initializer_range=0.5,  # large enough that nothing is nearly linear
     )
     model = transformers.BertForPreTraining(config).double().eval()
@@ -92,8 +83,8 @@ def _hugging_face() -> nn.Module:
 
 def test_equals_hugging_faces_bert(encoder: Build, batch: Batch) -> None:
     reference = _hugging_face()
-    model = PretrainingModel(encoder(**SIZES)).double()
-    model.load_state_dict(_translated(reference.state_dict(), SIZES["layers"]))
+    model = PretrainingModel(encoder()).double()
+    model.load_state_dict(_translated(reference.state_dict(), ENCODER["layers"]))
     tokens_BT, types_BT, real_BT = batch
     hidden_BTD = model(*batch)
     everywhere_BT = torch.arange(11).expand(5, 11)

@@ -6,20 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from sweeper.results.figures import attention, collaborative
 from sweeper.results.figures import sequence_length as lengths_figure
 from sweeper.results.figures import theorem1 as knees_figure
+from tests.sweeper.results.figures.shown import words
 from tests.sweeper.results.grids import theorem1
 from tests.sweeper.results.synthetic import Model, Sweep
-
-
-def words(figure: Figure) -> str:
-    """All text of a figure."""
-    figure.draw_without_rendering()
-    return " ".join(text.get_text() for text in figure.findobj(Text))
 
 
 def test_every_knee_is_marked_with_its_head_size(tmp_path: Path) -> None:

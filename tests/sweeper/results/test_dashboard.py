@@ -3,21 +3,66 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 pytest.importorskip("wandb")
 pytest.importorskip("wandb_workspaces")
 
+from sweeper.__main__ import main
 from sweeper.results.dashboard import Project, workspace
 from tests.sweeper.results.grids import FEW, figure1
-from tests.sweeper.results.wandb.mirrored import command, sweep
+from tests.sweeper.results.synthetic import Sweep
 from tests.wandb_answers import ENTITY, WandbServer
 from tests.wandb_server import wandb_server
+
+LOGGER = {"name": "wandb", "mode": "online", "project": "headroom", "entity": None}
+
+
+def sweep() -> Sweep:
+    """A small Figure 1 whose records say where they are mirrored."""
+    made = figure1(grid=FEW, seeds=2)
+    for record in made.records.values():
+        record["config"]["logger"] = LOGGER
+    return made
+
+
+class Done(NamedTuple):
+    """What a command came to."""
+
+    code: int
+    out: str
+    err: str
+
+
+def command(outputs: Path, *words: str) -> Done:
+    """Run a command in a fork: W&B forbids later forks of its process, and is slow to import."""
+    import wandb
+
+    outputs.mkdir(exist_ok=True)
+    files = [outputs / "out.txt", outputs / "err.txt"]
+    with warnings.catch_warnings():
+        # Python >= 3.12 warns of the server's threads, of which the command needs none.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        code = 70
+        try:
+            sys.stdout, sys.stderr = (path.open("w") for path in files)
+            code = main([*words, f"--outputs={outputs}"])
+            wandb.teardown()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return Done(code, *(path.read_text() for path in files))
 
 
 @pytest.fixture
