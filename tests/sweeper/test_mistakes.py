@@ -50,7 +50,7 @@ SWEEPS = {
     "name=mine experiment=fig1,fig3": "name=mine: expected one experiment or grid to name",
     "model.heads=8 model.heads=4": "model.heads is given twice",
     "model.heads": "cannot be read as an override",
-    "model.heads=0": "model.heads=0: expected a whole number of at least 1, such as model.heads=8",
+    "model.heads=0": "model.heads=0: expected a whole number from 1 to 65536; give it as model.heads=8",
     "model.heads=four": "model.heads=four: expected a whole number",
     "trainer.precision=fp8": "trainer.precision=fp8: expected one of",
     "model.embedding_size=30 model.heads=7": "model.heads=7: expected a divisor",
@@ -93,7 +93,7 @@ FILES = {
     "across": (f"{ARM}  x: model.hads\n", "experiment.x of across=model.hads: expected a key"),
     "near": (
         f"{ARM}  margin: {{test/los: {{size: 1, reason: r}}}}\n",
-        "experiment.margin of near=test/los: expected a metric that is shown (test/loss)",
+        "experiment.margin of near=test/los: expected a metric shown (test/loss)",
     ),
     "sure": (f"{ARM}  error: 5\n", "experiment.error of sure=5.0: expected a chance above 0"),
     "other": (
