@@ -50,7 +50,7 @@ SWEEPS = {
     "name=mine experiment=fig1,fig3": "name=mine: expected one experiment or grid to name",
     "model.heads=8 model.heads=4": "model.heads is given twice",
     "model.heads": "cannot be read as an override",
-    "model.heads=0": "model.heads=0: expected a whole number from 1 to 65536; give it as model.heads=8",
+    "model.heads=0": "model.heads=0: expected a whole number from 1 to 65536",
     "model.heads=four": "model.heads=four: expected a whole number",
     "trainer.precision=fp8": "trainer.precision=fp8: expected one of",
     "model.embedding_size=30 model.heads=7": "model.heads=7: expected a divisor",
