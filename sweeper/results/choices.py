@@ -76,7 +76,7 @@ def choices(table: Table) -> list[Choice]:
         complete = len(point.values) == len(point.runs)
         return sign * mean(list(point.values.values())) if complete else -math.inf
 
-    def beats(one: Point, other: Point, seed: int) -> bool:
+    def as_good(one: Point, other: Point, seed: int) -> bool:
         own, others = one.values, other.values
         return seed not in others or sign * (own[seed] - others[seed]) >= 0
 
@@ -105,7 +105,7 @@ def choices(table: Table) -> list[Choice]:
                 values={key: best.settings[key] for key in keys},
                 among=len(group),
                 alike=sum(alike(best, one, spread) for one in others) if spread else None,
-                agreeing=sum(all(beats(best, one, seed) for one in others) for seed in best.runs),
+                agreeing=sum(all(as_good(best, one, seed) for one in others) for seed in best.runs),
                 seeds=len(best.runs),
                 best=list(best.runs.values()),
                 trials=[run for point in group for run in point.runs.values()],

@@ -1,7 +1,9 @@
-"""The claims, one file each, found by name; evidence/ is what they share.
+"""The claims, one file each, found by name; they share the engine in evidence/.
 
-A claim is a module with a pure function `claim(design, *, <role>="<arm>", ...) -> Statement`: which
-contrasts of points it rests on, and how they combine; what judges, words and prices them is one
-engine for all. To add one, write `claims/<name>.py`, its first line the question, and name it under
-`claims` in the experiment's yaml.
+A claim is a module with a pure function `claim(design, *, <role>="<arm>", ...) -> Statement`, which
+returns contrasts of points and how they combine. The engine judges them, explains the decision and
+computes its expected cost.
+
+To add one, write `claims/<name>.py`, its first line the question, and name it under `claims` in the
+experiment's yaml.
 """

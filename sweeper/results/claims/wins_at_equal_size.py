@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from sweeper.results.claims.evidence.design import Contrast, Design, Statement, Unanswerable
 from sweeper.results.points import Point
+from sweeper.store.numbers import plural
 
 
 def claim(design: Design, *, standard: str = "standard") -> Statement:
-    """On all pairs with one point in `standard`; the mean over the pairs decides.
+    """Compare all pairs with one point in `standard`; the mean over the pairs decides.
 
-    In an experiment without such an arm the rival is the one whose points are matched.
+    In an experiment without such an arm, the rival is the arm whose points are matched.
     """
     every = design.of(*design.arms)
     matched = [point.arm for point in every if point.cells.get("matched_to")]
@@ -29,5 +30,5 @@ def claim(design: Design, *, standard: str = "standard") -> Statement:
     if not weights:
         raise Unanswerable(f"No point of {rival} is matched to another, or another to it.")
     pairs = len(weights) // 2
-    words = f"over {pairs} pairs of equal size, the other over {rival}"
+    words = f"over {plural(pairs, 'pair')} of equal size, the other over {rival}"
     return Contrast(words, [(weight / pairs, point) for weight, point in weights])

@@ -5,7 +5,7 @@ points differ. So each point's variance is moderated (Smyth, Stat. Appl. Genet. 
 a mean of its own variance and the pooled one, which counts as much as `worth` further degrees of
 freedom. `worth` follows from the likelihood of all variances: the harmonic mean over `WORTHS`, so
 that evidence against equal variances weighs more. Two points say nothing about that, so they share
-nothing. Two cases stand apart: a variance far above the moderated one is used as it is
+nothing. Two cases stand apart: a variance far above the moderated one is used unchanged
 (`OUT_OF_LINE`), and an extreme one (`BEYOND`: a seed diverged) does not enter the pooled variance.
 
 Seeds are assumed independent and near normal. Leading dimensions of arrays are experiments.

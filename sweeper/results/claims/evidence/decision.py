@@ -306,7 +306,7 @@ class Question:
                 " more fine-tunings say nothing of another pre-training."
             )
         if lost:
-            return f"{lost} of its runs failed or diverged: they have no value that can be judged."
+            return f"{lost} of its runs failed or diverged, without a value that can be judged."
         if identical(sample(measured.groups)) and not few:
             return "Seeds do not differ at all, so nothing tells a difference from chance."
         if is_bimodal(groups):

@@ -142,7 +142,7 @@ def explain(
     """Return a decision in words: the obstacle, the contrasts, the margin, the expected cost.
 
     Args:
-        found: the contrasts, the first few of which are named.
+        found: the contrasts; only the first few are named.
         notes: more words on them.
         cost: seeds a point, more runs and device hours; None for a claim that needs no more.
     """
