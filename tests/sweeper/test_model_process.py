@@ -32,7 +32,7 @@ def test_one_that_was_started_early_answers_and_ends_by_itself() -> None:
     server = started(process)
     process.tell({"op": "no such question"})
     [answer] = process.ask([{"op": "nor this"}])
-    assert answer["error"].startswith("op=nor this: expected one of")
+    assert answer["error"].startswith("op=nor this: expected size")
     assert process._process is server
     process.close()
     assert server.wait(timeout=60) == 0

@@ -127,7 +127,7 @@ def test_it_says_how_big_a_config_is(server: Client) -> None:
         ({"op": "size", "config": config({"model.heads": 0})}, "model.heads=0: expected a whole"),
         ({"op": "size", "config": {}}, "task=null: expected a group of keys"),
         ({"op": "size"}, "KeyError"),
-        ({"op": "seize"}, "op=seize: expected one of size, data, preload, fork, signal."),
+        ({"op": "seize"}, "op=seize: expected size, data"),
         ({"op": "fork", "target": "os"}, "target=os: expected one of train, prepare"),
     ],
     ids=["wrong value", "nothing", "no config", "no such question", "no such job"],
