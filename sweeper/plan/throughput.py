@@ -25,7 +25,7 @@ class Throughput:
     """The expected times of runs in one slot of a device ("cpu" or "gpu").
 
     Measurements replace the rule of the device. Those of the most similar runs count: of the same
-    run, the same model on the same task, the same task, or any.
+    run, of the same model on the same task, or of the same task.
     """
 
     def __init__(self, device: str, sharing: int = 1) -> None:
@@ -74,7 +74,7 @@ class Throughput:
         if run.id not in self._similar:
             task, precision = run.config["task"], run.config["trainer"]["precision"]
             shape, kind = [task, run.config["model"], precision], [task["name"], precision]
-            self._similar[run.id] = [run.id, canonical(shape), canonical(kind), ""]
+            self._similar[run.id] = [run.id, canonical(shape), canonical(kind)]
         return self._similar[run.id]
 
 

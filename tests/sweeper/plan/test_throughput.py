@@ -57,8 +57,10 @@ def test_the_most_similar_measured_runs_decide() -> None:
     assert tenth == pytest.approx((3.3, 3.0))
     of_the_task = throughput.expected(_run("lm1b", 13))  # another model
     assert of_the_task == pytest.approx((11.0 * 13 / 3, 2.0))
-    of_all = throughput.expected(_run("squad", 3))
-    assert of_all == pytest.approx((33.0 * 3 / 5, 3.0))
+    # A task of its own cost per FLOP says nothing about another: Theorem 1's fits take a thousand
+    # times the time per FLOP of a language model.
+    unknown = _run("squad", 3)
+    assert throughput.expected(unknown) == Throughput("cpu").expected(unknown)
 
 
 def test_only_the_newest_measurements_count() -> None:
