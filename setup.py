@@ -1,6 +1,6 @@
-"""What pyproject.toml cannot say: the wheel holds the checkout's folders inside one package.
+"""Packaging that pyproject.toml cannot express: the wheel has the folders inside one package.
 
-Side by side in site-packages, `models`, `tasks` and `conf` would be in everybody's way.
+Directly in site-packages, `models`, `tasks` and `conf` would clash with other packages.
 """
 
 import shutil
@@ -13,7 +13,7 @@ ROOMS = ("conf", "hydra_plugins", "models", "sweeper", "tasks")
 
 
 class House(build_py):
-    """Puts the folders and sweep.py where `headroom_attention` looks for them."""
+    """The build step that copies the folders and sweep.py into `headroom_attention`."""
 
     def run(self) -> None:
         super().run()

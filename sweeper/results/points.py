@@ -46,7 +46,7 @@ def tuned_in_words(experiment: Mapping[str, Any]) -> list[str]:
     agreeing, seeds = (sum(one[key] for one in found) for key in ("agreeing", "seeds"))
     return [
         *sentences,
-        f"{unsure} of {len(found)} choices cannot be told from another value tried; "
+        f"{unsure} of {len(found)} choices do not differ clearly from another value tried; "
         f"{agreeing} of {seeds} seeds alone would have chosen the same.",
     ]
 

@@ -114,7 +114,7 @@ def merged_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
     """Merge the metrics of attempts, given oldest first, into one row per step.
 
     The last attempt counts from the step it resumed at. Rows up to there come from the earlier
-    attempts, of which a later one wins.
+    attempts; a later one wins.
     """
     if not attempts:
         return []

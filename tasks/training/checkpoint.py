@@ -1,7 +1,7 @@
-"""Checkpoints that are whole, belong to their run, and are known to be both before they are used.
+"""Checkpoints with a sidecar of their digest, verified before use, and weights that runs inherit.
 
-Each lies beside a sidecar with its digest. Lightning's own writer stages in the folder of temporary
-files, copies, and never syncs: a kill or a full disk there destroys the previous checkpoint too.
+Lightning's writer stages in the folder of temporary files, copies, and never syncs: a kill or a
+full disk there destroys the previous checkpoint too.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def remove(path: Path) -> None:
-    """Delete a checkpoint and its sidecar, the file first: a sidecar alone harms nobody."""
+    """Delete a checkpoint and its sidecar, the file first: a sidecar alone is harmless."""
     path.unlink(missing_ok=True)
     sidecar(path).unlink(missing_ok=True)
 
@@ -87,7 +87,7 @@ def weights_digest(weights: Mapping[str, Tensor]) -> str:
 
 
 class _Writer:
-    """A file for torch.save that digests what it writes and remembers why a write failed."""
+    """A file for torch.save that digests its content and keeps the error of a failed write."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -105,7 +105,7 @@ class _Writer:
         return len(content)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: writes are not buffered."""
 
     def fileno(self) -> int:
         return self._descriptor
@@ -133,7 +133,7 @@ def final_weights(run: Run, key: str) -> dict[str, Tensor]:
 
 
 def final_checkpoint(run: Run, key: str) -> tuple[Path, str]:
-    """Return where the final weights of a finished run lie, and their digest; UserError if not."""
+    """Return the file of a finished run's final weights, and their digest; UserError if none."""
     result = run.result()
     if result is None:
         raise invalid_value(key, run.id, "a finished run of this outputs folder", "train it first")
@@ -141,11 +141,11 @@ def final_checkpoint(run: Run, key: str) -> tuple[Path, str]:
 
 
 def adapted(model: nn.Module, weights: Mapping[str, Tensor], heads: int) -> dict[str, Tensor]:
-    """Return the weights with multi-head attention re-parametrised where the model's is shared.
+    """Return the weights with multi-head attention re-parametrised where the model shares keys.
 
-    Of full shared size the model computes what its parent did; of a smaller one, what the nearest
-    factors of the query-key products do (`models.factorise`). All else stays as it is. `heads` is
-    how many the parent has.
+    With the full shared size the model computes the same function as its parent; with a smaller
+    one, that of the nearest factors of the query-key products (`models.factorise`). Other weights
+    are unchanged. `heads`: of the parent.
 
     Raises:
         UserError: the heads differ, or tensorly is needed and not installed.
@@ -167,7 +167,7 @@ _KEYS = ("qkv.weight", "qkv.bias", "output.weight", "output.bias")
 def _multi_head(
     like: CollaborativeAttention, weights: Mapping[str, Tensor], heads: int
 ) -> MultiHeadAttention:
-    """Return the multi-head attention that has these weights, of the heads of another variant."""
+    """Return multi-head attention with these weights and the heads of another variant."""
     stacked, embedding_size = weights["qkv.weight"], like.query.in_features
     if (like.heads, 3 * like.heads * like.head_size) != (heads, len(stacked)):
         expected = f"the heads of the parent, {heads} of {len(stacked) // (3 * heads)}"

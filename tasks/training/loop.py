@@ -90,7 +90,7 @@ def fabric_for(section: TrainerSection, accelerator: str) -> Fabric:
 
 
 class Autocast(MixedPrecision):
-    """bfloat16 for matrix products alone: a batch stays as it is, and no cast weight is kept."""
+    """bfloat16 for matrix products alone: batches are not cast, and cast weights are not cached."""
 
     def convert_input(self, data: Batch) -> Batch:
         return data

@@ -132,7 +132,7 @@ class Place:
         return self._process.wait()
 
     def signal(self, number: int) -> None:
-        """Signal the run; a run that is told to end before it has begun does not begin."""
+        """Signal the run; a run that is signalled before it begins does not begin."""
         self._asked_to_stop |= number in (signal.SIGTERM, signal.SIGKILL)
         if self._process is None or self._process.poll() is not None:
             return
