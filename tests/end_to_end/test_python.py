@@ -156,10 +156,12 @@ def test_a_run_that_is_not_done_has_neither_metrics_nor_a_model(outputs: Path) -
         hidden.rename(store.path / "result.json")
 
 
-def test_the_lines_of_the_readme_work(
+def test_the_lines_of_the_guide_work(
     outputs: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    said = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs" / "outputs.md").read_text("utf-8"), re.DOTALL
+    )
     assert len(said) == 2
     monkeypatch.chdir(outputs.parent)
     names: dict[str, Any] = {}
