@@ -194,7 +194,7 @@ def test_the_words_say_what_was_chosen_among_how_many_and_what_is_open():
         "Learning rate chosen on validation among 3 per arm and size: "
         "standard 0.1 to 0.4; fixed 0.1.",
         "At an end of what was tried, so perhaps not at its best: standard 0.4.",
-        "1 of 3 choices cannot be told from another value tried; "
+        "1 of 3 choices do not differ clearly from another value tried; "
         "6 of 6 seeds alone would have chosen the same.",
     ]
     assert tuned_in_words({"title": "of another experiment"}) == []
