@@ -1,28 +1,38 @@
-"""What a sweep is doing and what came of it: states, tables and verdicts, figures, one page."""
+"""The commands of `python -m sweeper` that read, judge, draw and move results.
+
+Training is another command: python sweep.py, or when installed headroom sweep.
+"""
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import os
 import sys
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from io import TextIOWrapper
 from pathlib import Path
+from typing import Any, NoReturn
 
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.cli.arguments import OPTIONS, POSITIONAL, TOLD, Parser, Terminal, Version
+from sweeper.cli.terminal import Terminal
 from sweeper.store.errors import Faults, UserError, sanitize
 from sweeper.store.files import make_directory
 from sweeper.store.plans import damaged
+from sweeper.store.registry import ROOT
+
+Command = Callable[[Console, argparse.Namespace], int]
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "python -m sweeper") -> int:
-    """The command line; the exit code."""
+    """Run a command line and return the exit code."""
     options = _parser(program).parse_args(arguments)
-    os.umask(0o077)  # as SECURITY.md says: for the owner alone
+    os.umask(0o077)  # for the owner alone (SECURITY.md)
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may know ASCII alone
     console = Terminal(highlight=False)
@@ -35,24 +45,27 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m sweep
         for fault in faults:
             print(f"error: {sanitize(fault, 2000)}", file=sys.stderr)
         return code or int(bool(faults))
-    except (UserError, OSError) as error:  # of the disk, or of what reads the output
-        print(f"error: {sanitize(_said(error, hasattr(options, 'into')), 2000)}", file=sys.stderr)
+    except OSError as error:
+        reason = str(error)
+        if error.strerror:
+            reason = f"{error.filename or 'the output cannot be written'}: {error.strerror}"
+        if error.strerror and error.filename and hasattr(options, "into"):
+            reason = f"{error.filename} cannot be written ({error.strerror})"
+            reason += "; free the place, or name another folder with -o."
+        print(f"error: {sanitize(reason, 2000)}", file=sys.stderr)
+        return 2
+    except UserError as error:
+        print(f"error: {sanitize(error, 2000)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
 
 
-def _said(error: Exception, elsewhere: bool) -> str:
-    """Return the error in a sentence; `elsewhere`: the command can write to another folder."""
-    if not isinstance(error, OSError) or not error.strerror:
-        return str(error)
-    if elsewhere and error.filename:
-        reason = f"{error.filename} cannot be written ({error.strerror})"
-        return f"{reason}; free the place, or name another folder with -o."
-    return f"{error.filename or 'a file'}: {error.strerror}."
+def status(console: Console, options: argparse.Namespace) -> int:
+    """Print which runs are running, done or failed, and why.
 
-
-def _status(console: Console, options: argparse.Namespace) -> int:
+    Counts the runs of each experiment's newest plan; lists those neither new nor done.
+    """
     from sweeper.cli.status import lines, print_status, watch
 
     if options.watch:
@@ -60,13 +73,18 @@ def _status(console: Console, options: argparse.Namespace) -> int:
         return 0
     found = list(lines(options.outputs, options.experiments))
     if options.json:
-        print(json.dumps([line.described() for line in found], indent=1))
+        print(json.dumps([line.as_data() for line in found], indent=1))
     else:
         print_status(console, found, every=options.all)
     return int(any(line.damaged for line in found))
 
 
-def _collect(console: Console, options: argparse.Namespace) -> int:
+def collect(console: Console, options: argparse.Namespace) -> int:
+    """Write the table of each experiment and judge its claims.
+
+    Reads the records again; writes DIR/tables/<experiment>.csv, .json, .claims.json and, for
+    tables that a paper prints, .printed.txt, .csv and .tex.
+    """
     from sweeper.publish import collect_and_judge, print_tables, relative_path
 
     into = options.into or options.outputs
@@ -76,7 +94,11 @@ def _collect(console: Console, options: argparse.Namespace) -> int:
     return 0
 
 
-def _draw(console: Console, options: argparse.Namespace) -> int:
+def draw(console: Console, options: argparse.Namespace) -> int:
+    """Draw the figures of each experiment from its records.
+
+    Writes DIR/figures/<experiment>.pdf, .png and .svg; equal records give equal bytes.
+    """
     from sweeper.results.collect import collect, write_tables
     from sweeper.results.draw import write_figures
 
@@ -87,7 +109,12 @@ def _draw(console: Console, options: argparse.Namespace) -> int:
     return 0
 
 
-def _report(console: Console, options: argparse.Namespace) -> int:
+def report(console: Console, options: argparse.Namespace) -> int:
+    """Write one HTML page of all results, to read or to share.
+
+    Writes DIR/report.html: states, verdicts, figures, training curves, tables to sort and filter,
+    provenance. The page needs no other file and no network.
+    """
     from sweeper.publish import collect_and_judge
     from sweeper.results.report.page import write_report
 
@@ -97,41 +124,64 @@ def _report(console: Console, options: argparse.Namespace) -> int:
     return 0
 
 
-def _forget(console: Console, options: argparse.Namespace) -> int:
-    from sweeper.cli.forget import forget
+def forget(console: Console, options: argparse.Namespace) -> int:
+    """Remove the results of an experiment, or a run, after listing them and asking.
 
-    return 0 if forget(console, options.outputs, options.name, yes=options.yes) else 1
+    Runs of another plan stay, unless they are named; nothing is removed during training.
+    """
+    from sweeper.cli.forget import forget as remove
+
+    return 0 if remove(console, options.outputs, options.name, yes=options.yes) else 1
 
 
-def _archive(console: Console, options: argparse.Namespace) -> int:
-    from sweeper.cli.archive import archive
+def archive(console: Console, options: argparse.Namespace) -> int:
+    """Put the finished runs of an experiment into one file, which all commands still read.
+
+    Writes DIR/archives/NAME-0001.zip, reads it back and removes the folders of the runs; refuses
+    while one of them is in training. `unzip` in DIR puts them back.
+    """
+    from sweeper.cli.archive import archive as make
     from sweeper.publish import relative_path
 
-    made, gone = archive(options.outputs, options.name)
+    made, gone = make(options.outputs, options.name)
     where = relative_path(made) if made else "nothing new"
     runs = "1 run" if gone == 1 else f"{gone} runs"
     console.print(Text(f"{where}; removed the folders of {runs}"), soft_wrap=True)
     return 0
 
 
-def _pack(console: Console, options: argparse.Namespace) -> int:
-    from sweeper.cli.pack import pack
+def pack(console: Console, options: argparse.Namespace) -> int:
+    """Write the unfinished runs of experiments into one file, to train on another machine.
+
+    The zip has records, prepared data and the code that trains. Unpacked there, `python run.py`
+    needs PyTorch and a few packages, and no network.
+    """
+    from sweeper.cli.pack import pack as write
 
     how = {"wheels": options.wheels, "max_mb": options.max_mb}
-    pack(console, options.outputs.absolute(), options.experiments, options.output, **how)
+    write(console, options.outputs.absolute(), options.experiments, options.output, **how)
     return 0
 
 
-def _merge(console: Console, options: argparse.Namespace) -> int:
-    from sweeper.export.pack import merge
+def merge(console: Console, options: argparse.Namespace) -> int:
+    """Import the results that `python run.py` of a pack wrote.
 
-    merged = merge(options.outputs.absolute(), options.file)
+    Verifies them and puts the runs where they would be if they had been trained here.
+    """
+    from sweeper.export.pack import merge as take_in
+
+    merged = take_in(options.outputs.absolute(), options.file)
     for line in (*merged.kept, merged.summary()):
         console.print(Text(line), soft_wrap=True)
     return 1 if merged.kept else 0
 
 
-def _bundle(console: Console, options: argparse.Namespace) -> int:
+def bundle(console: Console, options: argparse.Namespace) -> int:
+    """Write the results of experiments into one file, to judge elsewhere.
+
+    The zip has records without weights, tables, figures, claims and the lock file, with the
+    SHA-256 of each.
+    """
     from sweeper.export.bundle import write_bundle
 
     written = write_bundle(options.outputs.absolute(), options.experiments, options.output)
@@ -139,13 +189,22 @@ def _bundle(console: Console, options: argparse.Namespace) -> int:
     return 0
 
 
-def _judge(console: Console, options: argparse.Namespace) -> int:
+def judge(console: Console, options: argparse.Namespace) -> int:
+    """Judge the claims of a bundle again and draw its figures, without training.
+
+    Exit code 1 if a verdict differs from that in the bundle. A damaged bundle is refused.
+    """
     from sweeper.export.bundle import judge_again
 
     return judge_again(console, options.file, options.into or Path("judged"))
 
 
-def _decide(console: Console, options: argparse.Namespace) -> int:
+def decide(console: Console, options: argparse.Namespace) -> int:
+    """Print what deciding each claim would cost in seeds, runs and device hours.
+
+    Trains nothing. Costs are those at the differences measured so far, at a difference of a given
+    size, and without any; from the spread of finished runs.
+    """
     from sweeper.results.collect import collect
     from sweeper.results.deciding_costs import print_costs
     from sweeper.store.runs import RunStore
@@ -157,13 +216,24 @@ def _decide(console: Console, options: argparse.Namespace) -> int:
     return 0
 
 
-def _compare(console: Console, options: argparse.Namespace) -> int:
-    from sweeper.results.compare import compare
+def compare(console: Console, options: argparse.Namespace) -> int:
+    """Print the differences between two sweeps, and the claims whose verdict changed.
 
-    return compare(console, options.outputs, *options.sides)
+    Each is an outputs folder, a plan (its number or file) or an experiment; in another folder as
+    FOLDER/fig1. Exit code 1 if a verdict changed.
+    """
+    from sweeper.results.compare import compare as print_differences
+
+    return print_differences(console, options.outputs, *options.sides)
 
 
-def _dashboard(console: Console, options: argparse.Namespace) -> int:
+def dashboard(console: Console, options: argparse.Namespace) -> int:
+    """Show the experiments in Weights & Biases, as a saved view with their results.
+
+    Saves a view of the project that the runs are mirrored to, and sends the table, figures and
+    verdicts of each experiment; prints the address of the view. It needs a key and
+    pip install "wandb-workspaces>=0.4.13" (docs/wandb.md).
+    """
     from sweeper.publish import collect_and_judge
     from sweeper.results.dashboard import publish_dashboard
 
@@ -173,35 +243,127 @@ def _dashboard(console: Console, options: argparse.Namespace) -> int:
     return 0
 
 
-_COMMANDS = {
-    "status": _status,
-    "collect": _collect,
-    "draw": _draw,
-    "report": _report,
-    "forget": _forget,
-    "archive": _archive,
-    "decide": _decide,
-    "compare": _compare,
-    "pack": _pack,
-    "merge": _merge,
-    "bundle": _bundle,
-    "judge": _judge,
-    "dashboard": _dashboard,
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"error: {message}; {self.prog} --help says more.\n")
+
+
+class Version(argparse.Action):
+    """The action that prints the version of the checkout or of the installed package."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        about = ROOT / "pyproject.toml"
+        try:
+            number = tomllib.loads(about.read_text())["project"]["version"]
+        except OSError:
+            number = version("headroom-attention")
+        parser.exit(0, f"headroom-attention {number}\n")
+
+
+# "" stands for most commands.
+POSITIONAL: dict[str, dict[str, Any]] = {
+    "": {
+        "dest": "experiments",
+        "nargs": "*",
+        "metavar": "experiment",
+        "help": "which experiments (default: all that were planned)",
+    },
+    "pack": {
+        "dest": "experiments",
+        "nargs": "+",
+        "metavar": "EXPERIMENT | KEY=VALUE",
+        "help": "which experiments; with overrides they are planned anew, as by sweep.py",
+    },
+    "compare": {"dest": "sides", "nargs": 2, "metavar": "SWEEP", "help": "what to compare"},
+    "forget": {"dest": "name", "metavar": "NAME | RUN", "help": "an experiment, or a run's id"},
+    "archive": {"dest": "name", "metavar": "EXPERIMENT", "help": "which experiment"},
+    "merge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "results.zip"},
+    "bundle": {"dest": "experiments", "nargs": "+", "metavar": "EXPERIMENT", "help": "which"},
+    "judge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "the bundle"},
 }
 
 
-_SWEEP = "What trains is a command of its own: python sweep.py, or installed headroom sweep."
+_INTO: dict[str, dict[str, Any]] = {
+    "-o": {
+        "dest": "into",
+        "type": Path,
+        "metavar": "FOLDER",
+        "help": "write here instead of in DIR, for others to read",
+    },
+}
+
+
+def _file(default: str) -> dict[str, Any]:
+    about = {"dest": "output", "type": Path, "default": Path(default), "metavar": "FILE"}
+    return {**about, "help": "what to write (default: %(default)s)"}
+
+
+OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
+    "collect": _INTO,
+    "draw": _INTO,
+    "report": _INTO,
+    "forget": {"--yes": {"action": "store_true", "help": "do not ask"}},
+    "status": {
+        "--all": {"action": "store_true", "help": "also list runs new and done"},
+        "--json": {"action": "store_true", "help": "print plain data for programs"},
+        "--watch": {"action": "store_true", "help": "refresh until Ctrl-C"},
+    },
+    "pack": {
+        "-o": _file("sweep.zip"),
+        "--max-mb": {
+            "type": float,
+            "metavar": "N",
+            "help": "write a larger file in parts of at most N MB: FILE.001 and so on",
+        },
+        "--wheels": {"type": Path, "metavar": "DIR", "help": "a folder of wheels to pack too"},
+    },
+    "bundle": {"-o": _file("bundle.zip")},
+    "judge": {
+        "-o": {**_INTO["-o"], "help": "where tables and figures are written (default: judged)"},
+    },
+    "decide": {
+        "--effect": {"metavar": "SIZE", "help": "of a difference: 1%%, or in the metric's unit"}
+    },
+    "dashboard": {
+        "--project": {
+            "metavar": "ENTITY/PROJECT",
+            "help": "where to (default: where the runs are mirrored to)",
+        },
+        "--offline": {
+            "action": "store_true",
+            "help": "keep it in DIR/wandb for `wandb sync` and save no view; needs no key",
+        },
+    },
+}
+
+
+COMMANDS: tuple[Command, ...] = (
+    status,
+    collect,
+    draw,
+    report,
+    forget,
+    archive,
+    decide,
+    compare,
+    pack,
+    merge,
+    bundle,
+    judge,
+    dashboard,
+)
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
-    parser = Parser(prog=program, description=__doc__, epilog=_SWEEP)
+    parser = Parser(prog=program, description=__doc__)
     parser.add_argument("--version", action=Version, nargs=0, help="print the version and stop")
     commands = parser.add_subparsers(required=True, metavar="command")
-    for name, command in _COMMANDS.items():
-        told, more = TOLD[name]
-        sub = commands.add_parser(
-            name, help=told, description=f"{told[0].upper()}{told[1:]}. {more}"
-        )
+    for command in COMMANDS:
+        name, about = command.__name__, inspect.getdoc(command) or ""
+        first = about.partition("\n")[0].rstrip(".")
+        sub = commands.add_parser(name, help=f"{first[0].lower()}{first[1:]}", description=about)
         sub.add_argument(**POSITIONAL.get(name, POSITIONAL[""]))
         sub.add_argument(
             "--outputs",
@@ -211,8 +373,8 @@ def _parser(program: str) -> argparse.ArgumentParser:
             help="where the sweep wrote (default: %(default)s)",
         )
         sub.set_defaults(command=command)
-        for option, about in OPTIONS.get(name, {}).items():
-            sub.add_argument(option, **about)
+        for option, settings in OPTIONS.get(name, {}).items():
+            sub.add_argument(option, **settings)
     return parser
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from rich.text import Text
 
-from sweeper.cli.arguments import Terminal
+from sweeper.cli.terminal import Terminal
 from sweeper.decide import check_claims, decide, pilot, show_prices
 from sweeper.options import SweepOptions
 from sweeper.plan.compose import Composer

@@ -1,4 +1,4 @@
-"""Takes away what an experiment has left, or one run: it is listed first, and asked for."""
+"""`forget`: remove the results of an experiment, or one run, after listing them and asking."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from sweeper.store.archive import find
 from sweeper.store.code import REVISION
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.files import present
+from sweeper.store.numbers import plural
 from sweeper.store.plans import older, path_of, plans, rewrite, runs_of, without
 from sweeper.store.runs import RunStore, State
 
@@ -26,59 +27,60 @@ Plan = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class _Going:
-    """What is to be removed.
+class _Removal:
+    """The runs, files and plans to remove.
 
     Attributes:
-        runs, files: those that go.
-        plans: what is left of the plans that change; those of which nothing is left go.
-        near: runs that must not be in training meanwhile, those that go among them.
-        told: what else is to be known, in sentences.
+        plans: the plans that change, without the removed experiment; empty ones are removed.
+        near: runs that must not be in training meanwhile, the removed ones included.
+        notes: sentences for the user.
     """
 
     runs: Sequence[str]
     files: Sequence[Path]
     plans: Sequence[Plan]
     near: Sequence[str]
-    told: Sequence[str]
+    notes: Sequence[str]
 
 
 def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
-    """Remove what goes by a name, once that is agreed to; whether it was.
+    """Remove an experiment or a run once the user agrees; return whether it was removed.
 
-    Of an experiment: its plans, tables and figures, and its runs that no other plan has. Of a run:
-    it alone, whatever plan has it. With either go the pinned states of the code that nothing needs
-    any more.
+    An experiment goes with its plans, tables and figures, and with the runs that no other plan has.
+    A run goes alone, whatever plan has it. Pinned code that no run needs goes too.
 
     Raises:
-        UserError: there is no such thing, or it is being trained; nothing was removed.
+        UserError: nothing has this name, or it is being trained; nothing was removed.
     """
     store = RunStore(outputs)
-    going = _experiment(outputs, name) or _run(store, outputs, name)
-    for run in going.near:
+    removal = _experiment(outputs, name) or _run(store, outputs, name)
+    for run in removal.near:
         if store.run(run).status().state is State.RUNNING:
             raise UserError(f"{sanitize(name)}: run {run} is being trained; stop that sweep first.")
-    if packed := [run for run in going.runs if find(outputs, run)]:
+    if packed := [run for run in removal.runs if find(outputs, run)]:
         words = f"{len(packed)} of its runs lie in outputs/archives"
         raise invalid_value("forget", name, f"runs in folders of their own, but {words}", UNZIP)
-    going = replace(going, files=[*going.files, *_unused_code(store, going.runs)])
-    for line in _listed(store, going):
+    removal = replace(removal, files=[*removal.files, *_unused_code(store, removal.runs)])
+    for line in _listed(store, removal):
         console.print(Text(line), soft_wrap=True)
-    if not (yes or _agreed(name)):
-        return False
-    # In one folder, so that whatever ends this leaves no half of a run; plans last, so that it can
-    # be typed again.
+    if not yes:
+        if not sys.stdin.isatty():
+            expected = "an answer, but there is no terminal to ask"
+            raise invalid_value("forget", name, expected, "give --yes")
+        if input("Remove all of it? [y/N] ").strip().lower() not in ("y", "yes"):
+            return False
+    # Into one folder first: a kill leaves no half of a run. Plans last: it can be repeated.
     with tempfile.TemporaryDirectory(dir=outputs, prefix=".forget.", suffix=".tmp") as folder:
-        gone = [*(store.run(run).path for run in going.runs), *going.files]
+        gone = [*(store.run(run).path for run in removal.runs), *removal.files]
         for number, path in enumerate(path for path in gone if path.exists()):
             path.rename(Path(folder) / str(number))
-    for plan in going.plans:
+    for plan in removal.plans:
         rewrite(outputs, plan)
     return True
 
 
-def _experiment(outputs: Path, name: str) -> _Going | None:
-    """What goes with an experiment, in all plans or, named with the number of a plan, in that."""
+def _experiment(outputs: Path, name: str) -> _Removal | None:
+    """Return the removal of an experiment from all plans, or from the plan that its name names."""
     known = plans(outputs)
     every = [(plan, one) for plan in known for one in plan["experiments"]]
     parts = [(plan, one) for plan, one in every if name in (one, older(one, plan["number"]))]
@@ -92,12 +94,13 @@ def _experiment(outputs: Path, name: str) -> _Going | None:
     runs = dict.fromkeys(run for plan, _ in parts for run in runs_of(plan, own))
     names = [name, *(older(own, number) for number in numbers if name == own)]
     stay = len(used & runs.keys())
-    kept = [f"{stay} runs stay: other plans have them"] if stay else []
+    notes = [f"{plural(stay, 'run')} stay: other plans have them"] if stay > 1 else []
+    notes = ["1 run stays: another plan has it"] if stay == 1 else notes
     files = [path for one in names for path in files_made_of(outputs, one)]
-    return _Going([run for run in runs if run not in used], files, left, list(runs), kept)
+    return _Removal([run for run in runs if run not in used], files, left, list(runs), notes)
 
 
-def _run(store: RunStore, outputs: Path, name: str) -> _Going:
+def _run(store: RunStore, outputs: Path, name: str) -> _Removal:
     known = plans(outputs)
     if not present(store.run(name).path / "run.json"):
         names = dict.fromkeys(one for plan in known for one in plan["experiments"])
@@ -107,37 +110,33 @@ def _run(store: RunStore, outputs: Path, name: str) -> _Going:
                           if p["run"] == name)  # fmt: skip
     children = [run for plan in known for run, about in plan["runs"].items()
                 if about.get("parent") == name]  # fmt: skip
-    told = [f"planned in {', '.join(users)}: typed again, it is trained again"]
-    return _Going([name], [], [], [name, *children], told if users else [])
+    notes = [f"planned in {', '.join(users)}: repeating the sweep trains it again"]
+    return _Removal([name], [], [], [name, *children], notes if users else [])
 
 
 def _unused_code(store: RunStore, gone: Sequence[str]) -> list[Path]:
-    """The pinned states of the code that no run which stays was trained by; none as long as one of
-    these is not done, whose job may wait to start from one."""
+    """Return the pinned code that trained none of the remaining runs.
+
+    Return none while one of these is not done: its job may wait to start from pinned code.
+    """
     stay = [store.run(run) for run in store.ids() if run not in gone]
     if any(run.status().state is not State.DONE for run in stay):
         return []
     try:
         used = {attempt.info().get("code") for run in stay for attempt in run.attempts()}
-    except UserError:  # it cannot be read by what the run was trained
+    except UserError:  # the code of a run cannot be read
         return []
     pinned = sorted((store.outputs / "code").glob(f"*/{REVISION}"))
     return [path.parent for path in pinned if path.read_text("utf-8").strip() not in used]
 
 
-def _listed(store: RunStore, going: _Going) -> Iterator[str]:
+def _listed(store: RunStore, removal: _Removal) -> Iterator[str]:
     yield "to be removed:"
-    for run in going.runs:
+    for run in removal.runs:
         yield f"  {relative_path(store.run(run).path)}  ({store.run(run).status().state})"
-    for path in (*going.files, *(path_of(store.outputs, plan) for plan in going.plans)):
+    for path in (*removal.files, *(path_of(store.outputs, plan) for plan in removal.plans)):
         yield f"  {relative_path(path)}"
-    for plan in going.plans:
+    for plan in removal.plans:
         if plan["experiments"]:
             yield f"  of plan {plan['number']} {sanitize(', '.join(plan['experiments']))} stays"
-    yield from (f"  {sanitize(line)}" for line in going.told)
-
-
-def _agreed(name: str) -> bool:
-    if not sys.stdin.isatty():
-        raise invalid_value("forget", name, "an answer, and nobody can be asked here", "give --yes")
-    return input("Remove all of it? [y/N] ").strip().lower() in ("y", "yes")
+    yield from (f"  {sanitize(line)}" for line in removal.notes)

@@ -119,7 +119,7 @@ COMMANDS = {
     "status first-0007": "experiment=first-0007: expected one that was planned (first)",
     "compare first": "the following arguments are required: SWEEP",
     "forget fig3 --yes": "forget=fig3: expected the id of a run, or an experiment that was planned",
-    "forget first": "forget=first: expected an answer, and nobody can be asked here; give --yes",
+    "forget first": "forget=first: expected an answer, but there is no terminal to ask; give --yes",
     "merge HERE/no.zip": "HERE/no.zip: No such file or directory.",
     "judge HERE/no.zip": "HERE/no.zip: No such file or directory.",
     "pack first --max-mb -1": "--max-mb=-1.0: expected a number of at least 0.01",

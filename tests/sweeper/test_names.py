@@ -151,7 +151,7 @@ def test_what_is_forgotten_goes_and_what_others_use_stays(sweep, tmp_path, capsy
     assert forget(outputs, "mine", "--yes") == 0
     listed = capsys.readouterr().out
     assert "plans/0001.json" in listed
-    assert "1 runs stay: other plans have them" in listed
+    assert "1 run stays: another plan has it" in listed
     assert left(outputs) == [{"other"}] * 2
     assert [list(plan["experiments"]) for plan in plans(outputs)] == [["other"]]
     gone = {run for run in every if run not in store.ids()}
@@ -165,7 +165,7 @@ def test_a_run_goes_when_it_is_named_and_is_new_again(sweep, tmp_path, capsys):
     sweep("name=mine model.heads=2,4")
     run, other = RunStore(outputs).ids()
     assert forget(outputs, run, "--yes") == 0
-    assert "planned in mine: typed again, it is trained again" in capsys.readouterr().out
+    assert "planned in mine: repeating the sweep trains it again" in capsys.readouterr().out
     assert RunStore(outputs).ids() == [other]
     assert main(["status", "mine", "--outputs", str(outputs)]) == 0
     sweep("name=mine model.heads=2,4")

@@ -17,14 +17,14 @@ from tests.tasks.jobs import freeze
 ROOT = Path(__file__).resolve().parents[2]
 HERE = f"cd {ROOT}; "
 PLACES = {
-    "full": (HERE, ">/dev/full", 2, "error: [Errno 28] No space left on device"),
+    "full": (HERE, ">/dev/full", 2, "error: the output cannot be written: No space left on device"),
     "closed": (HERE, ">&-", 0, ""),
     "silent": (HERE, "2>&-", 0, ""),
     "unread": (
         f"{HERE} set -o pipefail; ",
         "| true",
         2,
-        "error: Nobody reads any more what this prints; what was written stays.",
+        "error: The output was closed; files that were written stay.",
     ),
     "ascii": (f"{HERE} LC_ALL=POSIX PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 ", "", 0, ""),
     "deleted": ("mkdir gone; cd gone; rmdir ../gone; ", "", 0, ""),

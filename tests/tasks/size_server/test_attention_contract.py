@@ -35,7 +35,7 @@ WITHOUT = "context = (q @ k.mT).masked_fill(~mask_B1TT, float('-inf')).softmax(-
 
 def planned(installed: Installed, source: str, **options: Any) -> dict[str, int]:
     """What planning a run of this variant gives."""
-    attention_contract._kept.clear()
+    attention_contract._checked.clear()
     installed("mine", source, {"headroom.attention": "mine = mine"})
     return size(config({"model.attention": {"name": "mine", **options}}))
 

@@ -39,7 +39,7 @@ def server() -> Iterator[WandbServer]:
 
 def wait_for_the_mirror() -> None:
     """Have the third row, in the middle of the run, wait until the run is at W&B."""
-    ready, original = threading.Event(), wandb_mirror._started
+    ready, original = threading.Event(), wandb_mirror._start
 
     def started(arguments: dict[str, Any]) -> Any:
         mirrored = original(arguments)
@@ -49,7 +49,7 @@ def wait_for_the_mirror() -> None:
     def wait() -> None:
         assert ready.wait(120), "W&B never started: the check would be vacuous"
 
-    wandb_mirror._started = started  # type: ignore[assignment]
+    wandb_mirror._start = started  # type: ignore[assignment]
     at_call(wandb_mirror.Mirror, "log", 3, wait)
 
 
