@@ -53,10 +53,10 @@ if __name__ == "__main__":
     try:
         run(sys.argv[1:])
     except Exception as problem:  # the edge of the process: what a person can mend is a sentence
-        from sweeper.plan.hydra_errors import explained, typed_wrongly
+        from sweeper.plan.hydra_errors import explained, is_user_error
 
         size_server().close()
-        if not typed_wrongly(problem):
+        if not is_user_error(problem):
             raise
         print(f"error: {sanitize(explained(problem), 2000)}", file=sys.stderr)
         sys.exit(2)

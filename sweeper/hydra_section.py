@@ -1,8 +1,8 @@
-"""Hydra's own section of the config, before Hydra composes it: what it checks, what it refuses.
+"""Schemas of Hydra's own config section: the sweeper and the launchers.
 
 The yaml of the sweeper and of each launcher names its schema here, a dataclass, so that Hydra
-refuses an unknown key and a wrong type. What Hydra would call is read-only, so that Hydra refuses
-whatever touches it while composing, before it has called anything.
+refuses unknown keys and wrong types. Parts that Hydra would call are read-only, so that Hydra
+refuses to change them before it calls anything.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Schema(SweepOptions):
 
 
 def declare() -> None:
-    """Tell Hydra all this. Every program that composes configs of conf/ does so first."""
+    """Register the schemas with Hydra; every program that composes configs does so first."""
     store = ConfigStore.instance().store
     store(group="schema/sweeper", name="headroom", node=_Schema)
     for name in registry.names(registry.BACKENDS):
@@ -49,7 +49,7 @@ def declare() -> None:
 
 
 def composer(conf: Path = CONF) -> Composer:
-    """A composer of the configs in a folder, where no command line has made Hydra load one."""
+    """Return a composer of the configs in a folder, for programs without a Hydra command line."""
     declare()
     with initialize_config_dir(str(conf), version_base="1.3"):
         return Composer(GlobalHydra.instance().config_loader())

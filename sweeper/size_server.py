@@ -39,7 +39,7 @@ Answers = dict[int, "queue.SimpleQueue[dict[str, Any]]"]
 
 
 class Gone(UserError):
-    """The process ended before it had answered."""
+    """The end of the size server before it answered."""
 
 
 class SizeServer:
@@ -53,10 +53,10 @@ class SizeServer:
         self._lock = threading.Lock()
         self._asked = False
         self.code = ROOT
-        """Where another that has to be started finds its code."""
+        """The code that the next server starts from."""
         self.exits: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
-        """(request id, exit code) of forked jobs, as they end. When the process itself is gone:
-        (request id, UNKNOWN) of each that it had not told of, although the job may live on."""
+        """(request id, exit code) of ended jobs. If the server itself ends: (request id, UNKNOWN)
+        of each job it had not reported, which may live on."""
 
     def __enter__(self) -> SizeServer:
         return self
@@ -66,22 +66,22 @@ class SizeServer:
         self.code = ROOT
 
     def start(self) -> None:
-        """Start it now: it imports for a second before it answers the first question."""
+        """Start the process now: it imports for a second before its first answer."""
         self._started()
 
     def tell(self, question: Mapping[str, Any]) -> None:
-        """Send a question without waiting for its answer; what is asked next is taken up after it.
+        """Send a question without waiting for its answer; questions are handled in order.
 
-        One that is gone is told nothing: another starts with the next question.
+        If the server is gone the question is dropped; the next one starts another server.
         """
         with suppress(Gone):
             self._send(question)
 
     def ask(self, questions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Send questions, wait for all their answers, in order.
+        """Send questions and return their answers in order.
 
         Raises:
-            UserError: the process ended before it had answered.
+            UserError: the process ended before it answered.
         """
         waiting = [self._send(question) for question in questions]
         return [self._answer(number) for number in waiting]
@@ -89,7 +89,7 @@ class SizeServer:
     def fork(
         self, target: str, argument: Path, *, environment: Mapping[str, str], log: Path
     ) -> int:
-        """Start a job in a fresh process; its request id, which comes back in `exits`."""
+        """Start a job in a fresh process; return its request id, which comes back in `exits`."""
         question = {
             "op": "fork",
             "target": target,

@@ -1,4 +1,4 @@
-"""Configs, composed by Hydra from conf/ and overrides; what runs have in common, and one run."""
+"""Composition of configs by Hydra, and templates that the points of a grid are written into."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sweeper.store.errors import UserError
 from sweeper.store.identity import leaves
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
-# What a composed config holds beside the description of one run.
+# The keys of a composed config that describe no run.
 NOT_PART_OF_A_RUN = ("name", "experiment", "scale", "paths", "metric")
 
 
@@ -28,7 +28,7 @@ Made = TypeVar("Made")
 
 
 class Composer:
-    """Composes configs by Hydra's own loader; remembers what it composed."""
+    """A composer of configs by Hydra's loader, with a cache."""
 
     def __init__(self, loader: ConfigLoader, config_name: str = "config") -> None:
         self.loader = loader
@@ -37,18 +37,18 @@ class Composer:
         self._options: dict[str, list[str]] = {}
 
     def options(self, group: str) -> list[str]:
-        """The yaml files that `group` chooses from; none if it is no group."""
+        """Return the yaml files that `group` chooses from; none if it is not a group."""
         if group not in self._options:
             options = self.loader.get_group_options(group, config_name=self._config_name)
             self._options[group] = options
         return self._options[group]
 
     def is_group(self, key: str) -> bool:
-        """Whether `key` chooses a yaml file (`task`, `model/attention`) rather than a value."""
+        """Return whether `key` chooses a yaml file (`task`, `model/attention`), not a value."""
         return "." not in key and bool(self.options(key))
 
     def compose(self, overrides: Iterable[str]) -> DictConfig:
-        """The config with Hydra's own section, interpolations unresolved.
+        """Return the config with Hydra's own section, interpolations unresolved.
 
         Raises:
             UserError: an unknown key or choice, with the nearest that exists.
@@ -61,16 +61,16 @@ class Composer:
             raise UserError(" ".join(str(problem).split())) from None
 
     def hydra(self, overrides: Iterable[str]) -> dict[str, Any]:
-        """Hydra's own section: what the sweep is told, and which files were chosen."""
+        """Return Hydra's own section: the options of the sweep and the chosen yaml files."""
         section = self.compose(overrides)._get_node("hydra")
         assert isinstance(section, DictConfig)
         return _plain(section)
 
     def base(self, overrides: Iterable[str]) -> RunTemplate:
-        """What the runs composed from these overrides have in common.
+        """Return the template of the runs with these overrides.
 
         Raises:
-            UserError: as `compose`, and code or a secret in the config.
+            UserError: as `compose`, or code or a secret in the config.
         """
         key = tuple(overrides)
         if key not in self._templates:
@@ -82,10 +82,10 @@ class Composer:
 
 
 def as_dataclass(kind: type[Made], data: Mapping[str, Any], where: str) -> Made:
-    """Plain data as the dataclass it has to be.
+    """Return plain data as a dataclass; `where` it stands is for errors.
 
     Raises:
-        UserError: an unknown or a missing key, or a value of another type; `where` it stands.
+        UserError: an unknown or a missing key, or a value of another type.
     """
     try:
         made = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(kind), dict(data)))
@@ -96,7 +96,7 @@ def as_dataclass(kind: type[Made], data: Mapping[str, Any], where: str) -> Made:
 
 
 class RunTemplate:
-    """A composed config (plain, interpolations unresolved) that points are written into."""
+    """A composed config that the values of points are written into."""
 
     def __init__(
         self, whole: Mapping[str, Any], choices: Mapping[str, str | None] | None = None
@@ -107,37 +107,34 @@ class RunTemplate:
         self._interpolated = "${" in repr(self._raw)
 
     def beside(self, name: str) -> Any:
-        """What the config holds beside the run (see `NOT_PART_OF_A_RUN`), resolved, if it does."""
+        """Return the value of a key of `NOT_PART_OF_A_RUN`, resolved; None if it is absent."""
         return _plain(OmegaConf.create(dict(self._whole)), resolve=True).get(name)
 
     def says(self, key: str, value: Any) -> bool:
-        """Whether a key has this value, or a group of yaml files this choice."""
+        """Return whether a key has this value, or a group of yaml files this choice."""
         if key in self._choices:
             return bool(self._choices[key] == value)
         found = dict(leaves(self._whole)).get(key)
         return type(found) is type(value) and bool(found == value)
 
     def run(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The config of one run: the template with `values` (dotted key -> value), resolved.
+        """Return the resolved config of one run; `values` by dotted key.
 
         Raises:
-            UserError: a key the config has not.
+            UserError: an unknown key.
         """
         config = copy.deepcopy(self._raw)
         for key, value in values.items():
-            self._set(config, key, value)
+            *parents, last = key.split(".")
+            node: Any = config
+            for part in parents:
+                node = node.get(part) if isinstance(node, dict) else None
+            if not isinstance(node, dict) or last not in node:
+                raise unknown_key(key, (known for known, _ in leaves(self._raw)))
+            node[last] = value
         if self._interpolated or "${" in repr(values):
             config = _plain(OmegaConf.create(config), resolve=True)
         return config
-
-    def _set(self, config: dict[str, Any], key: str, value: Any) -> None:
-        *parents, last = key.split(".")
-        node: Any = config
-        for part in parents:
-            node = node.get(part) if isinstance(node, dict) else None
-        if not isinstance(node, dict) or last not in node:
-            raise unknown_key(key, (known for known, _ in leaves(self._raw)))
-        node[last] = value
 
 
 def _plain(config: DictConfig, *, resolve: bool = False) -> dict[str, Any]:

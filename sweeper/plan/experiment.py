@@ -18,7 +18,7 @@ Values = Mapping[str, list[Any]]
 
 
 class Per(StrEnum):
-    """Which points of an arm share one choice."""
+    """The points of an arm that share one choice."""
 
     arm = "arm"
     point = "point"
@@ -87,12 +87,12 @@ def check(experiment: Experiment) -> None:
 
 
 def ordered(values: Sequence[Any]) -> bool:
-    """Whether they are a range that has ends: numbers above 0."""
+    """Return whether values are a range with ends: numbers above 0."""
     return all(isinstance(v, int | float) and not isinstance(v, bool) and v > 0 for v in values)
 
 
 def beyond(values: Sequence[Any], best: Any) -> Any:
-    """The value one geometric step beyond the end of a range; None unless `best` lies there."""
+    """Return the value one geometric step beyond the end `best`; None if it is no end."""
     known = sorted(values) if ordered(values) else []
     if not known or best not in (known[0], known[-1]):
         return None
@@ -104,7 +104,7 @@ def beyond(values: Sequence[Any], best: Any) -> Any:
 
 
 class Count(StrEnum):
-    """What may be counted of a model."""
+    """The counts of a model that a match can use."""
 
     params_total = "params_total"
     params_non_embedding = "params_non_embedding"
@@ -112,7 +112,7 @@ class Count(StrEnum):
 
 
 class Pretrainings(StrEnum):
-    """Of how many pre-trainings the seeds of a point are fine-tuned."""
+    """The number of pre-trainings behind the seeds of a point: one each, or one for all."""
 
     each = "each"
     one = "one"
@@ -120,10 +120,10 @@ class Pretrainings(StrEnum):
 
 @dataclass
 class Margin:
-    """What counts as no difference.
+    """The largest difference that counts as none.
 
     Attributes:
-        size: a number in the metric's unit as it is shown, or per cent of it ("1 %").
+        size: a number in the unit of the metric, or per cent of it ("1 %").
         reason: a sentence on why it is this large.
     """
 
@@ -133,16 +133,16 @@ class Margin:
 
 @dataclass
 class Match:
-    """How the points of an arm are given the size of something else.
+    """The matching of an arm's points to a size.
 
     Attributes:
-        to: the arm whose points are matched one by one, or a number that all points are matched to.
-        count: what is counted, a `Count`.
-        solve: the config key of the whole number that is solved for.
-        tolerance: largest accepted |achieved / target - 1|.
-        where: which points of the arm `to` are matched, an expression over config keys.
-        multiple_of: the solution is a multiple of this number, or of that under this config key.
-        same: config keys that have the value of the point that is matched.
+        to: the arm whose points are the targets, or a number for all points.
+        count: the size that is matched.
+        solve: the config key that is solved for, a whole number.
+        tolerance: the largest accepted |achieved / target - 1|.
+        where: a condition over config keys on the points of the arm `to`.
+        multiple_of: of this number, or of the value of this config key, the solution is a multiple.
+        same: config keys that take the value of the target point.
     """
 
     to: str | int
@@ -156,14 +156,14 @@ class Match:
 
 @dataclass
 class Arm:
-    """One curve: what is fixed (`set`), what is swept (`grid`), which points count (`where`).
+    """One curve: fixed keys (`set`), swept keys (`grid`), a condition on its points (`where`).
 
     Attributes:
-        metric: what it is measured by, where that is not the experiment's metric.
-        parent: the arm whose runs its own start from, each from that of the same seed. A point is
-            then one of that arm's with what this arm sets and sweeps besides; its model is the
-            parent's but for the keys that this arm names.
-        seeds: its own, where it is to share no run with an arm that trains the same model.
+        metric: if it differs from the experiment's.
+        parent: the arm whose runs its own start from, seed by seed. A point is then one of that
+            arm with the keys that this arm sets and sweeps; its model is the parent's but for
+            these keys.
+        seeds: its own, so that it shares no run with an arm that trains the same model.
     """
 
     name: str
@@ -179,20 +179,20 @@ class Arm:
 
 @dataclass
 class Experiment:
-    """Arms, the metric they are compared on, and how the result is drawn and judged.
+    """Arms, the metric that compares them, and the figure and claims of the result.
 
     Attributes:
-        name: of what it leaves: plan, table, figure.
+        name: of its plan, table and figure.
         yaml: the file in conf/experiment that describes it; empty for a grid typed by hand.
-        margin: metric -> the difference below which arms count as alike.
+        margin: by metric, the largest difference that counts as none.
         error: the chance that any of its claims ever gets a wrong answer.
-        finetune: task -> the metrics shown of it. Each point is then a pre-training that is
-            fine-tuned on every one of these tasks.
-        pretrainings: each seed pre-trains and fine-tunes; or all seeds fine-tune one pre-training,
-            as papers do, and verdicts are about these weights only.
-        paper: a value of `x` -> what the paper prints there, to stand beside what was measured.
-        tune: what is chosen for the arms before they are judged.
-        tuned: whether it is; what is not chosen stays as it stands in the configs.
+        finetune: by task, the metrics to show. Each point is then a pre-training that is fine-tuned
+            on every one of these tasks.
+        pretrainings: `each` seed pre-trains; with `one`, all seeds fine-tune one pre-training, as
+            papers do, and verdicts are about these weights only.
+        paper: by value of `x`, the numbers that the paper prints.
+        tune: the values chosen for the arms before they are judged.
+        tuned: whether they are chosen; else they stay as in the configs.
     """
 
     name: str
@@ -213,7 +213,7 @@ class Experiment:
     tuned: bool = True
 
     def described(self) -> dict[str, Any]:
-        """What the stages after the plan need to know, as plain data."""
+        """Return plain data for the stages after the plan."""
         same = ("title", "metric", "x", "figure", "claims", "margin", "error", "finetune")
         plain = asdict(self)
         return {
@@ -231,11 +231,11 @@ class Experiment:
 def with_typed(
     experiment: Experiment, axes: Mapping[str, list[Any]], fixed: Mapping[str, Any]
 ) -> Experiment:
-    """The experiment under a command line: what is typed wins over what an arm sets or sweeps.
+    """Return the experiment with the keys of a command line, which override those of its arms.
 
     Args:
-        axes: keys typed with several values; every arm sweeps them.
-        fixed: keys typed with one value; an arm that sweeps such a key has that one value left.
+        axes: keys with several values; every arm sweeps them.
+        fixed: keys with one value; an arm that sweeps such a key keeps this value alone.
 
     Raises:
         UserError: a key that an arm solves for is typed.
@@ -258,9 +258,6 @@ def with_typed(
     return replace(experiment, arms=arms, tune=tune)
 
 
-_SECTION = "a section of keys and values"
-
-
 def read_experiment(
     name: str,
     data: Any,
@@ -269,15 +266,15 @@ def read_experiment(
     scales: Collection[str] | None = None,
     typed: Mapping[str, Any] | None = None,
 ) -> Experiment:
-    """The experiment that conf/experiment/<name>.yaml describes at one scale.
+    """Return the experiment that conf/experiment/<name>.yaml describes at one scale.
 
     Args:
-        data: its section `experiment`; `scales.<scale>` is laid over the rest of it.
-        scales: the scales that there are; it may define no other.
-        typed: the overrides of a command line; those of the experiment are laid over all.
+        data: its section `experiment`; `scales.<scale>` overrides the rest of it.
+        scales: all scales; it may define no other.
+        typed: the overrides of a command line; those of the experiment override the yaml.
 
     Raises:
-        UserError: it is no such description, or holds an unknown key at any scale.
+        UserError: it is not such a description, or has an unknown key at any scale.
     """
     where = f"experiment={name}"
     if not isinstance(data, Mapping) or "experiment" in data:
@@ -295,16 +292,27 @@ def read_experiment(
         if scales is not None and other not in scales:
             expected = f"scales that there are ({', '.join(scales)})"
             raise invalid_value(f"experiment.scales of {name}", other, expected, "correct the name")
-        _check_keys(f"{where}: scales.{other}.", _section(f"scales.{other}", section))
+        prefix, section = f"{where}: scales.{other}.", _section(f"scales.{other}", section)
+        arms = _section(f"{prefix}arms", section.get("arms"))
+        for path, kind, found in (
+            (prefix, Experiment, section),
+            *((f"{prefix}arms.{arm}.", Arm, _section(arm, keys)) for arm, keys in arms.items()),
+        ):
+            known = [one.name for one in fields(kind)]
+            for key in found:
+                if key not in known:
+                    raise unknown_key(f"{path}{key}", (f"{path}{one}" for one in known))
     whole = _overlay(rest, own.get(scale) or {})
-    experiment = _read(name, _overlay(whole, _typed(typed or {})))
-    return _tuned(experiment, scale, asked=(typed or {}).get("experiment.tuned"))
-
-
-def _tuned(experiment: Experiment, scale: str, *, asked: Any) -> Experiment:
-    """The experiment, with `tune` only if it is to be tuned; UserError if it is asked in vain."""
+    overrides: dict[str, Any] = {}  # of the experiment, as a tree
+    for key, value in (typed or {}).items():
+        first, *parts = key.split(".")
+        for part in reversed(parts if first == "experiment" else ()):
+            value = {part: value}
+        if first == "experiment" and parts and parts[0] != "scales":
+            overrides = _overlay(overrides, value)
+    experiment = _read(name, _overlay(whole, overrides))
     nothing = not (experiment.tune and experiment.tune.grid)
-    if nothing and asked:
+    if nothing and (typed or {}).get("experiment.tuned"):
         expected = f"false, since {experiment.name} names nothing to tune at scale={scale}"
         raise invalid_value("experiment.tuned", True, expected, "give it experiment.tune.grid")
     return replace(experiment, tune=None) if nothing or not experiment.tuned else experiment
@@ -339,39 +347,15 @@ def _read(name: str, data: dict[str, Any]) -> Experiment:
     return experiment
 
 
-def _check_keys(prefix: str, section: Mapping[str, Any]) -> None:
-    """UserError for an unknown key in what a scale lays over an experiment."""
-    arms = _section(f"{prefix}arms", section.get("arms"))
-    for path, kind, found in (
-        (prefix, Experiment, section),
-        *((f"{prefix}arms.{name}.", Arm, _section(name, arm)) for name, arm in arms.items()),
-    ):
-        known = [one.name for one in fields(kind)]
-        for key in found:
-            if key not in known:
-                raise unknown_key(f"{path}{key}", (f"{path}{one}" for one in known))
-
-
 def _section(key: str, given: Any) -> Mapping[str, Any]:
     if given is not None and not isinstance(given, Mapping):
-        raise invalid_value(key, given, _SECTION, "write it as in conf/experiment/fig1.yaml")
+        expected = "a section of keys and values"
+        raise invalid_value(key, given, expected, "write it as in conf/experiment/fig1.yaml")
     return given or {}
 
 
-def _typed(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of an experiment as a tree."""
-    tree: dict[str, Any] = {}
-    for key, value in overrides.items():
-        first, *parts = key.split(".")
-        for part in reversed(parts if first == "experiment" else ()):
-            value = {part: value}
-        if first == "experiment" and parts and parts[0] != "scales":
-            tree = _overlay(tree, value)
-    return tree
-
-
 def _check_margin(where: str, given: Margin) -> None:
-    """UserError if the margin under the key `where` is no size above 0, or has no reason."""
+    """Raise UserError for a margin without a size above 0 or without a reason."""
     remedy = "write for example {size: 1 %, reason: why this is small}"
     try:
         size = float(str(given.size).strip().removesuffix("%"))
@@ -401,7 +385,7 @@ def _check_targets(experiment: Experiment) -> None:
 
 
 def _overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`over` on `base`, mapping by mapping; anything else, lists included, is replaced."""
+    """Return `base` overridden by `over`, mapping by mapping; lists are replaced."""
     merged = dict(base)
     for key, value in over.items():
         old = merged.get(key)

@@ -1,4 +1,4 @@
-"""A command line, read: keys with one value, keys with several, the experiments it names."""
+"""The overrides of a command line, sorted by kind, and the name of its results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from sweeper.store.identity import can_change_results, digest_of
 
 @dataclass(frozen=True)
 class Typed:
-    """A command line, sorted: keys with one value, keys with several (axes), experiment names."""
+    """A command line: keys with one value, keys with several (axes), experiment names."""
 
     fixed: Mapping[str, str]  # key -> the override as typed
     values: Mapping[str, Any]  # the same keys -> the value
@@ -71,7 +71,7 @@ def read(arguments: Iterable[str], composer: Composer, *, max_points: int) -> Ty
 
 
 def typed_path(key: str, typed: Any) -> Path:
-    """The folder that a key names, absolute; UserError for what names none."""
+    """Return the absolute path of the folder that a key names; UserError if it names none."""
     with suppress(RuntimeError):  # ~name of nobody
         if isinstance(typed, str) and typed:
             return Path(typed).expanduser().absolute()
@@ -79,7 +79,7 @@ def typed_path(key: str, typed: Any) -> Path:
 
 
 def _parsed(arguments: Iterable[str], composer: Composer) -> dict[str, Override]:
-    """The overrides by their keys."""
+    """Return the overrides by their keys."""
     by_key: dict[str, Override] = {}
     parser = OverridesParser.create(composer.loader)
     for argument in arguments:
@@ -132,12 +132,12 @@ def _plain(value: Any) -> Any:
     return value
 
 
-_LONGEST = 56  # letters; with the number of a plan it still is a file name (results/table.py)
+_LONGEST = 56  # letters; with the number of a plan it is still a file name (results/table.py)
 _PLAIN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{_LONGEST - 1}}}")
 
 
 def check_name(name: Any, experiments: int) -> None:
-    """UserError if what `name` says cannot be the name of what so many experiments leave."""
+    """Raise UserError if `name` is invalid, or would name the results of several experiments."""
     expected = f"at most {_LONGEST} letters, digits, '_' and '-', a letter or a digit first"
     if not isinstance(name, str) or not _PLAIN.fullmatch(name):
         raise invalid_value("name", name, expected, "choose another name")
@@ -146,10 +146,11 @@ def check_name(name: Any, experiments: int) -> None:
 
 
 def name_of(typed: Typed, experiment: Experiment | None, composer: Composer) -> str:
-    """The name of what a command line leaves of one experiment, or of a grid without one.
+    """Return the name of the results of a command line: of one experiment, or of a grid.
 
-    That is the experiment's own, and after it every key typed that can change a result, with its
-    values; those left out that are so without being typed, and seeds that leave out none.
+    It is the name of the experiment, followed by every typed key that changes a result, with its
+    values. Keys typed with the value they have anyway are left out, as are seeds that add to those
+    of the experiment.
     """
     base = experiment.yaml if experiment else "grid" if typed.axes.keys() - {"seed"} else "run"
     given = {**typed.axes, **typed.values}
@@ -172,14 +173,14 @@ def name_of(typed: Typed, experiment: Experiment | None, composer: Composer) -> 
 
 
 def _is_so(key: str, value: Any, plain: RunTemplate, experiment: Experiment | None) -> bool:
-    """Whether a key has the value anyway, in every arm; of an experiment, scales may differ."""
+    """Return whether a key has the value anyway, in every arm."""
     arms = experiment.arms.values() if experiment else ()
     varied = any(key in keys.split(",") for arm in arms for keys in (*arm.set, *arm.grid))
     return not varied and not key.startswith("experiment.") and plain.says(key, value)
 
 
 def _key(key: str, composer: Composer) -> list[str]:
-    """The last word of a key; none for a choice of yaml files and a folder, which say it alone."""
+    """Return the last word of a key; none for a choice of yaml files or a folder."""
     silent = composer.is_group(key) or key == "data.root"
     return [] if silent else [key.lstrip("+").rpartition(".")[2]]
 

@@ -1,8 +1,8 @@
-"""What no config may hold, whoever wrote it: code to run, and secrets.
+"""Refusal of configs that name code to run or hold secrets.
 
-Hydra calls whatever a `_target_` names, and a resolver reads the environment into what is saved.
-This project needs neither: tasks and models are found by name. A folder that the owner names by
-`--config-dir` is trusted as conf/ is, and its files are read under the same rules.
+Hydra calls whatever a `_target_` names, and a resolver copies the environment into saved files.
+This project needs neither: tasks and models are found by name. A folder named by `--config-dir` is
+trusted like conf/, and its files are read under the same rules.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ CALLS = re.compile(r"_(target|partial|args|recursive|convert)_|\(\)")
 SECRET = re.compile(r"(?i)(api_?key|secret|passw(or)?d|credential|authorization|(^|_)token$)")
 AWAY = re.compile(r"[/\\$~]|\.\.")  # in a name: a path, or what may become one
 RESOLVER = re.compile(r"\$\{\s*[\w.]+\s*:")
-# Of Hydra's own section a command line may touch these alone.
+# A command line may set only these parts of Hydra's own section.
 HYDRA = ("hydra.sweeper.", "hydra.launcher.", "hydra/launcher", "hydra.mode")
 # Flags that belong to a sweep: whether it is one, and the owner's folders and primary config.
 FOLDERS = frozenset("-cd --config-dir -cp --config-path -cn --config-name".split())
 SWEEPS = FOLDERS | {"-m", "--multirun"}
 WITH_VALUE = FOLDERS | frozenset("-c --cfg -p --package".split())
-# By these Hydra tells about itself and the config; none of them reads a pickle.
+# Flags with which Hydra prints itself or the config; none of them reads a pickle.
 TELLS = frozenset("--resolve -h --help --hydra-help -i --info -sc --shell-completion".split())
-# What people type elsewhere for what is asked in another way here.
+# Flags of other programs, and what to type here.
 MEANT = {
     "--dry-run": "the plan alone is hydra.sweeper.dry_run=true",
     "--version": "python -m sweeper --version says it",
@@ -35,7 +35,7 @@ MEANT = {
 
 
 def refuse_arguments(arguments: list[str]) -> None:
-    """UserError for what Hydra would take up before it hands the command line over."""
+    """Raise UserError for arguments that Hydra would act on before the sweep sees them."""
     for before, argument in pairwise(["", *arguments]):
         flag = argument.partition("=")[0]
         if argument.startswith("-"):
@@ -47,7 +47,7 @@ def refuse_arguments(arguments: list[str]) -> None:
 
 
 def refuse_key(key: str) -> None:
-    """UserError for an override of a part of Hydra that is none of a sweep's business."""
+    """Raise UserError for an override of a part of Hydra that a sweep does not use."""
     plain = key.lstrip("+~")
     if not plain:
         raise UserError(f"{sanitize(key)}=... has no key; write key=value.")
@@ -67,7 +67,7 @@ def refuse_key(key: str) -> None:
 
 
 def refuse_path(key: str, typed: str) -> None:
-    """UserError for a choice of a yaml file that could lie anywhere but in its folder of conf/."""
+    """Raise UserError for a choice of a yaml file outside its folder of conf/."""
     if AWAY.search(typed) or ".." in key:
         raise UserError(
             f"{sanitize(key)}={sanitize(typed)}: expected the name of a file in "
@@ -76,7 +76,7 @@ def refuse_path(key: str, typed: str) -> None:
 
 
 def refuse_tree(tree: Any) -> None:
-    """UserError for code or a secret anywhere in a config whose interpolations are unresolved."""
+    """Raise UserError for code or a secret anywhere in an unresolved config."""
     for key, value in _nodes(tree):
         name = key.rpartition(".")[2]
         if CALLS.fullmatch(name):

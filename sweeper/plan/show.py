@@ -1,4 +1,4 @@
-"""The plan as a person reads it: each point, its size and match, its cost, its state."""
+"""The plan in the terminal: each point with its size, match and state, and the cost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.text import Text
 from sweeper.plan.grid import describe_values
 from sweeper.plan.plan import Plan, PlannedPoint, PlannedRun
 from sweeper.store import errors
-from sweeper.store.numbers import clock, short
+from sweeper.store.numbers import clock, plural, short
 from sweeper.store.runs import State, Status
 
 _BESIDE = {"non-emb.": "params_non_embedding", "FLOPs/token": "flops_per_token"}
@@ -27,7 +27,7 @@ def print_plan(
     *,
     every_point: bool = True,
 ) -> None:
-    """Print the points of a plan, a row each with all its seeds, and the sum of it."""
+    """Print the points of a plan, a row for all seeds of a point, and the totals."""
     for name, points in groupby(plan.points, key=lambda p: p.experiment):
         experiment = plan.experiments[name]
         rows = list(points)
@@ -42,8 +42,9 @@ def print_plan(
     used = len(plan.points) - len(plan.runs)
     shared = f", {used} of them shared with another point" if used else ""
     states = Counter(str(statuses[run].state) for run in plan.runs)
-    told = ", ".join(f"{n} {state}" for state, n in sorted(states.items()))
-    console.print(f"{len(plan.points)} points, {len(plan.runs)} runs{shared}: {told}.")
+    by_state = ", ".join(f"{n} {state}" for state, n in sorted(states.items()))
+    total = f"{plural(len(plan.points), 'point')}, {plural(len(plan.runs), 'run')}"
+    console.print(f"{total}{shared}: {by_state}.")
 
 
 def print_cost(
@@ -52,14 +53,14 @@ def print_cost(
     """Print what is left to train: FLOPs and an estimate of the time.
 
     Args:
-        seconds: that all of it is thought to take.
-        slots: runs executed at a time.
-        measured: whether finished runs say so.
+        seconds: expected wall time.
+        slots: runs that execute at a time.
+        measured: whether the expectation rests on finished runs.
     """
     basis = "measured on finished runs" if measured else "assumed: no finished run to measure it on"
     tokens, flops = sum(run.tokens for run in left), sum(run.flops for run in left)
     console.print(
-        f"To train: {len(left)} runs, {tokens:.3g} tokens, {flops:.3g} FLOPs; about "
+        f"To train: {plural(len(left), 'run')}, {tokens:.3g} tokens, {flops:.3g} FLOPs; about "
         f"{clock(seconds)} with {slots} at a time ({basis})."
     )
 
@@ -71,7 +72,7 @@ def _table(
     *,
     narrow: bool = False,
 ) -> Table:
-    """The points; `narrow` has less of their sizes, and what they are matched to below them."""
+    """Return the table of points; `narrow` has fewer sizes, and matches below the points."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("arm", overflow="fold")
     table.add_column("task", no_wrap=True)
@@ -103,7 +104,7 @@ def _table(
 
 
 def _words(text: str) -> Text:
-    """What a person, or a yaml file from one, has named: neither markup nor a terminal's orders."""
+    """Return a name from a user as text without markup or terminal codes."""
     return Text(errors.sanitize(text, 1000))
 
 
@@ -113,11 +114,11 @@ def _state(
     words: Counter[str] = Counter()
     for point in points:
         status = statuses[point.run]
-        told = str(status.state)
+        state = str(status.state)
         if status.state in (State.FAILED, State.INTERRUPTED):
-            told += f" ({status.reason})"
+            state += f" ({status.reason})"
         first = owner[point.run]
         if first != f"{point.experiment}/{point.arm}":
-            told += f", shared with {first}"
-        words[told] += 1
-    return "; ".join(f"{n} {told}" for told, n in words.items())
+            state += f", shared with {first}"
+        words[state] += 1
+    return "; ".join(f"{n} {state}" for state, n in words.items())

@@ -1,4 +1,4 @@
-"""What the model process says of configs, such as how big they are, remembered on disk."""
+"""Sizes of configs as the size server counts them, cached on disk."""
 
 from __future__ import annotations
 
@@ -28,25 +28,24 @@ _SHAPE = {"sizes": {str: {str: int}}}
 
 
 class Invalid(UserError):
-    """A config that no run can have; the sentence says why."""
+    """An invalid config; the sentence says why."""
 
 
 class Sizes:
     """Sizes of configs: `params_total`, `params_non_embedding`, `flops_per_token`, ...
 
-    A size is a fact about a config and the code that builds it, so what is remembered is keyed by
-    both; losing it costs time only.
+    The cache is keyed by config and by the code that builds it; losing it costs only time.
     """
 
     def __init__(self, process: SizeServer, memory: Path) -> None:
         self._process = process
         self._path = memory
-        self.built = 0  # models actually built, for tests and the curious
+        self.built = 0  # the number of models built
 
     @cached_property
     def _known(self) -> dict[str, Size]:
         stored = None
-        with contextlib.suppress(UserError):  # what was changed is asked again
+        with contextlib.suppress(UserError):  # a damaged cache is built again
             stored = read_versioned(self._path, keys=("code", "sizes", CHECKSUM), shape=_SHAPE)
         return stored["sizes"] if stored and stored["code"] == self._code else {}
 
@@ -60,7 +59,7 @@ class Sizes:
         return digest_of([own, every])
 
     def of(self, configs: Sequence[Mapping[str, Any]]) -> list[Size]:
-        """The size of each config; Invalid if one of them has none."""
+        """Return the size of each config; Invalid if one of them has none."""
         answers = self.answers(configs)
         if faults := [answer for answer in answers if isinstance(answer, Invalid)]:
             more = f" (and {len(faults) - 1} more points like it)" if len(faults) > 1 else ""
@@ -68,7 +67,7 @@ class Sizes:
         return [answer for answer in answers if not isinstance(answer, Invalid)]
 
     def answers(self, configs: Sequence[Mapping[str, Any]]) -> list[Size | Invalid]:
-        """The size of each config, or why it has none."""
+        """Return the size of each config, or why it has none."""
         keys = [self.name(config) for config in configs]
         asked = {
             key: config for key, config in zip(keys, configs, strict=True) if key not in self._known
@@ -84,13 +83,13 @@ class Sizes:
         return [found[key] if key in found else self._known[key] for key in keys]
 
     def name(self, config: Mapping[str, Any]) -> str:
-        """What configs of which the same is said have in common."""
+        """Return the cache key of a config, shared by all configs of the same size."""
         part = identity(config)
         kept = {key: value for key, value in part.items() if key not in ("seed", "data", "parent")}
         return digest_of([kept])
 
     def save(self) -> None:
-        """Keep what was learned, where that can be written; called once, at the end of planning."""
+        """Write the cache if possible; called once, at the end of planning."""
         if not self.built:
             return
         known = {"format": FORMAT, "code": self._code, "sizes": self._known}

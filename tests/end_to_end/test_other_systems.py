@@ -51,6 +51,6 @@ def test_a_sweep_needs_nothing_that_linux_alone_has(tmp_path):
     tiny = "model.heads=1 model.head_size=3 model.embedding_size=5 model.layers=1 trainer.steps=3"
     small = "data.sentences=500 task.vocabulary_size=300 optimizer.warmup_steps=1 logger=none"
     told = run("sweep.py", *tiny.split(), *small.split(), f"paths.outputs={outputs}")
-    assert "1 points, 1 runs: 1 new." in told
+    assert "1 point, 1 run: 1 new." in told
     [line] = json.loads(run("-m", "sweeper", "status", "--json", "--outputs", str(outputs)))
     assert line["state"] == "done"

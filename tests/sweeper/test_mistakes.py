@@ -15,7 +15,7 @@ from sweeper.__main__ import main
 from sweeper.decide import check_claims
 from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
-from sweeper.plan.hydra_errors import explained, typed_wrongly
+from sweeper.plan.hydra_errors import explained, is_user_error
 from sweeper.plan.planner import Planner
 from sweeper.plan.refused import refuse_arguments
 from sweeper.size_server import SizeServer
@@ -165,7 +165,7 @@ def told(here: Path):
                 refuse_arguments(arguments)
                 check_claims(planner.plan([*arguments, f"paths.outputs={here / 'new'}"]))
             except Exception as problem:  # whatever it is, as sweep.py catches it
-                if not typed_wrongly(problem):
+                if not is_user_error(problem):
                     raise
                 return str(explained(problem))
             raise AssertionError("it can be planned")
