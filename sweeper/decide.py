@@ -107,7 +107,12 @@ class Progress:
                     "measure": verdict.measure,
                     "answer": str(verdict.verdict),
                     "contrasts": [
-                        {end: _finite(found[end]) for end in ("value", "low", "high")}
+                        {
+                            end: number
+                            if (number := found[end]) is not None and math.isfinite(number)
+                            else None
+                            for end in ("value", "low", "high")
+                        }
                         for found in verdict.numbers.get("contrasts", [])
                     ],
                 }
@@ -144,10 +149,6 @@ def check_claims(plan: Plan) -> None:
     configs = {run.id: run.config for run in plan.runs.values()}
     for table in before_training(as_data(plan), configs):
         check_decidable(table)
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
 
 
 @dataclass(frozen=True)

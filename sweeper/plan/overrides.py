@@ -22,7 +22,7 @@ from hydra.core.override_parser.types import (
 )
 from hydra.errors import HydraException
 
-from sweeper.plan.compose import Composer, RunTemplate
+from sweeper.plan.compose import Composer
 from sweeper.plan.experiment import Experiment
 from sweeper.plan.grid import check_size
 from sweeper.plan.hydra_errors import unreadable
@@ -165,24 +165,16 @@ def name_of(typed: Typed, experiment: Experiment | None, composer: Composer) -> 
             own = experiment.seeds if experiment else [plain.run({})["seed"]]
             changes = not set(own) <= set(value if key in typed.axes else [value])
         else:
-            changes = key in typed.axes or not _is_so(key, value, plain, experiment)
+            arms = experiment.arms.values() if experiment else ()
+            varied = any(key in keys.split(",") for arm in arms for keys in (*arm.set, *arm.grid))
+            differs = varied or key.startswith("experiment.") or not plain.says(key, value)
+            changes = key in typed.axes or differs
+        if changes and not (composer.is_group(key) or key == "data.root"):  # their values say it
+            words.append(key.lstrip("+").rpartition(".")[2])
         if changes:
-            words += [*_key(key, composer), _in_words(key, value)]
+            words.append(_in_words(key, value))
     name = "-".join(word for word in words if word)
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 9]}-{digest_of(name)[:8]}"
-
-
-def _is_so(key: str, value: Any, plain: RunTemplate, experiment: Experiment | None) -> bool:
-    """Return whether a key has the value anyway, in every arm."""
-    arms = experiment.arms.values() if experiment else ()
-    varied = any(key in keys.split(",") for arm in arms for keys in (*arm.set, *arm.grid))
-    return not varied and not key.startswith("experiment.") and plain.says(key, value)
-
-
-def _key(key: str, composer: Composer) -> list[str]:
-    """Return the last word of a key; none for a choice of yaml files or a folder."""
-    silent = composer.is_group(key) or key == "data.root"
-    return [] if silent else [key.lstrip("+").rpartition(".")[2]]
 
 
 def _in_words(key: str, value: Any) -> str:

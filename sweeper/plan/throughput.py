@@ -37,7 +37,7 @@ class Throughput:
 
     @property
     def measured(self) -> bool:
-        """Whether a measured run says how fast training is."""
+        """True if a measured run says how fast training is."""
         return bool(self._trained)
 
     def learn(

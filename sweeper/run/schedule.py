@@ -130,7 +130,7 @@ class Schedule:
                 self._move(state, Phase.DONE)
             elif before is State.RUNNING:
                 self._adopt(state)
-            elif room and (slot := self._slot_for(state.job)) is not None:
+            elif room and (slot := self.backend.grant(state.job, self._free())) is not None:
                 state.tries, state.slot = state.tries + 1, slot
                 parent = self.states.get(state.job.parent or "")
                 run = self.store.run(state.job.run).path
@@ -152,12 +152,13 @@ class Schedule:
                 if parent is Phase.DONE or (queued and queued.handle is not None):
                     yield state
 
-    def _slot_for(self, job: Job) -> int | None:
+    def _free(self) -> list[int]:
+        """Return the slots without a job; a run of another sweep takes one too."""
         running = self._in(Phase.RUNNING)
         taken = {state.slot for state in running}
-        adopted = sum(state.slot is None for state in running)  # these use a slot too
+        adopted = sum(state.slot is None for state in running)
         free = [slot for slot in range(self.backend.slots) if slot not in taken]
-        return self.backend.grant(job, free[: max(0, len(free) - adopted)])
+        return free[: max(0, len(free) - adopted)]
 
     def _adopt(self, state: JobState) -> None:
         state.slot = state.handle = None

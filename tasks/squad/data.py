@@ -94,7 +94,10 @@ class Windows(ExampleData):
         for number, (question, encoding) in enumerate(zip(examples, asked, strict=True)):
             paragraph = paragraphs[question.context]
             ids = encoding.ids[: self.section.question_length]
-            answer = _answer(question, paragraph)
+            answer = None
+            if question.start >= 0:
+                end = question.start + len(question.text)
+                answer = covered(paragraph.offsets, question.start, end)
             room, place = self.section.sequence_length - SPECIAL_TOKENS - len(ids), 2 + len(ids)
             for first, length in windows(len(paragraph.pieces), room, self.section.stride):
                 rows.append(marks.row(ids, paragraph.pieces[first : first + length]))
@@ -110,12 +113,6 @@ class Windows(ExampleData):
         guesses = {q.id: guessed_answer(q.question, q.context) for q in questions}
         scores = scoring.score(((q.id, q.answers) for q in questions), guesses)
         return {f"bag_of_words_{name}": value for name, value in scores.items()}
-
-
-def _answer(question: Question, paragraph: Paragraph) -> tuple[int, int] | None:
-    if question.start < 0:
-        return None
-    return covered(paragraph.offsets, question.start, question.start + len(question.text))
 
 
 def _target(answer: tuple[int, int] | None, first: int, length: int, place: int) -> tuple[int, int]:

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sweeper.store.errors import UserError
 from sweeper.store.files import make_directory, new_file, read_object, write_all
 from tasks.synthetic import lm1b
-from tasks.text.files import Counts, Line, read_line
+from tasks.text.files import Counts, read_line
 from tasks.text.source import Source, Texts
 
 PIECES = np.dtype("<u2")  # ids of pieces of text
@@ -106,7 +106,10 @@ class Corpus:
         found = ""
         for number, line in enumerate(map(read_line, itertools.chain.from_iterable(source()))):
             if number % self.together == 0:
-                found = self._split_of(line)
+                place = 99 if line.skip else zlib.crc32(line.text.encode()) % 100
+                found = "validation" if place == 0 else "train"
+                if self.test is None and 1 <= place <= 2:
+                    found = "test"
             if (own or found == split) and counts.add(line):
                 yield line.text
         if not counts.kept:
@@ -114,14 +117,6 @@ class Corpus:
             raise UserError(
                 f"{self.name} has no text in the split {split}{skipped}; give it more text."
             )
-
-    def _split_of(self, line: Line) -> str:
-        if line.skip:
-            return "train"
-        place = zlib.crc32(line.text.encode()) % 100
-        if place == 0:
-            return "validation"
-        return "test" if self.test is None and place <= 2 else "train"
 
 
 class Corpora(Source):

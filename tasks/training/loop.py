@@ -77,13 +77,16 @@ def fabric_for(section: TrainerSection, accelerator: str) -> Fabric:
     """Return the Fabric that places a model on its device, or a copy on each of several."""
     # Its information is about choices made on purpose.
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+    precision = DoublePrecision() if section.precision == "64-true" else Precision()
+    if section.precision == "bf16-mixed":
+        precision = Autocast("bf16-mixed", accelerator)
     fabric = Fabric(
         accelerator=accelerator,
         devices=section.devices,
         num_nodes=section.num_nodes,
         strategy="ddp" if ranks.world() > 1 else "auto",
         # Not SLURM's environment: this one finds that the ranks are started already.
-        plugins=[_precision(section.precision, accelerator), LightningEnvironment()],
+        plugins=[precision, LightningEnvironment()],
     )
     fabric.launch()
     return fabric
@@ -97,9 +100,3 @@ class Autocast(MixedPrecision):
 
     def forward_context(self) -> torch.autocast:
         return torch.autocast(self.device, torch.bfloat16, cache_enabled=False)
-
-
-def _precision(name: str, accelerator: str) -> Precision:
-    if name == "bf16-mixed":
-        return Autocast("bf16-mixed", accelerator)
-    return DoublePrecision() if name == "64-true" else Precision()
