@@ -47,6 +47,7 @@ def test_new_results_replace_only_the_older_ones(tmp_path: Path) -> None:
         fill(page, "benchmarks.sweeps", "new")
 
 
+@pytest.mark.slow
 def test_a_benchmark_that_fails_does_not_stop_the_next(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["no_such_module", "step"], smoke=True) == ["no_such_module"]
     assert "headroom" in capfd.readouterr().out

@@ -19,6 +19,7 @@ from tests.faults.commands import LINES
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_every_command_line_of_the_suite_can_be_planned(tmp_path: Path) -> None:
     with size_server() as process:
         planner = Planner(composer(CONF), process, max_runs=100)
