@@ -38,7 +38,6 @@ def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFr
     from sweeper.results.collect import Records
     from sweeper.size_server import SizeServer
     from sweeper.store.runs import RunStore
-    from sweeper.train import as_data
 
     loaded = composer()
     given = _typed(overrides, outputs)
@@ -47,7 +46,7 @@ def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFr
     with SizeServer() as process:
         of_runs = [override for override in given if override not in of_sweep]
         made = Planner(loaded, process, max_runs=most).plan(of_runs)
-    tables = Records(RunStore(made.outputs)).tables(as_data(made))
+    tables = Records(RunStore(made.outputs)).tables(made.as_data())
     planned = pd.concat([frame(one, lambda id: made.runs[id].config) for one in tables])
     flops = planned["run"].map({run.id: run.flops for run in made.runs.values()})
     return planned.assign(flops=flops).reset_index(drop=True)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rich.console import Console
 from rich.text import Text
 
 from sweeper.plan.plan import Plan
@@ -22,7 +23,8 @@ from sweeper.run.backend import device_hours
 from sweeper.store.errors import invalid_value, sanitize
 from sweeper.store.files import canonical
 from sweeper.store.numbers import plural
-from sweeper.train import Executor, as_data, freeze
+from sweeper.store.runs import RunStore
+from sweeper.train import Executor, freeze
 
 _EVERY = 10**6  # runs: no limit on a purchase
 
@@ -44,7 +46,7 @@ class Progress:
     @classmethod
     def of(cls, plan: Plan, records: Records, until: Sequence[str] = ()) -> Progress:
         """Judge the finished runs of a plan, and no other run of its folder."""
-        tables = records.tables(as_data(plan))
+        tables = records.tables(plan.as_data())
         seconds = {str(row["run"]): row.get("seconds") or 0.0 for t in tables for row in t.rows}
         spent = sum(device_hours(plan.runs[run].config, took) for run, took in seconds.items())
         return cls({table.name: (table, verdicts_on(table)) for table in tables}, spent, until)
@@ -144,11 +146,19 @@ def _by_first_run(
     return counts
 
 
-def check_claims(plan: Plan) -> None:
-    """Raise UserError for claims that the points of the plan cannot decide."""
+def check_claims(plan: Plan, until: Sequence[str] = ()) -> None:
+    """Raise UserError for claims that the points of the plan cannot decide.
+
+    `until`: the claims to decide, `hydra.sweeper.until`; UserError for one that the plan lacks.
+    """
     configs = {run.id: run.config for run in plan.runs.values()}
-    for table in before_training(as_data(plan), configs):
+    for table in before_training(plan.as_data(), configs):
         check_decidable(table)
+    for claim in until:
+        if claim not in plan.claims:
+            expected = f"claims of what is swept ({', '.join(plan.claims) or 'it makes none'})"
+            remedy = "correct it or leave it out"
+            raise invalid_value("hydra.sweeper.until", claim, expected, remedy)
 
 
 @dataclass(frozen=True)
@@ -182,10 +192,8 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
         Whether every run is done.
 
     Raises:
-        UserError: the first round is expected to exceed the budget, or a claim in
-            `hydra.sweeper.until` is unknown.
+        UserError: the first round is expected to exceed the budget.
     """
-    _check_claims(executor.options.until, first)
     now, records = _first(executor, first, estimate), Records(executor.store)
     while True:
         if left := executor.left(now.plan):
@@ -205,13 +213,9 @@ def pilot(executor: Executor, plan: Plan) -> bool:
 
     Returns:
         Whether they are done.
-
-    Raises:
-        UserError: a claim in `hydra.sweeper.until` is unknown.
     """
     seeds, until = executor.options.pilot or 0, executor.options.until
-    _check_claims(until, plan)
-    points = Progress.of(plan, _records(executor, plan), until).points()
+    points = Progress.of(plan, _records(executor.store, plan), until).points()
     whole = with_seeds(plan, dict.fromkeys(points, seeds))
     needed = {run for ids in _by_point(whole) if ids[0] in points for run in ids[:seeds]}
     parents = {whole.runs[run].parent for run in needed}
@@ -221,29 +225,21 @@ def pilot(executor: Executor, plan: Plan) -> bool:
     words = f"pilot, {len(left)} runs: {seeds} seeds of the points that claims rest on"
     executor.console.print(Text(words), soft_wrap=True)
     done = executor.train(whole, left, estimate=estimate)
-    show_prices(executor, whole, {})
+    show_prices(executor.console, executor.store, whole, {})
     return done
 
 
-def show_prices(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> None:
+def show_prices(
+    console: Console, store: RunStore, plan: Plan, estimate: Mapping[str, float]
+) -> None:
     """Print the expected cost of deciding each claim; `estimate` as in `decide`."""
-    tables = _records(executor, plan).tables({**as_data(plan), "estimate": estimate})
-    print_costs(executor.console, executor.store, tables)
+    tables = _records(store, plan).tables({**plan.as_data(), "estimate": estimate})
+    print_costs(console, store, tables)
 
 
-def _records(executor: Executor, plan: Plan) -> Records:
+def _records(store: RunStore, plan: Plan) -> Records:
     """Load the existing records of this plan's runs; none need exist yet."""
-    return Records(executor.store, {run.id: run.config for run in plan.runs.values()})
-
-
-def _check_claims(until: Sequence[str], plan: Plan) -> None:
-    known = dict.fromkeys(claim for one in plan.experiments.values() for claim in one.claims)
-    for claim in until:
-        if claim not in known:
-            expected = f"claims of what is swept ({', '.join(known) or 'it makes none'})"
-            raise invalid_value(
-                "hydra.sweeper.until", claim, expected, "correct it or leave it out"
-            )
+    return Records(store, {run.id: run.config for run in plan.runs.values()})
 
 
 def _first(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> Round:

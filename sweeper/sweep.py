@@ -6,30 +6,33 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rich.console import Console
 from rich.text import Text
 
 from sweeper.cli.terminal import Terminal
-from sweeper.decide import check_claims, decide, pilot, show_prices
 from sweeper.options import SweepOptions
 from sweeper.plan.compose import Composer
-from sweeper.plan.plan import Plan
+from sweeper.plan.plan import Plan, PlannedRun
 from sweeper.plan.planner import Planner
 from sweeper.plan.show import print_plan
-from sweeper.publish import print_everything
-from sweeper.results.draw import import_figures
-from sweeper.run.backend import BackendContext, Resources
-from sweeper.run.slurm_job import DRIVER_CODE
+from sweeper.plan.throughput import Throughput, measured
+from sweeper.run.backend import Backend, BackendContext, Resources
+from sweeper.run.makespan import makespan, remaining, share_done
 from sweeper.run.stop import STOPS, StopSignals
 from sweeper.size_server import size_server
 from sweeper.store import registry
-from sweeper.store.code import Code
+from sweeper.store.code import DRIVER_CODE, Code
 from sweeper.store.errors import sanitize
+from sweeper.store.numbers import clock, plural
 from sweeper.store.plans import older, replaced
 from sweeper.store.runs import RunStore, State
-from sweeper.train import Executor, as_data, freeze
-from sweeper.tune import Tuning, budgets, spent, tune
+
+# Imported where they are used: a dry run needs neither the scheduler nor statistics.
+if TYPE_CHECKING:
+    from sweeper.train import Executor
+    from sweeper.tune import Tuning
 
 
 class Launcher(NamedTuple):
@@ -62,12 +65,21 @@ def sweep(
     with StopSignals(() if driver else STOPS) as signals, size_server() as process:
         code = Code.read(Path(driver or registry.ROOT))
         if not options.dry_run:
+            from sweeper.results.draw import import_figures
+
             import_figures()  # while the size server imports PyTorch, which takes longer
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
-        check_claims(plan)
-        store = RunStore(plan.outputs)
-        tuning = Tuning.of(plan, process, store)
-        configs = [run.config for run in tuning.whole.runs.values()]
+        if plan.claims or options.until:
+            from sweeper.decide import check_claims, show_prices
+
+            check_claims(plan, options.until)
+        store, tuning = RunStore(plan.outputs), None
+        if plan.tuned:
+            from sweeper.tune import Tuning
+
+            tuning = Tuning.of(plan, process, store)
+        whole = tuning.whole if tuning else plan
+        configs = [run.config for run in whole.runs.values()]
         make = registry.function(registry.BACKENDS, launcher.name, "hydra/launcher", "backend")
         backend = make(
             BackendContext(
@@ -78,26 +90,31 @@ def sweep(
                 process=process,
             )
         )
-        executor = Executor(console, store, process, backend, options, signals, code)
-        estimate = _show(executor, tuning)
+        estimate = _show(console, whole, tuning, store, backend, every_point=options.dry_run)
         if options.dry_run:
-            show_prices(executor, tuning.judged or plan, estimate)
+            if plan.claims:
+                show_prices(console, store, (tuning and tuning.judged) or plan, estimate)
             return 0
+        from sweeper.publish import print_everything
+        from sweeper.train import Executor, freeze
+        from sweeper.tune import spent, tune
+
+        executor = Executor(console, store, process, backend, options, signals, code)
         if getattr(launcher.options, "leave", False) and not driver:
-            ready, rounds = tuning.judged or tuning.trials, options.decide or options.pilot
+            ready = (tuning.judged or tuning.trials) if tuning else plan
             left = executor.left(ready)
             if left:
                 freeze(ready, store, {run: estimate[run] for run in left if run in estimate})
                 executor.ready(ready, left)
-            if left or rounds:
+            if left or options.decide or options.pilot:
                 command = [sys.executable, str(registry.ROOT / "sweep.py"), *sys.argv[1:]]
                 console.print(Text(backend.submit_driver(command)), soft_wrap=True)
                 return 0
-        judged = tune(executor, tuning)
+        judged = tune(executor, tuning) if tuning else plan
         done = judged is not None and _train(executor, judged, estimate)
-    ended = tuning.whole if judged else tuning.trials
+    ended = (tuning.whole if judged else tuning.trials) if tuning else plan
     print_everything(console, ended.outputs, list(ended.experiments))
-    for line in spent(tuning, store):
+    for line in spent(tuning, store) if tuning else ():
         console.print(Text(line), soft_wrap=True)
     return 0 if done else 1
 
@@ -107,29 +124,72 @@ def _train(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> boo
 
     `estimate`: expected seconds of training; runs that tuning has just chosen are not in it.
     """
+    from sweeper.decide import decide, pilot
+
     if executor.options.pilot:
         return pilot(executor, plan)
     left = executor.left(plan)
     if not estimate.keys() >= {*left}:
-        estimate = executor.print_cost(plan, left)
+        estimate = _print_cost(executor.console, plan, left, executor.store, executor.backend)
     estimate = {run: estimate[run] for run in left}
     if executor.options.decide:
         return decide(executor, plan, estimate)
     return executor.train(plan, left, estimate=estimate)
 
 
-def _show(executor: Executor, tuning: Tuning) -> dict[str, float]:
+def _show(
+    console: Console,
+    plan: Plan,
+    tuning: Tuning | None,
+    store: RunStore,
+    backend: Backend,
+    *,
+    every_point: bool,
+) -> dict[str, float]:
     """Print the plan and its cost; return the expected seconds of training of each run."""
-    console, plan = executor.console, tuning.whole
-    statuses = {run: executor.store.run(run).status() for run in plan.runs}
-    every_point = executor.options.dry_run or len(plan.points) <= 60
-    print_plan(console, plan, statuses, every_point=every_point)
+    statuses = {run: store.run(run).status() for run in plan.runs}
+    print_plan(console, plan, statuses, every_point=every_point or len(plan.points) <= 60)
     left = [run for run in plan.runs if statuses[run].state is not State.DONE]
-    estimate = executor.print_cost(plan, left)
-    for line in budgets(tuning):
-        console.print(Text(line), soft_wrap=True)
-    for name, number in replaced(plan.outputs, as_data(plan)).items():
+    estimate = _print_cost(console, plan, left, store, backend)
+    if tuning:
+        from sweeper.tune import budgets
+
+        for line in budgets(tuning):
+            console.print(Text(line), soft_wrap=True)
+    for name, number in replaced(plan.outputs, plan.as_data()).items():
         words = f"{name}: plan {number} has other points under this name; its results stay"
         remedy = f"as {older(name, number)}. name=... gives this one a name of its own."
         console.print(Text(sanitize(f"{words} {remedy}", 400)), soft_wrap=True)
     return estimate
+
+
+def _print_cost(
+    console: Console, plan: Plan, left: Sequence[str], store: RunStore, backend: Backend
+) -> dict[str, float]:
+    """Print the cost of the runs left; return the expected seconds of training of each."""
+    throughput = measured(plan, store, backend.device, backend.sharing)
+    runs, slots = [plan.runs[run] for run in left], backend.slots
+    if runs:
+        seconds = expected_seconds(runs, store, throughput, slots)
+        measured_on = "measured on finished runs"
+        basis = measured_on if throughput.measured else "assumed: no finished run to measure it on"
+        tokens, flops = sum(run.tokens for run in runs), sum(run.flops for run in runs)
+        console.print(
+            f"To train: {plural(len(runs), 'run')}, {tokens:.3g} tokens, {flops:.3g} FLOPs; about "
+            f"{clock(seconds)} with {slots} at a time ({basis})."
+        )
+    return {run.id: throughput.expected(run).training for run in runs}
+
+
+def expected_seconds(
+    runs: Sequence[PlannedRun], store: RunStore, throughput: Throughput, slots: int
+) -> float:
+    """Return the expected wall seconds of runs that are not done, with `slots` at a time.
+
+    Of an interrupted run, or one that another sweep trains, only its remaining steps count.
+    """
+    waiting = {}
+    for run in sorted(runs, key=lambda run: -run.flops):
+        share = share_done(store.run(run.id), run.steps)
+        waiting[run.id] = remaining(throughput.expected(run), share), run.parent
+    return makespan({}, waiting, slots)

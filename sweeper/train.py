@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,14 +12,13 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.options import SweepOptions
-from sweeper.plan.plan import Plan
-from sweeper.plan.show import print_cost
+from sweeper.plan.plan import Plan, Rounds
 from sweeper.plan.throughput import Throughput, measured
 from sweeper.publish import FiguresAsTheyCome, print_unfinished
 from sweeper.results.table import set_aside
 from sweeper.run.backend import Backend, Job, JobState, Phase
 from sweeper.run.failures import Budget, hours
-from sweeper.run.progress import Display, RunLabel, TimeLeft, makespan, remaining, share_done
+from sweeper.run.progress import Display, RunLabel, TimeLeft
 from sweeper.run.schedule import Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.size_server import SizeServer
@@ -30,9 +28,6 @@ from sweeper.store.files import make_directory, publish, read_bytes
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
 from sweeper.store.plans import older, replaced, write_plan
 from sweeper.store.runs import RunStore, State
-
-Rounds = Sequence[Mapping[str, Any]]
-"""The rounds before a plan as plain data: what each bought and found."""
 
 
 def prepare(
@@ -101,7 +96,6 @@ class Executor:
     code: Code
     tripped: str = ""
     chosen_h: float = 0.0
-    _throughput: Throughput | None = None
     _failed: set[str] = field(default_factory=set)
     _prepared: set[str] = field(default_factory=set)
 
@@ -120,28 +114,7 @@ class Executor:
 
     def throughput(self, plan: Plan) -> Throughput:
         """Return what finished runs say about the time that the runs of a plan take here."""
-        self._throughput = measured(plan, self.store, self.backend.device, self.backend.sharing)
-        return self._throughput
-
-    def seconds(self, plan: Plan, left: Sequence[str], throughput: Throughput) -> float:
-        """Return the expected wall seconds of the runs that are left of a plan.
-
-        Of an interrupted run, or one that another sweep trains, only its remaining steps count.
-        """
-        waiting = {}
-        for run in sorted((plan.runs[run] for run in left), key=lambda run: -run.flops):
-            share = share_done(self.store.run(run.id), run.steps)
-            waiting[run.id] = remaining(throughput.expected(run), share), run.parent
-        return makespan({}, waiting, self.backend.slots)
-
-    def print_cost(self, plan: Plan, left: Sequence[str]) -> dict[str, float]:
-        """Print the cost of the runs left; return the expected seconds of training of each."""
-        throughput, runs = self.throughput(plan), [plan.runs[run] for run in left]
-        if left:
-            seconds = self.seconds(plan, left, throughput)
-            slots, known = self.backend.slots, throughput.measured
-            print_cost(self.console, runs, seconds, slots=slots, measured=known)
-        return {run.id: throughput.expected(run).training for run in runs}
+        return measured(plan, self.store, self.backend.device, self.backend.sharing)
 
     def train(
         self,
@@ -182,7 +155,7 @@ class Executor:
     def _run(self, plan: Plan, left: Sequence[str], about: Callable[[float], str]) -> bool:
         metric = {point.run: plan.experiments[point.experiment].metric for point in plan.points}
         labels = {run: RunLabel(plan.runs[run].label, metric[run]) for run in left}
-        throughput = self._throughput or self.throughput(plan)
+        throughput = self.throughput(plan)
         time_left = TimeLeft(
             self.store,
             {run: plan.runs[run].steps for run in left},
@@ -252,23 +225,7 @@ def freeze(plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: R
     for run in plan.runs.values():
         record = {"id": run.id, "config": run.config, "size": run.size, "names": run.names}
         store.freeze(record, apart_from=NOT_IN_IDENTITY)
-    data = as_data(plan, rounds)
+    data = plan.as_data(rounds)
     for name, number in replaced(plan.outputs, data).items():
         set_aside(plan.outputs, name, older(name, number))
     write_plan(plan.outputs, {**data, "estimate": estimate})
-
-
-def as_data(plan: Plan, rounds: Rounds = ()) -> dict[str, Any]:
-    """Return the plan as plain data, which later stages read."""
-    return {
-        "command": sys.argv,
-        "scale": plan.scale,
-        "experiments": {
-            name: {**e.described(), "scale": plan.scale, "text": plan.texts[name]}
-            | ({"tuning": list(plan.tuning[name])} if name in plan.tuning else {})
-            for name, e in plan.experiments.items()
-        },
-        "points": [point.as_data() for point in plan.points],
-        "runs": {run.id: {"size": run.size, "parent": run.parent} for run in plan.runs.values()},
-        **({"rounds": list(rounds)} if rounds else {}),
-    }

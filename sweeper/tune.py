@@ -30,7 +30,7 @@ from sweeper.store.attempts import Cause
 from sweeper.store.files import canonical
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
-from sweeper.train import Executor, as_data, freeze
+from sweeper.train import Executor, freeze
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Tuning:
 
     @classmethod
     def of(cls, plan: Plan, process: SizeServer, store: RunStore) -> Tuning:
-        """Read the finished trials; a plan that tunes nothing is judged unchanged.
+        """Read the finished trials of a plan that tunes something.
 
         Raises:
             UserError: a value is invalid.
@@ -62,18 +62,13 @@ class Tuning:
         tunes = {name: tune for name, tune in asked.items() if tune}
         sizes = Sizes(process, plan.outputs / "cache" / "sizes.json")
         made = cls(plan, sizes, store, tunes, trials(plan, tunes, sizes))
-        if tunes:
-            made.advance()
-        else:
-            made.judged = plan
+        made.advance()
         sizes.save()
         return made
 
     @property
     def whole(self) -> Plan:
         """The trials and the judged runs, as far as these are known, as one plan."""
-        if not self.tunes:
-            return self.plan
         first, then = self.trials, self.judged or self.plan
         return replace(
             then,
@@ -91,7 +86,7 @@ class Tuning:
             UserError: all trials of a setting diverged.
         """
         while True:
-            tables = Records(self.store).tables(as_data(self.trials))
+            tables = Records(self.store).tables(self.trials.as_data())
             if not all(map(settled, tables)):
                 return False
             found = {table.name.removesuffix(SUFFIX): choices(table) for table in tables}
@@ -150,8 +145,6 @@ def tune(executor: Executor, tuning: Tuning) -> Plan | None:
         UserError: the data cannot be built, or all trials of a setting diverged.
         SystemExit: stopped by a signal; running jobs were saved.
     """
-    if not tuning.tunes:
-        return tuning.judged
     while not tuning.advance():
         runs = {run: executor.store.run(run) for run in executor.left(tuning.trials)}
         left = [run for run in runs if runs[run].status().cause is not Cause.NAN]
@@ -166,7 +159,7 @@ def tune(executor: Executor, tuning: Tuning) -> Plan | None:
     freeze(tuning.trials, executor.store, {})
     executor.chosen_h = hours(executor.store, tuning.trials.runs)
     assert tuning.judged is not None
-    for name, described in as_data(tuning.judged)["experiments"].items():
+    for name, described in tuning.judged.as_data()["experiments"].items():
         for line in tuned_in_words(described):
             executor.console.print(Text(f"{name}: {line}"), soft_wrap=True)
     return tuning.judged

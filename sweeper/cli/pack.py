@@ -58,8 +58,9 @@ def pack(
             planner = Planner(loaded, process, max_runs=int(hydra["sweeper"]["max_runs"]))
             plan = planner.plan([*experiments, *overrides, f"paths.outputs={outputs}"])
             check_claims(plan)
-            tuning = Tuning.of(plan, process, store)
-            plan = tuning.judged or tuning.trials
+            if plan.tuned:
+                tuning = Tuning.of(plan, process, store)
+                plan = tuning.judged or tuning.trials
             freeze(plan, store, {})
             names = list(plan.experiments)
         runs = unfinished(outputs, {name: newest(outputs)[name] for name in names})

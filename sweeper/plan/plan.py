@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -10,6 +11,9 @@ from typing import Any
 from sweeper.plan.experiment import Arm, Experiment
 from sweeper.plan.sizes import Size
 from sweeper.store.errors import sanitize
+
+Rounds = Sequence[Mapping[str, Any]]
+"""The rounds before a plan as plain data: what each bought and found."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,33 @@ class Plan:
     points: list[PlannedPoint] = field(default_factory=list)
     runs: Mapping[str, PlannedRun] = field(default_factory=dict)
     tuning: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+
+    @property
+    def claims(self) -> list[str]:
+        """The claims of its experiments."""
+        return [*dict.fromkeys(claim for one in self.experiments.values() for claim in one.claims)]
+
+    @property
+    def tuned(self) -> bool:
+        """True if trials choose values of its points."""
+        return any(one.tune for one in self.experiments.values())
+
+    def as_data(self, rounds: Rounds = ()) -> dict[str, Any]:
+        """Return the plan as plain data; `rounds` are those before it."""
+        return {
+            "command": sys.argv,
+            "scale": self.scale,
+            "experiments": {
+                name: {**e.described(), "scale": self.scale, "text": self.texts[name]}
+                | ({"tuning": list(self.tuning[name])} if name in self.tuning else {})
+                for name, e in self.experiments.items()
+            },
+            "points": [point.as_data() for point in self.points],
+            "runs": {
+                run.id: {"size": run.size, "parent": run.parent} for run in self.runs.values()
+            },
+            **({"rounds": list(rounds)} if rounds else {}),
+        }
 
     def by_experiment(self, runs: Collection[str]) -> dict[str, set[str]]:
         """Return those of the runs that each experiment needs, in the order they were typed in."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 from rich.console import Console
@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeper.plan.grid import describe_values
-from sweeper.plan.plan import Plan, PlannedPoint, PlannedRun
+from sweeper.plan.plan import Plan, PlannedPoint
 from sweeper.store import errors
-from sweeper.store.numbers import clock, plural, short
+from sweeper.store.numbers import plural, short
 from sweeper.store.runs import State, Status
 
 _BESIDE = {"non-emb.": "params_non_embedding", "FLOPs/token": "flops_per_token"}
@@ -45,24 +45,6 @@ def print_plan(
     by_state = ", ".join(f"{n} {state}" for state, n in sorted(states.items()))
     total = f"{plural(len(plan.points), 'point')}, {plural(len(plan.runs), 'run')}"
     console.print(f"{total}{shared}: {by_state}.")
-
-
-def print_cost(
-    console: Console, left: Collection[PlannedRun], seconds: float, *, slots: int, measured: bool
-) -> None:
-    """Print what is left to train: FLOPs and an estimate of the time.
-
-    Args:
-        seconds: expected wall time.
-        slots: runs that execute at a time.
-        measured: whether the expectation rests on finished runs.
-    """
-    basis = "measured on finished runs" if measured else "assumed: no finished run to measure it on"
-    tokens, flops = sum(run.tokens for run in left), sum(run.flops for run in left)
-    console.print(
-        f"To train: {plural(len(left), 'run')}, {tokens:.3g} tokens, {flops:.3g} FLOPs; about "
-        f"{clock(seconds)} with {slots} at a time ({basis})."
-    )
 
 
 def _table(

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from sweeper.store.code import DRIVER_CODE
 from sweeper.store.files import read_object
 
 INTERRUPTED = 75
 """The exit code of a run that was asked to stop (tasks/train.py), and of its job."""
-DRIVER_CODE = "HEADROOM_LEFT"
-"""The variable that gives a sweep which is a job the folder of its pinned code."""
 
 
 def job_file(run: Path) -> Path:

@@ -226,6 +226,9 @@ def test_an_outputs_folder_that_cannot_be_written_is_said_before_anything_starts
 
 
 def test_a_dry_run_writes_no_record(tmp_path):
+    refused = sweep(tmp_path, *GRID, "hydra.sweeper.dry_run=true", "hydra.sweeper.until=[nope]")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "hydra.sweeper.until=nope: expected claims of what is swept" in refused.stderr
     done = sweep(tmp_path, *GRID, "hydra.sweeper.dry_run=true")
     assert done.returncode == 0
     assert "4 points, 4 runs: 4 new" in done.stdout

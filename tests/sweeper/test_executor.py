@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,10 +12,12 @@ import pytest
 from rich.console import Console
 
 from sweeper.plan.plan import Plan, PlannedRun
+from sweeper.plan.throughput import measured
 from sweeper.store import code as state
 from sweeper.store.code import Code
 from sweeper.store.registry import ROOT
 from sweeper.store.runs import RunStore
+from sweeper.sweep import expected_seconds
 from sweeper.train import Executor
 
 
@@ -48,11 +51,11 @@ class Folder:
         nothing: Any = None
         return Executor(nothing, self.store, nothing, backend, nothing, nothing, nothing)
 
-    def told(self, *runs: PlannedRun) -> float:
-        """Seconds that these are thought to take."""
-        plan = Plan("demo", self.outputs, {}, {}, {}, runs={run.id: run for run in runs})
-        executor = self.executor()
-        return executor.seconds(plan, [*plan.runs], executor.throughput(plan))
+    def told(self, *runs: PlannedRun, done: Sequence[PlannedRun] = ()) -> float:
+        """Return the expected seconds of runs, in a plan that has others which are done."""
+        planned = {run.id: run for run in (*runs, *done)}
+        plan = Plan("demo", self.outputs, {}, {}, {}, runs=planned)
+        return expected_seconds(runs, self.store, measured(plan, self.store, self.device), 2)
 
 
 @pytest.fixture
@@ -71,9 +74,7 @@ def test_a_plans_own_runs_say_it_where_there_are_any(folder) -> None:
     folder.run("lm1b", 3, 0, seconds=11.0, overhead_seconds=2.0)
     own = folder.run("lm1b", 3, 1, seconds=23.0, overhead_seconds=3.0)
     new = folder.run("lm1b", 3, 2)
-    plan = Plan("demo", folder.outputs, {}, {}, {}, runs={run.id: run for run in (own, new)})
-    executor = folder.executor()
-    assert executor.seconds(plan, [new.id], executor.throughput(plan)) == pytest.approx(26.0)
+    assert folder.told(new, done=[own]) == pytest.approx(26.0)
 
 
 def test_what_was_trained_on_a_gpu_says_nothing_of_a_cpu(folder) -> None:

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from sweeper.store.runs import RunStore
-from sweeper.train import as_data, freeze
+from sweeper.train import freeze
 from sweeper.tune import Tuning, budgets
 
 RATE = "optimizer.learning_rate"
@@ -76,7 +76,7 @@ def test_where_one_arm_is_at_an_end_all_try_one_value_more(tuning):
     assert tuning.advance()
     assert tried(tuning) == dict.fromkeys(ARMS, FIRST | {0.04, 0.08})
     assert {arm: own["learning_rate"] for arm, own in judged(tuning).items()} == best
-    [told] = as_data(tuning.judged)["experiments"].values()
+    [told] = tuning.judged.as_data()["experiments"].values()
     assert [choice["at_end"] for choice in told["tuning"]] == [[]] * 4
     assert told["tune"]["grid"] == {RATE: [0.005, 0.01, 0.02, 0.04, 0.08]}
 
@@ -102,8 +102,8 @@ def test_read_again_from_disk_it_chooses_the_same(tuning, plan, process):
         train(tuning, best)
     again = Tuning.of(tuning.plan, process, tuning.store)
     assert again.judged is not None
-    assert as_data(again.judged) == as_data(tuning.judged)
-    assert as_data(again.trials) == as_data(tuning.trials)
+    assert again.judged.as_data() == tuning.judged.as_data()
+    assert again.trials.as_data() == tuning.trials.as_data()
     for point in again.judged.points:
         assert set(point.chosen.trials) <= again.trials.runs.keys()
 

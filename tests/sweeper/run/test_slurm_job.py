@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.run.slurm_job import DRIVER_CODE, DriverWork, RunsWork, belongs, job_file
+from sweeper.run.slurm_job import DriverWork, RunsWork, belongs, job_file
+from sweeper.store.code import DRIVER_CODE
 from sweeper.store.files import make_directory, publish_json
 from tests.tasks.jobs import freeze
 

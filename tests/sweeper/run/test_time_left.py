@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from sweeper.run.backend import Job, JobState, Phase
-from sweeper.run.progress import AFTER, PACE_S, TimeLeft, makespan
+from sweeper.run.makespan import makespan
+from sweeper.run.progress import AFTER, PACE_S, TimeLeft
 from sweeper.store.runs import RunStore, Taken
 
 STEPS = 100
