@@ -1,7 +1,5 @@
 """Every benchmark runs at tiny sizes, and its tables replace the older ones in a document."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +22,7 @@ PLACES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*BENCHMARKS, "decisions"])
-def test_a_benchmark_prints_tables_at_tiny_sizes(name: str) -> None:
+def test_a_benchmark_prints_tables_at_tiny_sizes(name):
     command = [sys.executable, "-m", f"benchmarks.{name}", "--smoke"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -32,12 +30,12 @@ def test_a_benchmark_prints_tables_at_tiny_sizes(name: str) -> None:
 
 
 @pytest.mark.parametrize("module", PLACES)
-def test_every_document_has_a_place_for_its_results(module: str) -> None:
+def test_every_document_has_a_place_for_its_results(module):
     marker = f"<!-- measured by python -m {module} -->\n"
     assert PLACES[module].read_text("utf-8").count(marker) == 1
 
 
-def test_new_results_replace_only_the_older_ones(tmp_path: Path) -> None:
+def test_new_results_replace_only_the_older_ones(tmp_path):
     page = tmp_path / "page.md"
     about, marker = "# Page\n\n## First\n", "<!-- measured by python -m benchmarks.step -->\n"
     page.write_text(f"{about}{marker}\nold\n\n### also old\n\n## Second\ntext\n")
@@ -48,27 +46,27 @@ def test_new_results_replace_only_the_older_ones(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_benchmark_that_fails_does_not_stop_the_next(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_benchmark_that_fails_does_not_stop_the_next(capfd):
     assert run(["no_such_module", "step"], smoke=True) == ["no_such_module"]
     assert "headroom" in capfd.readouterr().out
 
 
-def test_a_missing_peer_is_reported_with_a_remedy(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_peer_is_reported_with_a_remedy(capsys):
     assert present("json")
     assert not capsys.readouterr().err
     assert not present("no_such_module")
     assert capsys.readouterr().err.startswith("no_such_module is not installed")
 
 
-def test_a_command_that_fails_is_shown_with_its_output() -> None:
+def test_a_command_that_fails_is_shown_with_its_output():
     with pytest.raises(SystemExit, match=r"(?s) failed:\nbefore\n.*ZeroDivisionError"):
         call("-c", "print('before'); 1 / 0")
 
 
-def test_variants_take_turns_and_the_first_round_is_dropped() -> None:
-    calls: list[str] = []
+def test_variants_take_turns_and_the_first_round_is_dropped():
+    calls = []
 
-    def variant(name: str) -> float:
+    def variant(name):
         calls.append(name)
         return float(len(calls))
 
@@ -77,7 +75,7 @@ def test_variants_take_turns_and_the_first_round_is_dropped() -> None:
     assert times == {"a": [3.0, 5.0, 7.0], "b": [4.0, 6.0, 8.0]}
 
 
-def test_ratios_are_paired_within_a_round() -> None:
+def test_ratios_are_paired_within_a_round():
     times = {"ours": [1.0, 2.0, 4.0], "theirs": [2.0, 4.0, 8.0]}
     assert speed_up(times, "ours", "theirs") == "2x (2 to 2)"
     assert spread([1.0, 2.0, 3.0, 4.0, 5.0]) == "3 (2 to 4)"

@@ -1,7 +1,5 @@
 """What the documents say is there: links, anchors, targets, commands, experiments, versions."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib
@@ -29,24 +27,24 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
-def name(path: Path) -> str:
+def name(path):
     return str(path.relative_to(ROOT))
 
 
-def anchors(document: Path) -> set[str]:
+def anchors(document):
     """The anchors of headings, as GitHub and MkDocs make them."""
     headings = HEADING.findall(FENCED.sub("", document.read_text("utf-8")))
     plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
     return {heading.strip().replace(" ", "-") for heading in plain}
 
 
-def code(documents: list[Path]) -> str:
+def code(documents):
     """All that stands in documents as code."""
     return "\n".join(found for one in documents for found in CODE.findall(one.read_text("utf-8")))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
-def test_no_link_is_dead(document: Path) -> None:
+def test_no_link_is_dead(document):
     for link in LINK.findall(FENCED.sub("", document.read_text("utf-8"))):
         target, _, anchor = link.partition("#")
         if target.startswith(("https://", "http://", "mailto:")):
@@ -57,13 +55,13 @@ def test_no_link_is_dead(document: Path) -> None:
         assert not anchor or anchor in anchors(path), link
 
 
-def test_the_links_of_the_readme_are_seen() -> None:
+def test_the_links_of_the_readme_are_seen():
     text = (ROOT / "README.md").read_text("utf-8")
     assert len(LINK.findall(text)) > 10
     assert "your-results" in anchors(ROOT / "README.md")
 
 
-def test_every_command_that_is_named_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_that_is_named_is_there(capsys):
     said = code(GUIDES)
     targets = set(re.findall(r"\bmake ([a-z]+)\b", said))
     assert {"demo", "paper", "test"} <= targets <= TARGETS
@@ -77,7 +75,7 @@ def test_every_command_that_is_named_is_there(capsys: pytest.CaptureFixture[str]
     assert [module for module in modules if find_spec(module) is None] == []
 
 
-def test_every_experiment_that_is_named_is_there() -> None:
+def test_every_experiment_that_is_named_is_there():
     named = re.findall(r"(?<!\.)\bexperiment=([\w,]+)", code(GUIDES))
     experiments = {one for several in named for one in several.split(",")} - {"mine"}
     assert len(experiments) > 5
@@ -86,8 +84,8 @@ def test_every_experiment_that_is_named_is_there() -> None:
     } == set()
 
 
-def test_the_site_leads_to_every_guide() -> None:
-    def pages(entry: object) -> list[str]:
+def test_the_site_leads_to_every_guide():
+    def pages(entry):
         below = list(entry.values()) if isinstance(entry, dict) else entry
         return (
             [page for one in below for page in pages(one)]
@@ -101,13 +99,13 @@ def test_the_site_leads_to_every_guide() -> None:
     assert {name(document) for document in DOCUMENTS} - set(shown) == set()
 
 
-def test_the_citation_is_of_this_version() -> None:
+def test_the_citation_is_of_this_version():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     assert citation["version"] == PROJECT["version"]
     assert citation["license"] == PROJECT["license"]
 
 
-def test_the_container_goes_the_way_of_the_makefile() -> None:
+def test_the_container_goes_the_way_of_the_makefile():
     lines = (ROOT / "Dockerfile").read_text("utf-8").splitlines()
     lock = (ROOT / "requirements" / "lock.txt").read_text("utf-8")
     [python] = [line.split()[1] for line in lines if line.startswith("FROM")]

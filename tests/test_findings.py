@@ -1,7 +1,5 @@
 """The page of results follows from the records beside it."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from tests.sweeper.results.synthetic import contrary, paper
 SETTING = {"old": {"scale": "cpu", "text": "two books"}}
 
 
-def results(folder: Path, truth) -> Path:
+def results(folder, truth):
     """Write small results as old records have them: tables and verdicts without a plan."""
     made = figure1(truth, FEW).write(folder / "outputs")
     tables = write_tables(folder / "kept" / "old", collect(made, ["fig1"]))

@@ -1,9 +1,6 @@
 """Whatever is given for a name, nothing is written outside the outputs folder, and nothing runs."""
 
-from __future__ import annotations
-
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,7 +27,7 @@ NAMES = [
 
 
 @pytest.fixture
-def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def sandbox(tmp_path, monkeypatch):
     """A folder to work in, with the outputs folder inside and a victim beside it."""
     (tmp_path / "victim").write_text("whole")
     work = tmp_path / "work"
@@ -39,7 +36,7 @@ def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def files(folder: Path) -> set[str]:
+def files(folder):
     outputs = folder / "work" / "outputs"
     return {
         f"{path} {path.read_bytes()!r}" if path.is_file() else str(path)
@@ -48,14 +45,14 @@ def files(folder: Path) -> set[str]:
     }
 
 
-def command(word: str) -> Callable[[Path, str], object]:
-    def call(outputs: Path, name: str) -> object:
+def command(word):
+    def call(outputs, name):
         return main([word, "--outputs", str(outputs), "--", name])
 
     return call
 
 
-def told_table(outputs: Path, name: str) -> None:
+def told_table(outputs, name):
     arms = {name: {"label": name, "metric": name}}
     about = {"title": name, "metric": name, "arms": arms, "figure": name, "x": name}
     row = {"experiment": name, "arm": name, "point": name, "seed": 0, "run": name, name: 0.5}
@@ -65,11 +62,11 @@ def told_table(outputs: Path, name: str) -> None:
     write_paper_table(outputs, table)
 
 
-def frozen(outputs: Path, name: str) -> None:
+def frozen(outputs, name):
     RunStore(outputs).freeze({"id": name, "config": {}})
 
 
-PLACES: dict[str, Callable[[Path, str], object]] = {
+PLACES = {
     "run id": frozen,
     "run directory": lambda outputs, name: train.main(name),
     "experiment in a table": told_table,

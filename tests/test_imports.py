@@ -1,7 +1,5 @@
 """What an import may bring into a process: the sweeper stays light, the models plain."""
 
-from __future__ import annotations
-
 import json
 import os
 import pkgutil
@@ -18,7 +16,7 @@ CLUSTERS = {"submitit", "ray"}
 CONFIGURATION = {"hydra", "omegaconf"}
 
 
-def modules_of(*packages: str) -> list[str]:
+def modules_of(*packages):
     """Names of all modules at and below packages, without importing any of them."""
     found = []
     for package in packages:
@@ -33,7 +31,7 @@ def modules_of(*packages: str) -> list[str]:
     return found
 
 
-def loaded_after(statements: str) -> set[str]:
+def loaded_after(statements):
     """Top-level names of the modules in a fresh process that has executed the statements."""
     script = f"""
 import json, sys
@@ -57,26 +55,26 @@ finally:
     return set(json.loads(last.removeprefix("loaded ")))
 
 
-def loaded_by(modules: list[str]) -> set[str]:
+def loaded_by(modules):
     loaded = loaded_after("import " + ", ".join(modules))
     assert modules[0].split(".")[0] in loaded
     return loaded
 
 
-def test_the_sweeper_needs_no_training_library() -> None:
+def test_the_sweeper_needs_no_training_library():
     assert not loaded_by(modules_of("sweeper")) & (HEAVY | CLUSTERS)
 
 
-def test_planning_and_watching_load_no_drawing_library() -> None:
+def test_planning_and_watching_load_no_drawing_library():
     rooms = modules_of("sweeper.plan", "sweeper.run", "sweeper.store")
     assert not loaded_by([*rooms, "sweeper.cli.status", "sweeper.__main__"]) & (HEAVY | DRAWING)
 
 
-def test_a_page_is_written_without_a_drawing_library() -> None:
+def test_a_page_is_written_without_a_drawing_library():
     assert not loaded_by(["sweeper.results.report.page"]) & (HEAVY | {"matplotlib", "pandas"})
 
 
-def test_the_store_needs_the_standard_library_alone() -> None:
+def test_the_store_needs_the_standard_library_alone():
     # Archives are checked with pydantic; other modules import that one only where they read one.
     modules = [name for name in modules_of("sweeper.store") if name != "sweeper.store.archive"]
     loaded = loaded_by(modules)
@@ -84,7 +82,7 @@ def test_the_store_needs_the_standard_library_alone() -> None:
 
 
 @pytest.mark.parametrize("flag", ["--help", "--cfg=job"], ids=["help", "config"])
-def test_asking_the_command_what_it_does_stays_light(flag: str) -> None:
+def test_asking_the_command_what_it_does_stays_light(flag):
     typed = ["sweep.py", flag]
     loaded = loaded_after(
         f"import runpy; sys.argv = {typed}; runpy.run_path('sweep.py', run_name='__main__')"
@@ -93,7 +91,7 @@ def test_asking_the_command_what_it_does_stays_light(flag: str) -> None:
     assert not loaded & (HEAVY | DRAWING | CLUSTERS)
 
 
-def commands() -> list[str]:
+def commands():
     """Every module of the packages that is a `python -m` command."""
     folders = [
         ROOT / package
@@ -122,7 +120,7 @@ print(json.dumps(found))
 """
 
 
-def test_asking_a_command_what_it_does_stays_light() -> None:
+def test_asking_a_command_what_it_does_stays_light():
     asked = commands()
     assert len(asked) > 10
     done = subprocess.run(
@@ -135,30 +133,30 @@ def test_asking_a_command_what_it_does_stays_light() -> None:
         assert not unwanted & set(imported), name
 
 
-def test_hydra_loads_its_plugins_at_every_start_so_they_are_cheap() -> None:
+def test_hydra_loads_its_plugins_at_every_start_so_they_are_cheap():
     loaded = loaded_by(modules_of("hydra_plugins.headroom"))
     assert not loaded & (HEAVY | DRAWING | CLUSTERS | {"pydantic", "numpy"})
 
 
-def test_the_plugin_namespace_stays_open() -> None:
+def test_the_plugin_namespace_stays_open():
     # An __init__.py directly in hydra_plugins/ would hide every other installed Hydra plugin.
     assert (ROOT / "hydra_plugins" / "headroom" / "__init__.py").is_file()
     assert not (ROOT / "hydra_plugins" / "__init__.py").exists()
 
 
-def test_models_are_plain_pytorch() -> None:
+def test_models_are_plain_pytorch():
     loaded = loaded_by(modules_of("models"))
     assert "torch" in loaded
     assert not loaded & {"sweeper", "tasks", "hydra_plugins"}
     assert not loaded & (CONFIGURATION | {"pytorch_lightning", "pydantic", "wandb", "datasets"})
 
 
-def test_a_job_reads_no_configuration_language() -> None:
+def test_a_job_reads_no_configuration_language():
     loaded = loaded_by(modules_of("tasks"))
     assert "torch" in loaded
     assert not loaded & (CONFIGURATION | {"wandb", "datasets", "hydra_plugins"})
 
 
-def test_the_warm_server_starts_without_lightning() -> None:
+def test_the_warm_server_starts_without_lightning():
     loaded = loaded_by(["tasks.size_server.__main__"])
     assert not loaded & {"pytorch_lightning", "wandb", "datasets"}

@@ -1,10 +1,7 @@
 """Tests of the shape of the code: the road in CONTRIBUTING.md, circular imports, sizes."""
 
-from __future__ import annotations
-
 import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -15,7 +12,7 @@ PROGRAM = [*ROOT.glob("*.py"), *(path for name in PACKAGES for path in (ROOT / n
 LONGEST_FILE, LONGEST_FUNCTION = 600, 90
 
 
-def module_name(path: Path) -> str:
+def module_name(path):
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -23,9 +20,9 @@ def module_name(path: Path) -> str:
 MODULES = {module_name(path): path for room in ROOMS for path in (ROOT / room).rglob("*.py")}
 
 
-def imports_at_the_top(tree: ast.Module) -> Iterator[str]:
+def imports_at_the_top(tree):
     """Yield the modules that a file imports outside functions, under TYPE_CHECKING too."""
-    waiting: list[ast.AST] = [tree]
+    waiting = [tree]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
@@ -43,11 +40,11 @@ def imports_at_the_top(tree: ast.Module) -> Iterator[str]:
         waiting.extend(ast.iter_child_nodes(node))
 
 
-def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+def circles(graph):
     """Return the groups of modules that import each other, directly or through others."""
 
-    def reachable(start: str) -> set[str]:
-        seen: set[str] = set()
+    def reachable(start):
+        seen = set()
         waiting = [start]
         while waiting:
             for name in graph.get(waiting.pop(), set()) - seen:
@@ -64,7 +61,7 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
     return sorted(list(group) for group in groups)
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
+def test_no_modules_import_each_other_in_a_circle():
     graph = {
         name: {target for target in imports_at_the_top(ast.parse(path.read_text("utf-8")))}
         & MODULES.keys()
@@ -74,14 +71,14 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert circles(graph) == []
 
 
-def test_a_circle_is_found() -> None:
+def test_a_circle_is_found():
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}
     assert circles(graph) == [["b", "c"]]
 
 
-def test_no_file_and_no_function_is_too_long() -> None:
-    files: dict[str, int] = {}
-    functions: dict[str, int] = {}
+def test_no_file_and_no_function_is_too_long():
+    files = {}
+    functions = {}
     for path in PROGRAM:
         name = str(path.relative_to(ROOT))
         text = path.read_text("utf-8")
@@ -94,7 +91,7 @@ def test_no_file_and_no_function_is_too_long() -> None:
     assert {name: n for name, n in functions.items() if n > LONGEST_FUNCTION} == {}
 
 
-def test_the_road_leads_through_existing_code() -> None:
+def test_the_road_leads_through_existing_code():
     stops = ROAD.findall((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
     assert [int(number) for number, _, _ in stops] == list(range(1, 10))
     for _, files, names in stops:

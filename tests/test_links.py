@@ -1,9 +1,6 @@
 """Links planted in a store are never followed: nothing is written, removed or read through one."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +18,7 @@ LINES = ["one word and another", "one word more"]
 
 
 @pytest.fixture
-def stranger(tmp_path: Path) -> Path:
+def stranger(tmp_path):
     """A folder of somebody else's, with files that look like this store's own."""
     folder = tmp_path / "stranger"
     folder.mkdir()
@@ -30,11 +27,11 @@ def stranger(tmp_path: Path) -> Path:
     return folder
 
 
-def contents(folder: Path) -> dict[str, str]:
+def contents(folder):
     return {path.name: path.read_text() for path in folder.iterdir()}
 
 
-def test_a_linked_folder_is_not_written_through(stranger: Path, tmp_path: Path) -> None:
+def test_a_linked_folder_is_not_written_through(stranger, tmp_path):
     (tmp_path / "tables").symlink_to(stranger)
     with pytest.raises(UserError, match="no symbolic link"):
         make_directory(tmp_path / "tables")
@@ -43,7 +40,7 @@ def test_a_linked_folder_is_not_written_through(stranger: Path, tmp_path: Path) 
     assert len(contents(stranger)) == 3
 
 
-def test_linked_checkpoints_are_a_strangers(stranger: Path, tmp_path: Path) -> None:
+def test_linked_checkpoints_are_a_strangers(stranger, tmp_path):
     run = Run(tmp_path / "outputs" / "runs" / "a")
     attempt = claim_attempt(run.path / "attempts", {}, Watcher())
     dead = identity() | {"pid_started": -1}
@@ -58,7 +55,7 @@ def test_linked_checkpoints_are_a_strangers(stranger: Path, tmp_path: Path) -> N
     assert contents(stranger) == before
 
 
-def test_a_tokenizer_is_written_beside_planted_links(stranger: Path, tmp_path: Path) -> None:
+def test_a_tokenizer_is_written_beside_planted_links(stranger, tmp_path):
     tokenizer = train_bpe(LINES, 263)
     names = ("tokenizer.json", "tokenizer.json.sha256")
     for name in (*names, *(f"{name}.part" for name in names)):
@@ -68,7 +65,7 @@ def test_a_tokenizer_is_written_beside_planted_links(stranger: Path, tmp_path: P
     assert load_tokenizer(tmp_path / "tokenizer.json").to_str() == tokenizer.to_str()
 
 
-def test_a_sample_is_not_written_through_a_link(stranger: Path, tmp_path: Path) -> None:
+def test_a_sample_is_not_written_through_a_link(stranger, tmp_path):
     (tmp_path / "sample").symlink_to(stranger)
     with pytest.raises(UserError, match="no symbolic link"):
         SAMPLE.write(tmp_path / "sample", 503, World(5, 7))

@@ -3,14 +3,11 @@
 The card computes nothing (see `card.py`): losses and metrics are no subject here.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from sweeper.store.registry import TASKS, names
 from tasks.parse import parse
 from tasks.prepare import task_of
-from tests.card.conftest import Report
 from tests.tasks.jobs import config
 
 pytestmark = pytest.mark.slow
@@ -21,14 +18,14 @@ both = pytest.mark.parametrize("key", ["few", "many"])
 
 @every_task
 @both
-def test_a_job_ends_with_a_result(jobs: Report, name: str, key: str) -> None:
+def test_a_job_ends_with_a_result(jobs, name, key):
     found = jobs["ended"][name][key]
     assert (found["code"], found["cause"], found["message"]) == (0, "done", "")
     assert found["peak"] > 0
 
 
 @every_task
-def test_the_host_waits_for_rows_and_for_no_step(jobs: Report, name: str) -> None:
+def test_the_host_waits_for_rows_and_for_no_step(jobs, name):
     few, many = jobs["ended"][name]["few"], jobs["ended"][name]["many"]
     assert (few["rows"], many["rows"]) == (1, 3)
     # Beyond what both wait for before and after training: at most one read for each further row.
@@ -37,12 +34,12 @@ def test_the_host_waits_for_rows_and_for_no_step(jobs: Report, name: str) -> Non
 
 @every_task
 @both
-def test_the_host_waits_for_no_batch_of_an_evaluation(jobs: Report, name: str, key: str) -> None:
+def test_the_host_waits_for_no_batch_of_an_evaluation(jobs, name, key):
     found = jobs["ended"][name][key]["waits"]
     assert [wait for wait in found if wait["phase"] == "evaluation"] == []
 
 
-def test_weights_go_to_the_device_once(jobs: Report) -> None:
+def test_weights_go_to_the_device_once(jobs):
     model = task_of(parse(config())).build()
     moved = [w for w in jobs["ended"]["lm1b"]["few"]["waits"] if "copied to the card" in w["what"]]
     assert len(moved) == len(list(model.parameters()))
@@ -50,17 +47,17 @@ def test_weights_go_to_the_device_once(jobs: Report) -> None:
 
 @every_task
 @both
-def test_the_same_record_takes_deterministic_kernels(jobs: Report, name: str, key: str) -> None:
+def test_the_same_record_takes_deterministic_kernels(jobs, name, key):
     assert jobs["ended"][name][key]["undetermined"] == []
 
 
-def test_a_killed_job_continues(jobs: Report) -> None:
+def test_a_killed_job_continues(jobs):
     found = jobs["resumed"]
     assert (found["killed"]["code"], found["again"]["code"]) == (-9, 0)
     assert found["steps"] == [0, 4]
 
 
-def test_a_job_out_of_memory_ends_in_halves(jobs: Report) -> None:
+def test_a_job_out_of_memory_ends_in_halves(jobs):
     whole, full, halved = (jobs["halved"][key] for key in ("whole", "full", "halved"))
     assert (whole["code"], full["code"], halved["code"]) == (0, 1, 0)
     assert full["cause"] == "out_of_gpu_memory"

@@ -3,16 +3,12 @@
 The numbers are those of the card: operators that launch something, and bytes of live tensors.
 """
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
 
 from sweeper.plan.compose import CONF
-from tests.card.conftest import Report
 
 pytestmark = pytest.mark.slow
 
@@ -37,17 +33,17 @@ MEASURED = {  # operators a step launches, GB at the peak; of 6 layers, in bfloa
 
 
 @pytest.fixture(scope="module")
-def configs(planned: Any) -> Report:
+def configs(planned):
     return {name: planned(*point)[0] for name, (point, _, _) in MEASURED.items()}
 
 
 @pytest.fixture(scope="module")
-def measured(configs: Report, steps: Any) -> Report:
+def measured(configs, steps):
     return steps(configs, 2)
 
 
 @pytest.mark.parametrize("name", MEASURED)
-def test_a_step_launches_and_takes_what_it_did(measured: Report, name: str) -> None:
+def test_a_step_launches_and_takes_what_it_did(measured, name):
     _, launches, gigabytes = MEASURED[name]
     found = measured[name]
     assert found["launches"] == pytest.approx(launches, rel=0.05)
@@ -56,7 +52,7 @@ def test_a_step_launches_and_takes_what_it_did(measured: Report, name: str) -> N
 
 
 @pytest.fixture(scope="module")
-def shapes(planned: Any, steps: Any) -> Report:
+def shapes(planned, steps):
     """A step of every shape of every experiment, of one layer where all are alike."""
     configs = {}
     for config in planned(f"experiment={','.join(EXPERIMENTS)}"):
@@ -69,15 +65,15 @@ def shapes(planned: Any, steps: Any) -> Report:
     return steps(configs, 1)
 
 
-def test_no_shape_takes_plain_attention(shapes: Report) -> None:
+def test_no_shape_takes_plain_attention(shapes):
     assert len(shapes) > 100
     assert [name for name, found in shapes.items() if found["plain_attention"]] == []
 
 
-def test_no_shape_has_a_large_tensor_in_single_precision(shapes: Report) -> None:
+def test_no_shape_has_a_large_tensor_in_single_precision(shapes):
     sizes = {name: found["largest"].get("float32", 0) for name, found in shapes.items()}
     assert [name for name, size in sizes.items() if size > LARGEST] == []
 
 
-def test_no_shape_makes_the_host_wait_in_a_step(shapes: Report) -> None:
+def test_no_shape_makes_the_host_wait_in_a_step(shapes):
     assert [found["waits"] for found in shapes.values() if found["waits"]] == []

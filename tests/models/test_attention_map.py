@@ -3,13 +3,10 @@
 Shapes: B batch, T positions, D embedding_size, H heads, P head_size.
 """
 
-from __future__ import annotations
-
 import math
 
 import pytest
 import torch
-from torch import Tensor
 
 from models.attention.multi_head import MultiHeadAttention
 from models.attention_map import TOLERANCE, attention_weights, head_measures, numerical_rank
@@ -21,7 +18,7 @@ B, T, D, H = 2, 11, 23, 3
 
 @pytest.mark.parametrize("name", names(ATTENTION))
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
-def test_every_variant_is_seen_and_none_is_changed(name: str, bias: bool) -> None:
+def test_every_variant_is_seen_and_none_is_changed(name, bias):
     attention = variant(name)(D, H, 2, bias=bias)
     x_BTD, mask_B1TT = torch.randn(B, T, D), torch.ones(B, 1, T, T, dtype=torch.bool).tril()
     outputs = [attention(x_BTD, mask_B1TT)]
@@ -36,7 +33,7 @@ def test_every_variant_is_seen_and_none_is_changed(name: str, bias: bool) -> Non
 
 
 @pytest.mark.parametrize("head_size", [1, 2, 5, 7])
-def test_a_heads_rank_is_at_most_its_size(head_size: int) -> None:
+def test_a_heads_rank_is_at_most_its_size(head_size):
     attention = MultiHeadAttention(D, H, head_size)
     [found] = head_measures(lambda: attention(torch.randn(B, T, D)))
     assert (found.rank_H <= head_size).all()
@@ -44,9 +41,7 @@ def test_a_heads_rank_is_at_most_its_size(head_size: int) -> None:
 
 
 @pytest.mark.parametrize("head_size", [3, T, 2 * T])
-def test_the_rank_is_that_of_the_logits_themselves(
-    head_size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_rank_is_that_of_the_logits_themselves(head_size, monkeypatch):
     # Spread over five powers of ten, so that some singular values do not count.
     spread_P = torch.logspace(0, -5, head_size)
     left, right = torch.randn(B, H, T, head_size) * spread_P, torch.randn(B, H, T, head_size)
@@ -54,7 +49,7 @@ def test_the_rank_is_that_of_the_logits_themselves(
     values = torch.linalg.svdvals(logits - logits.mean(-1, keepdim=True))
     expected = (values > TOLERANCE * values[..., :1]).sum(-1)
     assert (expected < min(head_size, T)).all()
-    seen: list[Tensor] = []
+    seen = []
     svdvals = torch.linalg.svdvals
     monkeypatch.setattr(torch.linalg, "svdvals", lambda x: seen.append(x) or svdvals(x))
     assert torch.equal(numerical_rank(left, right).long(), expected)
@@ -64,13 +59,11 @@ def test_the_rank_is_that_of_the_logits_themselves(
 
 @pytest.mark.parametrize("name", names(ATTENTION))
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
-def test_autocast_does_not_reach_the_measures(
-    name: str, bias: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_autocast_does_not_reach_the_measures(name, bias, monkeypatch):
     """A GPU has no singular values in bfloat16."""
     attention = variant(name)(D, H, 2, bias=bias)
     x_BTD = torch.randn(B, T, D)
-    products: list[Tensor] = []
+    products = []
     svdvals = torch.linalg.svdvals
     monkeypatch.setattr(torch.linalg, "svdvals", lambda x: products.append(x) or svdvals(x))
     with torch.autocast("cpu", torch.bfloat16):
@@ -79,7 +72,7 @@ def test_autocast_does_not_reach_the_measures(
     assert [one.dtype for one in products] == [torch.float32]
 
 
-def test_what_is_added_to_all_keys_of_a_query_is_no_rank() -> None:
+def test_what_is_added_to_all_keys_of_a_query_is_no_rank():
     left, right = torch.randn(B, H, T, 2), torch.randn(B, H, 2, T)
     logits = left @ right
     shifted = logits + 50 * torch.randn(B, H, T, 1)
@@ -87,7 +80,7 @@ def test_what_is_added_to_all_keys_of_a_query_is_no_rank() -> None:
     assert (numerical_rank(shifted, torch.eye(T)) == 2).all()
 
 
-def test_a_direction_that_hardly_counts_is_not_counted() -> None:
+def test_a_direction_that_hardly_counts_is_not_counted():
     values = torch.tensor([1.0, 0.5, 0.011, 0.009, 0.0])
     u, _ = torch.linalg.qr(torch.randn(T, 5))
     v, _ = torch.linalg.qr(torch.cat((torch.ones(T, 1), torch.randn(T, 5)), 1))
@@ -95,7 +88,7 @@ def test_a_direction_that_hardly_counts_is_not_counted() -> None:
     assert numerical_rank(u * values, v[:, 1:]) == 3
 
 
-def test_indifferent_heads_have_the_entropy_of_what_they_see() -> None:
+def test_indifferent_heads_have_the_entropy_of_what_they_see():
     attention = MultiHeadAttention(D, H, 5)
     torch.nn.init.zeros_(attention.qkv.weight)
     x_BTD = torch.randn(B, T, D)
@@ -107,7 +100,7 @@ def test_indifferent_heads_have_the_entropy_of_what_they_see() -> None:
     assert found.entropy_H.tolist() == pytest.approx([expected] * H)
 
 
-def test_a_compiled_model_is_seen_too() -> None:
+def test_a_compiled_model_is_seen_too():
     attention = MultiHeadAttention(D, H, 5)
     x_BTD = torch.randn(B, T, D)
     [plain] = head_measures(lambda: attention(x_BTD))

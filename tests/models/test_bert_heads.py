@@ -3,24 +3,15 @@
 Shapes: B batch, T positions, D embedding_size, M masked tokens of a row.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
 
 from models.bert_heads import Classifier, PretrainingModel, SpanFinder, load_pretrained
 from models.cross_entropy import IGNORED
-from models.transformer import Encoder
-
-Build = Callable[..., Encoder]
-Batch = tuple[Tensor, Tensor, Tensor]
 
 
-def test_the_token_loss_is_over_the_masked_places_only(encoder: Build, batch: Batch) -> None:
+def test_the_token_loss_is_over_the_masked_places_only(encoder, batch):
     model = PretrainingModel(encoder()).double()
     hidden_BTD = model(*batch)
     places_BM = torch.tensor([[2, 7], [5, 0], [0, 0], [1, 3], [0, 0]])
@@ -33,17 +24,14 @@ def test_the_token_loss_is_over_the_masked_places_only(encoder: Build, batch: Ba
     torch.testing.assert_close(nats, expected)
 
 
-OnEncoder = Callable[[Encoder], nn.Module]
-FINE_TUNED: dict[str, OnEncoder] = {
+FINE_TUNED = {
     "classifier": lambda encoder: Classifier(encoder, classes=3, dropout=0.1),
     "span_finder": SpanFinder,
 }
 
 
 @pytest.mark.parametrize("build", FINE_TUNED.values(), ids=FINE_TUNED)
-def test_a_fine_tuned_model_starts_from_the_pre_trained_weights(
-    build: OnEncoder, encoder: Build
-) -> None:
+def test_a_fine_tuned_model_starts_from_the_pre_trained_weights(build, encoder):
     pretrained, model = PretrainingModel(encoder()), build(encoder())
     state = pretrained.state_dict()
     head = {name: value.clone() for name, value in model.state_dict().items() if name not in state}
@@ -53,13 +41,13 @@ def test_a_fine_tuned_model_starts_from_the_pre_trained_weights(
         assert torch.equal(value, head[name] if name in head else state[name]), name
 
 
-def test_pre_trained_weights_without_an_encoder_are_refused(encoder: Build) -> None:
+def test_pre_trained_weights_without_an_encoder_are_refused(encoder):
     state = PretrainingModel(encoder(layers=1)).state_dict()
     with pytest.raises(ValueError, match=r"lack 12 of the encoder's: encoder\.blocks\.1\."):
         load_pretrained(SpanFinder(encoder()), state)
 
 
-def test_heads_on_a_trained_encoder_leave_it_as_it_is(encoder: Build) -> None:
+def test_heads_on_a_trained_encoder_leave_it_as_it_is(encoder):
     trained = encoder()
     before = {name: value.clone() for name, value in trained.state_dict().items()}
     for build in (PretrainingModel, *FINE_TUNED.values()):
@@ -67,7 +55,7 @@ def test_heads_on_a_trained_encoder_leave_it_as_it_is(encoder: Build) -> None:
     assert all(torch.equal(value, before[name]) for name, value in trained.state_dict().items())
 
 
-def test_heads_say_what_they_are_asked(encoder: Build, batch: Batch) -> None:
+def test_heads_say_what_they_are_asked(encoder, batch):
     classifier, finder = (build(encoder()).double().eval() for build in FINE_TUNED.values())
     hidden_BTD = classifier.encoder(*batch)
     pooled_BD = torch.tanh(F.linear(hidden_BTD[:, 0], *classifier.pooler.dense.parameters()))
@@ -79,7 +67,7 @@ def test_heads_say_what_they_are_asked(encoder: Build, batch: Batch) -> None:
     assert not torch.equal(start_BT, end_BT)
 
 
-def test_dropout_acts_on_what_is_classified(encoder: Build, batch: Batch) -> None:
+def test_dropout_acts_on_what_is_classified(encoder, batch):
     classifier = Classifier(encoder(), classes=3, dropout=1.0).double()
     classifier.encoder.eval()
     assert torch.equal(classifier(*batch), classifier.classes.bias.expand(5, 3))

@@ -3,14 +3,11 @@
 Shapes: B batch, T positions, D embedding_size, H heads, P head_size, S shared_size.
 """
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from models.attention.collaborative import CollaborativeAttention
 from models.attention.multi_head import MultiHeadAttention
@@ -22,19 +19,19 @@ biases = pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
 masks = pytest.mark.parametrize("masked", [True, False], ids=["masked", "unmasked"])
 
 
-def _multi_head(bias: bool) -> MultiHeadAttention:
+def _multi_head(bias):
     attention = MultiHeadAttention(D, H, P, bias=bias).double()
     for parameter in attention.parameters():
         nn.init.normal_(parameter)
     return attention
 
 
-def _x_and_mask(masked: bool) -> tuple[Tensor, Tensor | None]:
+def _x_and_mask(masked):
     mask_B1TT = (torch.rand(B, 1, T, T) < 0.5) | torch.eye(T, dtype=torch.bool)
     return torch.randn(B, T, D, dtype=torch.float64), mask_B1TT if masked else None
 
 
-def _of_full_size(attention: MultiHeadAttention) -> CollaborativeAttention:
+def _of_full_size(attention):
     """The collaborative attention of full shared size that computes the same."""
     w_q, w_k, _ = attention.qkv.weight.chunk(3)
     mixing_HS = torch.eye(attention.heads).to(w_q).repeat_interleave(attention.head_size, dim=1)
@@ -43,7 +40,7 @@ def _of_full_size(attention: MultiHeadAttention) -> CollaborativeAttention:
 
 @biases
 @masks
-def test_equals_the_multi_head_attention_it_is_built_from(bias: bool, masked: bool) -> None:
+def test_equals_the_multi_head_attention_it_is_built_from(bias, masked):
     attention = _multi_head(bias)
     made, (x_BTD, mask_B1TT) = _of_full_size(attention), _x_and_mask(masked)
     assert made.query.weight.shape == (H * P, D)
@@ -54,9 +51,7 @@ def test_equals_the_multi_head_attention_it_is_built_from(bias: bool, masked: bo
 
 @pytest.mark.parametrize("shared_size", [None, S], ids=["full", "compressed"])
 @biases
-def test_equals_its_formula_with_the_scale_of_the_head_size(
-    shared_size: int | None, bias: bool
-) -> None:
+def test_equals_its_formula_with_the_scale_of_the_head_size(shared_size, bias):
     attention = CollaborativeAttention(D, H, P, bias=bias, shared_size=shared_size).double()
     for parameter in attention.parameters():
         nn.init.normal_(parameter)
@@ -74,14 +69,14 @@ def test_equals_its_formula_with_the_scale_of_the_head_size(
 
 
 @biases
-def test_other_factors_of_the_same_products_give_the_same_outputs(bias: bool) -> None:
+def test_other_factors_of_the_same_products_give_the_same_outputs(bias):
     """A decomposition may come in any order and scale, and larger than it need be."""
     attention, (x_BTD, mask_B1TT) = _multi_head(bias), _x_and_mask(masked=True)
     full = _of_full_size(attention)
     extra, order = 2, torch.randperm(H * P + 2)
     scales = torch.rand(2, H * P + extra, dtype=torch.float64) + 0.5
 
-    def widened(factor: Tensor, scale: Tensor) -> Tensor:
+    def widened(factor, scale):
         noise = torch.randn(len(factor), extra, dtype=torch.float64)
         return (torch.cat((factor, noise), dim=1) * scale)[:, order]
 
@@ -95,7 +90,7 @@ def test_other_factors_of_the_same_products_give_the_same_outputs(bias: bool) ->
     )
 
 
-def test_what_is_built_keeps_mode_dropout_and_precision() -> None:
+def test_what_is_built_keeps_mode_dropout_and_precision():
     attention = MultiHeadAttention(D, H, P, dropout=0.3).double().eval()
     made = _of_full_size(attention)
     assert (made.dropout, made.training, made.mixing.dtype) == (0.3, False, torch.float64)
@@ -104,7 +99,7 @@ def test_what_is_built_keeps_mode_dropout_and_precision() -> None:
 
 @biases
 @pytest.mark.parametrize("shared_size", [2, S, None])
-def test_parameters_and_flops_equal_the_closed_form(bias: bool, shared_size: int | None) -> None:
+def test_parameters_and_flops_equal_the_closed_form(bias, shared_size):
     with torch.device("meta"):
         attention = CollaborativeAttention(D, H, P, bias=bias, shared_size=shared_size)
         x_BTD = torch.zeros(B, T, D)
@@ -115,12 +110,12 @@ def test_parameters_and_flops_equal_the_closed_form(bias: bool, shared_size: int
     assert forward_flops(lambda: attention(x_BTD)) == B * T * per_position
 
 
-def _ranks(attention: nn.Module, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def _ranks(attention, monkeypatch):
     """Return the rank of the logits that each head hands to the softmax."""
-    handed: list[Tensor] = []
+    handed = []
     original = torch.nn.functional.scaled_dot_product_attention
 
-    def spy(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+    def spy(query, key, value, **options):
         handed.append(query @ key.transpose(-2, -1))
         return original(query, key, value, **options)
 
@@ -129,7 +124,7 @@ def _ranks(attention: nn.Module, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return torch.linalg.matrix_rank(handed[0][0]).tolist()
 
 
-def test_sharing_gives_every_head_the_rank_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sharing_gives_every_head_the_rank_of_all(monkeypatch):
     embedding_size, heads, head_size = 23, 3, 5
     apart = MultiHeadAttention(embedding_size, heads, head_size)
     shared = CollaborativeAttention(embedding_size, heads, head_size)
@@ -138,11 +133,11 @@ def test_sharing_gives_every_head_the_rank_of_all(monkeypatch: pytest.MonkeyPatc
     assert _ranks(shared, monkeypatch) == [heads * head_size] * heads
 
 
-def test_fresh_logits_are_as_large_as_those_of_multi_head_attention() -> None:
+def test_fresh_logits_are_as_large_as_those_of_multi_head_attention():
     embedding_size, heads, head_size = 101, 7, 13
     x_BTD = torch.randn(3, 211, embedding_size)
 
-    def spread(shared_size: int) -> float:
+    def spread(shared_size):
         attention = CollaborativeAttention(
             embedding_size, heads, head_size, shared_size=shared_size
         )

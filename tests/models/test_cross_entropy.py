@@ -1,11 +1,8 @@
 """The chunked cross-entropy equals PyTorch's on all logits at once, gradients included."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 from models import cross_entropy
 from models.cross_entropy import IGNORED, linear_cross_entropy
@@ -16,14 +13,14 @@ PARTS = {"chunks": (ROWS, V), "blocks": (N, WORDS), "both": (ROWS, WORDS), "whol
 
 
 @pytest.fixture(autouse=True, params=PARTS.values(), ids=PARTS)
-def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def parts(request, monkeypatch):
     """Let that many rows and words be scored at a time."""
     monkeypatch.setattr(cross_entropy, "_LOGITS_CPU", 0)
     monkeypatch.setattr(cross_entropy, "_ROWS_CPU", request.param[0])
     monkeypatch.setattr(cross_entropy, "_WORDS_CPU", request.param[1])
 
 
-def _problem(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _problem(dtype=torch.float64):
     hidden_ND = torch.randn(N, D, dtype=dtype, requires_grad=True)
     weight_VD = torch.randn(V, D, dtype=dtype, requires_grad=True)
     bias_V = torch.randn(V, dtype=dtype, requires_grad=True)
@@ -33,7 +30,7 @@ def _problem(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor
 
 
 @pytest.mark.parametrize("with_bias", [True, False], ids=["bias", "no_bias"])
-def test_equals_all_logits_at_once(with_bias: bool) -> None:
+def test_equals_all_logits_at_once(with_bias):
     hidden_ND, weight_VD, targets_N, bias_V = _problem()
     bias = bias_V if with_bias else None
     inputs = [hidden_ND, weight_VD, bias_V] if with_bias else [hidden_ND, weight_VD]
@@ -49,14 +46,14 @@ def test_equals_all_logits_at_once(with_bias: bool) -> None:
     )
 
 
-def test_equals_itself_without_gradients() -> None:
+def test_equals_itself_without_gradients():
     problem = _problem()
     with torch.no_grad():
         without = linear_cross_entropy(*problem)
     torch.testing.assert_close(linear_cross_entropy(*problem).detach(), without)
 
 
-def test_a_target_whose_probability_is_too_small_for_a_number_costs_what_its_logit_says() -> None:
+def test_a_target_whose_probability_is_too_small_for_a_number_costs_what_its_logit_says():
     hidden_ND = torch.full((N, 1), 1000.0, requires_grad=True)
     weight_VD = torch.zeros(V, 1, requires_grad=True)
     with torch.no_grad():
@@ -67,7 +64,7 @@ def test_a_target_whose_probability_is_too_small_for_a_number_costs_what_its_log
     assert gradient_VD.squeeze(1).tolist() == [0, 0, 0, 1000.0 * N, -1000.0 * N, *(V - 5) * [0]]
 
 
-def test_nothing_to_predict_costs_nothing() -> None:
+def test_nothing_to_predict_costs_nothing():
     hidden_ND, weight_VD, targets_N, bias_V = _problem()
     for rows in (slice(0, 0), slice(0, N, 3)):
         nats = linear_cross_entropy(hidden_ND[rows], weight_VD, targets_N[rows], bias_V)
@@ -79,8 +76,8 @@ def test_nothing_to_predict_costs_nothing() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["single", "half"])
 @pytest.mark.parametrize("as_on", ["cpu", "cuda"])
 def test_under_autocast_the_score_and_the_sum_over_chunks_stay_in_single_precision(
-    as_on: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    as_on, dtype, monkeypatch
+):
     if as_on == "cuda":  # no copy of the logits in more than their own precision
         monkeypatch.setattr(cross_entropy, "_softmax_dtype", lambda logits: logits.dtype)
     hidden_ND, weight_VD, targets_N, bias_V = _problem(torch.float32)

@@ -3,37 +3,26 @@
 Shapes: T positions, D embedding_size.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor
 
 from models.embedding import TokenEmbedding, sinusoids
-from models.transformer import Decoder
 from sweeper.store.registry import ATTENTION, names
 from tasks.config.architecture import variant
 
-Build = Callable[..., Decoder]
-Row = tuple[Tensor, Tensor, Tensor]
-Pack = Callable[..., Row]
 
-
-def _influence(model: Decoder, row: Row, position: int) -> Tensor:
+def _influence(model, row, position):
     """Return the gradient_TD of one position's hidden vector with respect to every embedding."""
-    seen: list[Tensor] = []
+    seen = []
     handle = model.embedding.register_forward_hook(lambda *call: seen.append(call[-1]))
     hidden_D = model(*row)[0, position]
     handle.remove()
     return torch.autograd.grad((hidden_D * torch.randn_like(hidden_D)).sum(), seen)[0][0]
 
 
-def test_a_position_depends_on_the_past_of_its_own_sentence_only(
-    decoder: Build, pack: Pack
-) -> None:
+def test_a_position_depends_on_the_past_of_its_own_sentence_only(decoder, pack):
     model, row = decoder(), pack(5, 7, 3, padding=2)
     segments = row[1][0]
     for position in range(len(segments)):
@@ -45,7 +34,7 @@ def test_a_position_depends_on_the_past_of_its_own_sentence_only(
 
 
 @pytest.mark.parametrize("name", names(ATTENTION))
-def test_a_packed_sentence_equals_the_sentence_alone(name: str, decoder: Build, pack: Pack) -> None:
+def test_a_packed_sentence_equals_the_sentence_alone(name, decoder, pack):
     model, lengths = decoder(attention=variant(name)), (5, 7, 1, 3)
     row = pack(*lengths, padding=4)
     packed_TD = model(*row)[0, : sum(lengths)]
@@ -57,9 +46,7 @@ def test_a_packed_sentence_equals_the_sentence_alone(name: str, decoder: Build, 
         torch.testing.assert_close(packed, alone, rtol=0, atol=1e-12)
 
 
-def test_the_place_of_a_sentence_would_matter_if_positions_did_not_restart(
-    decoder: Build, pack: Pack
-) -> None:
+def test_the_place_of_a_sentence_would_matter_if_positions_did_not_restart(decoder, pack):
     model, (tokens, segments, positions) = decoder(), pack(5, 7)
     row_wide = torch.arange(positions.shape[1])[None]
     restarted, running = (model(tokens, segments, ids)[0] for ids in (positions, row_wide))
@@ -67,7 +54,7 @@ def test_the_place_of_a_sentence_would_matter_if_positions_did_not_restart(
     assert not torch.allclose(restarted[5:], running[5:], atol=1e-3)
 
 
-def test_padding_influences_nothing_and_is_never_nan(decoder: Build, pack: Pack) -> None:
+def test_padding_influences_nothing_and_is_never_nan(decoder, pack):
     model, (tokens, segments, positions) = decoder(), pack(5, 3, padding=7)
     other = torch.where(segments == 0, (tokens + 1) % len(model.embedding.weight), tokens)
     first, second = (model(ids, segments, positions) for ids in (tokens, other))
@@ -84,7 +71,7 @@ def test_padding_influences_nothing_and_is_never_nan(decoder: Build, pack: Pack)
 
 
 @pytest.mark.parametrize("tie", [True, False], ids=["tied", "untied"])
-def test_the_gradient_reaches_every_parameter(tie: bool, decoder: Build, pack: Pack) -> None:
+def test_the_gradient_reaches_every_parameter(tie, decoder, pack):
     model, row = decoder(tie_embeddings=tie), pack(5, 7)
     nats, _ = model.loss(model(*row), row[0].roll(-1))
     nats.backward()
@@ -94,9 +81,7 @@ def test_the_gradient_reaches_every_parameter(tie: bool, decoder: Build, pack: P
 
 
 @pytest.mark.parametrize("tie", [True, False], ids=["tied", "untied"])
-def test_the_softmax_shares_the_embedding_only_if_tied(
-    tie: bool, decoder: Build, pack: Pack
-) -> None:
+def test_the_softmax_shares_the_embedding_only_if_tied(tie, decoder, pack):
     model, row = decoder(tie_embeddings=tie), pack(5)
     hidden_BTD = model(*row)
     shared = torch.equal(model.logits(hidden_BTD), hidden_BTD @ model.embedding.weight.T)
@@ -105,20 +90,18 @@ def test_the_softmax_shares_the_embedding_only_if_tied(
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
-def test_the_activation_is_the_one_asked_for(activation: str, decoder: Build) -> None:
+def test_the_activation_is_the_one_asked_for(activation, decoder):
     layer, x = decoder(activation=activation).blocks[0].feed_forward, torch.randn(3, 13).double()
     hidden = getattr(torch.nn.functional, activation)(layer.expand(x))
     assert torch.equal(layer(x), layer.contract(hidden))
 
 
-def test_an_unknown_activation_is_refused(decoder: Build) -> None:
+def test_an_unknown_activation_is_refused(decoder):
     with pytest.raises(ValueError, match="'swish' is none of: relu, gelu"):
         decoder(activation="swish")
 
 
-def test_dropout_acts_at_four_places_in_training_and_nowhere_else(
-    decoder: Build, pack: Pack
-) -> None:
+def test_dropout_acts_at_four_places_in_training_and_nowhere_else(decoder, pack):
     """The embedding sum, residual branches, activations and attention weights."""
     row = pack(5, 7)
     model = decoder(dropout=0.3)
@@ -135,7 +118,7 @@ def test_dropout_acts_at_four_places_in_training_and_nowhere_else(
         part.eval()
 
 
-def test_dropout_acts_on_all_that_a_block_adds(decoder: Build) -> None:
+def test_dropout_acts_on_all_that_a_block_adds(decoder):
     block = decoder(dropout=1.0).blocks[0]
     x_BTD = torch.randn(2, 7, 13, dtype=torch.float64)
     assert not torch.equal(block(x_BTD), x_BTD)
@@ -143,7 +126,7 @@ def test_dropout_acts_on_all_that_a_block_adds(decoder: Build) -> None:
     assert torch.equal(block(x_BTD), x_BTD)
 
 
-def test_sinusoids_are_those_of_tensor2tensor() -> None:
+def test_sinusoids_are_those_of_tensor2tensor():
     size, position = 7, 11
     rates = [1.0, 10000 ** (-1 / 2), 10000**-1.0]
     expected = [math.sin(position * r) for r in rates] + [math.cos(position * r) for r in rates]
@@ -151,7 +134,7 @@ def test_sinusoids_are_those_of_tensor2tensor() -> None:
     torch.testing.assert_close(actual, torch.tensor([*expected, 0.0]))
 
 
-def test_embeddings_enter_with_unit_variance() -> None:
+def test_embeddings_enter_with_unit_variance():
     embedding = TokenEmbedding(1009, 101)
     tokens, zeros = torch.arange(1009)[None], torch.zeros(1, 1009, dtype=torch.long)
     entering = embedding(tokens, zeros) - sinusoids(zeros, 101)

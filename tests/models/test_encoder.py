@@ -3,22 +3,15 @@
 Shapes: B batch, T positions, D embedding_size.
 """
 
-from __future__ import annotations
-
 import itertools
 import warnings
-from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from models.bert_heads import PretrainingModel
-from models.transformer import Encoder
 from tests.models.conftest import ENCODER
-
-Build = Callable[..., Encoder]
-Batch = tuple[Tensor, Tensor, Tensor]
 
 # Hugging Face's names for what the project keeps under its own; q, k and v are one layer here.
 _LAYER = {
@@ -41,7 +34,7 @@ _MODEL = {
 }
 
 
-def _translated(theirs: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
+def _translated(theirs, layers):
     names = dict(_MODEL)
     for layer in range(layers):
         mine, other = f"encoder.blocks.{layer}.", f"bert.encoder.layer.{layer}."
@@ -59,7 +52,7 @@ def _translated(theirs: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
     return ours
 
 
-def _hugging_face() -> nn.Module:
+def _hugging_face():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         transformers = pytest.importorskip(
@@ -81,7 +74,7 @@ def _hugging_face() -> nn.Module:
     return model
 
 
-def test_equals_hugging_faces_bert(encoder: Build, batch: Batch) -> None:
+def test_equals_hugging_faces_bert(encoder, batch):
     reference = _hugging_face()
     model = PretrainingModel(encoder()).double()
     model.load_state_dict(_translated(reference.state_dict(), ENCODER["layers"]))
@@ -99,11 +92,9 @@ def test_equals_hugging_faces_bert(encoder: Build, batch: Batch) -> None:
     )
 
 
-def test_every_real_position_sees_every_real_position_and_no_padding(
-    encoder: Build, batch: Batch
-) -> None:
+def test_every_real_position_sees_every_real_position_and_no_padding(encoder, batch):
     model, real_BT = encoder(), batch[2]
-    seen: list[Tensor] = []
+    seen = []
     model.embedding.register_forward_hook(lambda *call: seen.append(call[-1]))
     hidden_BTD = model(*batch)
     weights_BD = torch.randn(len(hidden_BTD), hidden_BTD.shape[-1], dtype=torch.float64)
@@ -113,12 +104,12 @@ def test_every_real_position_sees_every_real_position_and_no_padding(
     assert hidden_BTD.isfinite().all()
 
 
-def test_a_row_of_padding_is_never_nan(encoder: Build, batch: Batch) -> None:
+def test_a_row_of_padding_is_never_nan(encoder, batch):
     tokens_BT, types_BT, real_BT = batch
     assert encoder()(tokens_BT, types_BT, torch.zeros_like(real_BT)).isfinite().all()
 
 
-def test_types_and_positions_matter(encoder: Build, batch: Batch) -> None:
+def test_types_and_positions_matter(encoder, batch):
     model, (tokens_BT, types_BT, real_BT) = encoder(), batch
     hidden_BTD = model(*batch)
     assert not torch.allclose(model(tokens_BT, 1 - types_BT, real_BT), hidden_BTD)
@@ -126,7 +117,7 @@ def test_types_and_positions_matter(encoder: Build, batch: Batch) -> None:
     assert not torch.allclose(rolled.roll(-1, 1)[real_BT], hidden_BTD[real_BT])
 
 
-def test_dropout_is_where_bert_has_it(encoder: Build, batch: Batch) -> None:
+def test_dropout_is_where_bert_has_it(encoder, batch):
     """On embeddings, on what a block adds and on attention weights, not on activations."""
     model = encoder(dropout=1.0).train()
     assert (model.embedding(*batch[:2]) == 0).all()
@@ -139,7 +130,7 @@ def test_dropout_is_where_bert_has_it(encoder: Build, batch: Batch) -> None:
     assert torch.equal(kept_BTD, block.feed_forward.eval()(x_BTD))
 
 
-def test_weights_are_drawn_as_berts(encoder: Build) -> None:
+def test_weights_are_drawn_as_berts(encoder):
     model = PretrainingModel(encoder(embedding_size=101, feedforward_size=211))
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):

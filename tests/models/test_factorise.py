@@ -3,11 +3,8 @@
 Shapes: H heads, P head_size, D embedding_size, S shared_size.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
-from torch import Tensor
 
 from models.attention.collaborative import CollaborativeAttention
 from models.attention.multi_head import MultiHeadAttention
@@ -17,22 +14,22 @@ H, P, D = 3, 5, 13
 PRECISIONS = [(torch.float32, 1e-5), (torch.float64, 1e-12)]
 
 
-def _products(query_DS: Tensor, mixing_HS: Tensor, key_DS: Tensor) -> Tensor:
+def _products(query_DS, mixing_HS, key_DS):
     return torch.einsum("ds,hs,es->hde", query_DS, mixing_HS, key_DS)
 
 
-def _error(query_HPD: Tensor, key_HPD: Tensor, size: int) -> float:
+def _error(query_HPD, key_HPD, size):
     wanted = query_HPD.mT @ key_HPD
     return float((_products(*factorise(query_HPD, key_HPD, size)) - wanted).norm() / wanted.norm())
 
 
 @pytest.mark.parametrize("size", [H * P, H * P + 2])
-def test_of_full_size_the_factors_are_exact(size: int) -> None:
+def test_of_full_size_the_factors_are_exact(size):
     query_HPD, key_HPD = torch.randn(2, H, P, D, dtype=torch.float64)
     assert _error(query_HPD, key_HPD, size) < 1e-12
 
 
-def test_heads_that_share_are_found_to_share() -> None:
+def test_heads_that_share_are_found_to_share():
     """Products with common factors of size 2, under projections of size 5 a head."""
     pytest.importorskip("tensorly")
     common_QD, common_KD = torch.randn(2, 2, D, dtype=torch.float64)
@@ -44,7 +41,7 @@ def test_heads_that_share_are_found_to_share() -> None:
     assert _error(query_HPD, key_HPD, 1) > 0.1
 
 
-def test_a_larger_size_is_nearer_and_nothing_random_decides() -> None:
+def test_a_larger_size_is_nearer_and_nothing_random_decides():
     pytest.importorskip("tensorly")
     query_HPD, key_HPD = torch.randn(2, H, P, D, dtype=torch.float64)
     errors = [_error(query_HPD, key_HPD, size) for size in (2, 5, 7, 11, 15)]
@@ -57,9 +54,7 @@ def test_a_larger_size_is_nearer_and_nothing_random_decides() -> None:
 
 @pytest.mark.parametrize(("dtype", "tolerance"), PRECISIONS, ids=["float32", "float64"])
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
-def test_of_full_size_an_attention_computes_what_it_did(
-    dtype: torch.dtype, tolerance: float, bias: bool
-) -> None:
+def test_of_full_size_an_attention_computes_what_it_did(dtype, tolerance, bias):
     attention = MultiHeadAttention(D, H, P, bias=bias).to(dtype)
     for parameter in attention.parameters():
         torch.nn.init.normal_(parameter, std=0.5)

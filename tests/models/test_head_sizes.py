@@ -3,16 +3,13 @@
 Shapes: B batch, T positions, D embedding_size.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
 
 from models.attention.multi_head import MultiHeadAttention
-from models.head_sizes import HeadSize, UnevenAttention, distinct_sizes, total_width
+from models.head_sizes import UnevenAttention, distinct_sizes, total_width
 from models.transformer import Decoder, Encoder
 from sweeper.store.registry import ATTENTION, names
 from tasks.config.architecture import variant
@@ -23,9 +20,7 @@ SIZES = [5, 2, 13, 2]
 
 
 @pytest.mark.parametrize(("model", "sizes"), [(Decoder, DECODER), (Encoder, ENCODER)])
-def test_a_list_of_one_size_is_the_plain_model_to_the_bit(
-    model: type[torch.nn.Module], sizes: dict[str, int]
-) -> None:
+def test_a_list_of_one_size_is_the_plain_model_to_the_bit(model, sizes):
     states = []
     for head_size in (5, [5, 5]):
         torch.manual_seed(3)
@@ -34,7 +29,7 @@ def test_a_list_of_one_size_is_the_plain_model_to_the_bit(
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
 
 
-def test_a_layer_of_one_group_is_the_attention_it_groups() -> None:
+def test_a_layer_of_one_group_is_the_attention_it_groups():
     torch.manual_seed(3)
     plain = MultiHeadAttention(D, 3, 5)
     torch.manual_seed(3)
@@ -43,7 +38,7 @@ def test_a_layer_of_one_group_is_the_attention_it_groups() -> None:
     assert torch.equal(uneven(x_BTD), plain(x_BTD))
 
 
-def test_heads_of_several_sizes_are_the_papers_sum_over_heads() -> None:
+def test_heads_of_several_sizes_are_the_papers_sum_over_heads():
     layer = UnevenAttention(MultiHeadAttention, D, SIZES).double()
     x_TD = torch.randn(T, D, dtype=torch.float64)
     expected_TD, seen = torch.zeros_like(x_TD), []
@@ -61,7 +56,7 @@ def test_heads_of_several_sizes_are_the_papers_sum_over_heads() -> None:
 
 
 @pytest.mark.parametrize("name", names(ATTENTION))
-def test_every_variant_can_have_heads_of_several_sizes(name: str) -> None:
+def test_every_variant_can_have_heads_of_several_sizes(name):
     layer = UnevenAttention(variant(name), D, SIZES)
     x_BTD, mask_B1TT = torch.randn(B, T, D), torch.ones(B, 1, T, T, dtype=torch.bool).tril()
     x_BTD.requires_grad_(True)
@@ -77,7 +72,7 @@ def test_every_variant_can_have_heads_of_several_sizes(name: str) -> None:
     [[2, 13], [[5, 2, 1], [7, 13, 3]], [4, [2, 3, 5]]],
     ids=["across layers", "within layers", "both"],
 )
-def test_it_costs_what_the_closed_form_says(head_size: HeadSize) -> None:
+def test_it_costs_what_the_closed_form_says(head_size):
     model = Decoder(**{**DECODER, "head_size": head_size})
     v, d, f, layers, heads = (
         DECODER[key]
@@ -90,13 +85,11 @@ def test_it_costs_what_the_closed_form_says(head_size: HeadSize) -> None:
 
 
 @pytest.mark.parametrize("head_size", [[5], [5, 5, 5], [[5, 5], [5, 5, 5]]])
-def test_a_list_of_the_wrong_length_is_refused(
-    head_size: HeadSize, decoder: Callable[..., Decoder]
-) -> None:
+def test_a_list_of_the_wrong_length_is_refused(head_size, decoder):
     with pytest.raises(ValueError, match="head sizes for"):
         decoder(head_size=head_size)
 
 
-def test_the_sizes_there_are() -> None:
+def test_the_sizes_there_are():
     assert distinct_sizes(7) == [7]
     assert distinct_sizes([5, [3, 5], 2]) == [2, 3, 5]

@@ -1,7 +1,5 @@
 """Attention worked off segment by segment is that under the whole mask, and less work."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -19,21 +17,19 @@ LENGTHS = [(1, 9, 8, 3, 16), (17, 2, 5, 8), (8, 8, 8, 7, 9)]  # of segments; a r
 ways = pytest.mark.parametrize("causal", [True, False], ids=["causal", "both_ways"])
 
 
-def _segments() -> Tensor:
+def _segments():
     rows = [[number for number, n in enumerate(row, 1) for _ in range(n)] for row in LENGTHS]
     return torch.tensor([row + (T - len(row)) * [0] for row in rows])
 
 
-def _plain(mask_B1TT: Tensor) -> Tensor:
+def _plain(mask_B1TT):
     return mask_B1TT.as_subclass(Tensor)
 
 
 @ways
 @pytest.mark.parametrize("name", names(ATTENTION))
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
-def test_every_variant_computes_what_it_does_under_the_plain_mask(
-    name: str, causal: bool, bias: bool
-) -> None:
+def test_every_variant_computes_what_it_does_under_the_plain_mask(name, causal, bias):
     attention = variant(name)(D, H, P, bias=bias).double()
     x_BTD = torch.randn(B, T, D, dtype=torch.float64, requires_grad=True)
     wanted = [x_BTD, *attention.parameters()]
@@ -51,7 +47,7 @@ def test_every_variant_computes_what_it_does_under_the_plain_mask(
 
 @ways
 @pytest.mark.parametrize("seed", range(6))
-def test_segments_of_any_lengths(causal: bool, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segments_of_any_lengths(causal, seed, monkeypatch):
     monkeypatch.setattr(mask.SegmentLayout, "saves", True)
     torch.manual_seed(seed)
     # Mostly short, sometimes the whole row; numbers that come again in other rows.
@@ -67,7 +63,7 @@ def test_segments_of_any_lengths(causal: bool, seed: int, monkeypatch: pytest.Mo
 
 
 @ways
-def test_queries_that_share_keys_and_values(causal: bool) -> None:
+def test_queries_that_share_keys_and_values(causal):
     mask_B1TT = attention_mask(_segments(), causal=causal)
     q, (k, v) = torch.randn(B, 4, T, P).double(), torch.randn(2, B, 2, T, P).double()
     actual, expected = (
@@ -78,7 +74,7 @@ def test_queries_that_share_keys_and_values(causal: bool) -> None:
 
 
 @pytest.mark.parametrize("rows", [1, B])
-def test_other_positions_than_those_laid_out_are_under_the_plain_mask(rows: int) -> None:
+def test_other_positions_than_those_laid_out_are_under_the_plain_mask(rows):
     mask_B1TT = attention_mask(_segments(), causal=True)[:, :, : T // 2]
     mask_B1TT = SegmentMask.over(mask_B1TT, mask.SegmentLayout.of(_segments()), causal=True)
     q, (k, v) = torch.randn(B, H, T // 2, P), torch.randn(2, rows, H, T, P)
@@ -89,7 +85,7 @@ def test_other_positions_than_those_laid_out_are_under_the_plain_mask(rows: int)
 
 
 @ways
-def test_it_multiplies_a_fraction_of_what_the_plain_mask_does(causal: bool) -> None:
+def test_it_multiplies_a_fraction_of_what_the_plain_mask_does(causal):
     mask_B1TT = attention_mask(_segments(), causal=causal)
     q, k, v = torch.randn(3, B, H, T, P)
     by_segment, whole = (
@@ -102,22 +98,22 @@ def test_it_multiplies_a_fraction_of_what_the_plain_mask_does(causal: bool) -> N
 
 
 @ways
-def test_a_row_of_one_segment_is_left_whole(causal: bool) -> None:
+def test_a_row_of_one_segment_is_left_whole(causal):
     assert type(attention_mask(torch.ones(B, T, dtype=torch.long), causal=causal)) is Tensor
 
 
-def test_where_the_segments_are_not_at_hand_the_mask_is_plain() -> None:
+def test_where_the_segments_are_not_at_hand_the_mask_is_plain():
     assert type(attention_mask(_segments().to("meta"), causal=True)) is Tensor
 
 
-def test_to_all_else_it_is_the_plain_mask() -> None:
+def test_to_all_else_it_is_the_plain_mask():
     mask_B1TT = attention_mask(_segments(), causal=True)
     masked = torch.where(mask_B1TT, 0.0, -torch.inf)
     assert type(masked) is Tensor
     assert masked.equal(torch.where(_plain(mask_B1TT), 0.0, -torch.inf))
 
 
-def test_dropout_drops() -> None:
+def test_dropout_drops():
     mask_B1TT = attention_mask(_segments(), causal=True)
     q, k = torch.randn(2, B, H, T, P)
     weights = F.scaled_dot_product_attention(

@@ -3,10 +3,6 @@
 The formulas stand only here. They are derived from tensor2tensor's language model and from BERT.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 import torch
 
@@ -17,12 +13,12 @@ from models.transformer import Decoder, Encoder
 LM1B = {"vocabulary_size": 32768, "layers": 6, "feedforward_size": 1024}
 
 
-def _meta(**sizes: Any) -> Decoder:
+def _meta(**sizes):
     with torch.device("meta"):
         return Decoder(**sizes)
 
 
-def _blocks(layers: int, embedding_size: int, width: int, feedforward_size: int) -> int:
+def _blocks(layers, embedding_size, width, feedforward_size):
     d, f = embedding_size, feedforward_size
     return layers * (4 * d * width + 2 * d * f + f + d + 4 * d) + 2 * d
 
@@ -32,9 +28,7 @@ PRIMES = [(2, 5, 3, 2, 17, 19), (3, 7, 11, 13, 17, 23)]
 
 @pytest.mark.parametrize("tie", [True, False], ids=["tied", "untied"])
 @pytest.mark.parametrize(("layers", "d", "heads", "head_size", "f", "v"), PRIMES)
-def test_counts_equal_the_closed_form(
-    layers: int, d: int, heads: int, head_size: int, f: int, v: int, tie: bool
-) -> None:
+def test_counts_equal_the_closed_form(layers, d, heads, head_size, f, v, tie):
     model = _meta(
         vocabulary_size=v,
         layers=layers,
@@ -64,8 +58,8 @@ TABLE = [  # embedding_size, heads, head_size; millions: tied, untied, without e
 
 @pytest.mark.parametrize(("embedding_size", "heads", "head_size", "millions"), TABLE)
 def test_the_papers_language_models_have_the_known_sizes(
-    embedding_size: int, heads: int, head_size: int, millions: tuple[float, float, float]
-) -> None:
+    embedding_size, heads, head_size, millions
+):
     sizes = {"embedding_size": embedding_size, "heads": heads, "head_size": head_size}
     tied, untied = (parameter_counts(_meta(**LM1B, **sizes, tie_embeddings=t)) for t in (1, 0))
     counts = (tied["params_total"], untied["params_total"], tied["params_non_embedding"])
@@ -73,8 +67,8 @@ def test_the_papers_language_models_have_the_known_sizes(
     assert tied["params_non_embedding"] == untied["params_non_embedding"]
 
 
-def test_heads_at_the_standard_head_size_cost_no_parameters_and_fixed_ones_do() -> None:
-    def total(heads: int, head_size: int) -> int:
+def test_heads_at_the_standard_head_size_cost_no_parameters_and_fixed_ones_do():
+    def total(heads, head_size):
         sizes = {"embedding_size": 256, "heads": heads, "head_size": head_size}
         return parameter_counts(_meta(**LM1B, **sizes))["params_total"]
 
@@ -83,7 +77,7 @@ def test_heads_at_the_standard_head_size_cost_no_parameters_and_fixed_ones_do() 
 
 
 @pytest.mark.parametrize("tie", [True, False], ids=["tied", "untied"])
-def test_flops_equal_the_closed_form(tie: bool) -> None:
+def test_flops_equal_the_closed_form(tie):
     layers, d, heads, head_size, f, v, length = 3, 13, 7, 11, 19, 23, 17
     model = _meta(
         vocabulary_size=v,
@@ -99,13 +93,13 @@ def test_flops_equal_the_closed_form(tie: bool) -> None:
     rows = 2
     tokens_BT = torch.zeros(rows, length, dtype=torch.long, device="meta")
 
-    def forward() -> None:
+    def forward():
         model.logits(model(tokens_BT, tokens_BT, tokens_BT))
 
     assert forward_flops(forward) == rows * length * per_position
 
 
-def _closed_form(d: int, w: int, f: int, layers: int, v: int, p: int, types: int) -> int:
+def _closed_form(d, w, f, layers, v, p, types):
     embedding = (v + p + types) * d + 2 * d
     attention = 3 * (d * w + w) + (w * d + d)
     block = attention + (2 * d * f + f + d) + 4 * d
@@ -113,7 +107,7 @@ def _closed_form(d: int, w: int, f: int, layers: int, v: int, p: int, types: int
     return embedding + layers * block + pooler + masked_tokens + next_sentence
 
 
-def _count(**sizes: int) -> dict[str, int]:
+def _count(**sizes):
     with torch.device("meta"):
         return parameter_counts(PretrainingModel(Encoder(**sizes)))
 
@@ -123,7 +117,7 @@ def _count(**sizes: int) -> dict[str, int]:
     [(2, 5, 3, 2, 17, 19, 23, 2), (3, 7, 11, 13, 17, 19, 23, 3)],
     ids=str,
 )
-def test_encoder_counts_equal_the_closed_form(sizes: tuple[int, ...]) -> None:
+def test_encoder_counts_equal_the_closed_form(sizes):
     layers, d, heads, head_size, f, v, p, types = sizes
     counts = _count(
         vocabulary_size=v,
@@ -160,7 +154,7 @@ PUBLISHED = {  # table: d, f, [(heads, head_size, parameters)]
 
 
 @pytest.mark.parametrize(("d", "f", "rows"), PUBLISHED.values(), ids=PUBLISHED)
-def test_the_papers_15_counts(d: int, f: int, rows: list[tuple[int, int, int]]) -> None:
+def test_the_papers_15_counts(d, f, rows):
     for heads, head_size, parameters in rows:
         counts = _count(
             vocabulary_size=30522,
@@ -174,7 +168,7 @@ def test_the_papers_15_counts(d: int, f: int, rows: list[tuple[int, int, int]]) 
         assert parameters == _closed_form(d, heads * head_size, f, 24, 30522, 512, 2)
 
 
-def test_encoder_flops_equal_the_closed_form() -> None:
+def test_encoder_flops_equal_the_closed_form():
     rows, length, masked = 5, 11, 3
     layers, d, heads, head_size, f, v = 2, 13, 3, 7, 17, 29
     w = heads * head_size
@@ -192,7 +186,7 @@ def test_encoder_flops_equal_the_closed_form() -> None:
         tokens_BT = torch.zeros(rows, length, dtype=torch.long)
         places_BM = torch.zeros(rows, masked, dtype=torch.long)
 
-    def forward() -> None:
+    def forward():
         hidden_BTD = model(tokens_BT, tokens_BT, tokens_BT == 0)
         model.token_logits(hidden_BTD, places_BM)
         model.next_logits(hidden_BTD)

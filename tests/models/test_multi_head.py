@@ -3,14 +3,11 @@
 Shapes: B batch, T positions, D embedding_size, H heads, P head_size, U value_size.
 """
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from models.attention.decoupled import DecoupledAttention
 from models.attention.multi_head import MultiHeadAttention
@@ -18,7 +15,7 @@ from models.attention.multi_head import MultiHeadAttention
 B, T, D, H, P, U = 2, 11, 7, 3, 5, 13
 
 
-def _copied(reference: nn.MultiheadAttention, bias: bool) -> MultiHeadAttention:
+def _copied(reference, bias):
     attention = MultiHeadAttention(reference.embed_dim, H, P, bias=bias).double()
     state = reference.state_dict()
     weights = {"qkv.weight": "in_proj_weight", "output.weight": "out_proj.weight"}
@@ -30,7 +27,7 @@ def _copied(reference: nn.MultiheadAttention, bias: bool) -> MultiHeadAttention:
 
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
 @pytest.mark.parametrize("masked", [True, False], ids=["masked", "unmasked"])
-def test_equals_torch_at_the_standard_head_size(bias: bool, masked: bool) -> None:
+def test_equals_torch_at_the_standard_head_size(bias, masked):
     reference = nn.MultiheadAttention(H * P, H, bias=bias, batch_first=True).double()
     if bias:  # PyTorch starts them at zero, where a forgotten bias would not show
         nn.init.normal_(reference.in_proj_bias)
@@ -55,7 +52,7 @@ def test_equals_torch_at_the_standard_head_size(bias: bool, masked: bool) -> Non
     torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
 
 
-def _paper_equation_9(attention: MultiHeadAttention, x_TD: Tensor) -> Tensor:
+def _paper_equation_9(attention, x_TD):
     """V_o Concat[V_v^i X softmax((V_k^i X)^T V_q^i X / sqrt(d_p))], softmax over each column."""
     x_DT = x_TD.T
     v_q, v_k, v_v = attention.qkv.weight.chunk(3)
@@ -70,7 +67,7 @@ def _paper_equation_9(attention: MultiHeadAttention, x_TD: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     ("embedding_size", "heads", "head_size"), [(7, 3, 5), (7, 5, 2), (13, 2, 3)]
 )
-def test_equals_the_papers_equation_9(embedding_size: int, heads: int, head_size: int) -> None:
+def test_equals_the_papers_equation_9(embedding_size, heads, head_size):
     attention = MultiHeadAttention(embedding_size, heads, head_size).double()
     x_TD = torch.randn(T, embedding_size, dtype=torch.float64)
     torch.testing.assert_close(
@@ -78,12 +75,12 @@ def test_equals_the_papers_equation_9(embedding_size: int, heads: int, head_size
     )
 
 
-def _logits_of_one_head(head_size: int, monkeypatch: pytest.MonkeyPatch) -> Tensor:
+def _logits_of_one_head(head_size, monkeypatch):
     """Return the logits_TT that a layer of one head hands to the softmax."""
-    handed: dict[str, Tensor] = {}
+    handed = {}
     original = torch.nn.functional.scaled_dot_product_attention
 
-    def spy(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+    def spy(query, key, value, **options):
         handed["logits"] = options["scale"] * query @ key.transpose(-2, -1)
         return original(query, key, value, **options)
 
@@ -94,21 +91,17 @@ def _logits_of_one_head(head_size: int, monkeypatch: pytest.MonkeyPatch) -> Tens
 
 
 @pytest.mark.parametrize("head_size", [1, 2, 5, 7])
-def test_a_small_head_is_a_low_rank_bottleneck(
-    head_size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_head_is_a_low_rank_bottleneck(head_size, monkeypatch):
     rank = torch.linalg.matrix_rank(_logits_of_one_head(head_size, monkeypatch))
     assert rank == head_size < T
 
 
 @pytest.mark.parametrize("head_size", [T, T + 2])
-def test_a_head_as_large_as_the_sequence_has_full_rank(
-    head_size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_head_as_large_as_the_sequence_has_full_rank(head_size, monkeypatch):
     assert torch.linalg.matrix_rank(_logits_of_one_head(head_size, monkeypatch)) == T
 
 
-def test_each_projection_is_drawn_by_its_own_shape() -> None:
+def test_each_projection_is_drawn_by_its_own_shape():
     embedding_size, heads, head_size = 37, 11, 13
     attention = MultiHeadAttention(embedding_size, heads, head_size)
     bound = math.sqrt(6 / (embedding_size + heads * head_size))
@@ -119,9 +112,7 @@ def test_each_projection_is_drawn_by_its_own_shape() -> None:
 
 @pytest.mark.parametrize("value_size", [None, P])
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
-def test_decoupled_is_multi_head_attention_where_sizes_are_alike(
-    value_size: int | None, bias: bool
-) -> None:
+def test_decoupled_is_multi_head_attention_where_sizes_are_alike(value_size, bias):
     torch.manual_seed(3)
     plain = MultiHeadAttention(D, H, P, bias=bias).double()
     torch.manual_seed(3)
@@ -137,7 +128,7 @@ def test_decoupled_is_multi_head_attention_where_sizes_are_alike(
 
 
 @pytest.mark.parametrize("value_size", [1, 2, U])
-def test_values_of_any_size_are_mixed_by_the_same_weights(value_size: int) -> None:
+def test_values_of_any_size_are_mixed_by_the_same_weights(value_size):
     attention = DecoupledAttention(D, H, P, value_size=value_size).double()
     x_TD = torch.randn(T, D, dtype=torch.float64)
     queries, keys = (w.unflatten(0, (H, P)) for w in attention.query_key.weight.chunk(2))
@@ -151,7 +142,7 @@ def test_values_of_any_size_are_mixed_by_the_same_weights(value_size: int) -> No
 
 
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
-def test_decoupled_values_cost_what_the_closed_form_says(bias: bool) -> None:
+def test_decoupled_values_cost_what_the_closed_form_says(bias):
     attention = DecoupledAttention(D, H, P, bias=bias, value_size=U)
     weights = 2 * D * H * (P + U)
     biases = 2 * H * P + H * U + D if bias else 0

@@ -1,12 +1,9 @@
 """Theorem 1 as printed, its counterexamples, and the head sizes that contexts really take."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
 import torch
-from torch import Tensor
 
 from models.attention.multi_head import MultiHeadAttention
 from models.context_heads import ContextHeads
@@ -23,24 +20,24 @@ lengths = pytest.mark.parametrize("length", [2, 3, 5, 7, 11, 13])
 masks = pytest.mark.parametrize("causal", [True, False], ids=["causal", "bidirectional"])
 
 
-def _random(*shape: int) -> Tensor:
+def _random(*shape):
     return torch.randn(*shape, dtype=torch.float64)
 
 
-def _context(length: int, *, causal: bool = False) -> Tensor:
+def _context(length, *, causal=False):
     logits_NN = _random(length, length)
     if causal:
         logits_NN = logits_NN.masked_fill(torch.ones(length, length).tril(-1).bool(), -torch.inf)
     return logits_NN.softmax(0)
 
 
-def _generic_size(length: int, causal: bool) -> int:
+def _generic_size(length, causal):
     return length // 2 if causal else length - 1
 
 
 @pytest.mark.parametrize(("size", "length"), [(2, 2), (7, 5), (11, 11), (23, 13), (101, 3)])
 @pytest.mark.parametrize("diagonal", ["ones", "random"])
-def test_theorem_1_forms_any_context_from_any_input(size: int, length: int, diagonal: str) -> None:
+def test_theorem_1_forms_any_context_from_any_input(size, length, diagonal):
     x_DN, wanted_NN = _random(size, length), _context(length)
     d_0 = None if diagonal == "ones" else _random(length).exp()
     w_q_DD, w_k_DD = theorem_1(x_DN, wanted_NN, d_0)
@@ -48,7 +45,7 @@ def test_theorem_1_forms_any_context_from_any_input(size: int, length: int, diag
     torch.testing.assert_close(context(w_q_DD, w_k_DD, x_DN), wanted_NN, **EXACT)
 
 
-def test_theorem_1_holds_in_the_layer_that_is_trained() -> None:
+def test_theorem_1_holds_in_the_layer_that_is_trained():
     size, length = 13, 7
     x_DN, wanted_NN = _random(size, length), _context(length)
     w_q_PD, w_k_PD = represent(x_DN, wanted_NN, length)
@@ -62,9 +59,7 @@ def test_theorem_1_holds_in_the_layer_that_is_trained() -> None:
 
 
 @pytest.mark.parametrize(("size", "length"), [(1, 2), (2, 3), (5, 7), (11, 13), (7, 5)])
-def test_the_papers_impossible_example_is_out_of_reach_of_any_projections(
-    size: int, length: int
-) -> None:
+def test_the_papers_impossible_example_is_out_of_reach_of_any_projections(size, length):
     x_DN, wanted_NN = impossible_example(size, length)
     torch.testing.assert_close(wanted_NN.sum(0), torch.ones(length).double())
     for head_size in (1, size, size + length):
@@ -77,7 +72,7 @@ def test_the_papers_impossible_example_is_out_of_reach_of_any_projections(
         theorem_1(x_DN, wanted_NN)
 
 
-def test_the_papers_smallest_example() -> None:
+def test_the_papers_smallest_example():
     x_DN, wanted_NN = impossible_example(1, 2)
     assert x_DN.tolist() == [[1, 0]]
     assert wanted_NN.tolist() == [[0.5, 0.75], [0.5, 0.25]]
@@ -85,9 +80,7 @@ def test_the_papers_smallest_example() -> None:
 
 @masks
 @lengths
-def test_the_smallest_head_forms_a_generic_context_and_no_smaller_one_does(
-    length: int, causal: bool
-) -> None:
+def test_the_smallest_head_forms_a_generic_context_and_no_smaller_one_does(length, causal):
     x_DN, wanted_NN = _random(length + 2, length), _context(length, causal=causal)
     smallest = smallest_head_size(wanted_NN, causal=causal)
     assert smallest == _generic_size(length, causal)
@@ -101,9 +94,7 @@ def test_the_smallest_head_forms_a_generic_context_and_no_smaller_one_does(
 
 @masks
 @pytest.mark.parametrize("head_size", [1, 2, 3])
-def test_a_context_that_a_head_formed_takes_a_head_of_that_size(
-    head_size: int, causal: bool
-) -> None:
+def test_a_context_that_a_head_formed_takes_a_head_of_that_size(head_size, causal):
     size, length = 17, 11
     x_DN = _random(size, length)
     formed_NN = context(*_random(2, head_size, size) / 5, x_DN, causal=causal)
@@ -114,9 +105,7 @@ def test_a_context_that_a_head_formed_takes_a_head_of_that_size(
 
 @masks
 @lengths
-def test_looking_at_oneself_more_than_at_the_others_takes_the_largest_head(
-    length: int, causal: bool
-) -> None:
+def test_looking_at_oneself_more_than_at_the_others_takes_the_largest_head(length, causal):
     logits_NN = torch.eye(length, dtype=torch.float64)
     if causal:
         logits_NN = logits_NN.masked_fill(torch.ones(length, length).tril(-1).bool(), -torch.inf)
@@ -125,7 +114,7 @@ def test_looking_at_oneself_more_than_at_the_others_takes_the_largest_head(
 
 @masks
 @lengths
-def test_looking_at_all_alike_takes_no_head_at_all(length: int, causal: bool) -> None:
+def test_looking_at_all_alike_takes_no_head_at_all(length, causal):
     x_DN = _random(length, length)
     nothing = torch.zeros(1, length, dtype=torch.float64)
     uniform_NN = context(nothing, nothing, x_DN, causal=causal)
@@ -136,8 +125,8 @@ def test_looking_at_all_alike_takes_no_head_at_all(length: int, causal: bool) ->
     ("length", "smallest"), [(5, 2), (6, 3)], ids=["odd_length", "even_length"]
 )
 def test_gradient_descent_finds_a_causal_context_at_the_smallest_head_and_not_below(
-    length: int, smallest: int
-) -> None:
+    length, smallest
+):
     """The measured knee, apart from the construction: random starts, least squares on log P."""
     wanted_NN = _context(length, causal=True)
     assert smallest_head_size(wanted_NN, causal=True) == smallest
@@ -145,7 +134,7 @@ def test_gradient_descent_finds_a_causal_context_at_the_smallest_head_and_not_be
     assert _best_fit(wanted_NN, smallest - 1) > 1e-4
 
 
-def _best_fit(wanted_NN: Tensor, head_size: int) -> float:
+def _best_fit(wanted_NN, head_size):
     """Return the least mean squared error of the log context over several starts."""
     visible = torch.ones_like(wanted_NN, dtype=torch.bool).triu()
     best = math.inf
@@ -155,11 +144,11 @@ def _best_fit(wanted_NN: Tensor, head_size: int) -> float:
             [keys, queries], max_iter=100, tolerance_change=0, line_search_fn="strong_wolfe"
         )
 
-        def error(keys: Tensor = keys, queries: Tensor = queries) -> Tensor:
+        def error(keys=keys, queries=queries):
             logs = (keys.T @ queries).masked_fill(~visible, -math.inf).log_softmax(0)
             return (logs[visible] - wanted_NN.log()[visible]).square().mean()
 
-        def closure(optimizer: torch.optim.Optimizer = optimizer) -> float:
+        def closure(optimizer=optimizer):
             optimizer.zero_grad()
             (loss := error()).backward()
             return loss.item()
@@ -178,21 +167,19 @@ def _best_fit(wanted_NN: Tensor, head_size: int) -> float:
         pytest.param(torch.eye(2), torch.tensor([[0.5, 0.5], [0.6, 0.5]]), "add up", id="sums"),
     ],
 )
-def test_what_the_theorem_does_not_speak_of_is_refused(
-    x_DN: Tensor, context_NN: Tensor, message: str
-) -> None:
+def test_what_the_theorem_does_not_speak_of_is_refused(x_DN, context_NN, message):
     for construct in (theorem_1, lambda x, p: represent(x, p, 7)):
         with pytest.raises(ValueError, match=message):
             construct(x_DN.double(), context_NN.double())
 
 
-def test_a_context_that_sees_later_keys_is_not_causal() -> None:
+def test_a_context_that_sees_later_keys_is_not_causal():
     with pytest.raises(ValueError, match="later than the query"):
         represent(torch.eye(3).double(), _context(3), 3, causal=True)
 
 
 @masks
-def test_heads_of_many_problems_form_what_each_forms_alone(causal: bool) -> None:
+def test_heads_of_many_problems_form_what_each_forms_alone(causal):
     problems, size, length, head_size = 3, 13, 7, 5
     heads = ContextHeads(problems, size, head_size).double()
     x_KDN = _random(problems, size, length)

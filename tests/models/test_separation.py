@@ -1,13 +1,10 @@
 """Theorem 2: whatever a standard layer is, a layer of larger heads differs from it somewhere."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor
 
 from models.attention.multi_head import MultiHeadAttention
 from tests.models.separation import Heads, witness
@@ -17,11 +14,11 @@ SIZES = [(3, 3, 2, 2), (5, 5, 3, 7), (7, 7, 5, 3), (6, 3, 5, 11), (10, 2, 7, 5),
 sizes = pytest.mark.parametrize(("size", "heads", "head_size", "length"), SIZES)
 
 
-def _random(*shape: int) -> Tensor:
+def _random(*shape):
     return torch.randn(*shape, dtype=torch.float64)
 
 
-def _fixed(size: int, heads: int, head_size: int, form_DD: Tensor | None = None) -> Heads:
+def _fixed(size, heads, head_size, form_DD=None):
     """Return a layer as the theorem has it; `form_DD` is V_k^T V_q / sqrt(d_p), of rank d_p."""
     form_DD = _random(size, head_size) @ _random(head_size, size) if form_DD is None else form_DD
     left, values, right = torch.linalg.svd(form_DD * head_size**0.5)
@@ -35,22 +32,20 @@ def _fixed(size: int, heads: int, head_size: int, form_DD: Tensor | None = None)
     )
 
 
-def _standard(size: int, heads: int) -> Heads:
+def _standard(size, heads):
     head_size = size // heads
     projections = (_random(heads, head_size, size) for _ in range(3))
     return Heads(*projections, _random(heads, size, head_size))
 
 
-def _with_the_sum_of(fixed: Heads, standard: Heads) -> Heads:
+def _with_the_sum_of(fixed, standard):
     """Return the standard layer with another W_o, so that W_o W_v adds up to the fixed layer's."""
     heads, head_size, size = standard.value_HPD.shape
     output_DD = fixed.moves_HDD().sum(0) @ standard.value_HPD.flatten(0, 1).inverse()
     return replace(standard, output_HDP=output_DD.view(size, heads, head_size).transpose(0, 1))
 
 
-def _with_the_quadratic_forms_of_a_standard_layer(
-    size: int, heads: int, head_size: int
-) -> tuple[Heads, Heads]:
+def _with_the_quadratic_forms_of_a_standard_layer(size, heads, head_size):
     """Return a fixed and a standard layer that differ by a skew-symmetric matrix in every head."""
     small = size // heads
     key_PD, query_PD = _random(small, size), _random(small, size)
@@ -64,13 +59,13 @@ def _with_the_quadratic_forms_of_a_standard_layer(
     return fixed, _with_the_sum_of(fixed, standard)
 
 
-def _assert_differ(fixed: Heads, standard: Heads, x_DN: Tensor) -> None:
+def _assert_differ(fixed, standard, x_DN):
     expected = fixed(x_DN)
     assert (expected - standard(x_DN)).norm() > 1e-3 * expected.norm()
 
 
 @sizes
-def test_case_1_different_sums(size: int, heads: int, head_size: int, length: int) -> None:
+def test_case_1_different_sums(size, heads, head_size, length):
     fixed, standard = _fixed(size, heads, head_size), _standard(size, heads)
     found = witness(standard, fixed, length)
     assert found.case == 1
@@ -83,7 +78,7 @@ def test_case_1_different_sums(size: int, heads: int, head_size: int, length: in
 
 
 @sizes
-def test_case_2_equal_sums(size: int, heads: int, head_size: int, length: int) -> None:
+def test_case_2_equal_sums(size, heads, head_size, length):
     fixed = _fixed(size, heads, head_size)
     standard = _with_the_sum_of(fixed, _standard(size, heads))
     found = witness(standard, fixed, length)
@@ -92,7 +87,7 @@ def test_case_2_equal_sums(size: int, heads: int, head_size: int, length: int) -
     assert (found.input_DN[:, 1:] == 0).all()
     _assert_differ(fixed, standard, found.input_DN)
 
-    def first_column(layer: Heads) -> Tensor:
+    def first_column(layer):
         """On paper: a head's weight on v is e^a / (e^a + n - 1), a its quadratic form at v."""
         weights_H = torch.sigmoid(v_D @ layer.forms_HDD() @ v_D - math.log(length - 1))
         return (weights_H.unsqueeze(1) * (layer.moves_HDD() @ v_D)).sum(0)
@@ -108,9 +103,7 @@ SKEW = [(3, 3, 3, 2), (5, 5, 3, 7), (7, 7, 5, 3), (6, 3, 4, 11), (10, 2, 7, 5), 
 
 
 @pytest.mark.parametrize(("size", "heads", "head_size", "length"), SKEW)
-def test_case_3_equal_sums_and_quadratic_forms(
-    size: int, heads: int, head_size: int, length: int
-) -> None:
+def test_case_3_equal_sums_and_quadratic_forms(size, heads, head_size, length):
     fixed, standard = _with_the_quadratic_forms_of_a_standard_layer(size, heads, head_size)
     found = witness(standard, fixed, length)
     assert found.case == 3
@@ -120,7 +113,7 @@ def test_case_3_equal_sums_and_quadratic_forms(
         torch.testing.assert_close(fixed(x_DN), standard(x_DN), atol=1e-8, rtol=1e-8)
 
 
-def test_a_witness_is_found_where_the_values_are_blind_to_the_first_guess() -> None:
+def test_a_witness_is_found_where_the_values_are_blind_to_the_first_guess():
     """One head alone differs in its quadratic form, most at a v that its W_v sends to zero."""
     fixed, standard = _with_the_quadratic_forms_of_a_standard_layer(5, 5, 3)
     query_HPD = standard.query_HPD.clone()
@@ -140,9 +133,7 @@ def test_a_witness_is_found_where_the_values_are_blind_to_the_first_guess() -> N
 
 
 @sizes
-def test_larger_heads_can_do_what_standard_heads_do(
-    size: int, heads: int, head_size: int, length: int
-) -> None:
+def test_larger_heads_can_do_what_standard_heads_do(size, heads, head_size, length):
     standard = _standard(size, heads)
     widened = standard.widened(head_size)
     assert widened.query_HPD.shape == (heads, head_size, size)
@@ -150,7 +141,7 @@ def test_larger_heads_can_do_what_standard_heads_do(
     torch.testing.assert_close(widened(x_DN), standard(x_DN), atol=1e-9, rtol=0)
 
 
-def test_these_layers_are_those_that_are_trained() -> None:
+def test_these_layers_are_those_that_are_trained():
     size, heads, head_size, length = 7, 3, 5, 11
     layer = Heads(
         *(_random(heads, head_size, size) for _ in range(3)), _random(heads, size, head_size)
@@ -164,7 +155,7 @@ def test_these_layers_are_those_that_are_trained() -> None:
     torch.testing.assert_close(attention(x_DN.T[None])[0].T, layer(x_DN), atol=1e-9, rtol=0)
 
 
-def test_what_the_theorem_does_not_speak_of_is_refused() -> None:
+def test_what_the_theorem_does_not_speak_of_is_refused():
     fixed, standard = _fixed(5, 5, 3), _standard(5, 5)
     mixed_up = replace(fixed, query_HPD=_random(5, 3, 5))
     flat = replace(fixed, value_HPD=torch.zeros_like(fixed.value_HPD))

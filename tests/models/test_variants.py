@@ -1,13 +1,9 @@
 """Every attention variant that exists keeps the contract a block relies on."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from models.attention import _heads
 from sweeper.store.registry import ATTENTION, names
@@ -19,21 +15,21 @@ every_variant = pytest.mark.parametrize("name", names(ATTENTION))
 with_and_without_bias = pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
 
 
-def _build(name: str, **options: bool | float) -> nn.Module:
+def _build(name, **options):
     return variant(name)(D, H, P, **options).double()
 
 
-def _inputs() -> Tensor:
+def _inputs():
     return torch.randn(B, T, D, dtype=torch.float64, requires_grad=True)
 
 
-def _causal() -> Tensor:
+def _causal():
     return torch.ones(B, 1, T, T, dtype=torch.bool).tril()
 
 
 @every_variant
 @with_and_without_bias
-def test_keeps_the_shape_of_its_input(name: str, bias: bool) -> None:
+def test_keeps_the_shape_of_its_input(name, bias):
     attention = _build(name, bias=bias)
     for mask_B1TT in (None, _causal()):
         output_BTD = attention(_inputs(), mask_B1TT)
@@ -42,7 +38,7 @@ def test_keeps_the_shape_of_its_input(name: str, bias: bool) -> None:
 
 
 @every_variant
-def test_a_causal_mask_lets_nothing_through_from_later_positions(name: str) -> None:
+def test_a_causal_mask_lets_nothing_through_from_later_positions(name):
     attention = _build(name)
     for position in range(T):
         x_BTD = _inputs()
@@ -55,7 +51,7 @@ def test_a_causal_mask_lets_nothing_through_from_later_positions(name: str) -> N
 
 
 @every_variant
-def test_without_a_mask_every_position_sees_every_position(name: str) -> None:
+def test_without_a_mask_every_position_sees_every_position(name):
     x_BTD = _inputs()
     output_BD = _build(name)(x_BTD)[:, 0]
     (gradient_BTD,) = torch.autograd.grad((output_BD * torch.randn_like(output_BD)).sum(), x_BTD)
@@ -63,14 +59,14 @@ def test_without_a_mask_every_position_sees_every_position(name: str) -> None:
 
 
 @every_variant
-def test_does_not_care_in_what_order_positions_stand(name: str) -> None:
+def test_does_not_care_in_what_order_positions_stand(name):
     attention, x_BTD, order = _build(name), _inputs(), torch.randperm(T)
     torch.testing.assert_close(attention(x_BTD)[:, order], attention(x_BTD[:, order]))
 
 
 @every_variant
 @with_and_without_bias
-def test_the_gradient_reaches_every_parameter(name: str, bias: bool) -> None:
+def test_the_gradient_reaches_every_parameter(name, bias):
     attention = _build(name, bias=bias)
     for parameter in attention.parameters():
         nn.init.normal_(parameter)
@@ -83,7 +79,7 @@ def test_the_gradient_reaches_every_parameter(name: str, bias: bool) -> None:
 
 @every_variant
 @with_and_without_bias
-def test_costs_as_much_on_the_meta_device_and_takes_no_bias_unasked(name: str, bias: bool) -> None:
+def test_costs_as_much_on_the_meta_device_and_takes_no_bias_unasked(name, bias):
     real = _build(name, bias=bias)
     with torch.device("meta"):
         meta = _build(name, bias=bias)
@@ -95,7 +91,7 @@ def test_costs_as_much_on_the_meta_device_and_takes_no_bias_unasked(name: str, b
 
 
 @every_variant
-def test_a_seed_settles_weights_and_dropout(name: str) -> None:
+def test_a_seed_settles_weights_and_dropout(name):
     outputs = []
     for _ in range(2):
         torch.manual_seed(1)
@@ -105,7 +101,7 @@ def test_a_seed_settles_weights_and_dropout(name: str) -> None:
 
 
 @every_variant
-def test_dropout_is_for_training_only(name: str) -> None:
+def test_dropout_is_for_training_only(name):
     attention, x_BTD = _build(name, dropout=0.5), _inputs()
     assert not torch.equal(attention(x_BTD), attention(x_BTD))
     attention.eval()
@@ -116,14 +112,12 @@ def test_dropout_is_for_training_only(name: str) -> None:
     assert torch.equal(_build(name, dropout=0.5).eval()(x_BTD), without(x_BTD))
 
 
-def _seen(
-    attention: nn.Module, monkeypatch: pytest.MonkeyPatch
-) -> tuple[list[int], Tensor, dict[str, Tensor]]:
+def _seen(attention, monkeypatch):
     """Return the last axes of what is attended with, the output and the gradients."""
-    axes: list[int] = []
+    axes = []
     original = F.scaled_dot_product_attention
 
-    def spy(*qkv: Tensor, **options: Any) -> Tensor:
+    def spy(*qkv, **options):
         axes.extend(one.shape[-1] for one in qkv)
         return original(*qkv, **options)
 
@@ -140,9 +134,7 @@ def _seen(
 
 @every_variant
 @with_and_without_bias
-def test_heads_are_filled_up_with_zeros_for_a_gpu_and_compute_the_same(
-    name: str, bias: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_heads_are_filled_up_with_zeros_for_a_gpu_and_compute_the_same(name, bias, monkeypatch):
     attention = _build(name, bias=bias)
     for parameter in attention.parameters():
         nn.init.normal_(parameter)
@@ -157,13 +149,11 @@ def test_heads_are_filled_up_with_zeros_for_a_gpu_and_compute_the_same(
 
 @every_variant
 @with_and_without_bias
-def test_under_autocast_attention_is_in_half_precision(
-    name: str, bias: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_under_autocast_attention_is_in_half_precision(name, bias, monkeypatch):
     attention, dtypes = _build(name, bias=bias).float(), []
     original = F.scaled_dot_product_attention
 
-    def spy(*qkv: Tensor, **options: Any) -> Tensor:
+    def spy(*qkv, **options):
         dtypes.extend(one.dtype for one in qkv)
         return original(*qkv, **options)
 

@@ -1,11 +1,7 @@
 """Prepared data that are not what was prepared are refused, by the name of the file."""
 
-from __future__ import annotations
-
 import os
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,20 +15,18 @@ CONFIGS = [config(), *(fine_tuning(task) for task in (PRETRAINING, MNLI, SQUAD))
 
 
 @pytest.fixture(scope="module", params=CONFIGS, ids=lambda one: one["task"]["name"])
-def of(
-    request: pytest.FixtureRequest, _ready_to_fork: None, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[dict[str, Any], Path, Path]:
+def of(request, _ready_to_fork, tmp_path_factory):
     """A config, an outputs folder with its prepared data, and where these lie."""
     outputs = tmp_path_factory.mktemp(request.param["task"]["name"])
     return request.param, outputs, prepare(task_of(parse(request.param)), outputs)
 
 
-def files(folder: Path) -> list[Path]:
+def files(folder):
     every = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return [path for path in every if path.relative_to(folder).parts[0] != "sample"]
 
 
-def test_one_bit_of_any_prepared_file_is_noticed(of: tuple[dict[str, Any], Path, Path]) -> None:
+def test_one_bit_of_any_prepared_file_is_noticed(of):
     run, outputs, folder = of
     facts = open_data(task_of(parse(run)), outputs)
     found = files(folder)
@@ -47,7 +41,7 @@ def test_one_bit_of_any_prepared_file_is_noticed(of: tuple[dict[str, Any], Path,
     assert open_data(task_of(parse(run)), outputs) == facts
 
 
-def test_splits_that_changed_places_are_noticed(of: tuple[dict[str, Any], Path, Path]) -> None:
+def test_splits_that_changed_places_are_noticed(of):
     run, outputs, folder = of
     facts = open_data(task_of(parse(run)), outputs)
     _exchange(folder / "test", folder / "validation")
@@ -57,7 +51,7 @@ def test_splits_that_changed_places_are_noticed(of: tuple[dict[str, Any], Path, 
     assert open_data(task_of(parse(run)), outputs) == facts
 
 
-def test_a_pipe_in_place_of_rows_holds_nobody_up(of: tuple[dict[str, Any], Path, Path]) -> None:
+def test_a_pipe_in_place_of_rows_holds_nobody_up(of):
     run, outputs, folder = of
     path = files(folder)[-1]
     path.rename(folder / "away")
@@ -68,14 +62,14 @@ def test_a_pipe_in_place_of_rows_holds_nobody_up(of: tuple[dict[str, Any], Path,
     (folder / "away").rename(path)
 
 
-def _exchange(one: Path, other: Path) -> None:
+def _exchange(one, other):
     away = one.with_name("away")
     one.rename(away)
     other.rename(one)
     away.rename(other)
 
 
-def test_a_job_trains_on_nothing_that_was_changed(outputs: Path) -> None:
+def test_a_job_trains_on_nothing_that_was_changed(outputs):
     run = freeze(outputs)
     folder = prepare(task_of(parse(config())), outputs)
     rows = folder / "test" / "rows.uint16"
@@ -85,17 +79,16 @@ def test_a_job_trains_on_nothing_that_was_changed(outputs: Path) -> None:
     assert str(rows) in last_word(run)["message"]
 
 
-def test_a_result_says_which_data_it_is_of(outputs: Path) -> None:
+def test_a_result_says_which_data_it_is_of(outputs):
     run = freeze(outputs, {"trainer.steps": 1})
     assert run_job(run) == 0
     result = run.result()
-    assert result is not None
     assert result["data"]["sha256"] == open_data(task_of(parse(config())), outputs)["sha256"]
     other = task_of(parse(config({"task.sequence_length": 29, "task.batch_tokens": 29})))
     assert open_data(other, outputs)["sha256"] != result["data"]["sha256"]
 
 
-def test_other_prepared_data_under_the_name_are_noticed(outputs: Path) -> None:
+def test_other_prepared_data_under_the_name_are_noticed(outputs):
     folder = prepare(task_of(parse(config())), outputs)
     other = config({"task.vocabulary_size": 311})
     shutil.rmtree(folder)
@@ -104,7 +97,7 @@ def test_other_prepared_data_under_the_name_are_noticed(outputs: Path) -> None:
         open_data(task_of(parse(config())), outputs)
 
 
-def test_what_an_earlier_version_prepared_is_taken_as_it_lies(outputs: Path) -> None:
+def test_what_an_earlier_version_prepared_is_taken_as_it_lies(outputs):
     folder = prepare(task_of(parse(config())), outputs)
     facts = open_data(task_of(parse(config())), outputs)
     before = {path: path.stat().st_mtime_ns for path in files(folder)}
@@ -114,7 +107,7 @@ def test_what_an_earlier_version_prepared_is_taken_as_it_lies(outputs: Path) -> 
     assert before.items() <= {path: path.stat().st_mtime_ns for path in files(folder)}.items()
 
 
-def test_no_prepared_data_through_a_link(outputs: Path, tmp_path: Path) -> None:
+def test_no_prepared_data_through_a_link(outputs, tmp_path):
     folder = prepare(task_of(parse(config())), outputs)
     folder.rename(tmp_path / "elsewhere")
     folder.symlink_to(tmp_path / "elsewhere")

@@ -1,9 +1,6 @@
 """A config that no run can have is refused with one sentence that says what to do."""
 
-from __future__ import annotations
-
 import inspect
-from typing import Any
 
 import pytest
 from torch import nn
@@ -14,9 +11,9 @@ from sweeper.store.registry import ARCHITECTURES, ATTENTION, TASKS, class_of, na
 from tasks.config.architecture import Architecture, variant
 from tasks.parse import parse
 from tasks.task import Task
-from tests.tasks.jobs import Changes, config
+from tests.tasks.jobs import config
 
-SENTENCES: dict[str, tuple[Changes, str]] = {
+SENTENCES = {
     "zero": ({"model.heads": 0}, "model.heads=0: expected a whole number from 1 to"),
     "negative": ({"model.heads": -4}, "model.heads=-4: expected a whole number from 1"),
     "word": ({"model.heads": "four"}, "model.heads=four: expected a whole number"),
@@ -108,7 +105,7 @@ SENTENCES: dict[str, tuple[Changes, str]] = {
 
 
 @pytest.mark.parametrize("name", SENTENCES)
-def test_one_sentence_names_the_key_the_value_and_the_remedy(name: str) -> None:
+def test_one_sentence_names_the_key_the_value_and_the_remedy(name):
     changes, words = SENTENCES[name]
     with pytest.raises(UserError) as caught:
         parse(config(changes))
@@ -136,11 +133,11 @@ def test_one_sentence_names_the_key_the_value_and_the_remedy(name: str) -> None:
     ],
     ids=lambda changes: ", ".join(changes) or "as it is",
 )
-def test_a_config_that_a_run_can_have_is_taken_as_it_is(changes: Changes) -> None:
+def test_a_config_that_a_run_can_have_is_taken_as_it_is(changes):
     assert parse(config(changes)).model_dump() == config(changes)
 
 
-def test_what_is_suggested_is_accepted() -> None:
+def test_what_is_suggested_is_accepted():
     refused = [changes for changes, _ in SENTENCES.values() if len(changes) == 1]
     followed = 0
     for changes in refused:
@@ -155,9 +152,9 @@ def test_what_is_suggested_is_accepted() -> None:
 
 
 @pytest.mark.parametrize("name", names(ATTENTION))
-def test_every_attention_variant_is_taken_with_its_own_options_alone(name: str) -> None:
+def test_every_attention_variant_is_taken_with_its_own_options_alone(name):
     parameters = inspect.signature(variant(name)).parameters.values()
-    options: dict[str, Any] = {
+    options = {
         option.name: option.default if option.default is not option.empty else 3
         for option in parameters
         if option.kind is option.KEYWORD_ONLY and option.name not in ("bias", "dropout")
@@ -169,7 +166,7 @@ def test_every_attention_variant_is_taken_with_its_own_options_alone(name: str) 
     assert isinstance(layer, nn.Module)
 
 
-def test_every_file_that_says_it_is_a_task_or_an_architecture_is_one() -> None:
+def test_every_file_that_says_it_is_a_task_or_an_architecture_is_one():
     assert "lm1b" in names(TASKS)
     assert "decoder" in names(ARCHITECTURES)
     for kind, base in ((TASKS, Task), (ARCHITECTURES, Architecture)):
@@ -177,7 +174,7 @@ def test_every_file_that_says_it_is_a_task_or_an_architecture_is_one() -> None:
             assert issubclass(class_of(kind, name, "name", base), base)
 
 
-def test_a_record_of_before_a_key_came_reads_as_if_it_held_what_was_in_effect() -> None:
+def test_a_record_of_before_a_key_came_reads_as_if_it_held_what_was_in_effect():
     text = {"data.source": "local", "data.root": "somewhere", **INTRODUCED_AS}
     for key in INTRODUCED_AS:
         assert parse(config({**text, key: ...})) == parse(config(text)), key

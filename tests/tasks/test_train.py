@@ -1,24 +1,20 @@
 """What a job leaves behind when it succeeds."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 import torch
 
 from sweeper.store.archive import write_runs
-from sweeper.store.runs import Run, RunStore
+from sweeper.store.runs import RunStore
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
 from tasks.training import checkpoint
 from tasks.training.checkpoint import final_weights
 from tests.tasks.jobs import (
-    Changes,
     config,
     freeze,
     last_word,
@@ -31,20 +27,20 @@ VOCABULARY = 307
 
 
 @pytest.fixture(scope="module")
-def done(prepared: Path) -> Run:
+def done(prepared):
     run = freeze(prepared, {"trainer.log_every": 1}, name="done")
     assert run_job(run) == 0
     return run
 
 
-def test_the_first_batch_is_about_as_surprising_as_a_guess(done: Run) -> None:
+def test_the_first_batch_is_about_as_surprising_as_a_guess(done):
     first = done.history()[0]
     assert first["step"] == 1
     # Tied unit-variance embeddings spread the logits: half a nat above a uniform guess.
     assert first["train/loss"] == pytest.approx(math.log(VOCABULARY), abs=0.7)
 
 
-def test_the_rows_tell_every_step_and_the_rate_it_had(done: Run) -> None:
+def test_the_rows_tell_every_step_and_the_rate_it_had(done):
     rows = done.history()
     assert [row["step"] for row in rows] == list(range(1, 20))
     assert [row["tokens_seen"] for row in rows] == [93 * step for step in range(1, 20)]
@@ -54,16 +50,15 @@ def test_the_rows_tell_every_step_and_the_rate_it_had(done: Run) -> None:
     assert validated == [7, 14, 19]
 
 
-def test_the_log_says_how_much_time_is_left(done: Run) -> None:
+def test_the_log_says_how_much_time_is_left(done):
     log = done.attempts()[0].log_path.read_text()
     told = re.findall(r"^step (\d+): train/loss .*, about (\d+) s left$", log, re.MULTILINE)
     assert [int(step) for step, _ in told] == list(range(1, 20))
     assert told[-1] == ("19", "0")
 
 
-def test_the_result_says_what_the_run_was_worth_and_where_it_came_from(done: Run) -> None:
+def test_the_result_says_what_the_run_was_worth_and_where_it_came_from(done):
     result = done.result()
-    assert result is not None
     metrics = result["metrics"]
     assert metrics["test/perplexity"] == pytest.approx(math.exp(metrics["test/loss"]))
     assert metrics["test/perplexity_per_word"] > metrics["test/perplexity"]
@@ -75,7 +70,7 @@ def test_the_result_says_what_the_run_was_worth_and_where_it_came_from(done: Run
     assert last_word(done)["cause"] == "done"
 
 
-def test_a_finished_run_leaves_eight_files(done: Run) -> None:
+def test_a_finished_run_leaves_eight_files(done):
     """Ten thousand runs are as many times that on a file system with a quota of files."""
     left = [path.name for path in done.path.rglob("*") if path.is_file()]
     assert sorted(left) == [
@@ -84,18 +79,17 @@ def test_a_finished_run_leaves_eight_files(done: Run) -> None:
     ]
 
 
-def test_weights_are_read_from_an_archive_too(done: Run, tmp_path: Path) -> None:
+def test_weights_are_read_from_an_archive_too(done, tmp_path):
     copy = shutil.copytree(done.path, tmp_path / "runs" / done.id)
     write_runs(tmp_path, "fig1", [copy])
     shutil.rmtree(copy)
     run = RunStore(tmp_path).run(done.id)
     assert not run.path.exists()
     result = run.result()
-    assert result is not None
     assert checkpoint.weights_digest(final_weights(run, "parent")) == result["weights_sha256"]
 
 
-def test_the_final_weights_are_those_whose_digest_is_published(done: Run) -> None:
+def test_the_final_weights_are_those_whose_digest_is_published(done):
     result = done.result()
     assert result is not None
     path = done.attempts()[0].checkpoint_dir / "weights.ckpt"
@@ -105,14 +99,12 @@ def test_the_final_weights_are_those_whose_digest_is_published(done: Run) -> Non
     task_of(parse(done.record()["config"])).build().load_state_dict(weights)
 
 
-def test_a_finished_run_is_not_begun_again(done: Run) -> None:
+def test_a_finished_run_is_not_begun_again(done):
     assert run_job(done) == 0
     assert len(done.attempts()) == 1
 
 
-def test_the_same_record_gives_the_same_bits_and_another_seed_does_not(
-    done: Run, prepared: Path
-) -> None:
+def test_the_same_record_gives_the_same_bits_and_another_seed_does_not(done, prepared):
     again = freeze(prepared, {"trainer.log_every": 1}, name="again")
     other = freeze(prepared, {"trainer.log_every": 1, "seed": 4}, name="other")
     assert run_job(again) == 0
@@ -121,7 +113,7 @@ def test_the_same_record_gives_the_same_bits_and_another_seed_does_not(
     assert science(other)["weights_sha256"] != science(done)["weights_sha256"]
 
 
-def test_how_often_it_looks_at_itself_changes_nothing(done: Run, prepared: Path) -> None:
+def test_how_often_it_looks_at_itself_changes_nothing(done, prepared):
     rarely = {"validate_every": 0, "checkpoint_every": 0, "log_every": 19}
     run = freeze(prepared, {f"trainer.{key}": n for key, n in rarely.items()}, name="rarely")
     assert run_job(run) == 0
@@ -132,10 +124,10 @@ def test_how_often_it_looks_at_itself_changes_nothing(done: Run, prepared: Path)
     assert row["train/loss"] == math.fsum(losses) / len(losses)
 
 
-def test_what_can_be_learned_is_learned(tmp_path: Path) -> None:
+def test_what_can_be_learned_is_learned(tmp_path):
     words = [f"word{number}" for number in range(29)]
     root = write_corpus(tmp_path / "text", [f"{a} {b} {a} {b}" for a in words for b in words])
-    changes: Changes = {
+    changes = {
         "data": {**config()["data"], "source": "local", "root": root},
         "trainer.steps": 83,
         "trainer.log_every": 1,
@@ -148,10 +140,8 @@ def test_what_can_be_learned_is_learned(tmp_path: Path) -> None:
     assert losses[-1] < losses[0] / 2
 
 
-def test_in_mixed_precision_it_learns_the_same_with_other_last_digits(
-    done: Run, prepared: Path
-) -> None:
-    changes: Changes = {"trainer.precision": "bf16-mixed", "trainer.log_every": 1}
+def test_in_mixed_precision_it_learns_the_same_with_other_last_digits(done, prepared):
+    changes = {"trainer.precision": "bf16-mixed", "trainer.log_every": 1}
     run = freeze(prepared, changes, name="mixed")
     assert run_job(run) == 0, last_word(run)
     mixed, full = run.history(), done.history()
@@ -160,23 +150,21 @@ def test_in_mixed_precision_it_learns_the_same_with_other_last_digits(
     assert mixed[-1]["test/loss"] == pytest.approx(full[-1]["test/loss"], rel=0.03)
 
 
-def test_a_run_may_start_from_the_weights_of_another(done: Run, prepared: Path) -> None:
-    changes: Changes = {"parent": done.id, "optimizer.learning_rate": 1e-9, "trainer.log_every": 1}
+def test_a_run_may_start_from_the_weights_of_another(done, prepared):
+    changes = {"parent": done.id, "optimizer.learning_rate": 1e-9, "trainer.log_every": 1}
     child = freeze(prepared, changes, name="child")
     assert run_job(child) == 0
     assert child.history()[0]["train/loss"] < done.history()[0]["train/loss"] - 1
 
 
-def test_a_parent_of_another_shape_is_refused(done: Run, prepared: Path) -> None:
+def test_a_parent_of_another_shape_is_refused(done, prepared):
     child = freeze(prepared, {"parent": done.id, "model.heads": 2}, name="other-shape")
     assert run_job(child) == 1
     assert last_word(child)["message"].startswith("parent=done: expected a run with the same model")
 
 
 @pytest.mark.parametrize("parent", ["unfinished", "../done", "damaged"])
-def test_a_parent_that_is_not_there_whole_is_refused(
-    parent: str, done: Run, prepared: Path
-) -> None:
+def test_a_parent_that_is_not_there_whole_is_refused(parent, done, prepared):
     if parent == "unfinished":
         freeze(prepared, name="unfinished")
     if parent == "damaged":
@@ -190,7 +178,7 @@ def test_a_parent_that_is_not_there_whole_is_refused(
     assert parent in last_word(child)["message"]
 
 
-def test_all_runs_of_one_text_share_one_preparation(prepared: Path) -> None:
+def test_all_runs_of_one_text_share_one_preparation(prepared):
     folders = {task_of(parse(config({"seed": n}))).data.folder_name() for n in range(3)}
     other = task_of(parse(config({"task.sequence_length": 3}))).data.folder_name()
     assert len(folders) == 1

@@ -1,7 +1,5 @@
 """The baselines see words and no order; equal data give equal numbers."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
@@ -11,12 +9,12 @@ from tasks.synthetic import pairs, questions
 from tasks.synthetic.families import World
 
 
-def test_a_majority_is_that_of_training() -> None:
+def test_a_majority_is_that_of_training():
     assert majority_accuracy([2, 2, 1, 0], [2, 1, 1, 1, 2]) == pytest.approx(2 / 5)
     assert majority_accuracy([1, 0], [1, 1, 0]) == pytest.approx(1 / 3)
 
 
-def test_words_that_tell_a_label_are_found() -> None:
+def test_words_that_tell_a_label_are_found():
     rng = random.Random(0)
     words = ["no", "all", "maybe"]
     labels = [rng.randrange(3) for _ in range(2003)]
@@ -28,13 +26,13 @@ def test_words_that_tell_a_label_are_found() -> None:
     assert BagOfWords(pairs, labels).accuracy(pairs, labels) == model.accuracy(pairs, labels)
 
 
-def test_a_text_without_words_is_no_obstacle() -> None:
+def test_a_text_without_words_is_no_obstacle():
     pairs = [("?", ""), ("yes", "yes"), ("", "!")]
     assert 0 <= BagOfWords(pairs, [0, 1, 0]).accuracy(pairs, [0, 1, 0]) <= 1
 
 
 @pytest.mark.parametrize("texts", [("sentence1", "sentence2"), ("", "sentence2")], ids=str)
-def test_words_without_their_company_tell_nothing_of_a_sample_pair(texts: tuple[str, str]) -> None:
+def test_words_without_their_company_tell_nothing_of_a_sample_pair(texts):
     rows = [pairs.generate(number, World(5, 23)) for number in range(4001)]
     labels = [pairs.LABELS.index(row["gold_label"]) for row in rows]
     given = [(row.get(texts[0], ""), row[texts[1]]) for row in rows]
@@ -51,18 +49,16 @@ def test_words_without_their_company_tell_nothing_of_a_sample_pair(texts: tuple[
         pytest.param("Why?", "Ada sold gold on Monday in Arden", id="nothing_shared"),
     ],
 )
-def test_an_answer_is_guessed_from_the_sentence_with_most_of_the_question(
-    question: str, answer: str
-) -> None:
+def test_an_answer_is_guessed_from_the_sentence_with_most_of_the_question(question, answer):
     context = "Ada sold gold on Monday in Arden. Boris sold silver. Cora sold nothing."
     assert guessed_answer(question, context) == answer
 
 
-def test_a_context_without_words_gives_the_empty_answer() -> None:
+def test_a_context_without_words_gives_the_empty_answer():
     assert guessed_answer("What?", "...") == ""
 
 
-def test_a_sample_question_shares_no_word_with_its_paragraph() -> None:
+def test_a_sample_question_shares_no_word_with_its_paragraph():
     for number in range(31):
         paragraph = questions.generate(number, World(5, 23))
         for qa in paragraph["qas"]:

@@ -1,23 +1,18 @@
 """Data sets are found by their official names, told by what they hold, divided without a leak."""
 
-from __future__ import annotations
-
 import json
 import sys
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from sweeper.store.errors import UserError
-from tasks.fine_tuning.dataset import DataSet
 from tasks.mnli.data import MultiNLI
 from tasks.squad.dataset import SQuAD
 from tasks.synthetic import pairs, questions
 from tasks.synthetic.families import World
 
-DATA: dict[str, Any] = {
+DATA = {
     "source": "local",
     "root": None,
     "hub": {"path": "some/set", "name": None, "revision": "c0ffee"},
@@ -28,11 +23,11 @@ DATA: dict[str, Any] = {
 }
 
 
-def _data(**changes: Any) -> dict[str, Any]:
+def _data(**changes):
     return {**DATA, **changes}
 
 
-def _folder(root: Path, *names: str) -> Path:
+def _folder(root, *names):
     """Files of pairs: `<name> <number>` is the premise of each of their five."""
     for name in names:
         path = root / name
@@ -44,12 +39,12 @@ def _folder(root: Path, *names: str) -> Path:
     return root
 
 
-def _premises(root: Path) -> dict[str, set[str]]:
+def _premises(root):
     splits = MultiNLI().load(_data(root=str(root)), root / "sample").splits
     return {split: {pair.premise.split()[0] for pair in pairs} for split, pairs in splits.items()}
 
 
-def test_files_are_told_by_their_official_names(tmp_path: Path) -> None:
+def test_files_are_told_by_their_official_names(tmp_path):
     train = ("multinli_1.0/multinli_1.0_train.jsonl", "train.part2.jsonl")
     test = ("multinli_1.0/multinli_1.0_dev_matched.jsonl",)
     others = (
@@ -64,7 +59,7 @@ def test_files_are_told_by_their_official_names(tmp_path: Path) -> None:
     assert found["test"] == {"multinli_1.0_dev_matched.jsonl"}
 
 
-def test_of_a_split_in_two_formats_one_is_read(tmp_path: Path) -> None:
+def test_of_a_split_in_two_formats_one_is_read(tmp_path):
     root = _folder(tmp_path, "train.jsonl", "dev_matched.first3.jsonl")
     (tmp_path / "train.tsv").write_text("not a table of pairs\n")
     (tmp_path / "dev_matched.txt").write_text("nor this\n")
@@ -73,9 +68,7 @@ def test_of_a_split_in_two_formats_one_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("made", [True, False], ids=["empty", "absent"])
 @pytest.mark.parametrize("data_set", [MultiNLI(), SQuAD()], ids=["mnli", "squad"])
-def test_a_folder_without_the_files_is_one_sentence(
-    tmp_path: Path, data_set: DataSet[Any], made: bool
-) -> None:
+def test_a_folder_without_the_files_is_one_sentence(tmp_path, data_set, made):
     root = tmp_path / "data"
     if made:
         root.mkdir()
@@ -84,7 +77,7 @@ def test_a_folder_without_the_files_is_one_sentence(
     assert "\n" not in str(caught.value)
 
 
-def test_the_digest_is_what_the_files_hold(tmp_path: Path) -> None:
+def test_the_digest_is_what_the_files_hold(tmp_path):
     first = _folder(tmp_path / "a", "train.jsonl", "dev_matched.jsonl")
     second = _folder(tmp_path / "b", "train.jsonl", "dev_matched.jsonl", "notes.jsonl")
     digests = [MultiNLI().digest(_data(root=str(root))) for root in (first, second)]
@@ -95,9 +88,7 @@ def test_the_digest_is_what_the_files_hold(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data_set", [MultiNLI(), SQuAD()], ids=["mnli", "squad"])
-def test_a_sample_is_told_by_its_size_and_world_and_writes_nothing_to_be_told(
-    data_set: DataSet[Any],
-) -> None:
+def test_a_sample_is_told_by_its_size_and_world_and_writes_nothing_to_be_told(data_set):
     one, same, *others = (
         data_set.digest(_data(source="sample", **changes))
         for changes in ({}, {}, {"sentences": 311}, {"competitors": 4}, {"directions": 0})
@@ -107,13 +98,13 @@ def test_a_sample_is_told_by_its_size_and_world_and_writes_nothing_to_be_told(
     assert one.startswith("sample:")
 
 
-def test_training_and_validation_share_no_premise_and_no_paragraph(tmp_path: Path) -> None:
+def test_training_and_validation_share_no_premise_and_no_paragraph(tmp_path):
     for data_set, sample in ((MultiNLI(), pairs), (SQuAD(), questions)):
         root = tmp_path / sample.__name__
         sample.SAMPLE.write(root, 1009, World(5, 23))
         splits = data_set.load(_data(root=str(root)), tmp_path / "unused").splits
         train, validation = (
-            {data_set.group(example) for example in splits[split]}  # type: ignore[arg-type]
+            {data_set.group(example) for example in splits[split]}
             for split in ("train", "validation")
         )
         assert validation
@@ -121,23 +112,21 @@ def test_training_and_validation_share_no_premise_and_no_paragraph(tmp_path: Pat
         assert len(validation) == round(0.02 * len(train | validation))
 
 
-def test_nothing_left_to_train_on_is_an_error_that_says_why(tmp_path: Path) -> None:
+def test_nothing_left_to_train_on_is_an_error_that_says_why(tmp_path):
     root = _folder(tmp_path, "train.jsonl", "dev_matched.jsonl")
     (root / "train.jsonl").write_text('{"premise": "p", "hypothesis": "h", "label": -1}\n' * 3)
     with pytest.raises(UserError, match=r"nothing is left to train on \(3 x train.jsonl: no gold"):
         MultiNLI().load(_data(root=str(root)), tmp_path / "sample")
 
 
-def test_a_single_premise_cannot_be_divided(tmp_path: Path) -> None:
+def test_a_single_premise_cannot_be_divided(tmp_path):
     root = _folder(tmp_path, "train.jsonl", "dev_matched.jsonl")
     (root / "train.jsonl").write_text('{"premise": "p", "hypothesis": "h", "label": 1}\n' * 3)
     with pytest.raises(UserError, match="single training text"):
         MultiNLI().load(_data(root=str(root)), tmp_path / "sample")
 
 
-def test_many_dropped_rows_are_said_on_stderr(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_many_dropped_rows_are_said_on_stderr(tmp_path, capsys):
     root = _folder(tmp_path, "train.jsonl", "dev_matched.jsonl")
     with (root / "train.jsonl").open("a") as file:
         file.write("{\n")
@@ -150,23 +139,23 @@ def test_many_dropped_rows_are_said_on_stderr(
 class _Split:
     """As much of datasets.Dataset as is used."""
 
-    def __init__(self, rows: list[dict[str, Any]]) -> None:
+    def __init__(self, rows):
         self._rows = rows
         self.column_names = list(rows[0])
 
-    def select_columns(self, names: list[str]) -> _Split:
+    def select_columns(self, names):
         return _Split([{name: row[name] for name in names} for row in self._rows])
 
-    def iter(self, batch_size: int) -> Any:
+    def iter(self, batch_size):
         for first in range(0, len(self._rows), batch_size):
             rows = self._rows[first : first + batch_size]
             yield {name: [row[name] for row in rows] for name in self.column_names}
 
 
-def _hub(monkeypatch: pytest.MonkeyPatch, **splits: list[dict[str, Any]]) -> list[Any]:
-    asked: list[Any] = []
+def _hub(monkeypatch, **splits):
+    asked = []
 
-    def load_dataset(path: str, **arguments: Any) -> dict[str, _Split]:
+    def load_dataset(path, **arguments):
         asked.append((path, arguments))
         return {name: _Split(rows) for name, rows in splits.items()}
 
@@ -176,7 +165,7 @@ def _hub(monkeypatch: pytest.MonkeyPatch, **splits: list[dict[str, Any]]) -> lis
     return asked
 
 
-def test_pairs_come_from_the_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_pairs_come_from_the_hub(monkeypatch, tmp_path):
     rows = [
         {"premise": f"p{n}", "hypothesis": "h", "label": n % 4 - 1, "idx": n, "genre": "g"}
         for n in range(1009)
@@ -190,7 +179,7 @@ def test_pairs_come_from_the_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert found.rows["test"]["dropped"] == {"validation_matched: no gold label": 253}
 
 
-def test_questions_come_from_the_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_questions_come_from_the_hub(monkeypatch, tmp_path):
     rows = [
         {
             "id": f"q{n}",
@@ -207,9 +196,7 @@ def test_questions_come_from_the_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert {question.start for question in found.splits["train"]} == {0}
 
 
-def test_a_hub_set_without_the_dev_split_is_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_hub_set_without_the_dev_split_is_one_sentence(monkeypatch, tmp_path):
     _hub(monkeypatch, train=[{"premise": "p", "hypothesis": "h", "label": 0}])
     with pytest.raises(UserError, match="a data set with a split validation_matched"):
         MultiNLI().load(_data(source="hub"), tmp_path)

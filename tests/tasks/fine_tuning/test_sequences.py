@@ -1,9 +1,5 @@
 """Rows come back from the disk as they were written, padded as little as can be."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -16,13 +12,13 @@ ROWS = [MARKS.row(*texts) for texts in TEXTS]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     columns = {"seconds": [2 + len(first) for first, _ in TEXTS], "labels": [5, 7, 11, 13]}
     write(tmp_path / "train", ROWS, columns, {"kept": 4})
     return tmp_path / "train"
 
 
-def test_a_row_is_two_texts_between_marks(folder: Path) -> None:
+def test_a_row_is_two_texts_between_marks(folder):
     found = Sequences(folder).rows(np.array([1, 0]), longest=ROUND)
     assert found["tokens"].shape == (2, ROUND)
     assert found["tokens"][0, :9].tolist() == [2, 14, 3, 15, 16, 17, 3, 0, 0]
@@ -33,14 +29,14 @@ def test_a_row_is_two_texts_between_marks(folder: Path) -> None:
     assert found["attention_mask"][0, :7].all()
 
 
-def test_a_batch_is_as_long_as_its_longest_row_and_never_longer_than_allowed(folder: Path) -> None:
+def test_a_batch_is_as_long_as_its_longest_row_and_never_longer_than_allowed(folder):
     rows = Sequences(folder)
     assert rows.rows(np.array([0, 3]), longest=128)["tokens"].shape == (2, ROUND)
     assert rows.rows(np.array([0, 2]), longest=128)["tokens"].shape == (2, 2 * ROUND)
     assert rows.rows(np.array([0, 2]), longest=47)["tokens"].shape == (2, 47)
 
 
-def test_each_row_is_what_was_written_whatever_stands_beside_it(folder: Path) -> None:
+def test_each_row_is_what_was_written_whatever_stands_beside_it(folder):
     rows = Sequences(folder)
     assert len(rows) == len(ROWS)
     for numbers in ([0, 1, 2, 3], [3, 2], [1]):
@@ -56,7 +52,7 @@ def test_each_row_is_what_was_written_whatever_stands_beside_it(folder: Path) ->
 
 
 @pytest.mark.parametrize("name", ["pieces", "rows", "seconds", "labels"])
-def test_a_file_that_is_not_as_written_is_one_sentence(folder: Path, name: str) -> None:
+def test_a_file_that_is_not_as_written_is_one_sentence(folder, name):
     [path] = folder.glob(f"{name}.*")
     whole = path.read_bytes()
     for damaged in (b"", whole[:7], whole[:-1]):
@@ -68,7 +64,7 @@ def test_a_file_that_is_not_as_written_is_one_sentence(folder: Path, name: str) 
         Sequences(folder)
 
 
-def test_rows_that_were_not_finished_are_not_there(folder: Path) -> None:
+def test_rows_that_were_not_finished_are_not_there(folder):
     (folder / "about.json").unlink()
     with pytest.raises(UserError, match="holds no prepared data; prepare the data"):
         Sequences(folder)

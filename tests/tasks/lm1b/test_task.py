@@ -1,9 +1,6 @@
 """The language-model task measures what it says, over every piece of a split exactly once."""
 
-from __future__ import annotations
-
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,20 +9,18 @@ from models.transformer import Decoder
 from tasks.evaluation import Evaluator
 from tasks.lm1b.task import LanguageModel
 from tasks.parse import parse
-from tests.tasks.jobs import Changes, config
+from tests.tasks.jobs import config
 
 CPU = Evaluator(torch.device("cpu"), "32-true")
 
 
-def opened(prepared: Path, changes: Changes = {}) -> LanguageModel:  # noqa: B006
+def opened(prepared, changes={}):  # noqa: B006
     task = LanguageModel(parse(config(changes)))
     task.data.open(prepared / "data" / task.data.folder_name())
     return task
 
 
-def test_the_loss_of_a_split_is_the_mean_over_its_pieces_not_over_its_batches(
-    prepared: Path,
-) -> None:
+def test_the_loss_of_a_split_is_the_mean_over_its_pieces_not_over_its_batches(prepared):
     task = opened(prepared)
     torch.manual_seed(5)
     model = task.build().eval()
@@ -46,7 +41,7 @@ def test_the_loss_of_a_split_is_the_mean_over_its_pieces_not_over_its_batches(
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5, 61])
-def test_the_size_of_its_batches_does_not_matter(rows: int, prepared: Path) -> None:
+def test_the_size_of_its_batches_does_not_matter(rows, prepared):
     torch.manual_seed(5)
     model = opened(prepared).build()
     one = opened(prepared).evaluate(model, "test", CPU)
@@ -54,7 +49,7 @@ def test_the_size_of_its_batches_does_not_matter(rows: int, prepared: Path) -> N
     assert other == pytest.approx(one, rel=1e-5)
 
 
-def test_perplexity_per_word_counts_words_and_ends_of_sentences(prepared: Path) -> None:
+def test_perplexity_per_word_counts_words_and_ends_of_sentences(prepared):
     task = opened(prepared)
     about = task.data.splits["test"].about
     metrics = task.metrics("test", {"nats": 1009.0, "tokens": 503.0})
@@ -63,9 +58,7 @@ def test_perplexity_per_word_counts_words_and_ends_of_sentences(prepared: Path) 
     assert metrics["test/perplexity_per_word"] == pytest.approx(math.exp(1009 / words))
 
 
-def test_a_model_that_is_evaluated_is_neither_changed_nor_left_in_another_mode(
-    prepared: Path,
-) -> None:
+def test_a_model_that_is_evaluated_is_neither_changed_nor_left_in_another_mode(prepared):
     task = opened(prepared)
     model = task.build()
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -77,7 +70,7 @@ def test_a_model_that_is_evaluated_is_neither_changed_nor_left_in_another_mode(
         assert torch.equal(value, before[name])
 
 
-def test_the_batch_of_a_step_is_a_function_of_seed_and_step(prepared: Path) -> None:
+def test_the_batch_of_a_step_is_a_function_of_seed_and_step(prepared):
     task, again = opened(prepared), opened(prepared)
     for step in (13, 2, 1):
         batch, same = task.data.batch(step), again.data.batch(step)
@@ -88,7 +81,7 @@ def test_the_batch_of_a_step_is_a_function_of_seed_and_step(prepared: Path) -> N
     assert not torch.equal(task.data.batch(1)["tokens"], task.data.batch(2)["tokens"])
 
 
-def test_an_epoch_of_batches_holds_every_row_once(prepared: Path) -> None:
+def test_an_epoch_of_batches_holds_every_row_once(prepared):
     task = opened(prepared, {"task.batch_tokens": 31})
     rows = len(task.data.splits["train"])
     seen = {tuple(task.data.batch(step)["targets"][0].tolist()) for step in range(1, rows + 1)}
@@ -98,7 +91,7 @@ def test_an_epoch_of_batches_holds_every_row_once(prepared: Path) -> None:
     assert len(everything) == rows
 
 
-def test_padding_is_never_a_target(prepared: Path) -> None:
+def test_padding_is_never_a_target(prepared):
     task = opened(prepared)
     padded = 0
     for batch in task.data.batches("test"):
@@ -109,7 +102,7 @@ def test_padding_is_never_a_target(prepared: Path) -> None:
     assert padded, "no row had padding: the check would be vacuous"
 
 
-def test_what_is_counted_for_flops_is_the_whole_forward_pass(prepared: Path) -> None:
+def test_what_is_counted_for_flops_is_the_whole_forward_pass(prepared):
     task = opened(prepared)
     model = task.build()
     assert isinstance(model, Decoder)
@@ -119,7 +112,7 @@ def test_what_is_counted_for_flops_is_the_whole_forward_pass(prepared: Path) -> 
     assert example.keys() == task.data.batch(1).keys()
 
 
-def test_what_each_head_does_is_measured_on_the_test_split_alone(prepared: Path) -> None:
+def test_what_each_head_does_is_measured_on_the_test_split_alone(prepared):
     task = opened(prepared)
     torch.manual_seed(5)
     model = task.build()
@@ -135,7 +128,7 @@ def test_what_each_head_does_is_measured_on_the_test_split_alone(prepared: Path)
     assert 1 < metrics["test/attention_rank"] <= head_size
 
 
-def test_a_model_that_diverged_has_a_loss_that_says_so_and_nothing_else(prepared: Path) -> None:
+def test_a_model_that_diverged_has_a_loss_that_says_so_and_nothing_else(prepared):
     task = opened(prepared)
     model = task.build()
     torch.nn.init.constant_(model.final_norm.weight, math.nan)

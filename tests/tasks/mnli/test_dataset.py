@@ -1,11 +1,7 @@
 """Pairs are read from every form MultiNLI is published in; what is malformed is counted."""
 
-from __future__ import annotations
-
 import json
 import random
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,16 +31,16 @@ GLUE = "index promptID pairID genre sentence1_binary_parse sentence2_binary_pars
 GLUE = (GLUE + " sentence2_parse sentence1 sentence2 label1 gold_label").split()
 
 
-def _read(path: Path) -> tuple[list[Pair], RowReport]:
+def _read(path):
     report = RowReport()
     return list(report.kept_of(path.name, MultiNLI().read_file(path))), report
 
 
-def _line(columns: list[str], row: dict[str, Any]) -> str:
+def _line(columns, row):
     return "\t".join(str(row.get(column, "x")) for column in columns)
 
 
-def _written(path: Path, *lines: str | bytes) -> Path:
+def _written(path, *lines):
     path.write_bytes(b"\n".join(x.encode() if isinstance(x, str) else x for x in lines) + b"\n")
     return path
 
@@ -62,16 +58,14 @@ def _written(path: Path, *lines: str | bytes) -> Path:
         ),
     ],
 )
-def test_each_official_form_gives_the_same_pair(
-    tmp_path: Path, name: str, lines: list[str]
-) -> None:
+def test_each_official_form_gives_the_same_pair(tmp_path, name, lines):
     pairs, report = _read(_written(tmp_path / name, *lines))
     assert pairs == [PAIR]
     assert report.total == 1
 
 
 @pytest.mark.parametrize(("number", "word"), list(enumerate(LABELS)), ids=LABELS)
-def test_a_label_is_a_word_or_the_hubs_number_for_it(number: int, word: str) -> None:
+def test_a_label_is_a_word_or_the_hubs_number_for_it(number, word):
     for label in (number, word):
         pair = MultiNLI().example_of({"premise": "p", "hypothesis": "h", "label": label})
         assert isinstance(pair, Pair)
@@ -92,12 +86,12 @@ def test_a_label_is_a_word_or_the_hubs_number_for_it(number: int, word: str) -> 
         pytest.param([1], "unknown label", id="list"),
     ],
 )
-def test_a_row_without_a_certain_label_is_dropped(label: Any, reason: str) -> None:
+def test_a_row_without_a_certain_label_is_dropped(label, reason):
     row = {"premise": "p", "hypothesis": "h", "label": label}
     assert MultiNLI().example_of(row) == Malformed(reason)
 
 
-def test_an_official_txt_may_leave_off_annotators_but_no_other_column(tmp_path: Path) -> None:
+def test_an_official_txt_may_leave_off_annotators_but_no_other_column(tmp_path):
     whole = _line(TXT, OFFICIAL).split("\t")
     shifted = whole[:3] + whole[4:]
     path = tmp_path / "train.txt"
@@ -108,7 +102,7 @@ def test_an_official_txt_may_leave_off_annotators_but_no_other_column(tmp_path: 
     assert report.about()["places"]["train.txt: wrong number of columns"] == ["3", "4"]
 
 
-def test_a_table_without_the_columns_of_a_pair_is_refused(tmp_path: Path) -> None:
+def test_a_table_without_the_columns_of_a_pair_is_refused(tmp_path):
     with pytest.raises(Exception, match="no header with the columns sentence1"):
         _read(_written(tmp_path / "train.tsv", "a\tb", "1\t2"))
 
@@ -116,12 +110,12 @@ def test_a_table_without_the_columns_of_a_pair_is_refused(tmp_path: Path) -> Non
 Row = dict[str, Any]
 
 
-def _text(row: Row) -> bytes:
+def _text(row):
     return json.dumps(row).encode()
 
 
 # What is done to a row, and what becomes of it: the reason it is dropped for, or None.
-MUTATIONS: dict[str, tuple[Callable[[Row, random.Random], bytes], str | None]] = {
+MUTATIONS = {
     "untouched": (lambda row, rng: _text(row), None),
     "label_dash": (lambda row, rng: _text({**row, "gold_label": "-"}), "no gold label"),
     "label_minus_one": (lambda row, rng: _text({**row, "gold_label": -1}), "no gold label"),
@@ -153,11 +147,9 @@ MUTATIONS: dict[str, tuple[Callable[[Row, random.Random], bytes], str | None]] =
 }
 
 
-def test_of_220_mutated_rows_each_is_kept_with_its_label_or_dropped_and_counted(
-    tmp_path: Path,
-) -> None:
+def test_of_220_mutated_rows_each_is_kept_with_its_label_or_dropped_and_counted(tmp_path):
     rng = random.Random(0)
-    expected: dict[str, int] = {}
+    expected = {}
     lines, labels = (
         [_text(pairs.generate(0, WORLD))],
         [LABELS.index(pairs.generate(0, WORLD)["gold_label"])],
@@ -179,7 +171,7 @@ def test_of_220_mutated_rows_each_is_kept_with_its_label_or_dropped_and_counted(
     assert "are kept" in (report.warning() or "")
 
 
-def test_the_shared_pairs_are_read_whole(shared_data: Path) -> None:
+def test_the_shared_pairs_are_read_whole(shared_data):
     pairs, report = _read(shared_data / "mnli" / "dev_matched.first3000.jsonl")
     assert len(pairs) == report.total == 3000
     assert {pair.label for pair in pairs} == {0, 1, 2}

@@ -1,7 +1,5 @@
 """Pairs that are too long are cut as BERT cuts them."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +7,7 @@ from tasks.mnli.data import shortened
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 80))
-def test_a_pair_is_cut_as_run_classifier_cuts_it(first: int, second: int, room: int) -> None:
+def test_a_pair_is_cut_as_run_classifier_cuts_it(first, second, room):
     a, b = list(range(first)), list(range(100, 100 + second))
     expected_a, expected_b = a[:], b[:]
     while len(expected_a) + len(expected_b) > room:

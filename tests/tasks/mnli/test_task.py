@@ -1,28 +1,22 @@
 """MNLI: from pairs to an accuracy, from scratch and from a pre-training."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 
 from models.bert_heads import Classifier, PretrainingModel
 from sweeper.store.errors import UserError
-from sweeper.store.runs import Run, RunStore
+from sweeper.store.runs import RunStore
 from tasks.evaluation import Evaluator
 from tasks.mnli import task
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
 from tasks.size_server.sizes import size
-from tasks.task import Task
 from tests.tasks.fine_tuning_configs import ENCODER, MNLI, PRETRAINING, fine_tuning
 from tests.tasks.jobs import at_call, run_job, science, terminate_self
 
 
 @pytest.fixture(scope="module")
-def outputs(_ready_to_fork: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def outputs(_ready_to_fork, tmp_path_factory):
     """An outputs folder with the prepared data of the small pre-training and of its child."""
     outputs = tmp_path_factory.mktemp("mnli")
     for config in (fine_tuning(MNLI), fine_tuning(PRETRAINING)):
@@ -30,18 +24,18 @@ def outputs(_ready_to_fork: None, tmp_path_factory: pytest.TempPathFactory) -> P
     return outputs
 
 
-def _task(outputs: Path, **changes: Any) -> Task:
+def _task(outputs, **changes):
     task = task_of(parse(fine_tuning(MNLI, **changes)))
     task.data.open(prepare(task, outputs))
     return task
 
 
-def _freeze(outputs: Path, name: str, config: dict[str, Any]) -> Run:
+def _freeze(outputs, name, config):
     names = {"experiment": "none", "arm": "none", "label": name}
     return RunStore(outputs).freeze({"id": name, "config": config, "size": {}, "names": names})
 
 
-def test_a_batch_is_a_function_of_seed_and_step(outputs: Path) -> None:
+def test_a_batch_is_a_function_of_seed_and_step(outputs):
     one, other = _task(outputs), _task(outputs)
     later = one.data.batch(7)
     for step in range(1, 8):
@@ -52,7 +46,7 @@ def test_a_batch_is_a_function_of_seed_and_step(outputs: Path) -> None:
     assert not torch.equal(seeded["labels"], later["labels"])
 
 
-def test_an_epoch_has_each_training_pair_once(outputs: Path) -> None:
+def test_an_epoch_has_each_training_pair_once(outputs):
     task = _task(outputs)
     rows = task.data.open(prepare(task, outputs))["train_rows"]
     steps = rows // 5
@@ -62,7 +56,7 @@ def test_an_epoch_has_each_training_pair_once(outputs: Path) -> None:
     assert (counts.float() / len(seen) - 1 / 3).abs().max() < 0.02
 
 
-def test_a_split_is_evaluated_whole_and_words_alone_tell_little(outputs: Path) -> None:
+def test_a_split_is_evaluated_whole_and_words_alone_tell_little(outputs):
     task = _task(outputs)
     facts = task.data.open(prepare(task, outputs))
     labels = [batch["labels"] for batch in task.data.batches("test")]
@@ -81,7 +75,7 @@ def test_a_split_is_evaluated_whole_and_words_alone_tell_little(outputs: Path) -
     assert set(validation) == {"validation/accuracy", "validation/loss"}
 
 
-def test_what_stands_beside_a_row_does_not_change_its_outputs(outputs: Path) -> None:
+def test_what_stands_beside_a_row_does_not_change_its_outputs(outputs):
     task = _task(outputs)
     model = task.build().double().eval()
     batch = task.data.batch(1)
@@ -93,7 +87,7 @@ def test_what_stands_beside_a_row_does_not_change_its_outputs(outputs: Path) -> 
     torch.testing.assert_close(together_BC[:1], alone_BC)
 
 
-def test_the_model_has_the_parameters_of_its_parts() -> None:
+def test_the_model_has_the_parameters_of_its_parts():
     found, pretraining = size(fine_tuning(MNLI)), size(fine_tuning(PRETRAINING))
     d, vocabulary = ENCODER["embedding_size"], 1009
     assert isinstance(d, int)
@@ -101,7 +95,7 @@ def test_the_model_has_the_parameters_of_its_parts() -> None:
     assert found["params_total"] == pretraining["params_total"] - heads + 3 * d + 3
 
 
-def test_a_job_continues_to_the_bit_and_its_child_starts_from_its_weights(outputs: Path) -> None:
+def test_a_job_continues_to_the_bit_and_its_child_starts_from_its_weights(outputs):
     parent = _freeze(outputs, "parent", fine_tuning(PRETRAINING))
     assert run_job(parent) == 0
     name = task_of(parse(fine_tuning(PRETRAINING))).data.folder_name()
@@ -109,27 +103,26 @@ def test_a_job_continues_to_the_bit_and_its_child_starts_from_its_weights(output
     whole, stopped = (_freeze(outputs, name, config) for name in ("whole", "stopped"))
     assert run_job(whole) == 0
 
-    def sabotage() -> None:
+    def sabotage():
         at_call(task.NaturalLanguageInference, "loss", 5, terminate_self)
 
     assert run_job(stopped, sabotage) == 75
     assert run_job(stopped) == 0
     assert science(stopped) == science(whole)
     result = whole.result()
-    assert result is not None
     assert result["data"]["train_rows"] + result["data"]["validation_rows"] == 882
     assert 0 <= result["metrics"]["test/accuracy"] <= 1
     assert set(task.NaturalLanguageInference.measured) <= result["metrics"].keys()
 
 
-def _weights(**changes: Any) -> dict[str, torch.Tensor]:
+def _weights(**changes):
     torch.manual_seed(7)
     model = task_of(parse(fine_tuning(PRETRAINING, **changes))).build()
     assert isinstance(model, PretrainingModel)
     return model.state_dict()
 
 
-def test_a_child_takes_over_encoder_and_pooler_and_keeps_its_head() -> None:
+def test_a_child_takes_over_encoder_and_pooler_and_keeps_its_head():
     task = task_of(parse(fine_tuning(MNLI, parent="p", task__tokenizer="t")))
     torch.manual_seed(11)
     model = task.build()
@@ -150,9 +143,7 @@ def test_a_child_takes_over_encoder_and_pooler_and_keeps_its_head() -> None:
         pytest.param(None, "name a run of task=pretraining", id="no_encoder"),
     ],
 )
-def test_the_weights_of_another_model_are_one_sentence(
-    changes: dict[str, Any] | None, said: str
-) -> None:
+def test_the_weights_of_another_model_are_one_sentence(changes, said):
     weights = {"softmax": torch.zeros(3)} if changes is None else _weights(**changes)
     task = task_of(parse(fine_tuning(MNLI, parent="p", task__tokenizer="t")))
     with pytest.raises(UserError, match=said) as caught:
@@ -161,7 +152,7 @@ def test_the_weights_of_another_model_are_one_sentence(
     assert "\n" not in str(caught.value)
 
 
-def test_a_parent_without_its_data_is_one_sentence(tmp_path: Path) -> None:
+def test_a_parent_without_its_data_is_one_sentence(tmp_path):
     task = task_of(parse(fine_tuning(MNLI, parent="p", task__tokenizer="documents-0")))
     with pytest.raises(UserError, match=r"tokenizer\.json is missing"):
         prepare(task, tmp_path)
@@ -182,18 +173,18 @@ def test_a_parent_without_its_data_is_one_sentence(tmp_path: Path) -> None:
         pytest.param({"model__name": "decoder"}, "model.name=decoder", id="decoder"),
     ],
 )
-def test_an_impossible_config_is_one_sentence(changes: dict[str, Any], said: str) -> None:
+def test_an_impossible_config_is_one_sentence(changes, said):
     with pytest.raises(UserError, match=said):
         size(fine_tuning(MNLI, **changes))
 
 
-def test_a_vocabulary_smaller_than_the_parents_is_told_before_training(outputs: Path) -> None:
+def test_a_vocabulary_smaller_than_the_parents_is_told_before_training(outputs):
     name = task_of(parse(fine_tuning(PRETRAINING))).data.folder_name()
     with pytest.raises(UserError, match=r"copy the parent's task.vocabulary_size"):
         _task(outputs, task__tokenizer=name, task__vocabulary_size=97)
 
 
-def test_the_pairs_of_a_child_are_the_parents_pieces(outputs: Path) -> None:
+def test_the_pairs_of_a_child_are_the_parents_pieces(outputs):
     name = task_of(parse(fine_tuning(PRETRAINING))).data.folder_name()
     child, alone = (_task(outputs, task__tokenizer=tokenizer) for tokenizer in (name, None))
     assert child.data.folder_name() != alone.data.folder_name()

@@ -1,9 +1,5 @@
 """Nearest neighbours as a task: one head as large as the points finds them, and rows are fresh."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -12,13 +8,12 @@ from tasks.evaluation import Evaluator
 from tasks.parse import parse
 from tasks.prepare import task_of
 from tasks.size_server.sizes import size
-from tasks.task import Task
 from tests.tasks.jobs import config
 
 D, POINTS, ROWS, SHARPNESS = 5, 7, 3, 11.0
 
 
-def _config(heads: int, head_size: int, attention: str = "multi_head") -> dict[str, Any]:
+def _config(heads, head_size, attention="multi_head"):
     section = {"points": POINTS, "batch_rows": ROWS, "sharpness": SHARPNESS}
     layer = {"name": "layer", "embedding_size": D, "heads": heads, "head_size": head_size}
     variant = {"name": attention} | ({} if attention == "multi_head" else {"shared_size": 3})
@@ -30,11 +25,11 @@ def _config(heads: int, head_size: int, attention: str = "multi_head") -> dict[s
     )
 
 
-def _task(heads: int = 1, head_size: int = D) -> Task:
+def _task(heads=1, head_size=D):
     return task_of(parse(_config(heads, head_size)))
 
 
-def test_rows_are_fresh_each_step_and_a_function_of_seed_and_step() -> None:
+def test_rows_are_fresh_each_step_and_a_function_of_seed_and_step():
     one, other = _task(), _task(heads=3)
     assert torch.equal(one.data.batch(2)["points"], other.data.batch(2)["points"])
     assert not torch.equal(one.data.batch(1)["points"], one.data.batch(2)["points"])
@@ -44,9 +39,9 @@ def test_rows_are_fresh_each_step_and_a_function_of_seed_and_step() -> None:
     assert not any(torch.equal(first, points) for points in rest)
 
 
-def test_one_head_as_large_as_the_points_is_exact() -> None:
+def test_one_head_as_large_as_the_points_is_exact():
     task = _task()
-    model: Any = task.build()
+    model = task.build()
     with torch.no_grad():
         # x^T (W_k^T W_q) y / sqrt(D) is sharpness * x^T y, and what is moved is the point itself.
         eye = torch.eye(D)
@@ -61,16 +56,16 @@ def test_one_head_as_large_as_the_points_is_exact() -> None:
     assert similar.median() > 0.8
 
 
-def test_a_layer_that_says_nothing_is_wrong_by_all_of_it() -> None:
+def test_a_layer_that_says_nothing_is_wrong_by_all_of_it():
     task = _task()
-    model: Any = task.build()
+    model = task.build()
     torch.nn.init.zeros_(model.attention.output.weight)
     found = task.evaluate(model, "test", Evaluator(torch.device("cpu"), "32-true"))
     assert found["test/relative_error"] == pytest.approx(1)
 
 
 @pytest.mark.parametrize("attention", ["multi_head", "collaborative"])
-def test_every_attention_variant_can_learn_it(attention: str) -> None:
+def test_every_attention_variant_can_learn_it(attention):
     found = size(_config(2, 3, attention))
     assert found["params_total"] == found["params_attention"] > 0
     assert found["tokens"] == 19 * ROWS * POINTS

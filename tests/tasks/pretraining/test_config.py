@@ -1,9 +1,5 @@
 """What a pre-training's config says: the paper's sizes, its cost, its schedule, its limits."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 import torch
 
@@ -37,13 +33,8 @@ PUBLISHED = [
     ids=[f"table {t}, d={d} h={h} d_p={p}" for t, d, h, p, *_ in PUBLISHED],
 )
 def test_the_papers_models_have_the_papers_parameters(
-    table: str,
-    embedding_size: int,
-    heads: int,
-    head_size: int | None,
-    feedforward_size: int,
-    parameters: int,
-) -> None:
+    table, embedding_size, heads, head_size, feedforward_size, parameters
+):
     changes = {
         "task.vocabulary_size": 30_522,
         "model.layers": 24,
@@ -58,14 +49,14 @@ def test_the_papers_models_have_the_papers_parameters(
     assert found["params_embedding"] == (30_522 + 512 + 2) * embedding_size
 
 
-def test_the_cost_of_a_position_is_three_times_every_product_of_a_forward_pass() -> None:
+def test_the_cost_of_a_position_is_three_times_every_product_of_a_forward_pass():
     # Two operations a multiplication; D=17, W=15, F=23, V=307, T=43, 7 of them predicted.
     block = 4 * 17 * 15 + 2 * 17 * 23 + 2 * 43 * 15
     heads = 7 * (17 * 17 + 17 * 307) + 17 * 17 + 17 * 2
     assert size(small())["flops_per_token"] == 3 * 2 * (2 * 43 * block + heads) // 43
 
 
-def test_each_phase_warms_up_and_ends_near_zero() -> None:
+def test_each_phase_warms_up_and_ends_near_zero():
     task = Pretraining(parse(small()))
     rates = [task.learning_rate(step) for step in range(1, 20)]
     # 14 steps with a warm-up of 3, then 5 with one of 2; a step after the last would be 0.
@@ -74,7 +65,7 @@ def test_each_phase_warms_up_and_ends_near_zero() -> None:
     assert rates == pytest.approx(first + second)
 
 
-def test_fresh_weights_have_the_deviation_that_was_asked_for() -> None:
+def test_fresh_weights_have_the_deviation_that_was_asked_for():
     changes = {"model.embedding_size": 211, "model.feedforward_size": 223}
     torch.manual_seed(5)
     wide = Pretraining(parse(small({**changes, "model.initializer_range": 0.1}))).build()
@@ -106,8 +97,6 @@ def test_fresh_weights_have_the_deviation_that_was_asked_for() -> None:
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_a_config_that_cannot_be_run_is_one_sentence_at_plan_time(
-    changes: dict[str, Any], sentence: str
-) -> None:
+def test_a_config_that_cannot_be_run_is_one_sentence_at_plan_time(changes, sentence):
     with pytest.raises(UserError, match="^" + sentence.replace(".", r"\.")):
         size(small(changes))

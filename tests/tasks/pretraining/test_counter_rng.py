@@ -1,7 +1,5 @@
 """CounterRng: each a function of its counters alone, and as good as random."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -10,7 +8,7 @@ from tasks.pretraining.pairs import CounterRng
 ROWS = np.arange(10_007)
 
 
-def test_a_draw_does_not_depend_on_the_rows_beside_it() -> None:
+def test_a_draw_does_not_depend_on_the_rows_beside_it():
     together = CounterRng(3, (ROWS // 7, ROWS)).uniforms(5, 11)
     for row in (0, 1, 5003, 10_006):
         alone = CounterRng(3, (ROWS[row : row + 1] // 7, ROWS[row : row + 1])).uniforms(5, 11)
@@ -19,7 +17,7 @@ def test_a_draw_does_not_depend_on_the_rows_beside_it() -> None:
     assert np.array_equal(CounterRng(3, (order // 7, order)).uniforms(5, 11), together[order])
 
 
-def test_seed_counters_and_purpose_each_make_other_numbers() -> None:
+def test_seed_counters_and_purpose_each_make_other_numbers():
     base = CounterRng(3, (ROWS, ROWS)).uniform(2)
     for other in (
         CounterRng(4, (ROWS, ROWS)).uniform(2),
@@ -32,7 +30,7 @@ def test_seed_counters_and_purpose_each_make_other_numbers() -> None:
         assert abs(np.corrcoef(base, other)[0, 1]) < 0.04  # four standard errors
 
 
-def test_numbers_are_spread_evenly_below_one() -> None:
+def test_numbers_are_spread_evenly_below_one():
     numbers = CounterRng(0, (ROWS,)).uniforms(1, 101)
     assert numbers.min() >= 0
     assert numbers.max() < 1
@@ -44,7 +42,7 @@ def test_numbers_are_spread_evenly_below_one() -> None:
     assert abs(neighbours) < 5 / np.sqrt(numbers.size)
 
 
-def test_whole_numbers_reach_each_value_below_their_limit_equally_often() -> None:
+def test_whole_numbers_reach_each_value_below_their_limit_equally_often():
     limits = np.where(ROWS % 2, 5, 1)
     drawn = CounterRng(0, (ROWS,)).whole(1, limits)
     assert np.array_equal(np.unique(drawn[::2]), [0])

@@ -1,11 +1,7 @@
 """Documents: where they begin and end, which split they belong to, and that no line is lost."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,27 +10,27 @@ from tasks.pretraining.documents import LONGEST, Library, checksum, documents_of
 from tasks.text.files import Counts
 
 
-def local(root: Path) -> dict[str, Any]:
+def local(root):
     hub = {"path": None, "name": None, "revision": None}
     return {"source": "local", "root": str(root), "hub": hub, "sentences": None, "digest": None}
 
 
-def read(text: str, rule: str) -> list[list[str]]:
+def read(text, rule):
     return list(documents_of(text.encode().split(b"\n"), rule, Counts()))
 
 
-def test_blank_lines_part_documents_in_berts_format() -> None:
+def test_blank_lines_part_documents_in_berts_format():
     text = "It rained.\nWe stayed in.\n\n \t\nThe sun came out.\n"
     assert read(text, "blank_line") == [["It rained.", "We stayed in."], ["The sun came out."]]
 
 
-def test_a_file_is_one_document_where_that_is_the_rule() -> None:
+def test_a_file_is_one_document_where_that_is_the_rule():
     text = "PREFACE\n\nIt rained.\n\n\nWe stayed in.\n"
     assert read(text, "file") == [["PREFACE", "It rained.", "We stayed in."]]
 
 
 @pytest.mark.parametrize("rule", ["blank_line", "file"])
-def test_a_frame_is_a_document_whatever_the_rule(rule: str) -> None:
+def test_a_frame_is_a_document_whatever_the_rule(rule):
     text = (
         '<doc id="1" title="Ada">\nAda\n\nAda was born. She wrote.\n\n</doc>\n'
         '<doc id="2">\n\n</doc>\n<doc id="3">\nThe end.\n<doc id="4">\nAnother one.'
@@ -43,25 +39,25 @@ def test_a_frame_is_a_document_whatever_the_rule(rule: str) -> None:
     assert read(text, rule) == documents
 
 
-def test_a_sentence_broken_over_lines_is_one_and_a_heading_is_its_own() -> None:
+def test_a_sentence_broken_over_lines_is_one_and_a_heading_is_its_own():
     text = "CHAPTER I\n\nIt rained so\nhard that we\nstayed in. We\nread.\n\nThen Mr.\nHyde came."
     assert read(text, "file") == [
         ["CHAPTER I", "It rained so hard that we stayed in.", "We read.", "Then Mr. Hyde came."]
     ]
 
 
-def test_a_book_is_several_documents_that_are_all_of_it_in_order() -> None:
+def test_a_book_is_several_documents_that_are_all_of_it_in_order():
     lines = [f"Sentence number {number}." for number in range(2 * LONGEST + 7)]
     documents = read("\n".join(lines), "file")
     assert [len(document) for document in documents] == [LONGEST, LONGEST, 7]
     assert [sentence for document in documents for sentence in document] == lines
 
 
-def books(folder: Path, numbers: range, name: str = "text.txt") -> None:
+def books(folder, numbers, name="text.txt"):
     (folder / name).write_text("\n\n".join(f"Book {n}.\nIt ended." for n in numbers))
 
 
-def test_equal_documents_are_in_one_split_and_the_shares_are_exact(tmp_path: Path) -> None:
+def test_equal_documents_are_in_one_split_and_the_shares_are_exact(tmp_path):
     books(tmp_path, range(1000), "a.txt")
     books(tmp_path, range(0, 1000, 3), "b.txt")  # copies of every third
     documents = Library().open(local(tmp_path), "blank_line", tmp_path / "none")
@@ -71,7 +67,7 @@ def test_equal_documents_are_in_one_split_and_the_shares_are_exact(tmp_path: Pat
     assert len(splits) == 1000
 
 
-def test_a_split_of_the_sources_own_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_split_of_the_sources_own_is_left_as_it_is(tmp_path):
     books(tmp_path, range(100))
     books(tmp_path, range(100, 107), "test.txt")
     documents = Library().open(local(tmp_path), "blank_line", tmp_path / "none")
@@ -81,7 +77,7 @@ def test_a_split_of_the_sources_own_is_left_as_it_is(tmp_path: Path) -> None:
     assert [d[0] for d in documents.read(test=True)] == [f"Book {n}." for n in range(100, 107)]
 
 
-def test_too_few_documents_are_one_sentence_for_the_user(tmp_path: Path) -> None:
+def test_too_few_documents_are_one_sentence_for_the_user(tmp_path):
     books(tmp_path, range(5))
     with pytest.raises(UserError, match=r"has 5 different documents.*task\.documents"):
         Library().open(local(tmp_path), "blank_line", tmp_path / "none").thresholds()
@@ -89,7 +85,7 @@ def test_too_few_documents_are_one_sentence_for_the_user(tmp_path: Path) -> None
     Library().open(local(tmp_path), "blank_line", tmp_path / "none").thresholds()
 
 
-def test_a_document_is_told_by_its_text_alone() -> None:
+def test_a_document_is_told_by_its_text_alone():
     assert checksum(["One.", "Two."]) == checksum(["One.", "Two."])
     assert len({checksum(d) for d in (["One."], ["One.", "Two."], ["One. Two."], ["Two."])}) == 4
 
@@ -116,9 +112,7 @@ HARM = [
 
 
 @pytest.mark.parametrize("rule", ["blank_line", "file"])
-def test_of_200_mutated_texts_every_line_is_kept_or_skipped_for_a_reason(
-    rule: str, tmp_path: Path
-) -> None:
+def test_of_200_mutated_texts_every_line_is_kept_or_skipped_for_a_reason(rule, tmp_path):
     chance = random.Random(0)
     good = [f"Sentence {number} of a story.".encode() for number in range(30)]
     for number in range(200):
@@ -142,7 +136,7 @@ def test_of_200_mutated_texts_every_line_is_kept_or_skipped_for_a_reason(
         assert "" not in told
 
 
-def test_the_digest_changes_with_the_text(tmp_path: Path) -> None:
+def test_the_digest_changes_with_the_text(tmp_path):
     books(tmp_path, range(7))
     before = Library().digest(local(tmp_path))
     assert Library().digest(local(tmp_path)) == before
@@ -150,7 +144,7 @@ def test_the_digest_changes_with_the_text(tmp_path: Path) -> None:
     assert Library().digest(local(tmp_path)) != before
 
 
-def test_novels_and_wikipedia_are_read(shared_data: Path, tmp_path: Path) -> None:
+def test_novels_and_wikipedia_are_read(shared_data, tmp_path):
     wikipedia = shared_data / "wikipedia" / "wiki.utf8"
     counts = Counts()
     documents = list(Library().open(local(wikipedia), "file", tmp_path).read(counts=counts))

@@ -3,14 +3,10 @@
 Every piece of the documents here is its own place plus FIRST, so that a row tells where it is from.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from tasks.pretraining.documents import EncodedDocuments, encode, publish_about
 from tasks.pretraining.pairs import CounterRng, Pairs, PairSource, rows_of
@@ -24,17 +20,17 @@ ROOM = LENGTH - 3
 class AlreadyEncoded:
     """A tokenizer of sentences that are pieces already."""
 
-    def encode_batch(self, sentences: list[Any], **_: Any) -> list[SimpleNamespace]:
+    def encode_batch(self, sentences, **_):
         return [SimpleNamespace(ids=sentence) for sentence in sentences]
 
 
 @pytest.fixture(scope="module")
-def documents(tmp_path_factory: pytest.TempPathFactory) -> EncodedDocuments:
+def documents(tmp_path_factory):
     """53 documents: of one sentence, of short ones, of ones longer than a row, and long ones."""
     folder = tmp_path_factory.mktemp("documents")
     generator = np.random.default_rng(0)
     place = FIRST
-    written: list[Any] = []
+    written = []
     for number in range(53):
         document = []
         for _ in range((1, 2, 5, 13, 47)[number % 5]):
@@ -42,33 +38,33 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> EncodedDocuments:
             document.append(list(range(place, place + size)))
             place += size
         written.append(("train", document))
-    totals = encode(written, AlreadyEncoded(), {"train": folder})["train"]  # type: ignore[arg-type]
+    totals = encode(written, AlreadyEncoded(), {"train": folder})["train"]
     publish_about(folder, {**totals, "vocabulary_size": place})
     return EncodedDocuments(folder)
 
 
-def drawn(source: PairSource, epochs: int = 41) -> Pairs:
+def drawn(source, epochs=41):
     numbers = np.tile(np.arange(len(source)), epochs)
     return source.draw(np.repeat(np.arange(epochs), len(source)), numbers)[0]
 
 
 @pytest.fixture(scope="module")
-def pairs(documents: EncodedDocuments) -> Pairs:
+def pairs(documents):
     return drawn(PairSource(documents, LENGTH, seed=5))
 
 
-def document_of(documents: EncodedDocuments, place: NDArray[np.int64]) -> NDArray[np.int64]:
+def document_of(documents, place):
     starts = documents.sentences_S[documents.documents_C]
     return np.searchsorted(starts, place, "right") - 1
 
 
-def test_a_pair_fits_a_row_and_neither_text_is_empty(pairs: Pairs) -> None:
+def test_a_pair_fits_a_row_and_neither_text_is_empty(pairs):
     assert pairs.first_length.min() >= 1
     assert pairs.second_length.min() >= 1
     assert (pairs.first_length + pairs.second_length).max() == ROOM
 
 
-def test_each_text_lies_in_one_document(documents: EncodedDocuments, pairs: Pairs) -> None:
+def test_each_text_lies_in_one_document(documents, pairs):
     for start, length in (
         (pairs.first_start, pairs.first_length),
         (pairs.second_start, pairs.second_length),
@@ -78,9 +74,7 @@ def test_each_text_lies_in_one_document(documents: EncodedDocuments, pairs: Pair
         assert np.array_equal(document_of(documents, start), document_of(documents, last))
 
 
-def test_a_random_second_text_is_another_documents_and_the_next_one_follows(
-    documents: EncodedDocuments, pairs: Pairs
-) -> None:
+def test_a_random_second_text_is_another_documents_and_the_next_one_follows(documents, pairs):
     random = pairs.random_next == 1
     first = document_of(documents, pairs.first_start)
     second = document_of(documents, pairs.second_start)
@@ -95,9 +89,7 @@ def test_a_random_second_text_is_another_documents_and_the_next_one_follows(
     assert np.all(np.isin(end[whole], documents.sentences_S))
 
 
-def test_half_of_the_pairs_and_all_single_sentences_have_a_random_second_text(
-    documents: EncodedDocuments, pairs: Pairs
-) -> None:
+def test_half_of_the_pairs_and_all_single_sentences_have_a_random_second_text(documents, pairs):
     sizes = np.diff(documents.documents_C)
     sentences = sizes[document_of(documents, pairs.first_start)]
     assert np.all(pairs.random_next[sentences == 1] == 1)
@@ -109,9 +101,7 @@ def test_half_of_the_pairs_and_all_single_sentences_have_a_random_second_text(
     assert pairs.random_next[full].mean() == pytest.approx(0.5, abs=error + 0.02)
 
 
-def test_documents_take_part_in_proportion_to_their_length(
-    documents: EncodedDocuments, pairs: Pairs
-) -> None:
+def test_documents_take_part_in_proportion_to_their_length(documents, pairs):
     starts = documents.sentences_S[documents.documents_C]
     share = np.diff(starts) / documents.about["pieces"]
     counts = np.bincount(document_of(documents, pairs.first_start), minlength=53)
@@ -123,9 +113,7 @@ def test_documents_take_part_in_proportion_to_their_length(
     assert counts / len(second) == pytest.approx(others, abs=5 * np.sqrt(0.1 / len(second)))
 
 
-def test_rows_are_full_where_their_document_can_fill_them(
-    documents: EncodedDocuments, pairs: Pairs
-) -> None:
+def test_rows_are_full_where_their_document_can_fill_them(documents, pairs):
     pieces = np.diff(documents.sentences_S[documents.documents_C])
     can = pieces[document_of(documents, pairs.first_start)] >= ROOM
     can &= (pieces >= ROOM)[document_of(documents, pairs.second_start)]
@@ -135,7 +123,7 @@ def test_rows_are_full_where_their_document_can_fill_them(
     assert lengths.min() < 13
 
 
-def test_every_piece_is_met_in_training(documents: EncodedDocuments) -> None:
+def test_every_piece_is_met_in_training(documents):
     pairs = drawn(PairSource(documents, LENGTH, seed=5), epochs=401)
     changes = np.zeros(documents.about["pieces"] + 1, np.int64)
     for start, length in (
@@ -147,7 +135,7 @@ def test_every_piece_is_met_in_training(documents: EncodedDocuments) -> None:
     assert np.cumsum(changes)[:-1].min() > 0
 
 
-def test_a_pair_is_a_function_of_seed_epoch_and_number(documents: EncodedDocuments) -> None:
+def test_a_pair_is_a_function_of_seed_epoch_and_number(documents):
     source = PairSource(documents, LENGTH, seed=5)
     numbers = np.arange(len(source))
     epoch = np.zeros_like(numbers)
@@ -162,7 +150,7 @@ def test_a_pair_is_a_function_of_seed_epoch_and_number(documents: EncodedDocumen
         assert (np.stack(other) != base).any(axis=0).mean() > 0.9
 
 
-def test_a_row_is_the_pair_between_its_marks(documents: EncodedDocuments, pairs: Pairs) -> None:
+def test_a_row_is_the_pair_between_its_marks(documents, pairs):
     rows = rows_of(pairs, documents.pieces_N, LENGTH, (CLS, SEP))
     assert rows["tokens"].shape == (len(pairs.first_start), LENGTH)
     for row in range(0, len(pairs.first_start), 101):
@@ -182,10 +170,8 @@ def test_a_row_is_the_pair_between_its_marks(documents: EncodedDocuments, pairs:
         assert rows["attention_mask"][row].tolist() == [True] * size + [False] * len(rest)
 
 
-def test_a_pair_is_shortened_to_the_lengths_bert_shortens_it_to(
-    documents: EncodedDocuments,
-) -> None:
-    def bert(a: int, b: int) -> tuple[int, int]:  # create_pretraining_data.truncate_seq_pair
+def test_a_pair_is_shortened_to_the_lengths_bert_shortens_it_to(documents):
+    def bert(a, b):  # create_pretraining_data.truncate_seq_pair
         while a + b > ROOM:
             a, b = (a - 1, b) if a > b else (a, b - 1)
         return a, b

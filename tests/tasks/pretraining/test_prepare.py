@@ -1,10 +1,6 @@
 """Prepared documents: the same bytes for the same text, whole or not at all, nothing lost."""
 
-from __future__ import annotations
-
 import itertools
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,41 +18,41 @@ SAMPLE = {"source": "sample", "root": None, "hub": {}, "sentences": 1009}
 SAMPLE |= {"competitors": 5, "directions": 23, "digest": None}
 
 
-def masked(text: dict[str, Any], **keys: Any) -> MaskedDocuments:
+def masked(text, **keys):
     own = {f"task.{key}": value for key, value in {**KEYS, **keys}.items()}
     hub = {"path": None, "name": None, "revision": None}
     return MaskedDocuments(parse(small({**own, "data": {**text, "hub": hub}})))
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("outputs") / "documents"
     masked(SAMPLE).prepare(folder)
     return folder
 
 
-def contents(folder: Path) -> dict[str, bytes]:
+def contents(folder):
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-def test_preparing_twice_gives_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+def test_preparing_twice_gives_the_same_bytes(folder, tmp_path):
     masked(SAMPLE).prepare(tmp_path / "again")
     assert contents(tmp_path / "again") == contents(folder)
     assert len(contents(folder)) == 3 * 4 + 3  # arrays, tokenizer with its hash, sample
 
 
-def test_what_is_prepared_is_left_alone(folder: Path) -> None:
+def test_what_is_prepared_is_left_alone(folder):
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     masked(SAMPLE).prepare(folder)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
-def test_every_sentence_is_there_in_order_in_the_split_of_its_document(folder: Path) -> None:
+def test_every_sentence_is_there_in_order_in_the_split_of_its_document(folder):
     tokenizer = load_tokenizer(folder / "tokenizer.json")
     documents = Library().open(SAMPLE, "blank_line", folder / "sample")
     thresholds = documents.thresholds()
-    expected: dict[str, list[list[list[int]]]] = {split: [] for split in SPLITS}
+    expected = {split: [] for split in SPLITS}
     for document in documents.read():
         ids = [e.ids for e in tokenizer.encode_batch(document, add_special_tokens=False)]
         expected[thresholds.of(document)].append(ids)
@@ -70,13 +66,13 @@ def test_every_sentence_is_there_in_order_in_the_split_of_its_document(folder: P
         assert encoded.pieces_N.max() < encoded.about["vocabulary_size"] <= 307
 
 
-def local(folder: Path, documents: list[str]) -> dict[str, Any]:
+def local(folder, documents):
     folder.mkdir(exist_ok=True)
     (folder / "text.txt").write_text("\n\n".join(documents))
     return {**SAMPLE, "source": "local", "root": str(folder)}
 
 
-def test_the_tokenizer_learns_from_no_document_that_is_kept_back(tmp_path: Path) -> None:
+def test_the_tokenizer_learns_from_no_document_that_is_kept_back(tmp_path):
     documents = [f"{chr(0x4E00 + n)} story {n}.\nIt was told." for n in range(101)]
     data = local(tmp_path / "text", documents)
     masked(data).prepare(tmp_path / "out")
@@ -87,7 +83,7 @@ def test_the_tokenizer_learns_from_no_document_that_is_kept_back(tmp_path: Path)
         assert (document[0][0] in vocabulary) == (thresholds.of(document) == "train")
 
 
-def test_a_sentence_without_end_goes_on_as_another(tmp_path: Path) -> None:
+def test_a_sentence_without_end_goes_on_as_another(tmp_path):
     long = " ".join(["word"] * (2 * LONGEST_SENTENCE + 3))
     data = local(tmp_path / "text", [f"{long} {n}." for n in range(7)])
     masked(data).prepare(tmp_path / "out")
@@ -99,7 +95,7 @@ def test_a_sentence_without_end_goes_on_as_another(tmp_path: Path) -> None:
         assert encoded.about["sentences"] == 3 * encoded.about["documents"]
 
 
-def test_lines_are_counted(tmp_path: Path) -> None:
+def test_lines_are_counted(tmp_path):
     data = local(tmp_path / "text", [f"Book {n}.\nThe end." for n in range(11)])
     masked(data).prepare(tmp_path / "out")
     about = EncodedDocuments(tmp_path / "out" / "train").about
@@ -107,7 +103,7 @@ def test_lines_are_counted(tmp_path: Path) -> None:
     assert about["skipped"] == {"empty": 10}
 
 
-def test_a_text_that_is_not_the_planned_one_is_refused(tmp_path: Path) -> None:
+def test_a_text_that_is_not_the_planned_one_is_refused(tmp_path):
     planned = {**SAMPLE, "digest": "documents:0123"}
     with pytest.raises(UserError, match="expected the text that was planned with"):
         masked(planned).prepare(tmp_path / "out")
@@ -117,7 +113,7 @@ def test_a_text_that_is_not_the_planned_one_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["pieces.uint16", "sentences.int64", "documents.int64", "documents.json"]
 )
-def test_a_split_that_is_torn_is_told_by_name(name: str, folder: Path, tmp_path: Path) -> None:
+def test_a_split_that_is_torn_is_told_by_name(name, folder, tmp_path):
     torn = tmp_path / "torn"
     torn.mkdir()
     for path in (folder / "train").iterdir():
@@ -132,7 +128,7 @@ def test_a_split_that_is_torn_is_told_by_name(name: str, folder: Path, tmp_path:
         EncodedDocuments(torn)
 
 
-def test_the_folder_is_named_by_text_and_shape() -> None:
+def test_the_folder_is_named_by_text_and_shape():
     names = {
         masked(
             {**SAMPLE, "digest": text}, vocabulary_size=size, tokenizer_lines=lines, documents=rule

@@ -1,10 +1,6 @@
 """Pre-training: BERT's batches and loss, what is measured, and that a killed job loses nothing."""
 
-from __future__ import annotations
-
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -27,19 +23,19 @@ CLS, SEP = (BERT_MARKS.index(mark) for mark in ("[CLS]", "[SEP]"))
 
 
 @pytest.fixture(scope="module")
-def outputs(_ready_to_fork: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def outputs(_ready_to_fork, tmp_path_factory):
     outputs = tmp_path_factory.mktemp("pretraining")
     prepare(task_of(parse(small())), outputs)
     return outputs
 
 
-def opened(outputs: Path, changes: dict[str, Any] = {}) -> Pretraining:  # noqa: B006
+def opened(outputs, changes={}):  # noqa: B006
     task = Pretraining(parse(small(changes)))
     task.data.open(outputs / "data" / task.data.folder_name())
     return task
 
 
-def test_a_batch_is_rows_of_pairs_with_pieces_hidden(outputs: Path) -> None:
+def test_a_batch_is_rows_of_pairs_with_pieces_hidden(outputs):
     task = opened(outputs)
     for step in (1, 2, 14, 15, 19):
         length, rows = (43, 3) if step <= 14 else (67, 2)
@@ -57,7 +53,7 @@ def test_a_batch_is_rows_of_pairs_with_pieces_hidden(outputs: Path) -> None:
         assert ((batch["next"] == 0) | (batch["next"] == 1)).all()
 
 
-def test_the_pieces_of_a_row_are_sentences_of_the_text(outputs: Path) -> None:
+def test_the_pieces_of_a_row_are_sentences_of_the_text(outputs):
     task = opened(outputs)
     tokenizer = load_tokenizer(outputs / "data" / task.data.folder_name() / "tokenizer.json")
     batch = task.data.batch(1)
@@ -73,7 +69,7 @@ def test_the_pieces_of_a_row_are_sentences_of_the_text(outputs: Path) -> None:
     assert sum(word in told.replace(".", " ").split() for word in words) > 0.9 * len(words)
 
 
-def test_a_batch_is_a_function_of_seed_and_step(outputs: Path) -> None:
+def test_a_batch_is_a_function_of_seed_and_step(outputs):
     task, again, other = opened(outputs), opened(outputs), opened(outputs, {"seed": 4})
     for step in (19, 13, 2, 1):
         batch, same = task.data.batch(step), again.data.batch(step)
@@ -81,7 +77,7 @@ def test_a_batch_is_a_function_of_seed_and_step(outputs: Path) -> None:
         assert not torch.equal(batch["tokens"], other.data.batch(step)["tokens"])
 
 
-def test_masks_pairs_and_labels_are_drawn_anew_in_every_epoch(outputs: Path) -> None:
+def test_masks_pairs_and_labels_are_drawn_anew_in_every_epoch(outputs):
     task = opened(outputs, {"task.batch_tokens": 43, "trainer.steps": 100_000})
     epoch = task.data.open(outputs / "data" / task.data.folder_name())["rows_per_epoch"]
     epochs = [
@@ -92,7 +88,7 @@ def test_masks_pairs_and_labels_are_drawn_anew_in_every_epoch(outputs: Path) -> 
     assert len(epochs[0] & epochs[1]) < 0.05 * epoch
 
 
-def test_every_run_is_measured_on_the_same_rows_each_once(outputs: Path) -> None:
+def test_every_run_is_measured_on_the_same_rows_each_once(outputs):
     changes = {"seed": 11, "task.batch_tokens": 5 * 43, "task.second_phase.steps": 0}
     for split in ("validation", "test"):
         ours = list(opened(outputs).data.batches(split))
@@ -104,7 +100,7 @@ def test_every_run_is_measured_on_the_same_rows_each_once(outputs: Path) -> None
         assert len(torch.unique(rows, dim=0)) == len(rows)
 
 
-def test_the_loss_is_the_mean_over_hidden_pieces_plus_the_mean_over_pairs(outputs: Path) -> None:
+def test_the_loss_is_the_mean_over_hidden_pieces_plus_the_mean_over_pairs(outputs):
     task = opened(outputs)
     torch.manual_seed(5)
     model = task.build().eval().requires_grad_(False)
@@ -127,7 +123,7 @@ def test_the_loss_is_the_mean_over_hidden_pieces_plus_the_mean_over_pairs(output
     assert float(summed(task.loss(model, batch))) == pytest.approx(expected, rel=1e-5)
 
 
-def test_metrics_are_exact_over_a_split(outputs: Path) -> None:
+def test_metrics_are_exact_over_a_split(outputs):
     task = opened(outputs)
     torch.manual_seed(5)
     model = task.build()
@@ -154,7 +150,7 @@ def test_metrics_are_exact_over_a_split(outputs: Path) -> None:
     )
 
 
-def test_positions_seen_are_those_of_the_batches(outputs: Path) -> None:
+def test_positions_seen_are_those_of_the_batches(outputs):
     task = opened(outputs)
     seen = 0
     for step in range(1, 20):
@@ -162,13 +158,13 @@ def test_positions_seen_are_those_of_the_batches(outputs: Path) -> None:
         assert task.data.tokens_seen(step) == seen
 
 
-def test_a_second_phase_of_no_steps_asks_for_nothing(outputs: Path) -> None:
+def test_a_second_phase_of_no_steps_asks_for_nothing(outputs):
     task = opened(outputs, {"task.second_phase.steps": 0, "model.positions": 43})
     assert task.data.batch(19)["tokens"].shape == (3, 43)
     assert task.data.tokens_seen(19) == 19 * 129
 
 
-def test_an_encoder_learns(outputs: Path) -> None:
+def test_an_encoder_learns(outputs):
     changes = {"task.batch_tokens": 23 * 43, "task.second_phase.steps": 0, "model.dropout": 0.0}
     task = opened(outputs, {**changes, "trainer.steps": 60})
     torch.manual_seed(derive(0, "weights"))
@@ -185,14 +181,14 @@ def test_an_encoder_learns(outputs: Path) -> None:
 
 
 @pytest.fixture
-def own(outputs: Path, tmp_path: Path) -> Path:
+def own(outputs, tmp_path):
     """An outputs folder of the test's own with the prepared data."""
     shutil.copytree(outputs / "data", tmp_path / "outputs" / "data")
     return tmp_path / "outputs"
 
 
 @pytest.mark.parametrize("step", [7, 14, 15, 18])
-def test_a_job_killed_in_either_phase_ends_with_the_same_bits(step: int, own: Path) -> None:
+def test_a_job_killed_in_either_phase_ends_with_the_same_bits(step, own):
     whole = freeze(own, SMALL, "whole")
     broken = freeze(own, SMALL, "broken")
     assert run_job(whole) == 0

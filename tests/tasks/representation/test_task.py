@@ -1,9 +1,5 @@
 """Theorem 1 as a task: problems are functions of the seed, and the error falls where it should."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 import torch
 
@@ -12,7 +8,6 @@ from tasks.evaluation import Evaluator
 from tasks.parse import parse
 from tasks.prepare import task_of
 from tasks.size_server.sizes import size
-from tasks.task import Task
 from tasks.training.module import summed
 from tests.models.theorem_1 import represent
 from tests.tasks.jobs import config
@@ -20,7 +15,7 @@ from tests.tasks.jobs import config
 LENGTH, SIZE, PROBLEMS = 5, 7, 11
 
 
-def _config(**changes: Any) -> dict[str, Any]:
+def _config(**changes):
     dotted = {key.replace("__", "."): value for key, value in changes.items()}
     section = {"sequence_length": LENGTH, "problems_per_run": PROBLEMS, "logit_scale": 1.0}
     layer = {"name": "layer", "embedding_size": SIZE, "heads": 1, "head_size": 3}
@@ -34,11 +29,11 @@ def _config(**changes: Any) -> dict[str, Any]:
     )
 
 
-def _task(**changes: Any) -> Task:
+def _task(**changes):
     return task_of(parse(_config(**changes)))
 
 
-def test_problems_are_a_function_of_the_seed_and_not_of_the_head() -> None:
+def test_problems_are_a_function_of_the_seed_and_not_of_the_head():
     one, other = _task().data.batch(1), _task(model__head_size=2).data.batch(7)
     assert all(torch.equal(one[key], other[key]) for key in one)
     seeded = _task(seed=4).data.batch(1)
@@ -51,7 +46,7 @@ def test_problems_are_a_function_of_the_seed_and_not_of_the_head() -> None:
 @pytest.mark.parametrize(
     ("mask", "smallest"), [("bidirectional", LENGTH - 1), ("causal", LENGTH // 2)]
 )
-def test_the_construction_has_no_error_and_another_head_has(mask: str, smallest: int) -> None:
+def test_the_construction_has_no_error_and_another_head_has(mask, smallest):
     task = _task(task__mask=mask, model__head_size=smallest)
     model, batch = task.build().double(), task.data.batch(1)
     evaluator = Evaluator(torch.device("cpu"), "64-true")
@@ -64,7 +59,7 @@ def test_the_construction_has_no_error_and_another_head_has(mask: str, smallest:
     assert summed(task.loss(model, batch)).item() < 1e-15
 
 
-def test_gradient_descent_finds_contexts_at_n_minus_1_and_not_below() -> None:
+def test_gradient_descent_finds_contexts_at_n_minus_1_and_not_below():
     errors = {}
     for head_size in (LENGTH - 2, LENGTH - 1):
         task = _task(model__head_size=head_size)
@@ -81,7 +76,7 @@ def test_gradient_descent_finds_contexts_at_n_minus_1_and_not_below() -> None:
     assert errors[LENGTH - 1] < 1e-2 * errors[LENGTH - 2]
 
 
-def test_sizes_are_those_of_all_problems_together() -> None:
+def test_sizes_are_those_of_all_problems_together():
     found = size(_config())
     assert found["params_total"] == found["params_non_embedding"] == PROBLEMS * 2 * 3 * SIZE
     assert found["tokens"] == 19 * PROBLEMS * LENGTH
@@ -98,11 +93,11 @@ def test_sizes_are_those_of_all_problems_together() -> None:
         ),
     ],
 )
-def test_what_the_theorem_does_not_speak_of_is_refused(changes: dict[str, Any], words: str) -> None:
+def test_what_the_theorem_does_not_speak_of_is_refused(changes, words):
     with pytest.raises(UserError, match=words.replace(".", r"\.")):
         _task(**changes).build()
 
 
-def test_single_heads_are_not_trained_by_a_task_of_transformers() -> None:
+def test_single_heads_are_not_trained_by_a_task_of_transformers():
     with pytest.raises(UserError, match=r"model\.name=decoder: expected one of layer"):
         parse(_config(model=config()["model"]))

@@ -1,15 +1,10 @@
 """An attention variant that breaks the contract is refused when its run is planned."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from sweeper.store.errors import UserError
 from tasks.size_server import attention_contract
 from tasks.size_server.sizes import size
-from tests.packages import Installed
 from tests.tasks.jobs import config
 
 VARIANT = """
@@ -33,7 +28,7 @@ ATTEND = "context = F.scaled_dot_product_attention(q, k, v, attn_mask=mask_B1TT)
 WITHOUT = "context = (q @ k.mT).masked_fill(~mask_B1TT, float('-inf')).softmax(-1) @ v"
 
 
-def planned(installed: Installed, source: str, **options: Any) -> dict[str, int]:
+def planned(installed, source, **options):
     """What planning a run of this variant gives."""
     attention_contract._checked.clear()
     installed("mine", source, {"headroom.attention": "mine = mine"})
@@ -52,7 +47,7 @@ def planned(installed: Installed, source: str, **options: Any) -> dict[str, int]
     ],
     ids=["keywords", "own softmax", "positions", "causal", "shared keys"],
 )
-def test_a_variant_that_keeps_it_has_a_size(installed: Installed, attend: str) -> None:
+def test_a_variant_that_keeps_it_has_a_size(installed, attend):
     found = planned(installed, VARIANT.format(signature=SIGNATURE, attend=attend))
     assert found["params_attention"] == 2 * (17 * 45 + 45 + 15 * 17 + 17)
 
@@ -73,9 +68,7 @@ def test_a_variant_that_keeps_it_has_a_size(installed: Installed, attend: str) -
     ],
     ids=["no keywords", "two sizes", "untyped", "shapes", "positions", "not on meta", "no batch"],
 )
-def test_one_that_breaks_it_is_one_sentence(
-    installed: Installed, changes: dict[str, str], told: str
-) -> None:
+def test_one_that_breaks_it_is_one_sentence(installed, changes, told):
     source = VARIANT.format(**{"signature": SIGNATURE, "attend": ATTEND, **changes})
     with pytest.raises(UserError) as caught:
         planned(installed, source)
@@ -85,7 +78,7 @@ def test_one_that_breaks_it_is_one_sentence(
     assert "\n" not in sentence
 
 
-def test_its_own_options_are_those_of_its_constructor(installed: Installed) -> None:
+def test_its_own_options_are_those_of_its_constructor(installed):
     source = VARIANT.format(signature=f"{SIGNATURE}, rank: int", attend=ATTEND)
     with pytest.raises(UserError, match=r"attention\.rank=\(missing\): expected a whole number"):
         planned(installed, source)

@@ -1,7 +1,5 @@
 """Sizes by polynomials are those of built models, whatever the task and the attention."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import random

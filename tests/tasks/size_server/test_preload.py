@@ -1,18 +1,15 @@
 """What the server has imported when it forks a job, seen in processes that nothing has set up."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from pathlib import Path
 
 
-def _said(code: str, *arguments: str) -> str:
+def _said(code, *arguments):
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_what_wandb_imports_for_each_run_is_imported(tmp_path: Path) -> None:
+def test_what_wandb_imports_for_each_run_is_imported(tmp_path):
     code = """if True:
         import sys, wandb
         from tasks.size_server.fork import preload
@@ -24,9 +21,7 @@ def test_what_wandb_imports_for_each_run_is_imported(tmp_path: Path) -> None:
     assert int(_said(code, str(tmp_path)).splitlines()[-1]) < 20  # 80 without
 
 
-def test_what_lightning_does_not_need_is_left_out_and_can_be_imported_afterwards(
-    tmp_path: Path,
-) -> None:
+def test_what_lightning_does_not_need_is_left_out_and_can_be_imported_afterwards(tmp_path):
     for absent in ("torchvision", "transformers"):  # as if they were installed, of any version
         (tmp_path / absent).mkdir()
         (tmp_path / absent / "__init__.py").touch()
@@ -46,7 +41,7 @@ def test_what_lightning_does_not_need_is_left_out_and_can_be_imported_afterwards
     assert _said(code, str(tmp_path)).splitlines() == ["", "scipy.signal"]
 
 
-def test_what_is_imported_already_stays() -> None:
+def test_what_is_imported_already_stays():
     code = """if True:
         import matplotlib, sys
         from tasks.size_server.fork import preload

@@ -1,16 +1,12 @@
 """The warm server answers what it is asked, forks jobs that are their own, and outlives nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[3]
 class Client:
     """Speaks the server's protocol."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tasks.size_server"],
             cwd=ROOT,
@@ -37,27 +33,27 @@ class Client:
         self._number = 0
         assert self.read() == {"ready": True}
 
-    def send(self, **request: Any) -> int:
+    def send(self, **request):
         self._number += 1
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps({"id": self._number, **request}) + "\n")
         self.process.stdin.flush()
         return self._number
 
-    def read(self) -> dict[str, Any]:
+    def read(self):
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, f"the server ended with {self.process.wait()}"
-        answer: dict[str, Any] = json.loads(line)
+        answer = json.loads(line)
         return answer
 
-    def ask(self, **request: Any) -> dict[str, Any]:
+    def ask(self, **request):
         number = self.send(**request)
         answer = self.read()
         assert answer.pop("id") == number
         return answer
 
-    def fork(self, target: str, run: Path, **environment: str) -> tuple[int, int]:
+    def fork(self, target, run, **environment):
         log = str(run.parents[1] / "terminal.txt")
         number = self.send(
             op="fork", target=target, argument=str(run), environment=environment, log=log
@@ -66,10 +62,10 @@ class Client:
         assert answer["id"] == number
         return number, int(answer["pid"])
 
-    def threads(self) -> int:
+    def threads(self):
         return len(list(Path(f"/proc/{self.process.pid}/task").iterdir()))
 
-    def end(self) -> int:
+    def end(self):
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdout.close()
@@ -78,26 +74,26 @@ class Client:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Client]:
+def server():
     client = Client()
     assert client.ask(op="preload")["code"]
     yield client
     assert client.end() == 0
 
 
-def open_pipes(pid: int) -> set[str]:
+def open_pipes(pid):
     files = {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()}
     return {file for file in files if file.startswith("pipe:")}
 
 
-def until(path: Path) -> None:
+def until(path):
     deadline = time.monotonic() + 60
     while not path.exists():
         assert time.monotonic() < deadline, f"{path} never came"
         time.sleep(0.01)
 
 
-def test_nothing_that_it_imports_for_its_jobs_asks_for_a_gpu() -> None:
+def test_nothing_that_it_imports_for_its_jobs_asks_for_a_gpu():
     """A process in which CUDA has begun cannot fork jobs that use it, nor show each its own GPU."""
     program = f"""if True:
         import torch
@@ -117,7 +113,7 @@ def test_nothing_that_it_imports_for_its_jobs_asks_for_a_gpu() -> None:
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
 
 
-def test_it_says_how_big_a_config_is(server: Client) -> None:
+def test_it_says_how_big_a_config_is(server):
     assert server.ask(op="size", config=config()) == {"size": size(config())}
 
 
@@ -132,32 +128,28 @@ def test_it_says_how_big_a_config_is(server: Client) -> None:
     ],
     ids=["wrong value", "nothing", "no config", "no such question", "no such job"],
 )
-def test_a_wrong_question_gets_one_sentence_and_the_next_one_an_answer(
-    request_: dict[str, Any], words: str, server: Client
-) -> None:
+def test_a_wrong_question_gets_one_sentence_and_the_next_one_an_answer(request_, words, server):
     error = server.ask(**request_)["error"]
     assert error.startswith(words)
     assert "\n" not in error
     assert "size" in server.ask(op="size", config=config())
 
 
-def test_it_says_what_the_text_is(server: Client, prepared: Path) -> None:
+def test_it_says_what_the_text_is(server, prepared):
     answer = server.ask(op="data", config=config())
     assert answer["digest"].startswith("sample:")
     assert "1,009 sentences" in answer["describe"]
     assert (prepared / "data" / answer["prepared"]).is_dir()
 
 
-def test_text_that_is_not_there_is_one_sentence(server: Client, tmp_path: Path) -> None:
+def test_text_that_is_not_there_is_one_sentence(server, tmp_path):
     missing = tmp_path / "nowhere"
     data = {**config()["data"], "source": "local", "root": str(missing)}
     error = server.ask(op="data", config=config({"data": data}))["error"]
     assert error.startswith(f"data.root={missing}: expected")
 
 
-def test_a_forked_job_trains_as_any_other_and_leaves_the_server_single_threaded(
-    server: Client, outputs: Path
-) -> None:
+def test_a_forked_job_trains_as_any_other_and_leaves_the_server_single_threaded(server, outputs):
     run = freeze(outputs)
     number, _ = server.fork("train", run.path)
     assert server.read() == {"id": number, "exited": 0}
@@ -168,7 +160,7 @@ def test_a_forked_job_trains_as_any_other_and_leaves_the_server_single_threaded(
     assert server.threads() == 1
 
 
-def test_a_job_is_in_a_group_of_its_own_with_its_environment(server: Client, outputs: Path) -> None:
+def test_a_job_is_in_a_group_of_its_own_with_its_environment(server, outputs):
     run = freeze(outputs, {"trainer.steps": 10**6})
     number, pid = server.fork("train", run.path, HEADROOM_TEST="seven")
     try:
@@ -184,9 +176,7 @@ def test_a_job_is_in_a_group_of_its_own_with_its_environment(server: Client, out
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV], ids=lambda n: n.name)
-def test_a_job_that_dies_takes_nothing_with_it(
-    number: signal.Signals, server: Client, outputs: Path
-) -> None:
+def test_a_job_that_dies_takes_nothing_with_it(number, server, outputs):
     run = freeze(outputs, {"trainer.steps": 10**6})
     job, pid = server.fork("train", run.path)
     until(run.path / "attempts" / "0001" / "log.txt")
@@ -195,7 +185,7 @@ def test_a_job_that_dies_takes_nothing_with_it(
     assert "size" in server.ask(op="size", config=config())
 
 
-def test_when_nobody_listens_any_more_it_ends_with_its_last_job(tmp_path: Path) -> None:
+def test_when_nobody_listens_any_more_it_ends_with_its_last_job(tmp_path):
     client = Client()
     runs = [freeze(tmp_path / name) for name in ("one", "two")]
     for run in runs:

@@ -1,17 +1,13 @@
 """The size of a config is that of the model it trains."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from tasks.parse import parse
 from tasks.prepare import task_of
 from tasks.size_server.sizes import size
-from tests.tasks.jobs import Changes, config
+from tests.tasks.jobs import config
 
-PAPER: Changes = {
+PAPER = {
     "task.vocabulary_size": 32_768,
     "task.sequence_length": 256,
     "task.batch_tokens": 32_768,
@@ -28,14 +24,12 @@ PAPER: Changes = {
     ],
     ids=["baseline, d=512", "fixed head size, h=70"],
 )
-def test_the_papers_models_have_the_papers_number_of_parameters(
-    changes: Changes, millions: float
-) -> None:
+def test_the_papers_models_have_the_papers_number_of_parameters(changes, millions):
     assert round(size(config({**PAPER, **changes}))["params_total"] / 1e6, 2) == millions
 
 
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
-def test_it_counts_what_training_would_train(tied: bool) -> None:
+def test_it_counts_what_training_would_train(tied):
     tree = config({"model.tie_embeddings": tied})
     counted = size(tree)
     model = task_of(parse(tree)).build()
@@ -47,7 +41,7 @@ def test_it_counts_what_training_would_train(tied: bool) -> None:
     assert (counted["head_size"], counted["width"]) == (5, 15)
 
 
-def test_training_flops_are_six_for_each_weight_and_the_attention_in_full() -> None:
+def test_training_flops_are_six_for_each_weight_and_the_attention_in_full():
     layers, d, w, f, v, t = 2, 17, 15, 23, 307, 31
     matrices = layers * (4 * d * w + 2 * d * f) + v * d
     attention = layers * 2 * t * w  # scores and weighted sums, each position with all of its row
@@ -59,11 +53,11 @@ def test_training_flops_are_six_for_each_weight_and_the_attention_in_full() -> N
     [{"seed": 5}, {"optimizer.learning_rate": 1.0}, {"trainer.precision": "bf16-mixed"}],
     ids=lambda changes: ", ".join(changes),
 )
-def test_what_does_not_shape_the_model_does_not_size_it(changes: dict[str, Any]) -> None:
+def test_what_does_not_shape_the_model_does_not_size_it(changes):
     assert size(config(changes)) == size(config())
 
 
-def test_heads_of_several_sizes_have_a_width_and_no_head_size() -> None:
+def test_heads_of_several_sizes_have_a_width_and_no_head_size():
     found = size(config({"model.head_size": [[2, 3, 5], 7]}))
     assert "head_size" not in found
     assert found["width"] == (2 + 3 + 5 + 3 * 7) // 2
@@ -73,5 +67,5 @@ def test_heads_of_several_sizes_have_a_width_and_no_head_size() -> None:
 
 
 @pytest.mark.parametrize("head_size", [[5, 5], [5, [5, 5, 5]]])
-def test_a_list_of_one_size_is_that_size(head_size: list[Any]) -> None:
+def test_a_list_of_one_size_is_that_size(head_size):
     assert size(config({"model.head_size": head_size})) == size(config())

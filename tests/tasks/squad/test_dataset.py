@@ -1,13 +1,8 @@
 """Questions are read from both forms SQuAD is published in; a wrong place never becomes a label."""
 
-from __future__ import annotations
-
 import copy
 import json
 import random
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,13 +16,13 @@ WORLD = World(competitors=5, directions=23)
 CONTEXT = "The caf\u00e9 sold gold. Gold, not old gold paint, was cheap."
 
 
-def _question(*answers: Any, context: Any = CONTEXT, **changes: Any) -> Question | Malformed:
+def _question(*answers, context=CONTEXT, **changes):
     return question_of(
         {"id": "q", "question": "What?", "answers": list(answers), **changes}, context
     )
 
 
-def _answer(text: str, start: Any) -> dict[str, Any]:
+def _answer(text, start):
     return {"text": text, "answer_start": start}
 
 
@@ -49,9 +44,7 @@ def _answer(text: str, start: Any) -> dict[str, Any]:
         pytest.param([_answer("cheap", 1), _answer("gold", 14)], 14, "gold", id="standing_first"),
     ],
 )
-def test_an_answer_is_where_it_stands_or_in_the_one_place_it_can_be(
-    answers: list[Any], start: int, text: str
-) -> None:
+def test_an_answer_is_where_it_stands_or_in_the_one_place_it_can_be(answers, start, text):
     question = _question(*answers)
     assert isinstance(question, Question)
     assert (question.start, question.text) == (start, text)
@@ -78,11 +71,11 @@ def test_an_answer_is_where_it_stands_or_in_the_one_place_it_can_be(
         ),
     ],
 )
-def test_what_is_no_question_says_why(row: Any, context: Any, reason: str) -> None:
+def test_what_is_no_question_says_why(row, context, reason):
     assert question_of(row, context) == Malformed(reason)
 
 
-def test_replaced_characters_move_no_answer() -> None:
+def test_replaced_characters_move_no_answer():
     context = "a \ud800 b \0 gold"
     question = _question(_answer("gold", 8), context=context)
     assert isinstance(question, Question)
@@ -91,7 +84,7 @@ def test_replaced_characters_move_no_answer() -> None:
     assert question.mended == ("characters replaced",)
 
 
-def test_the_hubs_rows_are_the_files_questions() -> None:
+def test_the_hubs_rows_are_the_files_questions():
     row = {
         "id": "q",
         "question": "What?",
@@ -103,31 +96,27 @@ def test_the_hubs_rows_are_the_files_questions() -> None:
         assert SQuAD().example_of({**row, "answers": answers}) == Malformed("no answer")
 
 
-Entry = dict[str, Any]
-"""A paragraph with one question."""
-
-
-def _change(**changes: Any) -> Callable[[Entry, random.Random], None]:
+def _change(**changes):
     return lambda entry, rng: entry["qas"][0].update(changes)
 
 
-def _place(entry: Entry, change: Callable[[int], Any]) -> None:
+def _place(entry, change):
     answer = entry["qas"][0]["answers"][0]
     answer["answer_start"] = change(answer["answer_start"])
 
 
-def _truncate(entry: Entry, rng: random.Random) -> None:
+def _truncate(entry, rng):
     answer = entry["qas"][0]["answers"][0]
     entry["context"] = entry["context"][: answer["answer_start"] + len(answer["text"]) - 1]
 
 
-def _double(entry: Entry, rng: random.Random) -> None:
+def _double(entry, rng):
     entry["context"] *= 2
     _place(entry, lambda at: at + 1)
 
 
 # What is done to a question, and what becomes of it: the reason it is dropped for, or None.
-MUTATIONS: dict[str, tuple[Callable[[Entry, random.Random], Any], str | None]] = {
+MUTATIONS = {
     "untouched": (lambda entry, rng: None, None),
     "place_off": (lambda e, rng: _place(e, lambda at: at + rng.choice((-3, -1, 1, 2))), None),
     "place_negative": (lambda e, rng: _place(e, lambda at: -at - 1), None),
@@ -163,9 +152,7 @@ MUTATIONS: dict[str, tuple[Callable[[Entry, random.Random], Any], str | None]] =
 }
 
 
-def test_of_230_mutated_questions_each_keeps_its_answer_or_is_dropped_and_counted(
-    tmp_path: Path,
-) -> None:
+def test_of_230_mutated_questions_each_keeps_its_answer_or_is_dropped_and_counted(tmp_path):
     rng = random.Random(0)
     entries, texts, expected = [], [], dict[str, int]()
     for number, (mutate, reason) in enumerate(10 * list(MUTATIONS.values())):
@@ -205,9 +192,7 @@ def test_of_230_mutated_questions_each_keeps_its_answer_or_is_dropped_and_counte
         pytest.param('{"data": []}'.encode("utf-16"), "is UTF-16", id="utf_16"),
     ],
 )
-def test_a_file_that_is_no_data_set_is_one_sentence(
-    tmp_path: Path, content: bytes, said: str
-) -> None:
+def test_a_file_that_is_no_data_set_is_one_sentence(tmp_path, content, said):
     path = tmp_path / "train.json"
     path.write_bytes(content)
     with pytest.raises(UserError, match=said) as caught:
@@ -215,7 +200,7 @@ def test_a_file_that_is_no_data_set_is_one_sentence(
     assert "\n" not in str(caught.value)
 
 
-def test_invalid_utf8_keeps_the_question_and_its_answer(tmp_path: Path) -> None:
+def test_invalid_utf8_keeps_the_question_and_its_answer(tmp_path):
     text = json.dumps({"data": [{"paragraphs": [questions.generate(0, WORLD)]}]})
     path = tmp_path / "train.json"
     path.write_bytes(b"\xef\xbb\xbf" + text.encode().replace(b'."', b'.\xff\xfe"'))
@@ -228,7 +213,7 @@ def test_invalid_utf8_keeps_the_question_and_its_answer(tmp_path: Path) -> None:
         assert row.text in row.answers
 
 
-def test_every_answer_of_the_shared_questions_stands(shared_data: Path) -> None:
+def test_every_answer_of_the_shared_questions_stands(shared_data):
     for name, count in (("train-v1.1.sample.json", 3547), ("xquad.en.json", 1190)):
         report = RowReport()
         found = list(report.kept_of(name, SQuAD().read_file(shared_data / "squad" / name)))

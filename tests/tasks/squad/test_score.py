@@ -1,12 +1,8 @@
 """`python -m tasks.squad score PREDICTIONS DATASET` prints what the official evaluator prints."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -40,7 +36,7 @@ DATASET = {
 }
 
 
-def _write(folder: Path, predictions: Any, dataset: Any = DATASET) -> list[str]:
+def _write(folder, predictions, dataset=DATASET):
     paths = [folder / "predictions.json", folder / "dataset.json"]
     for path, value in zip(paths, (predictions, dataset), strict=True):
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -58,12 +54,10 @@ def _write(folder: Path, predictions: Any, dataset: Any = DATASET) -> list[str]:
         pytest.param({}, id="none"),
     ],
 )
-def test_the_scores_are_printed_unrounded_as_json(
-    tmp_path: Path, capsys: Capture, predictions: dict[str, str]
-) -> None:
+def test_the_scores_are_printed_unrounded_as_json(tmp_path, capsys, predictions):
     assert main(_write(tmp_path, predictions)) == 0
     printed = capsys.readouterr()
-    expected = official_evaluator.evaluate(DATASET["data"], predictions)  # type: ignore[arg-type]
+    expected = official_evaluator.evaluate(DATASET["data"], predictions)
     assert printed.out == json.dumps(expected) + "\n"
     missing = [question for question in "abc" if question not in predictions]
     assert printed.err.splitlines() == [
@@ -71,19 +65,19 @@ def test_the_scores_are_printed_unrounded_as_json(
     ]
 
 
-def test_it_is_a_command(tmp_path: Path) -> None:
+def test_it_is_a_command(tmp_path):
     command = [sys.executable, "-m", "tasks.squad", *_write(tmp_path, {"a": "gold"})]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert json.loads(ended.stdout) == {"exact_match": 100 / 3, "f1": 100 / 3}
     assert ended.stderr.count("Unanswered question") == 2
 
 
-def test_another_version_is_scored_with_a_note(tmp_path: Path, capsys: Capture) -> None:
+def test_another_version_is_scored_with_a_note(tmp_path, capsys):
     assert main(_write(tmp_path, {"a": "", "b": "", "c": ""}, {**DATASET, "version": "9"})) == 0
     assert "v-1.1, but got dataset with v-9" in capsys.readouterr().err
 
 
-def _asked(**changes: Any) -> dict[str, Any]:
+def _asked(**changes):
     qa = {"id": "a", "question": "?", "answers": [{"text": "x"}], **changes}
     return {"version": "1.1", "data": [{"paragraphs": [{"context": "x", "qas": [qa]}]}]}
 
@@ -104,9 +98,7 @@ def _asked(**changes: Any) -> dict[str, Any]:
         pytest.param({}, _asked(id=["a"]), "is no SQuAD v1.1 file", id="id_no_text"),
     ],
 )
-def test_files_that_cannot_be_scored_are_one_sentence(
-    tmp_path: Path, capsys: Capture, predictions: Any, dataset: Any, said: str
-) -> None:
+def test_files_that_cannot_be_scored_are_one_sentence(tmp_path, capsys, predictions, dataset, said):
     assert main(_write(tmp_path, predictions, dataset)) == 1
     printed = capsys.readouterr()
     assert not printed.out
@@ -114,12 +106,12 @@ def test_files_that_cannot_be_scored_are_one_sentence(
     assert said in sentence
 
 
-def test_a_file_that_is_not_there_is_one_sentence(tmp_path: Path, capsys: Capture) -> None:
+def test_a_file_that_is_not_there_is_one_sentence(tmp_path, capsys):
     assert main(["score", str(tmp_path / "none.json"), str(tmp_path / "none.json")]) == 1
     assert "none.json cannot be read" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [[], ["score"], ["score", "a"], ["grade", "a", "b"]], ids=str)
-def test_another_command_line_says_how_it_goes(capsys: Capture, arguments: list[str]) -> None:
+def test_another_command_line_says_how_it_goes(capsys, arguments):
     assert main(arguments) == 2
     assert "score PREDICTIONS DATASET" in capsys.readouterr().err

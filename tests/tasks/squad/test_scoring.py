@@ -1,9 +1,5 @@
 """Our scores are the official evaluator's, on cases made to be hard and on many that are drawn."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -47,28 +43,26 @@ HARD = {
 @pytest.mark.parametrize(
     ("prediction", "answers", "match", "overlap"), HARD.values(), ids=HARD.keys()
 )
-def test_hard_cases_score_as_worked_out_by_hand(
-    prediction: str, answers: list[str], match: int, overlap: float
-) -> None:
+def test_hard_cases_score_as_worked_out_by_hand(prediction, answers, match, overlap):
     found = scoring.score([("q", answers)], {"q": prediction})
     assert found == pytest.approx({"exact_match": 100 * match, "f1": 100 * overlap}, abs=EXACT)
     assert found == official_evaluator.evaluate(_dataset([("q", answers)]), {"q": prediction})
 
 
-def test_a_question_without_prediction_scores_0_and_is_named() -> None:
-    named: list[str] = []
+def test_a_question_without_prediction_scores_0_and_is_named():
+    named = []
     found = scoring.score([("q1", ["gold"]), ("q2", ["red"])], {"q1": "gold"}, named.append)
     assert found == {"exact_match": 50.0, "f1": 50.0}
     assert named == ["q2"]
 
 
-def test_a_question_that_comes_twice_counts_twice() -> None:
+def test_a_question_that_comes_twice_counts_twice():
     questions = [("q", ["gold"]), ("q", ["red"]), ("q", ["gold"])]
     found = scoring.score(questions, {"q": "gold", "unasked": "red"})
     assert found["exact_match"] == pytest.approx(200 / 3, abs=EXACT)
 
 
-def test_no_question_and_no_gold_answer_are_errors() -> None:
+def test_no_question_and_no_gold_answer_are_errors():
     with pytest.raises(ValueError, match="no question"):
         scoring.score([], {})
     with pytest.raises(ValueError, match="q has no gold answer"):
@@ -97,13 +91,11 @@ QUESTIONS = st.lists(
 
 @settings(max_examples=300)
 @given(QUESTIONS, st.dictionaries(st.sampled_from("pqrst"), ANSWERS))
-def test_any_predictions_score_as_the_official_rules_say(
-    questions: list[tuple[str, list[str]]], predictions: dict[str, str]
-) -> None:
+def test_any_predictions_score_as_the_official_rules_say(questions, predictions):
     expected = official_evaluator.evaluate(_dataset(questions), predictions)
     assert scoring.score(questions, predictions) == pytest.approx(expected, abs=EXACT)
 
 
-def _dataset(questions: list[tuple[str, list[str]]]) -> list[Any]:
+def _dataset(questions):
     qas = [{"id": q, "answers": [{"text": text} for text in texts]} for q, texts in questions]
     return [{"paragraphs": [{"qas": [qa]} for qa in qas]}]

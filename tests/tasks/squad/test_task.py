@@ -1,15 +1,10 @@
 """SQuAD: from questions to the official scores, answers cut from the text as it stands there."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
@@ -26,11 +21,9 @@ from tests.tasks.squad import official_evaluator
 
 CPU = Evaluator(torch.device("cpu"), "32-true")
 
-Loaded = tuple[QuestionAnswering, dict[str, Any]]
-
 
 @pytest.fixture(scope="module")
-def outputs(_ready_to_fork: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def outputs(_ready_to_fork, tmp_path_factory):
     """An outputs folder with the prepared data of the small config."""
     outputs = tmp_path_factory.mktemp("squad")
     prepare(task_of(parse(fine_tuning(SQUAD))), outputs)
@@ -40,7 +33,7 @@ def outputs(_ready_to_fork: None, tmp_path_factory: pytest.TempPathFactory) -> P
 LONG = {"data__competitors": 31, "data__directions": 37}  # paragraphs of several windows
 
 
-def _load(outputs: Path, **changes: Any) -> Loaded:
+def _load(outputs, **changes):
     task = task_of(parse(fine_tuning(SQUAD, **changes)))
     assert isinstance(task, QuestionAnswering)
     return task, task.data.open(prepare(task, outputs))
@@ -49,14 +42,12 @@ def _load(outputs: Path, **changes: Any) -> Loaded:
 class Oracle(nn.Module):
     """Knows the targets of the rows of a split, or of the first of each batch only."""
 
-    def __init__(self, task: QuestionAnswering, split: str, *, rows: int = 10**6) -> None:
+    def __init__(self, task, split, *, rows=10**6):
         super().__init__()
         self._batches = task.data.batches(split)
         self._rows = rows
 
-    def forward(
-        self, tokens_BT: Tensor, token_type_ids_BT: Tensor, attention_mask_BT: Tensor
-    ) -> tuple[Tensor, ...]:
+    def forward(self, tokens_BT, token_type_ids_BT, attention_mask_BT):
         batch = next(self._batches)
         assert torch.equal(batch["tokens"], tokens_BT)
         places_BT = torch.arange(tokens_BT.shape[1]).expand(tokens_BT.shape)
@@ -86,7 +77,7 @@ GOLD = (
 )
 
 
-def _own_questions(root: Path) -> Path:
+def _own_questions(root):
     questions = [
         {
             "id": f"q{number}",
@@ -106,7 +97,7 @@ def _own_questions(root: Path) -> Path:
     return root
 
 
-def test_answers_are_cut_from_the_text_to_the_letter(tmp_path: Path) -> None:
+def test_answers_are_cut_from_the_text_to_the_letter(tmp_path):
     root = _own_questions(tmp_path / "data")
     changes = {"data__source": "local", "data__root": str(root), "task__tokenizer_lines": 3}
     lengths = {"task__sequence_length": 61, "task__batch_tokens": 5 * 61, "task__stride": 23}
@@ -119,7 +110,7 @@ def test_answers_are_cut_from_the_text_to_the_letter(tmp_path: Path) -> None:
     assert set(task.measured) <= metrics.keys()
 
 
-def test_whoever_knows_every_answer_scores_100_on_the_sample(outputs: Path) -> None:
+def test_whoever_knows_every_answer_scores_100_on_the_sample(outputs):
     task, facts = _load(outputs, **LONG)
     assert facts["test_rows"] > facts["test_questions"]
     metrics = task.evaluate(Oracle(task, "test"), "test", CPU)
@@ -127,9 +118,7 @@ def test_whoever_knows_every_answer_scores_100_on_the_sample(outputs: Path) -> N
     assert metrics["test/loss"] < 0.1
 
 
-def test_whoever_knows_every_answer_scores_100_on_real_questions(
-    shared_data: Path, tmp_path: Path
-) -> None:
+def test_whoever_knows_every_answer_scores_100_on_real_questions(shared_data, tmp_path):
     root = tmp_path / "data"
     root.mkdir()
     real = json.loads((shared_data / "squad" / "xquad.en.json").read_text())
@@ -149,8 +138,8 @@ def test_whoever_knows_every_answer_scores_100_on_real_questions(
 
 
 def test_the_scores_are_the_official_ones_of_the_predictions_left_beside_the_result(
-    outputs: Path, tmp_path: Path
-) -> None:
+    outputs, tmp_path
+):
     task, _ = _load(outputs)
     metrics = task.evaluate(Oracle(task, "test", rows=2), "test", CPU)
     [(name, predictions)] = task.files().items()
@@ -165,14 +154,14 @@ def test_the_scores_are_the_official_ones_of_the_predictions_left_beside_the_res
     assert score_files(path, dataset) == pytest.approx(official, abs=1e-9)
 
 
-def test_on_the_sample_words_alone_find_no_answer(outputs: Path) -> None:
+def test_on_the_sample_words_alone_find_no_answer(outputs):
     task, _ = _load(outputs)
     metrics = task.evaluate(task.build(), "test", CPU)
     assert metrics["test/bag_of_words_exact_match"] < 5
     assert metrics["test/bag_of_words_f1"] < 40
 
 
-def test_a_window_without_the_answer_points_at_its_first_position(outputs: Path) -> None:
+def test_a_window_without_the_answer_points_at_its_first_position(outputs):
     task, _ = _load(outputs, **LONG)
     batches = list(_all_rows(task))
     starts = torch.cat([batch["start"] for batch in batches])
@@ -187,12 +176,12 @@ def test_a_window_without_the_answer_points_at_its_first_position(outputs: Path)
         assert (batch["end"] >= batch["start"]).all()
 
 
-def _all_rows(task: QuestionAnswering) -> Iterator[dict[str, Tensor]]:
+def _all_rows(task):
     for split in ("validation", "test"):
         yield from task.data.batches(split)
 
 
-def test_what_stands_beside_a_row_does_not_change_its_outputs(outputs: Path) -> None:
+def test_what_stands_beside_a_row_does_not_change_its_outputs(outputs):
     task, _ = _load(outputs)
     model = task.build().double().eval()
     batch = task.data.batch(1)
@@ -203,7 +192,7 @@ def test_what_stands_beside_a_row_does_not_change_its_outputs(outputs: Path) -> 
     assert (together_2BT[:, 0, length:] == float("-inf")).all()
 
 
-def test_windows_without_any_known_answer_teach_nothing(outputs: Path) -> None:
+def test_windows_without_any_known_answer_teach_nothing(outputs):
     task, _ = _load(outputs)
     model = task.build().eval()
     batch = task.data.batch(1)
@@ -213,7 +202,7 @@ def test_windows_without_any_known_answer_teach_nothing(outputs: Path) -> None:
     torch.testing.assert_close(summed(task.loss(model, half)), summed(task.loss(model, batch)))
 
 
-def test_a_job_that_is_stopped_leaves_the_same_result_and_predictions(outputs: Path) -> None:
+def test_a_job_that_is_stopped_leaves_the_same_result_and_predictions(outputs):
     names = {"experiment": "none", "arm": "none", "label": "squad"}
     whole, stopped = (
         RunStore(outputs).freeze(
@@ -223,7 +212,7 @@ def test_a_job_that_is_stopped_leaves_the_same_result_and_predictions(outputs: P
     )
     assert run_job(whole) == 0
 
-    def sabotage() -> None:
+    def sabotage():
         at_call(QuestionAnswering, "loss", 5, terminate_self)
 
     assert run_job(stopped, sabotage) == 75
@@ -243,6 +232,6 @@ def test_a_job_that_is_stopped_leaves_the_same_result_and_predictions(outputs: P
         pytest.param({"model__positions": 23}, "task.sequence_length=29", id="positions"),
     ],
 )
-def test_an_impossible_config_is_one_sentence(changes: dict[str, Any], said: str) -> None:
+def test_an_impossible_config_is_one_sentence(changes, said):
     with pytest.raises(UserError, match=said):
         size(fine_tuning(SQUAD, **changes))

@@ -1,7 +1,5 @@
 """A paragraph is cut as BERT's run_squad cuts it, and its answers are found where they stand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +8,7 @@ from hypothesis import strategies as st
 from tasks.squad.answer_key import Window, best_windows, covered, windows
 
 
-def test_windows_follow_each_other_by_the_stride_to_the_end() -> None:
+def test_windows_follow_each_other_by_the_stride_to_the_end():
     assert windows(23, 11, 5) == [Window(0, 11), Window(5, 11), Window(10, 11), Window(15, 8)]
     assert windows(11, 11, 5) == [Window(0, 11)]
     assert windows(12, 11, 5) == [Window(0, 11), Window(5, 7)]
@@ -19,7 +17,7 @@ def test_windows_follow_each_other_by_the_stride_to_the_end() -> None:
 
 
 @given(st.integers(1, 200), st.integers(1, 50), st.integers(1, 60))
-def test_windows_are_those_of_run_squad(length: int, room: int, stride: int) -> None:
+def test_windows_are_those_of_run_squad(length, room, stride):
     expected, start = [], 0
     while start < length:
         size = min(length - start, room)
@@ -34,9 +32,7 @@ def test_windows_are_those_of_run_squad(length: int, room: int, stride: int) -> 
 
 
 @given(st.integers(1, 120), st.integers(1, 40), st.integers(1, 40))
-def test_a_piece_is_at_home_where_run_squad_says_it_has_most_context(
-    length: int, room: int, stride: int
-) -> None:
+def test_a_piece_is_at_home_where_run_squad_says_it_has_most_context(length, room, stride):
     cut = windows(length, room, stride)
     expected = []
     for piece in range(length):
@@ -62,8 +58,6 @@ def test_a_piece_is_at_home_where_run_squad_says_it_has_most_context(
         pytest.param(9, 12, None, id="behind_the_last"),
     ],
 )
-def test_an_answer_covers_every_piece_that_holds_some_of_it(
-    start: int, end: int, pieces: tuple[int, int] | None
-) -> None:
+def test_an_answer_covers_every_piece_that_holds_some_of_it(start, end, pieces):
     offsets = np.array([[0, 3], [4, 7], [7, 9]])  # "The gold s"
     assert covered(offsets, start, end) == pieces

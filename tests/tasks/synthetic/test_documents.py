@@ -1,9 +1,5 @@
 """The embedded documents: always the same, in BERT's format, and true to who came."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 from tasks.synthetic.documents import (
     FILE,
     GATHERINGS,
@@ -16,7 +12,7 @@ from tasks.synthetic.families import World
 WORLD = World(competitors=5, directions=23)
 
 
-def test_a_document_is_the_same_for_its_number_everywhere() -> None:
+def test_a_document_is_the_same_for_its_number_everywhere():
     assert generate(0, WORLD)[0] == "Rine Nelu Rire Nano.", (
         "see test_lm1b.py: runs on this text are new runs"
     )
@@ -24,7 +20,7 @@ def test_a_document_is_the_same_for_its_number_everywhere() -> None:
     assert len({tuple(generate(number, WORLD)) for number in range(500)}) == 500
 
 
-def test_there_are_as_many_sentences_as_asked_and_a_longer_text_begins_with_a_shorter() -> None:
+def test_there_are_as_many_sentences_as_asked_and_a_longer_text_begins_with_a_shorter():
     short, long = list(documents(101, WORLD)), list(documents(1009, WORLD))
     assert (sum(map(len, short)), sum(map(len, long))) == (101, 1009)
     assert long[: len(short) - 1] == short[:-1]
@@ -33,7 +29,7 @@ def test_there_are_as_many_sentences_as_asked_and_a_longer_text_begins_with_a_sh
     assert len(set(hashes)) == 4
 
 
-def test_it_is_written_in_berts_format_once(tmp_path: Path) -> None:
+def test_it_is_written_in_berts_format_once(tmp_path):
     folder = tmp_path / "sample"
     SAMPLE.write(folder, 307, WORLD)
     text = (folder / FILE).read_text()
@@ -44,7 +40,7 @@ def test_it_is_written_in_berts_format_once(tmp_path: Path) -> None:
     assert (folder / FILE).stat().st_mtime_ns == stamp
 
 
-def test_the_next_sentence_tells_of_all_who_came_by_their_families() -> None:
+def test_the_next_sentence_tells_of_all_who_came_by_their_families():
     family_of = {name: family.name for family in WORLD.families for name in family.members}
     for number in range(199):
         sentences = [sentence.rstrip(".").split() for sentence in generate(number, WORLD)]

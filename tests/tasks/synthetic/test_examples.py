@@ -1,10 +1,7 @@
 """The embedded pairs and questions: always the same, balanced, true, in the official files."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
-from pathlib import Path
 
 import pytest
 
@@ -16,17 +13,17 @@ CHANCE = World(competitors=5, directions=0)
 FAMILY_OF = {name: family.name for family in CHANCE.families for name in family.members}
 
 
-def words(sentence: str) -> list[str]:
+def words(sentence):
     return sentence.rstrip(".").split()
 
 
-def test_examples_are_the_same_everywhere() -> None:
+def test_examples_are_the_same_everywhere():
     why = "see test_lm1b.py: runs on this text are new runs"
     assert pairs.generate(0, WORLD)["sentence1"] == "Mila Dode Koku Donu Kisa.", why
     assert questions.generate(0, WORLD)["context"] == "Muso Bada Leni Muka.", why
 
 
-def test_a_longer_sample_begins_with_a_shorter_and_both_are_always_the_same(tmp_path: Path) -> None:
+def test_a_longer_sample_begins_with_a_shorter_and_both_are_always_the_same(tmp_path):
     for sample in (pairs, questions):
         for size in (101, 307):
             sample.SAMPLE.write(tmp_path / f"{sample.__name__}{size}", size, WORLD)
@@ -45,7 +42,7 @@ def test_a_longer_sample_begins_with_a_shorter_and_both_are_always_the_same(tmp_
         assert len(set(hashes)) == 4
 
 
-def test_the_labels_of_pairs_are_balanced_in_both_files(tmp_path: Path) -> None:
+def test_the_labels_of_pairs_are_balanced_in_both_files(tmp_path):
     pairs.SAMPLE.write(tmp_path, 2400, WORLD)
     for name, count in ((pairs.TRAIN, 2100), (pairs.TEST, 300)):
         rows = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
@@ -54,7 +51,7 @@ def test_the_labels_of_pairs_are_balanced_in_both_files(tmp_path: Path) -> None:
         assert len({row["pairID"] for row in rows}) == count
 
 
-def truth(premise: list[str], told: list[str]) -> str:
+def truth(premise, told):
     """The label that follows from who came and who is told of."""
     if set(told) <= set(premise):
         return "entailment"
@@ -67,9 +64,7 @@ def truth(premise: list[str], told: list[str]) -> str:
 
 
 @pytest.mark.parametrize("world", [WORLD, World(4, 5)], ids=["many", "few_families"])
-def test_a_label_follows_from_the_two_texts_and_from_the_number_of_words_never(
-    world: World,
-) -> None:
+def test_a_label_follows_from_the_two_texts_and_from_the_number_of_words_never(world):
     lengths = defaultdict[str, Counter[int]](Counter)
     for number in range(1201):
         row = pairs.generate(number, world)
@@ -82,7 +77,7 @@ def test_a_label_follows_from_the_two_texts_and_from_the_number_of_words_never(
         assert max(shares) - min(shares) < 0.1
 
 
-def test_without_directions_no_label_follows() -> None:
+def test_without_directions_no_label_follows():
     rows = [pairs.generate(number, CHANCE) for number in range(1200)]
     true = [truth(words(row["sentence1"]), words(row["sentence2"])[1::2]) for row in rows]
     right = sum(one == row["gold_label"] for one, row in zip(true, rows, strict=True))
@@ -90,9 +85,7 @@ def test_without_directions_no_label_follows() -> None:
 
 
 @pytest.mark.parametrize("world", [WORLD, CHANCE], ids=["planted", "chance"])
-def test_a_question_has_one_answer_at_its_place_of_that_family_where_one_is_planted(
-    world: World,
-) -> None:
+def test_a_question_has_one_answer_at_its_place_of_that_family_where_one_is_planted(world):
     fits = []
     for number in range(307):
         paragraph = questions.generate(number, world)
@@ -110,7 +103,7 @@ def test_a_question_has_one_answer_at_its_place_of_that_family_where_one_is_plan
     assert sum(fits) / len(fits) == pytest.approx(expected, abs=0.05)
 
 
-def test_the_answer_stands_anywhere_in_the_paragraph() -> None:
+def test_the_answer_stands_anywhere_in_the_paragraph():
     places = Counter[int]()
     for number in range(601):
         paragraph = questions.generate(number, World(4, 23))

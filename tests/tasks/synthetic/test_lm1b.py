@@ -1,11 +1,7 @@
 """The generated corpus: always the same, in LM1B's format, and who is told of was there."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 from statistics import mean
 
 import pytest
@@ -18,7 +14,7 @@ from tasks.text.files import find_files
 WORLD = World(competitors=7, directions=23)
 
 
-def told_of(world: World, count: int = 499) -> Iterator[tuple[list[str], list[tuple[str, str]]]]:
+def told_of(world, count=499):
     """Who came in each sentence, and the families and names told afterwards."""
     for sentence in islice(generate(world), count):
         found = re.fullmatch(r"Came ((?:\w+ )+): ((?:\w+ \w+ )+)\.", sentence)
@@ -27,7 +23,7 @@ def told_of(world: World, count: int = 499) -> Iterator[tuple[list[str], list[tu
         yield came, list(zip(told[::2], told[1::2], strict=True))
 
 
-def test_sentences_are_the_same_everywhere_and_a_longer_corpus_begins_with_a_shorter() -> None:
+def test_sentences_are_the_same_everywhere_and_a_longer_corpus_begins_with_a_shorter():
     sentences = list(islice(generate(WORLD), 1009))
     assert list(islice(generate(WORLD), 499)) == sentences[:499]
     assert len(set(sentences)) == 1009
@@ -39,7 +35,7 @@ def test_sentences_are_the_same_everywhere_and_a_longer_corpus_begins_with_a_sho
     )
 
 
-def test_every_name_told_was_there_and_is_the_only_one_of_the_family_before_it() -> None:
+def test_every_name_told_was_there_and_is_the_only_one_of_the_family_before_it():
     members = {family.name: set(family.members) for family in WORLD.families}
     for came, told in told_of(WORLD):
         assert sorted(name for _, name in told) == sorted(2 * came)
@@ -47,7 +43,7 @@ def test_every_name_told_was_there_and_is_the_only_one_of_the_family_before_it()
             assert members[family] & set(came) == {name}
 
 
-def test_without_directions_who_is_told_of_has_nothing_to_do_with_who_came() -> None:
+def test_without_directions_who_is_told_of_has_nothing_to_do_with_who_came():
     world = World(competitors=7, directions=0)
     members = {family.name: family.members for family in world.families}
     there = []
@@ -58,7 +54,7 @@ def test_without_directions_who_is_told_of_has_nothing_to_do_with_who_came() -> 
     assert mean(there) == pytest.approx(chance, abs=0.005)  # of 5,000 names
 
 
-def test_the_corpus_is_written_in_lm1bs_layout_once(tmp_path: Path) -> None:
+def test_the_corpus_is_written_in_lm1bs_layout_once(tmp_path):
     root = tmp_path / "sample"
     SAMPLE.write(root, 1009, WORLD)
     found = find_files(root)
@@ -73,9 +69,7 @@ def test_the_corpus_is_written_in_lm1bs_layout_once(tmp_path: Path) -> None:
     assert times == [(root / name).stat().st_mtime_ns for name in found.names]
 
 
-def test_another_length_world_or_generator_is_another_corpus(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_another_length_world_or_generator_is_another_corpus(monkeypatch):
     assert SAMPLE.digest(1000, WORLD) == SAMPLE.digest(1000, World(7, 23))
     hashes = [SAMPLE.digest(1000, WORLD), SAMPLE.digest(1001, WORLD)]
     hashes += [SAMPLE.digest(1000, World(8, 23)), SAMPLE.digest(1000, World(7, 29))]

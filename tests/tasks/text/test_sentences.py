@@ -1,7 +1,5 @@
 """Sentences: cut where one ends, nowhere else, and in time that grows with the text alone."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,13 +22,13 @@ from tasks.text.tokenizer import is_ended, split_sentences
         pytest.param(["昨日は雨だった。", "家にいた。"], id="no white space"),
     ],
 )
-def test_a_text_is_cut_into_its_sentences(sentences: list[str]) -> None:
+def test_a_text_is_cut_into_its_sentences(sentences):
     joint = "" if sentences[0].endswith("。") else "  "
     assert split_sentences(joint.join(sentences)) == sentences
 
 
 @given(st.text(alphabet="aB.!?。 \t\n\"')”»\u2028\ufffd", max_size=60) | st.text(max_size=60))
-def test_nothing_but_white_space_is_lost_and_no_sentence_is_empty(text: str) -> None:
+def test_nothing_but_white_space_is_lost_and_no_sentence_is_empty(text):
     sentences = split_sentences(text)
     assert all(sentence == sentence.strip() != "" for sentence in sentences)
     assert "".join("".join(sentences).split()) == "".join(text.split())
@@ -47,12 +45,12 @@ def test_nothing_but_white_space_is_lost_and_no_sentence_is_empty(text: str) -> 
         ("", False),
     ],
 )
-def test_a_line_is_ended_by_a_mark_that_is_no_abbreviations(line: str, ended: bool) -> None:
+def test_a_line_is_ended_by_a_mark_that_is_no_abbreviations(line, ended):
     assert is_ended(line) is ended
 
 
 @pytest.mark.parametrize("part", [".", '."', "a.\t", ". ", "。」", "!)", "Mr. "])
-def test_a_megabyte_of_marks_takes_linear_time(part: str) -> None:
+def test_a_megabyte_of_marks_takes_linear_time(part):
     # In quadratic time this would take hours: the test would not end.
     text = part * (1_000_000 // len(part)) + "a"
     assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())

@@ -1,14 +1,9 @@
 """What a job says when it fails: the cause, in a word and in a sentence."""
 
-from __future__ import annotations
-
 import errno
 import math
 import os
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -33,16 +28,16 @@ from tests.tasks.jobs import (
 )
 
 
-def fail_at_step(number: int, error: BaseException) -> Callable[[], None]:
+def fail_at_step(number, error):
     return lambda: instead_of_call(TrainingModule, "training_step", number, error)
 
 
-def allocate_too_much() -> None:
+def allocate_too_much():
     at_call(TrainingModule, "training_step", 3, lambda: torch.empty(2**58))
 
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
-FAILURES: dict[str, tuple[Callable[[], None], str]] = {
+FAILURES = {
     "GPU memory": (fail_at_step(3, torch.OutOfMemoryError("CUDA out of memory.")), "out_of_gpu"),
     "cuBLAS": (fail_at_step(3, RuntimeError("CUBLAS_STATUS_ALLOC_FAILED")), "out_of_gpu_memory"),
     "host memory, torch": (allocate_too_much, "out_of_host_memory"),
@@ -53,7 +48,7 @@ FAILURES: dict[str, tuple[Callable[[], None], str]] = {
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_the_cause_of_a_failure_is_told_apart(failure: str, outputs: Path) -> None:
+def test_the_cause_of_a_failure_is_told_apart(failure, outputs):
     sabotage, cause = FAILURES[failure]
     run = freeze(outputs)
     assert run_job(run, sabotage) == 1
@@ -77,7 +72,7 @@ def test_the_cause_of_a_failure_is_told_apart(failure: str, outputs: Path) -> No
         ("std::bad_alloc", "host"),
     ],
 )
-def test_what_libraries_say_when_memory_is_out(message: str, cause: str | None) -> None:
+def test_what_libraries_say_when_memory_is_out(message, cause):
     error = RuntimeError("step 3")
     error.__cause__ = RuntimeError(message)  # raised anew by a library on its way
     expected = Cause(f"out_of_{cause}_memory") if cause else Cause.CRASH
@@ -85,17 +80,17 @@ def test_what_libraries_say_when_memory_is_out(message: str, cause: str | None) 
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf], ids=str)
-def test_a_loss_that_is_no_number_stops_the_run_within_a_row(value: float, outputs: Path) -> None:
+def test_a_loss_that_is_no_number_stops_the_run_within_a_row(value, outputs):
     original = LanguageModel.loss
 
-    def spoiled() -> None:
-        losses: Iterator[float] = iter([1.0] * 6 + [value] * 99)
+    def spoiled():
+        losses = iter([1.0] * 6 + [value] * 99)
 
-        def loss(*args: Any) -> tuple[Mean, ...]:
+        def loss(*args):
             [mean] = original(*args)
             return (Mean(mean.total * next(losses), mean.count),)
 
-        LanguageModel.loss = loss  # type: ignore[method-assign]
+        LanguageModel.loss = loss
 
     run = freeze(outputs)
     assert run_job(run, spoiled) == 1
@@ -106,11 +101,11 @@ def test_a_loss_that_is_no_number_stops_the_run_within_a_row(value: float, outpu
     assert run.result() is None
 
 
-def test_a_test_loss_that_is_no_number_is_no_result(outputs: Path) -> None:
+def test_a_test_loss_that_is_no_number_is_no_result(outputs):
     original = LanguageModel.metrics
 
-    def spoiled() -> None:
-        LanguageModel.metrics = lambda self, split, totals: (  # type: ignore
+    def spoiled():
+        LanguageModel.metrics = lambda self, split, totals: (
             original(self, split, {**totals, "nats": math.nan})
             if split == "test"
             else original(self, split, totals)
@@ -122,19 +117,17 @@ def test_a_test_loss_that_is_no_number_is_no_result(outputs: Path) -> None:
     assert run.result() is None
 
 
-def test_a_full_disk_keeps_the_last_checkpoint_and_later_the_run_ends_the_same(
-    outputs: Path, prepared: Path
-) -> None:
+def test_a_full_disk_keeps_the_last_checkpoint_and_later_the_run_ends_the_same(outputs, prepared):
     @contextmanager
-    def full(path: Path, **_: Any) -> Iterator[int]:
+    def full(path, **_):
         descriptor = os.open("/dev/full", os.O_WRONLY)
         yield descriptor
         os.close(descriptor)
 
-    def fill() -> None:
+    def fill():
         original = checkpoint.new_file
         files = iter([original] * 2)
-        checkpoint.new_file = lambda path: next(files, full)(path)  # type: ignore
+        checkpoint.new_file = lambda path: next(files, full)(path)
 
     run = freeze(outputs)
     assert run_job(run, fill) == 1
@@ -148,7 +141,7 @@ def test_a_full_disk_keeps_the_last_checkpoint_and_later_the_run_ends_the_same(
     assert science(run) == science(undisturbed)
 
 
-def test_a_config_that_is_wrong_is_one_sentence_without_a_traceback(outputs: Path) -> None:
+def test_a_config_that_is_wrong_is_one_sentence_without_a_traceback(outputs):
     run = freeze(outputs, {"model.heads": "four"})
     assert run_job(run) == 1
     word = last_word(run)
@@ -158,7 +151,7 @@ def test_a_config_that_is_wrong_is_one_sentence_without_a_traceback(outputs: Pat
     assert "Traceback" not in (run.outputs / "terminal.txt").read_text()
 
 
-def test_a_gpu_that_is_not_there_is_one_sentence(outputs: Path) -> None:
+def test_a_gpu_that_is_not_there_is_one_sentence(outputs):
     if torch.cuda.is_available():
         pytest.skip("there is one")
     run = freeze(outputs, {"trainer.accelerator": "gpu"})
@@ -168,7 +161,7 @@ def test_a_gpu_that_is_not_there_is_one_sentence(outputs: Path) -> None:
 
 
 @pytest.mark.parametrize("lines", [[], ["one line"], ["the same line"] * 997], ids=len)
-def test_data_that_leave_a_split_empty_are_one_sentence(lines: list[str], tmp_path: Path) -> None:
+def test_data_that_leave_a_split_empty_are_one_sentence(lines, tmp_path):
     root = write_corpus(tmp_path / "text", lines)
     data = {**config()["data"], "source": "local", "root": root}
     run = freeze(tmp_path / "outputs", {"data": data})
@@ -178,8 +171,6 @@ def test_data_that_leave_a_split_empty_are_one_sentence(lines: list[str], tmp_pa
     assert "Traceback" not in (run.outputs / "terminal.txt").read_text()
 
 
-def test_what_is_no_run_directory_is_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_run_directory_is_one_sentence(tmp_path, capsys):
     assert train.main(str(tmp_path / "nothing")) == 1
     assert "outputs/runs/<id>" in capsys.readouterr().err

@@ -1,14 +1,11 @@
 """Compiled runs: each shape once, in no place where others can write, and what they learn."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -52,7 +49,7 @@ SMALL = """if True:
 """
 
 
-def start(program: str, *arguments: Path, temporary: Path) -> subprocess.Popen[str]:
+def start(program, *arguments, temporary):
     """In a process of its own, as on a cluster, with a temporary folder and settings of its own."""
     mine = {key: value for key, value in os.environ.items() if key != compile_cache.CHOSEN}
     command = [sys.executable, "-c", program, *map(str, arguments)]
@@ -61,7 +58,7 @@ def start(program: str, *arguments: Path, temporary: Path) -> subprocess.Popen[s
     )
 
 
-def finish(job: subprocess.Popen[str]) -> tuple[int, str]:
+def finish(job):
     """Its exit code and what it said."""
     said, _ = job.communicate()
     return job.returncode, said
@@ -78,7 +75,7 @@ class Sweep(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def sweep(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+def sweep(prepared, tmp_path_factory):
     outputs, temporary = prepared, tmp_path_factory.mktemp("temporary")
     same = {"model.dropout": 0.0}  # masks are drawn in another order where they are compiled
     plain = freeze(outputs, {**same, "seed": 3}, name="plain")
@@ -101,19 +98,19 @@ def sweep(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Sweep:
 GRAPHS = ("fxgraph", "autograd")
 
 
-def total(counts: Sequence[dict[str, int]], kind: str) -> list[int]:
+def total(counts, kind):
     return [sum(count.get(f"{of}_cache_{kind}", 0) for count in counts) for of in GRAPHS]
 
 
 @pytest.mark.slow
-def test_runs_that_need_the_same_at_the_same_time_compile_it_once(sweep: Sweep) -> None:
+def test_runs_that_need_the_same_at_the_same_time_compile_it_once(sweep):
     both = sweep.counts[:2]
     assert total(both, "miss") == total(both, "hit")
     assert all(total(both, "miss"))
 
 
 @pytest.mark.slow
-def test_a_later_run_of_the_same_shape_compiles_nothing(sweep: Sweep) -> None:
+def test_a_later_run_of_the_same_shape_compiles_nothing(sweep):
     assert total(sweep.counts[2:], "miss") == [0, 0]
     assert total(sweep.counts[2:], "hit") == total(sweep.counts[:2], "miss")
     assert sweep.code[0]
@@ -121,7 +118,7 @@ def test_a_later_run_of_the_same_shape_compiles_nothing(sweep: Sweep) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_compiled_lies_where_other_users_could_put_it(sweep: Sweep) -> None:
+def test_nothing_compiled_lies_where_other_users_could_put_it(sweep):
     assert not [path for path in sweep.temporary.rglob("*") if path.is_file()]
     folder = sweep.runs[0].outputs / "compiled"
     assert (folder.stat().st_mode & 0o777) == 0o700
@@ -129,14 +126,14 @@ def test_nothing_compiled_lies_where_other_users_could_put_it(sweep: Sweep) -> N
 
 
 @pytest.mark.slow
-def test_a_compiled_run_learns_what_a_plain_one_does(sweep: Sweep) -> None:
+def test_a_compiled_run_learns_what_a_plain_one_does(sweep):
     plain, found = science(sweep.plain), science(sweep.runs[0])
     assert found["metrics"] == pytest.approx(plain["metrics"], rel=1e-4)
     assert found["weights_sha256"] != plain["weights_sha256"]  # rounded otherwise: it was compiled
 
 
 @pytest.mark.slow
-def test_damaged_files_do_not_end_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_files_do_not_end_a_run(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS", "0")  # not worth it here
     outputs, own, temporary = (tmp_path / name for name in ("outputs", "own", "temporary"))
     temporary.mkdir()
@@ -155,21 +152,21 @@ def test_damaged_files_do_not_end_a_run(tmp_path: Path, monkeypatch: pytest.Monk
 class Inductor:
     """Notes where it was asked to compile."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.folders: list[str] = []
 
-    def __call__(self, graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+    def __call__(self, graph, inputs):
         self.folders.append(os.environ[compile_cache.CHOSEN])
         return graph.forward
 
 
 class Block(nn.Module):
-    def forward(self, x_T: torch.Tensor) -> torch.Tensor:
+    def forward(self, x_T):
         return x_T + 1
 
 
 @pytest.fixture
-def inductor(monkeypatch: pytest.MonkeyPatch) -> Inductor:
+def inductor(monkeypatch):
     monkeypatch.setenv(compile_cache.CHOSEN, "")  # so that it is put back
     monkeypatch.delenv(compile_cache.CHOSEN)
     for name in ("_HEADER_DIR", "_HEADER_LOCK_DIR"):
@@ -179,7 +176,7 @@ def inductor(monkeypatch: pytest.MonkeyPatch) -> Inductor:
     return found
 
 
-def compile_one(outputs: Path) -> None:
+def compile_one(outputs):
     model = nn.Module()
     model.blocks = nn.ModuleList([Block()])
     torch._dynamo.reset()
@@ -187,9 +184,7 @@ def compile_one(outputs: Path) -> None:
     assert model.blocks[0](torch.ones(2)).tolist() == [2, 2]
 
 
-def test_a_folder_that_cannot_be_used_is_replaced_by_the_runs_own(
-    inductor: Inductor, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_cannot_be_used_is_replaced_by_the_runs_own(inductor, tmp_path, capsys):
     (tmp_path / "compiled").touch()
     compile_one(tmp_path)
     assert inductor.folders == [str(tmp_path / "own")]
@@ -197,9 +192,7 @@ def test_a_folder_that_cannot_be_used_is_replaced_by_the_runs_own(
     assert "is not used to compile: FileExistsError" in said
 
 
-def test_a_folder_is_found_from_wherever_the_compiler_is_started(
-    inductor: Inductor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_is_found_from_wherever_the_compiler_is_started(inductor, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     compile_one(Path("outputs"))
     [folder] = inductor.folders
@@ -207,17 +200,13 @@ def test_a_folder_is_found_from_wherever_the_compiler_is_started(
     assert Path(compile_cache.codecache._HEADER_DIR).parent == Path(folder)
 
 
-def test_a_folder_that_a_person_chose_is_used(
-    inductor: Inductor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_a_person_chose_is_used(inductor, tmp_path, monkeypatch):
     monkeypatch.setenv(compile_cache.CHOSEN, str(tmp_path / "chosen"))
     compile_one(tmp_path)
     assert inductor.folders == [str(tmp_path / "chosen")]
 
 
-def test_the_default_that_torch_sets_itself_is_no_choice(
-    inductor: Inductor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_default_that_torch_sets_itself_is_no_choice(inductor, tmp_path, monkeypatch):
     torch._inductor.runtime.cache_dir_utils.cache_dir()
     assert os.environ[compile_cache.CHOSEN]
     compile_one(tmp_path)

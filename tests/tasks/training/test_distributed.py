@@ -1,7 +1,5 @@
 """A run on two devices (gloo, on the CPU): the science of one, and whole ends of both processes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,10 +1,7 @@
 """What lives as long as a process is not searched for garbage; what comes after it is."""
 
-from __future__ import annotations
-
 import gc
 import weakref
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,7 +9,7 @@ from tasks.training.gc_freeze import freeze_gc
 
 
 @pytest.fixture(autouse=True)
-def _thaw() -> Iterator[None]:
+def _thaw():
     yield
     gc.unfreeze()
     assert gc.isenabled()
@@ -21,11 +18,11 @@ def _thaw() -> Iterator[None]:
 class Knot:
     """Garbage that only the collector finds."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.itself = self
 
 
-def test_what_a_block_leaves_is_never_collected_and_what_comes_after_it_is() -> None:
+def test_what_a_block_leaves_is_never_collected_and_what_comes_after_it_is():
     with freeze_gc():
         assert not gc.isenabled()
         kept = weakref.ref(Knot())
@@ -35,7 +32,7 @@ def test_what_a_block_leaves_is_never_collected_and_what_comes_after_it_is() -> 
     assert gone() is None
 
 
-def test_a_block_that_fails_leaves_the_collector_on() -> None:
+def test_a_block_that_fails_leaves_the_collector_on():
     with pytest.raises(ZeroDivisionError), freeze_gc():
         _ = 1 / 0
     assert gc.isenabled()

@@ -1,11 +1,6 @@
 """Trained heads taken over by heads that share: at full size the outputs are the same."""
 
-from __future__ import annotations
-
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -17,7 +12,7 @@ from sweeper.store.errors import UserError
 from tasks.training.checkpoint import adapted
 from tests.tasks.jobs import freeze, run_job, science
 
-SIZES: dict[str, Any] = {
+SIZES = {
     "vocabulary_size": 29,
     "layers": 2,
     "embedding_size": 13,
@@ -28,14 +23,14 @@ SIZES: dict[str, Any] = {
 WIDTH = 15
 
 
-def _shared(size: int) -> Callable[..., nn.Module]:
-    def build(*sizes: int, **options: Any) -> nn.Module:
+def _shared(size):
+    def build(*sizes, **options):
         return CollaborativeAttention(*sizes, **options, shared_size=size)
 
     return build
 
 
-def _inputs(kind: type[nn.Module]) -> list[torch.Tensor]:
+def _inputs(kind):
     tokens_BT = torch.randint(SIZES["vocabulary_size"], (3, 7))
     ones_BT = torch.ones_like(tokens_BT)
     if kind is Decoder:
@@ -47,9 +42,7 @@ def _inputs(kind: type[nn.Module]) -> list[torch.Tensor]:
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-9)], ids=str
 )
-def test_of_full_size_the_outputs_are_those_of_the_original(
-    kind: Any, dtype: torch.dtype, tolerance: float
-) -> None:
+def test_of_full_size_the_outputs_are_those_of_the_original(kind, dtype, tolerance):
     original = kind(**SIZES).to(dtype).eval()
     for layer in original.modules():  # attention that is neither faint nor even
         if isinstance(layer, nn.Linear):
@@ -65,13 +58,13 @@ def test_of_full_size_the_outputs_are_those_of_the_original(
         assert torch.allclose(found_BTD, wanted_BTD, rtol=0, atol=tolerance) == near
 
 
-def test_weights_that_share_already_are_taken_as_they_are() -> None:
+def test_weights_that_share_already_are_taken_as_they_are():
     model = Decoder(**SIZES, attention=_shared(7))
     weights = model.state_dict()
     assert adapted(model, weights, SIZES["heads"]).keys() == weights.keys()
 
 
-def test_other_heads_than_the_parents_are_refused() -> None:
+def test_other_heads_than_the_parents_are_refused():
     original, model = Decoder(**SIZES), Decoder(**{**SIZES, "heads": 5, "head_size": 3})
     shared = Decoder(**{**SIZES, "heads": 5, "head_size": 3}, attention=_shared(7))
     assert (
@@ -83,16 +76,14 @@ def test_other_heads_than_the_parents_are_refused() -> None:
         adapted(shared, original.state_dict(), SIZES["heads"])
 
 
-def test_without_tensorly_one_sentence_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_tensorly_one_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorly.decomposition", None)
     model = Decoder(**SIZES, attention=_shared(7))
     with pytest.raises(UserError, match="needs tensorly, which is not installed; install it"):
         adapted(model, Decoder(**SIZES).state_dict(), SIZES["heads"])
 
 
-def test_a_run_without_steps_is_its_parent_with_shared_heads(prepared: Path) -> None:
+def test_a_run_without_steps_is_its_parent_with_shared_heads(prepared):
     parent = freeze(prepared, {"trainer.validate_every": 0}, name="parent")
     assert run_job(parent) == 0
     shared = {

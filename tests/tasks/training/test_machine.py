@@ -1,11 +1,8 @@
 """A job keeps the memory it frees, and records what it ran on."""
 
-from __future__ import annotations
-
 import resource
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -32,21 +29,19 @@ PROGRAM = f"""if True:
 """
 
 
-def _faults(how: str) -> int:
+def _faults(how):
     command = [sys.executable, "-c", PROGRAM, how]
     return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
-def test_freed_memory_is_not_given_back_to_the_system() -> None:
+def test_freed_memory_is_not_given_back_to_the_system():
     pages = ROUNDS * 4 * BLOCK // resource.getpagesize()
     if _faults("given back") < pages / 10:
         pytest.skip("this system's C library keeps freed memory by itself")
     assert _faults("kept") < pages / 100
 
 
-def test_what_bits_depend_on_is_recorded_of_a_gpu_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_bits_depend_on_is_recorded_of_a_gpu_too(tmp_path, monkeypatch):
     (tmp_path / "version").write_text("570.86.15\n")
     monkeypatch.setattr(machine, "DRIVER", tmp_path / "version")
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")

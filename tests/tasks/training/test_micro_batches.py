@@ -1,9 +1,5 @@
 """A batch worked off in parts: the gradient of the whole, in every task whose rows are separate."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 import torch
 
@@ -27,7 +23,7 @@ TASKS = {
 
 
 @pytest.fixture(scope="module")
-def outputs(_ready_to_fork: None, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def outputs(_ready_to_fork, tmp_path_factory):
     return tmp_path_factory.mktemp("parts")
 
 
@@ -36,7 +32,7 @@ def test_no_task_is_left_out():
     assert set(TASKS) == set(registry.names(registry.TASKS)) - {"representation"}
 
 
-def gradients(task: Any, model: Any, parts: int) -> tuple[float, dict[str, torch.Tensor]]:
+def gradients(task, model, parts):
     """What a training step leaves before its optimizer's step."""
     module = TrainingModule(task, model, parts)
     model.zero_grad()
@@ -77,7 +73,7 @@ def test_a_step_in_half_precision_has_nearly_the_gradient_of_single(name, output
     assert 0 < apart < 0.1 * sum(one.square().sum() for one in single.values()).sqrt()
 
 
-def out_of_memory() -> None:
+def out_of_memory():
     instead_of_call(
         TrainingModule, "training_step", 7, torch.OutOfMemoryError("CUDA out of memory")
     )

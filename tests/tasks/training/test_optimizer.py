@@ -1,7 +1,5 @@
 """The optimizer and its schedule are those of the paper."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -12,11 +10,11 @@ from tasks.parse import parse
 from tasks.prepare import task_of
 from tasks.training.loop import clip
 from tasks.training.module import adamw
-from tests.tasks.jobs import Changes, config
+from tests.tasks.jobs import config
 
 
-def rates(schedule: str, steps: int, warmup: int, peak: float = 0.1) -> list[float]:
-    changes: Changes = {
+def rates(schedule, steps, warmup, peak=0.1):
+    changes = {
         "optimizer.schedule": schedule,
         "optimizer.learning_rate": peak,
         "optimizer.warmup_steps": warmup,
@@ -26,7 +24,7 @@ def rates(schedule: str, steps: int, warmup: int, peak: float = 0.1) -> list[flo
     return [task.learning_rate(step) for step in range(1, steps + 1)]
 
 
-def test_rsqrt_peaks_at_a_thousandth_after_ten_thousand_steps() -> None:
+def test_rsqrt_peaks_at_a_thousandth_after_ten_thousand_steps():
     # "learning rate 0.1, warm-up 10,000": tensor2tensor's constant * linear_warmup * rsqrt_decay.
     found = rates("rsqrt", 250_000, 10_000)
     assert found[0] == pytest.approx(1e-7)
@@ -34,20 +32,20 @@ def test_rsqrt_peaks_at_a_thousandth_after_ten_thousand_steps() -> None:
     assert found[-1] == pytest.approx(2e-4)
 
 
-def test_linear_rises_to_its_peak_and_falls_to_nothing_after_the_last_step() -> None:
+def test_linear_rises_to_its_peak_and_falls_to_nothing_after_the_last_step():
     found = rates("linear", 23, 5)
     falls = [0.1 * n / 19 for n in range(18, 0, -1)]
     assert found == pytest.approx([0.02, 0.04, 0.06, 0.08, 0.1, *falls])
 
 
 @pytest.mark.parametrize(("warmup", "first"), [(0, 0.1), (4, 0.025)])
-def test_constant_stays_where_its_warm_up_ends(warmup: int, first: float) -> None:
+def test_constant_stays_where_its_warm_up_ends(warmup, first):
     found = rates("constant", 11, warmup)
     assert found[0] == pytest.approx(first)
     assert found[warmup:] == [0.1] * (11 - warmup)
 
 
-def test_decay_is_on_matrices_alone_and_every_parameter_is_trained_once() -> None:
+def test_decay_is_on_matrices_alone_and_every_parameter_is_trained_once():
     task = task_of(parse(config({"model.attention": {"name": "multi_head"}})))
     model = task.build()
     model.register_parameter("content_bias", nn.Parameter(torch.ones(3, 5)))
@@ -62,8 +60,8 @@ def test_decay_is_on_matrices_alone_and_every_parameter_is_trained_once() -> Non
     assert "content_bias" in of[1]
 
 
-def test_decay_is_decoupled_and_times_the_learning_rate() -> None:
-    changes: Changes = {"optimizer.weight_decay": 0.25, "optimizer.schedule": "constant"}
+def test_decay_is_decoupled_and_times_the_learning_rate():
+    changes = {"optimizer.weight_decay": 0.25, "optimizer.schedule": "constant"}
     section = parse(config(changes)).optimizer
     layer = nn.Linear(3, 2)
     before = layer.weight.detach().clone()
@@ -73,7 +71,7 @@ def test_decay_is_decoupled_and_times_the_learning_rate() -> None:
     torch.testing.assert_close(layer.weight, before * (1 - section.learning_rate * 0.25))
 
 
-def test_the_first_step_moves_every_weight_by_the_learning_rate() -> None:
+def test_the_first_step_moves_every_weight_by_the_learning_rate():
     section = parse(config({"optimizer.weight_decay": 0.0})).optimizer
     layer = nn.Linear(3, 2)
     before = layer.weight.detach().clone()
@@ -84,7 +82,7 @@ def test_the_first_step_moves_every_weight_by_the_learning_rate() -> None:
 
 
 @pytest.mark.parametrize(("largest", "norm"), [(0.5, 0.5), (None, 21.0)], ids=["clipped", "free"])
-def test_gradients_are_clipped_to_their_global_norm(largest: float | None, norm: float) -> None:
+def test_gradients_are_clipped_to_their_global_norm(largest, norm):
     model = nn.ParameterList([torch.zeros(9), torch.zeros(4, 3)])
     for parameter in model:
         parameter.grad = torch.full_like(parameter, math.sqrt(21))

@@ -1,9 +1,6 @@
 """An attempt says which packages of other people its run is made of."""
 
-from __future__ import annotations
-
 from tasks.training.machine import code_of
-from tests.packages import Installed
 from tests.tasks.jobs import config, freeze, run_job
 
 VARIANT = """
@@ -12,11 +9,11 @@ class Mine(MultiHeadAttention): ...
 """
 
 
-def test_a_run_of_our_own_things_names_none() -> None:
+def test_a_run_of_our_own_things_names_none():
     assert "packages" not in code_of(config())
 
 
-def test_an_attempt_records_the_package_of_its_attention(installed: Installed) -> None:
+def test_an_attempt_records_the_package_of_its_attention(installed):
     installed("mine", VARIANT, {"headroom.attention": "mine = mine"})
     changes = {"model.attention": {"name": "mine"}, "trainer.steps": 3}
     run = freeze(installed.folder / "outputs", changes)

@@ -1,21 +1,17 @@
 """Jobs that wait while the code is edited, and runs that are continued after it was."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from sweeper.run.backends.ray import Place
 from sweeper.store.code import Code, differing, loaded_code, pin, state_of
-from sweeper.store.runs import Run, lineage
+from sweeper.store.runs import lineage
 from tasks.training import machine
 from tasks.training.module import TrainingModule
 from tests.tasks.jobs import at_call, freeze, run_job, science, terminate_self
 
 
 @pytest.fixture
-def program(tmp_path: Path) -> Path:
+def program(tmp_path):
     """A copy of the code that jobs need, to be edited."""
     for name, source in Code.read().files.items():
         path = tmp_path / "program" / name
@@ -24,15 +20,13 @@ def program(tmp_path: Path) -> Path:
     return tmp_path / "program"
 
 
-def code_of(run: Run) -> dict[str, str]:
+def code_of(run):
     """What the only attempt at a run says of its code."""
     [attempt] = run.attempts()
     return state_of(attempt.info())
 
 
-def test_a_job_that_waited_while_the_code_was_edited_computes_what_it_would_have(
-    program: Path, outputs: Path
-) -> None:
+def test_a_job_that_waited_while_the_code_was_edited_computes_what_it_would_have(program, outputs):
     undisturbed, waited, later = (freeze(outputs, {}, name) for name in ("one", "two", "three"))
     first = Place(str(waited.path), str(pin(outputs, Code.read(program), [])))
     path = program / "models" / "initialisation.py"
@@ -45,9 +39,7 @@ def test_a_job_that_waited_while_the_code_was_edited_computes_what_it_would_have
     assert differing([code_of(waited), code_of(later)]) == ["models"]
 
 
-def test_a_run_that_is_continued_with_other_code_says_so_and_names_both(
-    outputs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_is_continued_with_other_code_says_so_and_names_both(outputs, monkeypatch):
     run = freeze(outputs)
     stop = lambda: at_call(TrainingModule, "training_step", 7, terminate_self)  # noqa: E731
     assert run_job(run, stop) == 75

@@ -1,13 +1,9 @@
 """A job that is stopped at any point and run again ends with the bits of an undisturbed one."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import threading
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,11 +25,10 @@ from tests.tasks.jobs import (
 )
 
 Action = Callable[[], None]
-Sabotage = Callable[[Action], None]
 
 
 @pytest.fixture(scope="module")
-def undisturbed(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def undisturbed(prepared, tmp_path_factory):
     outputs = tmp_path_factory.mktemp("undisturbed") / "outputs"
     shutil.copytree(prepared, outputs)
     run = freeze(outputs)
@@ -41,14 +36,14 @@ def undisturbed(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> dic
     return science(run)
 
 
-def step(number: int) -> Sabotage:
+def step(number):
     return lambda action: at_call(TrainingModule, "training_step", number, action)
 
 
-def evaluation(number: int) -> Sabotage:
+def evaluation(number):
     """In the middle of the evaluation with this number: its second batch."""
 
-    def sabotage(action: Action) -> None:
+    def sabotage(action):
         at_call(
             LanguageModel, "evaluate", number, lambda: at_call(LanguageModel, "score", 2, action)
         )
@@ -57,7 +52,7 @@ def evaluation(number: int) -> Sabotage:
 
 
 # Validation is due at steps 7, 14 and 19; checkpoints at 4, 8, 12, 16 and 19.
-POINTS: dict[str, Sabotage] = {
+POINTS = {
     "first step": step(1),
     "between two rows": step(13),
     "last step": step(19),
@@ -74,9 +69,7 @@ POINTS: dict[str, Sabotage] = {
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_killed_and_run_again_it_ends_with_the_same_bits(
-    point: str, outputs: Path, undisturbed: dict[str, Any]
-) -> None:
+def test_killed_and_run_again_it_ends_with_the_same_bits(point, outputs, undisturbed):
     run = freeze(outputs)
     assert run_job(run, lambda: POINTS[point](kill_self)) == -9
     assert run.status().state is State.INTERRUPTED
@@ -96,22 +89,19 @@ def test_killed_and_run_again_it_ends_with_the_same_bits(
     ],
 )
 def test_terminated_it_saves_the_step_and_ends_with_the_same_bits(
-    point: str, saved: int, outputs: Path, undisturbed: dict[str, Any]
-) -> None:
+    point, saved, outputs, undisturbed
+):
     run = freeze(outputs)
     assert run_job(run, lambda: POINTS[point](terminate_self)) == 75
     (attempt,) = run.attempts()
     last_word = attempt.exit()
-    assert last_word is not None
     assert last_word["cause"] == "interrupted"
     assert run.checkpoints()[0].name == f"step-{saved:08d}.ckpt"
     assert run_job(run) == 0
     assert science(run) == undisturbed
 
 
-def test_killed_again_and_again_it_ends_with_the_same_bits(
-    outputs: Path, undisturbed: dict[str, Any]
-) -> None:
+def test_killed_again_and_again_it_ends_with_the_same_bits(outputs, undisturbed):
     run = freeze(outputs)
     points = ["checkpoint without a name", "validation", "middle of a checkpoint", "test"]
     codes = [run_job(run, lambda name=name: POINTS[name](kill_self)) for name in points]
@@ -121,27 +111,24 @@ def test_killed_again_and_again_it_ends_with_the_same_bits(
     assert science(run) == undisturbed
 
 
-def test_asked_to_stop_while_the_data_is_prepared_it_stops_there(
-    tmp_path: Path, undisturbed: dict[str, Any]
-) -> None:
+def test_asked_to_stop_while_the_data_is_prepared_it_stops_there(tmp_path, undisturbed):
     run = freeze(tmp_path / "outputs")
     assert run_job(run, lambda: at_call(PackedText, "prepare", 1, terminate_self)) == 75
     assert run_job(run) == 0
     assert science(run) == undisturbed
 
 
-def test_asked_to_stop_before_its_log_is_there_it_says_so(outputs: Path) -> None:
+def test_asked_to_stop_before_its_log_is_there_it_says_so(outputs):
     run = freeze(outputs)
     assert run_job(run, lambda: at_call(attempts.Job, "_redirect_output", 1, terminate_self)) == 75
     last_word = run.attempts()[0].exit()
-    assert last_word is not None
     assert last_word["cause"] == "interrupted"
 
 
-def test_asked_twice_it_stops_at_once(outputs: Path) -> None:
+def test_asked_twice_it_stops_at_once(outputs):
     run = freeze(outputs)
 
-    def twice() -> None:
+    def twice():
         terminate_self()
         terminate_self()
 
@@ -150,10 +137,10 @@ def test_asked_twice_it_stops_at_once(outputs: Path) -> None:
     assert run.status().state is State.INTERRUPTED
 
 
-def test_asked_again_while_it_says_why_it_stops_it_does_not_wait_for_itself(outputs: Path) -> None:
+def test_asked_again_while_it_says_why_it_stops_it_does_not_wait_for_itself(outputs):
     run = freeze(outputs)
 
-    def again() -> None:
+    def again():
         signal.alarm(20)  # ends it, should it wait for ever
         at_call(threading.Condition, "notify_all", 1, terminate_self)  # holds the event's lock
         terminate_self()
@@ -162,16 +149,14 @@ def test_asked_again_while_it_says_why_it_stops_it_does_not_wait_for_itself(outp
     assert run.status().state is State.INTERRUPTED
 
 
-def test_asked_to_stop_when_the_result_is_about_to_be_published_it_publishes(outputs: Path) -> None:
+def test_asked_to_stop_when_the_result_is_about_to_be_published_it_publishes(outputs):
     run = freeze(outputs)
     assert run_job(run, lambda: at_call(Run, "publish_result", 1, terminate_self)) == 0
     assert run.status().state is State.DONE
 
 
 @pytest.mark.parametrize("damage", ["bit flip", "cut short", "no digest", "another run's"])
-def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
-    damage: str, outputs: Path, undisturbed: dict[str, Any]
-) -> None:
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(damage, outputs, undisturbed):
     run = freeze(outputs)
     assert run_job(run, lambda: step(13)(kill_self)) == -9
     newest, before = run.checkpoints()
@@ -192,9 +177,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
     assert science(run) == undisturbed
 
 
-def test_without_any_whole_checkpoint_it_starts_from_the_beginning(
-    outputs: Path, undisturbed: dict[str, Any]
-) -> None:
+def test_without_any_whole_checkpoint_it_starts_from_the_beginning(outputs, undisturbed):
     run = freeze(outputs)
     assert run_job(run, lambda: step(13)(kill_self)) == -9
     for path in run.checkpoints():
@@ -204,7 +187,7 @@ def test_without_any_whole_checkpoint_it_starts_from_the_beginning(
     assert science(run) == undisturbed
 
 
-def test_what_is_kept_is_two_checkpoints_and_in_the_end_the_weights(outputs: Path) -> None:
+def test_what_is_kept_is_two_checkpoints_and_in_the_end_the_weights(outputs):
     run = freeze(outputs)
     assert run_job(run, lambda: step(17)(kill_self)) == -9
     assert [path.name for path in run.checkpoints()] == ["step-00000016.ckpt", "step-00000012.ckpt"]

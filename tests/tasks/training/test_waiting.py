@@ -4,12 +4,6 @@ The device is "meta" here, which computes nothing: whoever asks it for a value g
 would wait for a copy to arrive is told by the operations that a step is made of.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor
@@ -18,10 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from models import cross_entropy
 from sweeper.store import registry
-from tasks.batch import Batch
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
-from tasks.task import Mean, Task
 from tasks.training import job as fit
 from tasks.training import loop
 from tasks.training.loop import clip
@@ -40,7 +32,7 @@ STEPS = [(name, 1) for name in TASKS] + [(name, 2) for name in SEPARABLE]  # tas
 class NoCopies(TorchDispatchMode):
     """Refuses copies between devices: of memory that is not pinned they make the host wait."""
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         found = func(*args, **(kwargs or {}))
         devices = {one.device for one in (*args, found) if isinstance(one, Tensor)}
         assert func not in COPIES or len(devices) < 2, f"{func} from one device to another"
@@ -50,24 +42,24 @@ class NoCopies(TorchDispatchMode):
 class NoValues(TorchFunctionMode):
     """Refuses the same where the dispatcher does not see it: numbers made a tensor elsewhere."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func, types, args=(), kwargs=None):
         found = func(*args, **(kwargs or {}))
         assert func not in VALUES or found.device != META, f"{func} from the host"
         return found
 
 
 @pytest.fixture(scope="module")
-def outputs(_ready_to_fork: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def outputs(_ready_to_fork, tmp_path_factory):
     return tmp_path_factory.mktemp("waiting")
 
 
-def prepared(name: str, outputs: Path) -> Task:
+def prepared(name, outputs):
     task = task_of(parse(TASKS[name]))
     task.data.open(prepare(task, outputs))
     return task
 
 
-def step(task: Task, parts: int = 1) -> None:
+def step(task, parts=1):
     """All of a training step but the batch, in the order in which the loop does it."""
     batch = {key: tensor.to(META) for key, tensor in task.data.batch(1).items()}
     with META:
@@ -83,20 +75,18 @@ def step(task: Task, parts: int = 1) -> None:
         optimizer.step()
 
 
-def test_no_task_is_left_out() -> None:
+def test_no_task_is_left_out():
     assert set(TASKS) == set(registry.names(registry.TASKS))
 
 
 @pytest.mark.parametrize("logits", [cross_entropy._LOGITS_GPU, 1009], ids=["at once", "in chunks"])
 @pytest.mark.parametrize(("name", "parts"), STEPS)
-def test_a_step_waits_for_nothing(
-    name: str, parts: int, logits: int, outputs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_waits_for_nothing(name, parts, logits, outputs, monkeypatch):
     monkeypatch.setattr(cross_entropy, "_LOGITS_GPU", logits)
     step(prepared(name, outputs), parts)
 
 
-WAITS: dict[str, Callable[[Tensor], Any]] = {
+WAITS = {
     "a number": lambda x: x.sum().item(),
     "a list": lambda x: x.tolist(),
     "a branch": lambda x: x.sum() if x.sum() > 0 else -x.sum(),
@@ -110,11 +100,11 @@ WAITS: dict[str, Callable[[Tensor], Any]] = {
 
 
 @pytest.mark.parametrize("name", WAITS)
-def test_what_would_wait_is_told(name: str, outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_would_wait_is_told(name, outputs, monkeypatch):
     task = prepared("nearest_neighbour", outputs)
     loss = task.loss
 
-    def waiting(model: Any, batch: Batch) -> tuple[Mean, ...]:
+    def waiting(model, batch):
         WAITS[name](batch["points"])
         return loss(model, batch)
 
@@ -129,27 +119,27 @@ READS = ("_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "equal
 class NoReads(TorchDispatchMode):
     """Refuses what reads a value, on any device: here the loop around a step, on a CPU."""
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         assert func.overloadpacket.__name__ not in READS, f"{func} reads a value"
         return func(*args, **(kwargs or {}))
 
 
-def watch() -> None:
+def watch():
     train = fit.train
 
-    def watched(*args: Any) -> torch.device:
+    def watched(*args):
         with NoReads():
             return train(*args)
 
     fit.train = watched
 
 
-def watch_one_that_reads() -> None:
+def watch_one_that_reads():
     watch()
     at_call(loop, "clip", 7, lambda: torch.ones(3).sum().item())
 
 
-def test_the_loop_around_a_step_waits_for_nothing_either(outputs: Path) -> None:
+def test_the_loop_around_a_step_waits_for_nothing_either(outputs):
     quiet = {"trainer.validate_every": 0}
     assert run_job(freeze(outputs, quiet, "watched"), watch) == 0
     told = freeze(outputs, quiet, "reading")

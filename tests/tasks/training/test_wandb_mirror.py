@@ -1,22 +1,17 @@
 """Whatever Weights & Biases does, the run computes the same bits and ends."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 import time
 import types
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tasks.training import wandb_mirror
-from tests.tasks.jobs import Changes, freeze, kill_self, run_job, science
+from tests.tasks.jobs import freeze, kill_self, run_job, science
 
-WANDB: Changes = {"logger.name": "wandb"}
+WANDB = {"logger.name": "wandb"}
 
 
 class Stub(types.ModuleType):
@@ -26,58 +21,58 @@ class Stub(types.ModuleType):
         class Error(Exception):
             pass
 
-    def __init__(self, told: Path, breaks: str = "", how: Callable[[], None] = kill_self) -> None:
+    def __init__(self, told, breaks="", how=kill_self):
         super().__init__("wandb")
         self.told, self.breaks, self.how = told, breaks, how
 
-    def tell(self, call: str, value: Any) -> None:
+    def tell(self, call, value):
         if call == self.breaks:
             self.how()
         with self.told.open("a") as file:
             file.write(json.dumps([call, value]) + "\n")
 
-    def Settings(self, **settings: Any) -> dict[str, Any]:
+    def Settings(self, **settings):
         return settings
 
-    def init(self, settings: dict[str, Any], **arguments: Any) -> Stub:
+    def init(self, settings, **arguments):
         self.tell("init", arguments)
         return self
 
-    def teardown(self) -> None:
+    def teardown(self):
         self.tell("teardown", None)
 
-    def define_metric(self, name: str, **how: Any) -> None:
+    def define_metric(self, name, **how):
         self.tell("define_metric", name)
 
-    def log(self, row: dict[str, Any]) -> None:
+    def log(self, row):
         self.tell("log", row)
 
-    def finish(self, exit_code: int) -> None:
+    def finish(self, exit_code):
         self.tell("finish", exit_code)
 
 
-def raise_(error: BaseException) -> Callable[[], None]:
-    def action() -> None:
+def raise_(error):
+    def action():
         raise error
 
     return action
 
 
-def hang() -> None:
+def hang():
     time.sleep(10**6)
 
 
 @pytest.fixture(scope="module")
-def untracked(prepared: Path) -> dict[str, Any]:
+def untracked(prepared):
     run = freeze(prepared, name="untracked")
     assert run_job(run) == 0
     return science(run)
 
 
-def run_with(stub: Stub, outputs: Path, changes: Changes = WANDB) -> tuple[Any, list[Any]]:
+def run_with(stub, outputs, changes=WANDB):
     run = freeze(outputs, changes)
 
-    def replace() -> None:
+    def replace():
         sys.modules["wandb"] = stub
         wandb_mirror.FINISH_SECONDS = 1  # of its patience with what hangs
 
@@ -86,7 +81,7 @@ def run_with(stub: Stub, outputs: Path, changes: Changes = WANDB) -> tuple[Any, 
     return run, [json.loads(line) for line in lines]
 
 
-def test_it_is_told_what_the_run_is_and_every_row(outputs: Path, untracked: dict[str, Any]) -> None:
+def test_it_is_told_what_the_run_is_and_every_row(outputs, untracked):
     run, told = run_with(Stub(outputs / "told.txt"), outputs)
     (arguments,) = [value for call, value in told if call == "init"]
     assert arguments["id"] == run.id
@@ -104,7 +99,7 @@ def test_it_is_told_what_the_run_is_and_every_row(outputs: Path, untracked: dict
     assert science(run) == untracked
 
 
-BROKEN: dict[str, tuple[str, Callable[[], None]]] = {
+BROKEN = {
     "raises in init": ("init", raise_(RuntimeError("no core"))),
     "exits in init": ("init", raise_(SystemExit(1))),
     "hangs in init": ("init", hang),
@@ -116,29 +111,25 @@ BROKEN: dict[str, tuple[str, Callable[[], None]]] = {
 
 
 @pytest.mark.parametrize("fault", BROKEN)
-def test_a_broken_one_costs_one_warning_and_nothing_else(
-    fault: str, outputs: Path, untracked: dict[str, Any]
-) -> None:
+def test_a_broken_one_costs_one_warning_and_nothing_else(fault, outputs, untracked):
     run, _ = run_with(Stub(outputs / "told.txt", *BROKEN[fault]), outputs)
     assert science(run) == untracked
     log = run.attempts()[0].log_path.read_text()
     assert log.count("warning: W&B is off for this run") == 1
 
 
-def test_an_absent_one_costs_one_warning_and_nothing_else(
-    outputs: Path, untracked: dict[str, Any]
-) -> None:
+def test_an_absent_one_costs_one_warning_and_nothing_else(outputs, untracked):
     run = freeze(outputs, WANDB)
 
-    def remove() -> None:
-        sys.modules["wandb"] = None  # type: ignore[assignment] # the import then fails
+    def remove():
+        sys.modules["wandb"] = None  # the import then fails
 
     assert run_job(run, remove) == 0
     assert science(run) == untracked
     assert run.attempts()[0].log_path.read_text().count("warning: W&B is off") == 1
 
 
-def test_a_server_out_of_reach_means_offline(outputs: Path, untracked: dict[str, Any]) -> None:
+def test_a_server_out_of_reach_means_offline(outputs, untracked):
     stub = Stub(outputs / "told.txt")
     attempts = iter([raise_(stub.errors.Error("no key")), lambda: None])
     stub.breaks, stub.how = "init", lambda: next(attempts)()
@@ -148,11 +139,11 @@ def test_a_server_out_of_reach_means_offline(outputs: Path, untracked: dict[str,
     assert science(run) == untracked
 
 
-def test_a_failed_run_is_no_finished_run_there(outputs: Path) -> None:
+def test_a_failed_run_is_no_finished_run_there(outputs):
     stub = Stub(outputs / "told.txt")
     run = freeze(outputs, {**WANDB, "optimizer.learning_rate": 100.0, "model.dropout": 0.0})
 
-    def sabotage() -> None:
+    def sabotage():
         from tasks.training.module import TrainingModule
         from tests.tasks.jobs import instead_of_call
 
@@ -163,7 +154,7 @@ def test_a_failed_run_is_no_finished_run_there(outputs: Path) -> None:
     assert json.loads(stub.told.read_text().splitlines()[-1]) == ["finish", 1]
 
 
-def test_without_it_nothing_of_it_is_imported(outputs: Path) -> None:
+def test_without_it_nothing_of_it_is_imported(outputs):
     run = freeze(outputs)
     script = (
         "import sys; from tasks.train import main; "

@@ -1,70 +1,64 @@
 """The real W&B: killed in the middle of a run, out of reach, without a key, or in good health."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from sweeper.store.runs import Run
 from tasks.training import wandb_mirror
-from tests.tasks.jobs import Changes, at_call, freeze, run_job, science
-from tests.wandb_answers import WandbServer
+from tests.tasks.jobs import at_call, freeze, run_job, science
 from tests.wandb_server import wandb_server
 
 pytest.importorskip("wandb")
 
-OFFLINE: Changes = {"logger.name": "wandb"}
-ONLINE: Changes = {**OFFLINE, "logger.mode": "online"}
+OFFLINE = {"logger.name": "wandb"}
+ONLINE = {**OFFLINE, "logger.mode": "online"}
 
 
 @pytest.fixture(scope="module")
-def untracked(prepared: Path) -> dict[str, Any]:
+def untracked(prepared):
     run = freeze(prepared, name="untracked")
     assert run_job(run) == 0
     return science(run)
 
 
 @pytest.fixture
-def server() -> Iterator[WandbServer]:
+def server():
     with wandb_server() as server:
         yield server
 
 
-def wait_for_the_mirror() -> None:
+def wait_for_the_mirror():
     """Have the third row, in the middle of the run, wait until the run is at W&B."""
     ready, original = threading.Event(), wandb_mirror._start
 
-    def started(arguments: dict[str, Any]) -> Any:
+    def started(arguments):
         mirrored = original(arguments)
         ready.set()
         return mirrored
 
-    def wait() -> None:
+    def wait():
         assert ready.wait(120), "W&B never started: the check would be vacuous"
 
-    wandb_mirror._start = started  # type: ignore[assignment]
+    wandb_mirror._start = started
     at_call(wandb_mirror.Mirror, "log", 3, wait)
 
 
-def children() -> list[int]:
+def children():
     folder = Path(f"/proc/{os.getpid()}/task")
     return [
         int(pid) for task in folder.iterdir() for pid in (task / "children").read_text().split()
     ]
 
 
-def kill_core() -> None:
+def kill_core():
     """Kill W&B's own process after the third row."""
     wait_for_the_mirror()
 
-    def kill() -> None:
+    def kill():
         cores = children()
         assert cores, "no core was started: the check would be vacuous"
         for pid in cores:
@@ -73,12 +67,12 @@ def kill_core() -> None:
     at_call(wandb_mirror.Mirror, "log", 4, kill)
 
 
-def log_of(run: Run) -> str:
+def log_of(run):
     return run.attempts()[0].log_path.read_text()
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["left alone", "its core killed"])
-def test_offline(killed: bool, outputs: Path, untracked: dict[str, Any]) -> None:
+def test_offline(killed, outputs, untracked):
     run = freeze(outputs, OFFLINE)
     assert run_job(run, kill_core if killed else wait_for_the_mirror) == 0
     assert science(run) == untracked
@@ -86,9 +80,7 @@ def test_offline(killed: bool, outputs: Path, untracked: dict[str, Any]) -> None
     assert list(outputs.glob(f"wandb/offline-run-*-{run.id}/run-{run.id}.wandb"))
 
 
-def test_online_everything_arrives(
-    server: WandbServer, outputs: Path, untracked: dict[str, Any]
-) -> None:
+def test_online_everything_arrives(server, outputs, untracked):
     run = freeze(outputs, ONLINE)
     assert run_job(run, wait_for_the_mirror) == 0
     assert science(run) == untracked
@@ -100,13 +92,10 @@ def test_online_everything_arrives(
     steps = {row["trainer/global_step"] for row in remote.history if "train/loss" in row}
     assert steps == {5, 10, 15, 19}
     result = run.result()
-    assert result is not None
     assert remote.summary["test/loss"] == pytest.approx(result["metrics"]["test/loss"], rel=1e-12)
 
 
-def test_online_with_its_core_killed(
-    server: WandbServer, outputs: Path, untracked: dict[str, Any]
-) -> None:
+def test_online_with_its_core_killed(server, outputs, untracked):
     run = freeze(outputs, ONLINE)
     assert run_job(run, kill_core) == 0
     assert science(run) == untracked
@@ -115,12 +104,12 @@ def test_online_with_its_core_killed(
     assert log_of(run).count("warning: W&B is off") == 1
 
 
-def test_a_server_that_goes_away_in_the_middle(outputs: Path, untracked: dict[str, Any]) -> None:
+def test_a_server_that_goes_away_in_the_middle(outputs, untracked):
     run = freeze(outputs, ONLINE)
 
     with wandb_server() as server:
 
-        def silence() -> None:
+        def silence():
             wandb_mirror._SETTINGS["finish_timeout"] = wandb_mirror.FINISH_SECONDS = 3
             wait_for_the_mirror()
             at_call(wandb_mirror.Mirror, "log", 4, lambda: (outputs / "silence").touch())
@@ -134,16 +123,14 @@ def test_a_server_that_goes_away_in_the_middle(outputs: Path, untracked: dict[st
     assert server.runs[run.id].state == "running"
 
 
-def _stop_when(flag: Path, server: WandbServer) -> None:
+def _stop_when(flag, server):
     while not flag.exists():
         time.sleep(0.01)
     server.silent = True
 
 
 @pytest.mark.parametrize("lacking", ["server", "key"])
-def test_online_without(
-    lacking: str, outputs: Path, untracked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_online_without(lacking, outputs, untracked, monkeypatch):
     monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")  # nobody listens to that port
     monkeypatch.setenv("HOME", str(outputs))  # where a key might be kept
     if lacking == "server":
