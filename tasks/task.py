@@ -64,6 +64,8 @@ class Task(ABC):
     """The names `model.name` may take."""
     measured: ClassVar[tuple[str, ...]] = ()
     """The metrics of a finished run, which experiments are held against; empty where unsaid."""
+    labels: ClassVar[tuple[str, ...]] = ()
+    """The entries of a batch that `outputs` may not read."""
     separable: ClassVar[bool] = True
     """Whether a batch without some of its rows is a batch."""
 

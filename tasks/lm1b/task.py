@@ -46,6 +46,7 @@ class LanguageModel(Task):
     section: LanguageModelSection
     Examples = PackedText
     architectures = ("decoder",)
+    labels = ("targets",)
     measured = (
         "test/loss",
         "test/perplexity",

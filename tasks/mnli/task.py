@@ -22,6 +22,7 @@ class NaturalLanguageInference(FineTuning):
     section: FineTuningSection
     Examples = LabelledPairs
     data: LabelledPairs
+    labels = ("labels",)
     measured = ("test/loss", "test/accuracy")
 
     def build(self) -> Classifier:

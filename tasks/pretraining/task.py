@@ -26,6 +26,7 @@ class Pretraining(Task):
     section: PretrainingSection
     Examples = MaskedDocuments
     architectures = ("encoder",)
+    labels = ("targets", "next")
     measured = (
         "test/loss",
         "test/mlm_loss",

@@ -74,6 +74,7 @@ class Representation(Task):
     section: RepresentationSection
     Examples = Contexts
     architectures = ("layer",)
+    labels = ("logs",)
     measured = ("test/context_error",)
     separable = False  # each row is a problem that has a head of its own
 

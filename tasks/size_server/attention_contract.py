@@ -1,51 +1,153 @@
 """The contract of attention variants, checked when a run is planned.
 
-Without the check a broken variant fails in the first step, or, if only rank and entropy of its
-heads are wrong, after the last.
+A variant of an installed package is code that nobody here has read. One that ignores the mask sees
+the tokens that it has to predict, and would win every comparison.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import torch
+from torch import Tensor, nn
 
 from models.attention_map import head_measures
-from models.head_sizes import distinct_sizes
+from models.head_sizes import attention_layers
+from models.mask import attention_mask
 from sweeper.store.errors import invalid_value
 from sweeper.store.files import canonical
 from tasks.config.architecture import KEY, Architecture
 
-_T = 3
-_checked: set[str] = set()
+_SEGMENTS = (1, 1, 1, 1, 2, 2, 2, 2, 0, 0)  # of a packed row; 0 is padding
+_LOUD = 10.0  # standard deviations of a changed position: even a small weight on it shows
+_ROUNDING = 1e-5
+_checked: set[object] = set()
 
 
 def check(section: Architecture) -> None:
-    """Build one layer on the meta device and call it, once for each variant and its options.
-
-    Rank and entropy of heads are measured too, as they are after training.
+    """Check the variant of a config at the sizes of all its layers, each combination once.
 
     Raises:
-        UserError: it cannot be built or called, returns another shape, or cannot be measured.
+        UserError: the variant has no layer of these sizes, or breaks the contract.
     """
-    asked = canonical(section.attention.model_dump())
-    if asked in _checked:
-        return
-    name, head_size = section.attention.name, distinct_sizes(section.resolved_head_size)[0]
-    sizes = (section.embedding_size, section.heads, head_size)
-    try:
-        with torch.device("meta"):
-            layer = section.attention.builder()(*sizes, bias=False, dropout=0.0)
-            mask_B1TT = torch.ones(1, 1, _T, _T, dtype=torch.bool).tril()
-            x_BTD, returned = torch.zeros(1, _T, section.embedding_size), []
+    name, build = section.attention.name, section.attention.builder()
+    options = canonical(section.attention.model_dump())
+    for sizes in _layer_sizes(section):
+        embedding_size, heads, head_size = sizes
+        # Behaviour may depend on these properties of the sizes, hardly on the sizes themselves.
+        powers = heads & (heads - 1) == 0
+        shape_class = (heads == 1, powers, head_size % 2, heads * head_size == embedding_size)
+        if (options, sizes) in _checked:
+            continue
+        try:
+            with torch.device("meta"):
+                build(*sizes, bias=False, dropout=0.0)
+        except ValueError as error:  # a variant refuses values of its options so
+            given = f"embedding_size={embedding_size}, heads={heads}, head_size={head_size}"
+            own = section.attention.model_dump(exclude={"name"})
+            given = ", ".join([given, *(f"{key}={value}" for key, value in own.items())])
+            expected = f"a variant that has a layer of {given} ({' '.join(str(error).split())})"
+            raise invalid_value(KEY, name, expected, "choose other sizes or options") from None
+        except Exception as error:
+            raise _raised(name, error) from error
+        try:
+            fault = shape_fault(build, *sizes)
+            if fault is None and (options, shape_class) not in _checked:
+                fault = behaviour_fault(build, *sizes)
+        except Exception as error:  # anybody's code runs here
+            raise _raised(name, error) from error
+        if fault:
+            raise invalid_value(KEY, name, fault, "mend its code")
+        _checked.update({(options, sizes), (options, shape_class)})
+
+
+def _layer_sizes(section: Architecture) -> list[tuple[int, int, int]]:
+    """Return the distinct (embedding_size, heads, head_size) that the layers are built with."""
+    found: set[tuple[int, int, int]] = set()
+
+    def note(embedding_size: int, heads: int, head_size: int) -> nn.Module:
+        found.add((embedding_size, heads, head_size))
+        return nn.Identity()
+
+    head_size, layers = section.resolved_head_size, getattr(section, "layers", 1)
+    for _ in attention_layers(note, layers, section.embedding_size, section.heads, head_size):
+        pass
+    return sorted(found)
+
+
+def _raised(name: str, error: Exception) -> Exception:
+    said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    expected = "a module that is built and called on the meta device as CONTRIBUTING.md says"
+    return invalid_value(KEY, name, f"{expected}, but it raised {said}", "mend its code")
+
+
+def shape_fault(
+    build: Callable[..., nn.Module], embedding_size: int, heads: int, head_size: int
+) -> str | None:
+    """Return what is wrong with the shape of a layer's outputs, or None; it computes nothing.
+
+    Rank and entropy of heads are measured too, as they are after training.
+    """
+    with torch.device("meta"):
+        layer = build(embedding_size, heads, head_size, bias=False, dropout=0.0).eval()
+        x_BTD, returned = torch.zeros(1, len(_SEGMENTS), embedding_size), []
+        mask_B1TT = torch.ones(1, 1, len(_SEGMENTS), len(_SEGMENTS), dtype=torch.bool).tril()
+        head_measures(lambda: returned.append(layer(x_BTD, mask_B1TT)))
+    found, given = tuple(returned[0].shape), tuple(x_BTD.shape)
+    return None if found == given else f"to return x_BTD, {given} as given, but it returned {found}"
+
+
+def behaviour_fault(
+    build: Callable[..., nn.Module], embedding_size: int, heads: int, head_size: int
+) -> str | None:
+    """Return the first way in which a layer breaks the contract, in words; None if it keeps it.
+
+    - An output depends on no position that the mask hides from its query: causal or not, in rows
+      of several segments.
+    - An output depends on no other row of the batch.
+    - Every parameter receives a gradient.
+    - Without dropout, training computes what evaluation does.
+    """
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        torch.manual_seed(0)
+        layer = build(embedding_size, heads, head_size, bias=False, dropout=0.0).eval()
+        with torch.no_grad():
+            for parameter in layer.parameters():  # else zeros at the start would hide a fault
+                parameter.add_(0.1 * torch.randn_like(parameter))
+        x_BTD = torch.randn(1, len(_SEGMENTS), embedding_size)
+        x_BTD = x_BTD.repeat(1 + len(_SEGMENTS), 1, 1)  # row 1 + t has another position t
+        for t in range(len(_SEGMENTS)):
+            x_BTD[1 + t, t] = _LOUD * torch.randn(embedding_size)
+        return next(_behaviour_faults(layer, x_BTD), None)
+
+
+def _behaviour_faults(layer: nn.Module, x_BTD: Tensor) -> Iterator[str]:
+    segments_BT = torch.tensor([_SEGMENTS]).expand(len(x_BTD), -1)
+    for causal in (True, False):
+        mask_B1TT = attention_mask(segments_BT, causal=causal)
+        with torch.no_grad():
+            y_BTD = layer(x_BTD, mask_B1TT)
+            alone_BTD = layer(x_BTD[:1], mask_B1TT[:1])
+            trained_BTD = layer.train()(x_BTD, mask_B1TT)
             layer.eval()
-            head_measures(lambda: returned.append(layer(x_BTD, mask_B1TT)))
-            found = tuple(returned[0].shape)
-    except Exception as error:  # anybody's code runs here
-        said = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        expected = "a module that is built and called on the meta device as CONTRIBUTING.md says"
-        raise invalid_value(
-            KEY, name, f"{expected}, but it raised {said}", "mend its code"
-        ) from error
-    if found != (1, _T, section.embedding_size):
-        expected = f"to return x_BTD, (1, {_T}, {section.embedding_size}) as it was given"
-        raise invalid_value(KEY, name, f"{expected}, but it returned {found}", "mend its forward")
-    _checked.add(asked)
+        rounding = _ROUNDING * float(y_BTD[0].abs().max())
+        changed_TT = (y_BTD[1:] - y_BTD[:1]).abs().amax(-1)  # (changed position, query)
+        # Written so that NaN is a fault.
+        hidden_TT = ~(changed_TT <= rounding) & ~mask_B1TT[0, 0].T
+        # A position of the future says more than one of another segment.
+        for position, query in sorted(hidden_TT.nonzero().tolist(), key=lambda at: at[0] <= at[1]):
+            kind = "causal " if causal else ""
+            yield (
+                f"outputs that depend only on positions which the mask allows, but position "
+                f"{position} changes the output at position {query} under a {kind}mask of the "
+                f"segments {list(_SEGMENTS)}"
+            )
+        if not torch.allclose(alone_BTD, y_BTD[:1], rtol=1e-3, atol=10 * rounding):
+            yield "the outputs of a row not to depend on the other rows of its batch, but they do"
+        if not torch.allclose(trained_BTD, y_BTD, rtol=1e-4, atol=rounding):
+            yield "equal outputs in training and in evaluation without dropout, but they differ"
+    mask_B1TT = attention_mask(segments_BT, causal=True)
+    layer(x_BTD, mask_B1TT).mul(torch.randn_like(x_BTD)).sum().backward()
+    for name, parameter in layer.named_parameters():
+        if parameter.requires_grad and (parameter.grad is None or not parameter.grad.any()):
+            yield f"a gradient for every parameter that is counted, but {name} receives none"

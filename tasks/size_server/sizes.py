@@ -18,7 +18,7 @@ import torch
 
 from models.head_sizes import total_width
 from models.measure import forward_flops, parameter_counts
-from sweeper.store.errors import UserError
+from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import canonical
 from tasks.config.architecture import TransformerSection
 from tasks.config.sections import RunConfig
@@ -160,8 +160,16 @@ def counts(run: RunConfig) -> dict[str, int]:
         model: Any = task.build()
         example = task.example()
     model.eval()
+    inputs = {name: value for name, value in example.items() if name not in task.labels}
+    try:
+        flops = forward_flops(lambda: task.outputs(model, inputs))
+    except KeyError as missing:
+        if missing.args[0] not in task.labels:
+            raise
+        expected = f"outputs that read no labels, but they read {missing} of a batch"
+        raise invalid_value("task.name", run.task.name, expected, "mend its code") from None
     return {
         **parameter_counts(model),
-        "forward_flops": forward_flops(lambda: task.outputs(model, example)),
+        "forward_flops": flops,
         "positions": task.positions(example),
     }

@@ -30,6 +30,7 @@ class QuestionAnswering(FineTuning):
     section: QuestionsSection
     Examples = Windows
     data: Windows
+    labels = ("start", "end")
     measured = ("test/loss", "test/exact_match", "test/f1")
 
     def __init__(self, config: RunConfig) -> None:

@@ -13,9 +13,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from headroom_example.cosine import CosineAttention
 from headroom_example.recall import Pairs, RecallSection
 from sweeper.store import registry
 from tasks.config.architecture import variant
+from tasks.size_server.attention_contract import behaviour_fault
 
 B, T, D, H, P = 2, 7, 13, 3, 5
 
@@ -33,6 +35,20 @@ B, T, D, H, P = 2, 7, 13, 3, 5
 def test_it_is_found_by_name_and_an_attempt_says_what_it_is(kind: registry.Kind, name: str) -> None:
     assert name in registry.names(kind)
     assert registry.made_of(kind, name)["package"] == "headroom-example"
+
+
+class Peeking(CosineAttention):
+    """Adds what stands at the next position."""
+
+    def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None) -> Tensor:
+        return super().forward(x_BTD, mask_B1TT) + x_BTD.roll(-1, dims=1)
+
+
+def test_it_keeps_the_contract_of_attention_and_one_that_sees_the_future_does_not() -> None:
+    assert behaviour_fault(variant("cosine"), D, H, P) is None
+    fault = behaviour_fault(Peeking, D, H, P)
+    assert fault is not None
+    assert "position 1 changes the output at position 0" in fault
 
 
 def test_logits_stay_within_the_temperature() -> None:

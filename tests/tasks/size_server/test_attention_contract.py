@@ -2,7 +2,9 @@
 
 import pytest
 
+from sweeper.store import registry
 from sweeper.store.errors import UserError
+from tasks.config.architecture import variant
 from tasks.size_server import attention_contract
 from tasks.size_server.sizes import size
 from tests.tasks.jobs import config
@@ -41,11 +43,10 @@ def planned(installed, source, **options):
         ATTEND,
         WITHOUT,
         "context = F.scaled_dot_product_attention(q, k, v, mask_B1TT)",
-        "context = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.5)",
         "k, v = k[:, :1], v[:, :1]; "
         "context = F.scaled_dot_product_attention(q, k, v, mask_B1TT, enable_gqa=True)",
     ],
-    ids=["keywords", "own softmax", "positions", "causal", "shared keys"],
+    ids=["keywords", "own softmax", "positions", "shared keys"],
 )
 def test_a_variant_that_keeps_it_has_a_size(installed, attend):
     found = planned(installed, VARIANT.format(signature=SIGNATURE, attend=attend))
@@ -83,3 +84,65 @@ def test_its_own_options_are_those_of_its_constructor(installed):
     with pytest.raises(UserError, match=r"attention\.rank=\(missing\): expected a whole number"):
         planned(installed, source)
     assert size(config({"model.attention": {"name": "mine", "rank": 5}}))
+
+
+PEEKS = f"{ATTEND}; context = context + v.roll(-1, 2)"
+BATCH = f"{ATTEND}; context = context + context.mean(0, keepdim=True)"
+MODES = f"{ATTEND}; context = context * (0.9 if self.training else 1.0)"
+FAULTS = {
+    "no mask": ("context = F.scaled_dot_product_attention(q, k, v)", "position 1 changes the"),
+    "across segments": (
+        "context = F.scaled_dot_product_attention(q, k, v, is_causal=True)",
+        "position 0 changes the output at position 4 under a causal mask",
+    ),
+    "next position": (PEEKS, "position 1 changes the output at position 0 under a causal mask"),
+    "from padding": (
+        f"{ATTEND}; context[:, :, 8:] += context[:, :, :1]",
+        "position 0 changes the output at position 8",
+    ),
+    "other rows": (BATCH, "not to depend on the other rows of its batch, but they do"),
+    "modes": (MODES, "equal outputs in training and in evaluation without dropout"),
+    "unused": (f"{ATTEND}; context = context.detach()", "but qkv.weight receives none"),
+    "not a number": (f"{ATTEND}; context = context / 0 * 0", "changes the output"),
+}
+
+
+@pytest.mark.parametrize(("attend", "told"), FAULTS.values(), ids=FAULTS)
+def test_a_variant_that_would_win_by_mistake_is_refused(installed, attend, told):
+    with pytest.raises(UserError) as caught:
+        planned(installed, VARIANT.format(signature=SIGNATURE, attend=attend))
+    sentence = str(caught.value)
+    assert sentence.startswith("model.attention.name=mine: expected ")
+    assert told in sentence
+    assert sentence.endswith("; mend its code.")
+
+
+def test_each_shape_is_checked_and_a_refused_value_is_the_users(installed):
+    signature = f"{SIGNATURE}, groups: int = 4"
+    refuses = "if heads % groups: raise ValueError(f'{heads} heads in {groups} groups')"
+    source = VARIANT.format(signature=signature, attend=ATTEND)
+    source = source.replace("super().__init__()", f"super().__init__()\n        {refuses}")
+    attention_contract._checked.clear()
+    installed("mine", source, {"headroom.attention": "mine = mine"})
+    attention = {"name": "mine"}
+    assert size(config({"model.attention": attention, "model.heads": 8}))
+    with pytest.raises(UserError) as caught:
+        size(config({"model.attention": attention, "model.heads": 6}))
+    told = "heads=6, head_size=5, groups=4 (6 heads in 4 groups); choose other sizes or options."
+    assert str(caught.value).endswith(told)
+    with pytest.raises(UserError, match=r"heads=1, head_size=5, groups=4 \(1 heads in 4 groups\)"):
+        size(
+            config(
+                {
+                    "model.attention": attention,
+                    "model.heads": 8,
+                    "model.head_size": [[5] + 7 * [3]] * 2,
+                }
+            )
+        )
+
+
+@pytest.mark.parametrize("name", registry.names(registry.ATTENTION))
+@pytest.mark.parametrize("sizes", [(16, 2, 8), (12, 3, 5), (10, 1, 16)], ids=str)
+def test_our_own_variants_keep_it(name, sizes):
+    assert attention_contract.behaviour_fault(variant(name), *sizes) is None

@@ -2,6 +2,8 @@
 
 import pytest
 
+from sweeper.store.errors import UserError
+from tasks.lm1b.task import LanguageModel
 from tasks.parse import parse
 from tasks.prepare import task_of
 from tasks.size_server.sizes import size
@@ -26,6 +28,15 @@ PAPER = {
 )
 def test_the_papers_models_have_the_papers_number_of_parameters(changes, millions):
     assert round(size(config({**PAPER, **changes}))["params_total"] / 1e6, 2) == millions
+
+
+def test_a_task_whose_outputs_read_the_labels_is_refused(monkeypatch):
+    def outputs(self, model, batch):
+        return model.logits(model(batch["tokens"], batch["targets"], batch["positions"]))
+
+    monkeypatch.setattr(LanguageModel, "outputs", outputs)
+    with pytest.raises(UserError, match=r"task\.name=lm1b: expected outputs that read no labels"):
+        size(config())
 
 
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
