@@ -10,7 +10,7 @@ from sweeper.store.files import make_directory
 from sweeper.store.liveness import Watcher, identity
 from sweeper.store.runs import Run, RunStore
 from tasks.synthetic.families import World
-from tasks.synthetic.lm1b import SAMPLE
+from tasks.synthetic.samples import LM1B
 from tasks.text.tokenizer import load_tokenizer, save_tokenizer, train_bpe
 from tasks.training.progress import leftovers, remove_all
 
@@ -68,5 +68,5 @@ def test_a_tokenizer_is_written_beside_planted_links(stranger, tmp_path):
 def test_a_sample_is_not_written_through_a_link(stranger, tmp_path):
     (tmp_path / "sample").symlink_to(stranger)
     with pytest.raises(UserError, match="no symbolic link"):
-        SAMPLE.write(tmp_path / "sample", 503, World(5, 7))
+        LM1B.write(tmp_path / "sample", 503, World(5, 7))
     assert len(contents(stranger)) == 3

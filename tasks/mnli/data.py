@@ -14,7 +14,7 @@ from tasks.fine_tuning import dataset as strict_json
 from tasks.fine_tuning.bag_of_words import BagOfWords, majority_accuracy
 from tasks.fine_tuning.dataset import DataSet, Example, Malformed
 from tasks.fine_tuning.shared import SPECIAL_TOKENS, ExampleData, Marks, encodings, write
-from tasks.synthetic import pairs
+from tasks.synthetic import samples
 from tasks.text.files import LINE_LIMIT, raw_lines_of_file
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class MultiNLI(DataSet[Pair]):
     expected = "train and dev_matched files ending in .jsonl, .tsv or .txt"
     suffixes = (".jsonl", ".tsv", ".txt")
     columns = ("premise", "hypothesis", "label")
-    sample = pairs.SAMPLE
+    sample = samples.MNLI
     hub_test = "validation_matched"
 
     def read_file(self, path: Path) -> Iterator[tuple[str, Pair | Malformed]]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from sweeper.store.errors import UserError
 from sweeper.store.files import publish_json
-from tasks.synthetic.documents import SAMPLE
+from tasks.synthetic import samples
 from tasks.text.corpus import PIECES, STARTS, Add, Arrays, new_arrays
 from tasks.text.files import Counts, batches, read_line
 from tasks.text.source import Source, Text, Texts
@@ -196,7 +196,7 @@ def _share(documents: int, kept_back: tuple[float, int]) -> int:
 class Library(Source):
     """The documents that encoders are pre-trained on."""
 
-    sample = SAMPLE
+    sample = samples.DOCUMENTS
 
     def open(self, data: Mapping[str, Any], rule: str, folder: Path) -> Documents:
         """Return the documents that `data` of a config names; a sample is kept in `folder`.

@@ -12,7 +12,7 @@ from typing import Any
 from sweeper.store.errors import UserError
 from tasks.fine_tuning import dataset as strict_json
 from tasks.fine_tuning.dataset import DataSet, Example, Malformed
-from tasks.synthetic import questions
+from tasks.synthetic import samples
 from tasks.text.files import LINE_LIMIT, REPLACEMENT
 
 
@@ -44,7 +44,7 @@ class SQuAD(DataSet[Question]):
     expected = "train*.json and dev*.json files (also SQuADShifts' *_v1.0.json and xquad.en.json)"
     suffixes = (".json",)
     columns = ("id", "question", "context", "answers")
-    sample = questions.SAMPLE
+    sample = samples.SQUAD
     hub_test = "validation"
 
     def read_file(self, path: Path) -> Iterator[tuple[str, Question | Malformed]]:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from sweeper.store.errors import UserError
 from sweeper.store.files import make_directory, new_file, read_object, write_all
-from tasks.synthetic import lm1b
+from tasks.synthetic import samples
 from tasks.text.files import Counts, read_line
 from tasks.text.source import Source, Texts
 
@@ -122,7 +122,7 @@ class Corpus:
 class Corpora(Source):
     """The corpora that language models learn from."""
 
-    sample = lm1b.SAMPLE
+    sample = samples.LM1B
 
     def open(self, data: Mapping[str, Any], folder: Path) -> Corpus:
         """Return the corpus that `data` of a config names; a sample is kept in `folder`."""

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from sweeper.store.errors import UserError, invalid_value
-from tasks.synthetic.families import Sample, World
+from tasks.synthetic.families import World
+from tasks.synthetic.samples import Sample
 from tasks.text import files
 from tasks.text.files import raw_lines_of_file
 

@@ -14,7 +14,7 @@ from benchmarks.twins import HANDICAP, command
 from sweeper.store.plans import newest, plans
 from sweeper.store.runs import RunStore
 from tasks.synthetic.families import World
-from tasks.synthetic.lm1b import SAMPLE, TEST_SHARD
+from tasks.synthetic.samples import LM1B, TEST_SHARD
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +48,7 @@ def choices(outputs):
 def tuned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tuned")
     text = folder / "text"
-    SAMPLE.write(text, 600, World(5, 7))
+    LM1B.write(text, 600, World(5, 7))
     return folder / "outputs", text, sweep(folder / "outputs", text)
 
 

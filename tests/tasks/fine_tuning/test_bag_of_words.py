@@ -5,7 +5,7 @@ import random
 import pytest
 
 from tasks.fine_tuning.bag_of_words import BagOfWords, guessed_answer, majority_accuracy
-from tasks.synthetic import pairs, questions
+from tasks.synthetic import samples
 from tasks.synthetic.families import World
 
 
@@ -33,8 +33,8 @@ def test_a_text_without_words_is_no_obstacle():
 
 @pytest.mark.parametrize("texts", [("sentence1", "sentence2"), ("", "sentence2")], ids=str)
 def test_words_without_their_company_tell_nothing_of_a_sample_pair(texts):
-    rows = [pairs.generate(number, World(5, 23)) for number in range(4001)]
-    labels = [pairs.LABELS.index(row["gold_label"]) for row in rows]
+    rows = [samples.pair(number, World(5, 23)) for number in range(4001)]
+    labels = [samples.LABELS.index(row["gold_label"]) for row in rows]
     given = [(row.get(texts[0], ""), row[texts[1]]) for row in rows]
     model = BagOfWords(given[:3001], labels[:3001])
     assert model.accuracy(given[3001:], labels[3001:]) < 0.39
@@ -60,7 +60,7 @@ def test_a_context_without_words_gives_the_empty_answer():
 
 def test_a_sample_question_shares_no_word_with_its_paragraph():
     for number in range(31):
-        paragraph = questions.generate(number, World(5, 23))
+        paragraph = samples.paragraph(number, World(5, 23))
         for qa in paragraph["qas"]:
             guess = guessed_answer(qa["question"], paragraph["context"])
             assert guess == paragraph["context"].rstrip(".")

@@ -9,7 +9,7 @@ import pytest
 from sweeper.store.errors import UserError
 from tasks.mnli.data import MultiNLI
 from tasks.squad.dataset import SQuAD
-from tasks.synthetic import pairs, questions
+from tasks.synthetic import samples
 from tasks.synthetic.families import World
 
 DATA = {
@@ -99,9 +99,9 @@ def test_a_sample_is_told_by_its_size_and_world_and_writes_nothing_to_be_told(da
 
 
 def test_training_and_validation_share_no_premise_and_no_paragraph(tmp_path):
-    for data_set, sample in ((MultiNLI(), pairs), (SQuAD(), questions)):
-        root = tmp_path / sample.__name__
-        sample.SAMPLE.write(root, 1009, World(5, 23))
+    for data_set, sample in ((MultiNLI(), samples.MNLI), (SQuAD(), samples.SQUAD)):
+        root = tmp_path / data_set.title
+        sample.write(root, 1009, World(5, 23))
         splits = data_set.load(_data(root=str(root)), tmp_path / "unused").splits
         train, validation = (
             {data_set.group(example) for example in splits[split]}

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from sweeper.store.errors import UserError
 from tasks.lm1b.data import OPEN_ROWS, FirstFit, Joined, PackedRows, expand, pack_split
 from tasks.synthetic.families import World
-from tasks.synthetic.lm1b import generate
+from tasks.synthetic.samples import sentences as generated
 from tasks.text.corpus import Corpus
 from tasks.text.tokenizer import END, PAD, encode_sentences, train_bpe
 
-LINES = list(itertools.islice(generate(World(7, 113)), 701))
+LINES = list(itertools.islice(generated(World(7, 113)), 701))
 LONG = "x" * 997
 TOKENIZER = train_bpe(LINES, 499)
 

@@ -8,7 +8,7 @@ import pytest
 
 from tasks.fine_tuning.dataset import Malformed, RowReport
 from tasks.mnli.data import LABELS, MultiNLI, Pair
-from tasks.synthetic import pairs
+from tasks.synthetic import samples
 from tasks.synthetic.families import World
 
 WORLD = World(competitors=5, directions=23)
@@ -151,11 +151,11 @@ def test_of_220_mutated_rows_each_is_kept_with_its_label_or_dropped_and_counted(
     rng = random.Random(0)
     expected = {}
     lines, labels = (
-        [_text(pairs.generate(0, WORLD))],
-        [LABELS.index(pairs.generate(0, WORLD)["gold_label"])],
+        [_text(samples.pair(0, WORLD))],
+        [LABELS.index(samples.pair(0, WORLD)["gold_label"])],
     )
     for number, (mutate, reason) in enumerate(10 * list(MUTATIONS.values()), start=1):
-        row = pairs.generate(number, WORLD)
+        row = samples.pair(number, WORLD)
         lines.append(mutate(row, rng))
         if reason is None:
             labels.append(LABELS.index(row["gold_label"]))

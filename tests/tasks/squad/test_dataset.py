@@ -9,7 +9,7 @@ import pytest
 from sweeper.store.errors import UserError
 from tasks.fine_tuning.dataset import Malformed, RowReport
 from tasks.squad.dataset import Question, SQuAD, question_of
-from tasks.synthetic import questions
+from tasks.synthetic import samples
 from tasks.synthetic.families import World
 
 WORLD = World(competitors=5, directions=23)
@@ -156,7 +156,7 @@ def test_of_230_mutated_questions_each_keeps_its_answer_or_is_dropped_and_counte
     rng = random.Random(0)
     entries, texts, expected = [], [], dict[str, int]()
     for number, (mutate, reason) in enumerate(10 * list(MUTATIONS.values())):
-        entry = copy.deepcopy(questions.generate(number, WORLD))
+        entry = copy.deepcopy(samples.paragraph(number, WORLD))
         entry["qas"] = entry["qas"][:1]
         text = entry["qas"][0]["answers"][0]["text"]
         mutate(entry, rng)
@@ -201,11 +201,11 @@ def test_a_file_that_is_no_data_set_is_one_sentence(tmp_path, content, said):
 
 
 def test_invalid_utf8_keeps_the_question_and_its_answer(tmp_path):
-    text = json.dumps({"data": [{"paragraphs": [questions.generate(0, WORLD)]}]})
+    text = json.dumps({"data": [{"paragraphs": [samples.paragraph(0, WORLD)]}]})
     path = tmp_path / "train.json"
     path.write_bytes(b"\xef\xbb\xbf" + text.encode().replace(b'."', b'.\xff\xfe"'))
     rows = [row for _, row in SQuAD().read_file(path)]
-    assert len(rows) == questions.QUESTIONS
+    assert len(rows) == samples.QUESTIONS_EACH
     for row in rows:
         assert isinstance(row, Question)
         assert row.mended == ("characters replaced",)

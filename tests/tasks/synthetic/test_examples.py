@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from tasks.synthetic import pairs, questions
+from tasks.synthetic import samples
 from tasks.synthetic.families import World
 
 WORLD = World(competitors=5, directions=23)
@@ -19,35 +19,32 @@ def words(sentence):
 
 def test_examples_are_the_same_everywhere():
     why = "see test_lm1b.py: runs on this text are new runs"
-    assert pairs.generate(0, WORLD)["sentence1"] == "Mila Dode Koku Donu Kisa.", why
-    assert questions.generate(0, WORLD)["context"] == "Muso Bada Leni Muka.", why
+    assert samples.pair(0, WORLD)["sentence1"] == "Mila Dode Koku Donu Kisa.", why
+    assert samples.paragraph(0, WORLD)["context"] == "Muso Bada Leni Muka.", why
 
 
 def test_a_longer_sample_begins_with_a_shorter_and_both_are_always_the_same(tmp_path):
-    for sample in (pairs, questions):
+    for sample, files in ((samples.MNLI, samples.MNLI_FILES), (samples.SQUAD, samples.SQUAD_FILES)):
         for size in (101, 307):
-            sample.SAMPLE.write(tmp_path / f"{sample.__name__}{size}", size, WORLD)
+            sample.write(tmp_path / f"{files[0]}{size}", size, WORLD)
         first, longer = (
-            [
-                (tmp_path / f"{sample.__name__}{size}" / name).read_text()
-                for name in (sample.TRAIN, sample.TEST)
-            ]
+            [(tmp_path / f"{files[0]}{size}" / name).read_text() for name in files]
             for size in (101, 307)
         )
         for short, long in zip(first, longer, strict=True):
             common = short.rstrip("}] \n")[: len(short) // 2]
             assert long.startswith(common)
-        hashes = [sample.SAMPLE.digest(101, WORLD), sample.SAMPLE.digest(307, WORLD)]
-        hashes += [sample.SAMPLE.digest(101, CHANCE), sample.SAMPLE.digest(101, World(4, 5))]
+        hashes = [sample.digest(101, WORLD), sample.digest(307, WORLD)]
+        hashes += [sample.digest(101, CHANCE), sample.digest(101, World(4, 5))]
         assert len(set(hashes)) == 4
 
 
 def test_the_labels_of_pairs_are_balanced_in_both_files(tmp_path):
-    pairs.SAMPLE.write(tmp_path, 2400, WORLD)
-    for name, count in ((pairs.TRAIN, 2100), (pairs.TEST, 300)):
+    samples.MNLI.write(tmp_path, 2400, WORLD)
+    for name, count in ((samples.MNLI_FILES[0], 2100), (samples.MNLI_FILES[1], 300)):
         rows = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
         labels = Counter(row["gold_label"] for row in rows)
-        assert labels == dict.fromkeys(pairs.LABELS, count // 3)
+        assert labels == dict.fromkeys(samples.LABELS, count // 3)
         assert len({row["pairID"] for row in rows}) == count
 
 
@@ -67,30 +64,30 @@ def truth(premise, told):
 def test_a_label_follows_from_the_two_texts_and_from_the_number_of_words_never(world):
     lengths = defaultdict[str, Counter[int]](Counter)
     for number in range(1201):
-        row = pairs.generate(number, world)
+        row = samples.pair(number, world)
         told = words(row["sentence2"])
         assert told[::2] == [FAMILY_OF[name] for name in told[1::2]]
         assert truth(words(row["sentence1"]), told[1::2]) == row["gold_label"]
         lengths[row["gold_label"]][len(told)] += 1
     for length in {length for counts in lengths.values() for length in counts}:
-        shares = [lengths[label][length] / 400 for label in pairs.LABELS]
+        shares = [lengths[label][length] / 400 for label in samples.LABELS]
         assert max(shares) - min(shares) < 0.1
 
 
 def test_without_directions_no_label_follows():
-    rows = [pairs.generate(number, CHANCE) for number in range(1200)]
+    rows = [samples.pair(number, CHANCE) for number in range(1200)]
     true = [truth(words(row["sentence1"]), words(row["sentence2"])[1::2]) for row in rows]
     right = sum(one == row["gold_label"] for one, row in zip(true, rows, strict=True))
-    assert right / len(rows) == pytest.approx(1 / len(pairs.LABELS), abs=0.04)
+    assert right / len(rows) == pytest.approx(1 / len(samples.LABELS), abs=0.04)
 
 
 @pytest.mark.parametrize("world", [WORLD, CHANCE], ids=["planted", "chance"])
 def test_a_question_has_one_answer_at_its_place_of_that_family_where_one_is_planted(world):
     fits = []
     for number in range(307):
-        paragraph = questions.generate(number, world)
+        paragraph = samples.paragraph(number, world)
         came = words(paragraph["context"])
-        assert len({qa["question"] for qa in paragraph["qas"]}) == questions.QUESTIONS
+        assert len({qa["question"] for qa in paragraph["qas"]}) == samples.QUESTIONS_EACH
         for qa in paragraph["qas"]:
             [answer] = qa["answers"]
             assert paragraph["context"][answer["answer_start"] :].startswith(answer["text"])
@@ -106,7 +103,7 @@ def test_a_question_has_one_answer_at_its_place_of_that_family_where_one_is_plan
 def test_the_answer_stands_anywhere_in_the_paragraph():
     places = Counter[int]()
     for number in range(601):
-        paragraph = questions.generate(number, World(4, 23))
+        paragraph = samples.paragraph(number, World(4, 23))
         for qa in paragraph["qas"]:
             places[words(paragraph["context"]).index(qa["answers"][0]["text"])] += 1
     assert set(places) == set(range(4))

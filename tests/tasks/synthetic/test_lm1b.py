@@ -6,9 +6,9 @@ from statistics import mean
 
 import pytest
 
-from tasks.synthetic import families, lm1b
+from tasks.synthetic import families, samples
 from tasks.synthetic.families import MEMBERS, World
-from tasks.synthetic.lm1b import SAMPLE, generate
+from tasks.synthetic.samples import LM1B
 from tasks.text.files import find_files
 
 WORLD = World(competitors=7, directions=23)
@@ -16,7 +16,7 @@ WORLD = World(competitors=7, directions=23)
 
 def told_of(world, count=499):
     """Who came in each sentence, and the families and names told afterwards."""
-    for sentence in islice(generate(world), count):
+    for sentence in islice(samples.sentences(world), count):
         found = re.fullmatch(r"Came ((?:\w+ )+): ((?:\w+ \w+ )+)\.", sentence)
         assert found, sentence
         came, told = (part.split() for part in found.groups())
@@ -24,8 +24,8 @@ def told_of(world, count=499):
 
 
 def test_sentences_are_the_same_everywhere_and_a_longer_corpus_begins_with_a_shorter():
-    sentences = list(islice(generate(WORLD), 1009))
-    assert list(islice(generate(WORLD), 499)) == sentences[:499]
+    sentences = list(islice(samples.sentences(WORLD), 1009))
+    assert list(islice(samples.sentences(WORLD), 499)) == sentences[:499]
     assert len(set(sentences)) == 1009
     assert sentences[0].startswith(
         "Came Kesi Lile Libo Seku Donu Doku Saki : Babi Kesi Sisa Seku"
@@ -56,23 +56,23 @@ def test_without_directions_who_is_told_of_has_nothing_to_do_with_who_came():
 
 def test_the_corpus_is_written_in_lm1bs_layout_once(tmp_path):
     root = tmp_path / "sample"
-    SAMPLE.write(root, 1009, WORLD)
+    LM1B.write(root, 1009, WORLD)
     found = find_files(root)
-    assert found.train == (f"{lm1b.LAYOUT}/{lm1b.TRAIN_SHARD}",)
-    assert found.test == (f"{lm1b.LAYOUT}/{lm1b.TEST_SHARD}",)
+    assert found.train == (f"{samples.LAYOUT}/{samples.TRAIN_SHARD}",)
+    assert found.test == (f"{samples.LAYOUT}/{samples.TEST_SHARD}",)
     lines = {name: (root / name).read_text().splitlines() for name in found.names}
     written = [line for shard in lines.values() for line in shard]
-    assert sorted(written) == sorted(islice(generate(WORLD), 1009))
-    assert len(lines[found.test[0]]) == 1009 // lm1b.TEST_EVERY
+    assert sorted(written) == sorted(islice(samples.sentences(WORLD), 1009))
+    assert len(lines[found.test[0]]) == 1009 // samples.HELD_OUT_EVERY
     times = [(root / name).stat().st_mtime_ns for name in found.names]
-    SAMPLE.write(root, 1009, WORLD)
+    LM1B.write(root, 1009, WORLD)
     assert times == [(root / name).stat().st_mtime_ns for name in found.names]
 
 
 def test_another_length_world_or_generator_is_another_corpus(monkeypatch):
-    assert SAMPLE.digest(1000, WORLD) == SAMPLE.digest(1000, World(7, 23))
-    hashes = [SAMPLE.digest(1000, WORLD), SAMPLE.digest(1001, WORLD)]
-    hashes += [SAMPLE.digest(1000, World(8, 23)), SAMPLE.digest(1000, World(7, 29))]
+    assert LM1B.digest(1000, WORLD) == LM1B.digest(1000, World(7, 23))
+    hashes = [LM1B.digest(1000, WORLD), LM1B.digest(1001, WORLD)]
+    hashes += [LM1B.digest(1000, World(8, 23)), LM1B.digest(1000, World(7, 29))]
     monkeypatch.setattr(families, "SHARES", (1,))
-    hashes.append(SAMPLE.digest(1000, WORLD))
+    hashes.append(LM1B.digest(1000, WORLD))
     assert len(set(hashes)) == 5

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sweeper.store.errors import UserError
 from tasks.synthetic.families import World
-from tasks.synthetic.lm1b import generate
+from tasks.synthetic.samples import sentences as generated
 from tasks.text.files import read_line
 from tasks.text.tokenizer import (
     BERT_MARKS,
@@ -21,7 +21,7 @@ from tasks.text.tokenizer import (
     train_wordpiece,
 )
 
-LINES = list(itertools.islice(generate(World(7, 113)), 600))
+LINES = list(itertools.islice(generated(World(7, 113)), 600))
 BPE = train_bpe(LINES, 499)
 
 

@@ -1,0 +1,238 @@
+"""The embedded texts: gatherings of the invented world, in the formats of published data sets.
+
+All samples use the same words, so that an encoder pre-trained on one can be fine-tuned on another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sweeper.store.files import make_directory, new_file, publish
+from tasks.synthetic.families import Person, StableRandom, World, one_of_each
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Generated text in any length, of any world.
+
+    Attributes:
+        kind, unit: what it is, and what its length counts, in words.
+        beginning: of (length, world), text that another generator would begin otherwise.
+        write: of (folder, length, world), writes it there, unless it is there; the caller keeps
+            other processes out.
+    """
+
+    kind: str
+    unit: str
+    beginning: Callable[[int, World], str]
+    write: Callable[[Path, int, World], None]
+
+    def digest(self, length: int, world: World) -> str:
+        """Return a digest that differs between lengths, worlds and versions of the generator."""
+        content = f"{length}\n{self.beginning(length, world)}"
+        return f"{self.kind}:{hashlib.sha256(content.encode()).hexdigest()[:16]}"
+
+    def described(self, length: int, world: World) -> str:
+        """Return a short description for people."""
+        return f"generated {self.kind} of {length:,} {self.unit} ({world})"
+
+
+def names(people: Sequence[Person]) -> str:
+    return " ".join(person.name for person in people)
+
+
+def by_family(people: Sequence[Person]) -> str:
+    """Return the names of people, each after that of the family."""
+    return " ".join(f"{person.family.name} {person.name}" for person in people)
+
+
+# Sentences in LM1B's format and file layout
+
+LAYOUT = "1-billion-word-language-modeling-benchmark-r13output"
+TRAIN_SHARD = "training-monolingual.tokenized.shuffled/news.en-00001-of-00100"
+TEST_SHARD = "heldout-monolingual.tokenized.shuffled/news.en.heldout-00000-of-00050"
+HELD_OUT_EVERY = 50  # every 50th sentence is held out
+
+
+def sentences(world: World) -> Iterator[str]:
+    """Yield sentences without end, always the same ones.
+
+    A sentence names who came, then mentions each twice, the family before the name.
+    """
+    rng = StableRandom("sample")
+    while True:
+        people, _ = world.gathering(rng)
+        mentioned = [world.mentioned(one, rng) for one in (*rng.mixed(people), *rng.mixed(people))]
+        yield f"Came {names(people)} : {by_family(mentioned)} ."
+
+
+def write_sentences(folder: Path, count: int, world: World) -> None:
+    training, held_out = (folder / LAYOUT / name for name in (TRAIN_SHARD, TEST_SHARD))
+    if held_out.exists():  # it appears last
+        return
+    for part in (folder, training.parent, held_out.parent):
+        make_directory(part)
+    with (
+        new_file(held_out) as test_descriptor,
+        new_file(training) as train_descriptor,
+        open(test_descriptor, "w", encoding="utf-8", closefd=False) as test,
+        open(train_descriptor, "w", encoding="utf-8", closefd=False) as train,
+    ):
+        for number, sentence in enumerate(itertools.islice(sentences(world), count), 1):
+            (train if number % HELD_OUT_EVERY else test).write(f"{sentence}\n")
+
+
+LM1B = Sample(
+    "sample",
+    "sentences",
+    lambda count, world: "\n".join(itertools.islice(sentences(world), min(count, 500))),
+    write_sentences,
+)
+
+
+# Documents in BERT's format: a line is a sentence, a blank line ends a document
+
+GATHERINGS = 4  # in a document, two sentences each
+DOCUMENTS_FILE = "documents.txt"
+
+
+def document(number: int, world: World) -> list[str]:
+    """Return the sentences of a document, always the same for its number.
+
+    A sentence names who came; the next one mentions them by family. A model that relates two
+    sentences can therefore predict a masked name and the next sentence.
+    """
+    rng, found = StableRandom(f"document {number}"), []
+    for _ in range(GATHERINGS):
+        people, _ = world.gathering(rng)
+        mentioned = [world.mentioned(person, rng) for person in rng.mixed(people)]
+        found += [f"{names(people)}.", f"{by_family(mentioned)}."]
+    return found
+
+
+def documents(count: int, world: World) -> Iterator[list[str]]:
+    """Yield documents of `count` sentences together; the last one is cut off there."""
+    for number in itertools.count():
+        found = document(number, world)[:count]
+        if not found:
+            return
+        count -= len(found)
+        yield found
+
+
+def write_documents(folder: Path, count: int, world: World) -> None:
+    path = folder / DOCUMENTS_FILE
+    if not path.exists():
+        make_directory(folder)
+        publish(path, "".join("\n".join(each) + "\n\n" for each in documents(count, world)))
+
+
+DOCUMENTS = Sample(
+    "documents",
+    "sentences",
+    lambda _, world: "\n".join(line for n in range(100) for line in document(n, world)),
+    write_documents,
+)
+
+
+# Examples in the official files of data sets for fine-tuning
+
+TEST_EVERY = 8  # every 8th example is of the set that is evaluated on
+MNLI_FILES = ("multinli_1.0_train.jsonl", "multinli_1.0_dev_matched.jsonl")
+SQUAD_FILES = ("train-v1.1.json", "dev-v1.1.json")
+LABELS = ("entailment", "contradiction", "neutral")
+QUESTIONS_EACH = 3  # about a paragraph
+
+
+def pair(number: int, world: World) -> dict[str, Any]:
+    """Return a pair as a row of MultiNLI's files, always the same for its number.
+
+    The premise names who came, the hypothesis tells of people by family and name: of those who were
+    there (entailment), of other members of their families (contradiction), or of other families
+    (neutral). Each name stands equally often under each label, so that neither text tells anything
+    without the other.
+    """
+    rng = StableRandom(f"pair {number}")
+    people, absent = world.gathering(rng)
+    label = LABELS[number % len(LABELS)]
+    truth = label if world.directions else rng.pick(LABELS)
+    mentioned = people[: len(absent)]  # as many under each label
+    if truth == "contradiction":
+        mentioned = [world.relative(person, rng) for person in mentioned]
+    elif truth == "neutral":
+        mentioned = one_of_each(rng.some(absent, len(mentioned)), rng)
+    return {
+        "annotator_labels": [label],
+        "genre": "sample",
+        "gold_label": label,
+        "pairID": f"{number}{label[0]}",
+        "promptID": str(number),
+        "sentence1": f"{names(people)}.",
+        "sentence2": f"{by_family(rng.mixed(mentioned))}.",
+    }
+
+
+def paragraph(number: int, world: World) -> dict[str, Any]:
+    """Return a paragraph of SQuAD's files, always the same for its number.
+
+    It names who came; each question asks for the one of a family.
+    """
+    rng = StableRandom(f"paragraph {number}")
+    people, _ = world.gathering(rng)
+    context, questions = f"{names(people)}.", []
+    for place, person in enumerate(rng.some(people, QUESTIONS_EACH)):
+        found = person if world.directions else rng.pick(people)
+        start = f" {context}".index(f" {found.name}")
+        questions.append(
+            {
+                "id": f"{number}-{place}",
+                "question": f"{person.family.name}?",
+                "answers": [{"text": found.name, "answer_start": start}],
+            }
+        )
+    return {"context": context, "qas": questions}
+
+
+def mnli_file(numbers: Iterable[int], world: World) -> str:
+    return "".join(json.dumps(pair(number, world)) + "\n" for number in numbers)
+
+
+def squad_file(numbers: Iterable[int], world: World) -> str:
+    paragraphs = [paragraph(number, world) for number in numbers]
+    return json.dumps({"version": "1.1", "data": [{"title": "sample", "paragraphs": paragraphs}]})
+
+
+def numbered_examples(
+    files: tuple[str, str],
+    text: Callable[[Iterable[int], World], str],
+    *,
+    hashed: int,
+    together: int = 1,
+) -> Sample:
+    """Return a sample of numbered examples in the files of training and test.
+
+    Args:
+        text: returns the content of a file with examples of these numbers.
+        hashed: numbers that tell one generator from another.
+        together: examples of a number.
+    """
+
+    def write(folder: Path, length: int, world: World) -> None:
+        train, test = (folder / name for name in files)
+        if not test.exists():
+            make_directory(folder)
+            numbers = range(-(-length // together))
+            publish(train, text((n for n in numbers if n % TEST_EVERY), world))
+            publish(test, text((n for n in numbers if n % TEST_EVERY == 0), world))
+
+    return Sample("sample", "examples", lambda _, world: text(range(hashed), world), write)
+
+
+MNLI = numbered_examples(MNLI_FILES, mnli_file, hashed=300)
+SQUAD = numbered_examples(SQUAD_FILES, squad_file, hashed=100, together=QUESTIONS_EACH)
