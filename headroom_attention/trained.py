@@ -199,7 +199,7 @@ class Run:
         """
         import torch
 
-        from tasks.evaluation import Evaluator
+        from tasks.task import Evaluator
 
         own = self.model() if model is None else model
         evaluator = Evaluator(torch.device("cpu"), self.config["trainer"]["precision"])

@@ -19,7 +19,7 @@ from sweeper.store.files import (
 from sweeper.store.identity import digest_of
 from sweeper.store.liveness import held
 from sweeper.store.runs import Run
-from tasks.command import directory
+from tasks.process import typed_run
 
 if TYPE_CHECKING:
     from tasks.config.sections import RunConfig
@@ -111,4 +111,4 @@ def main(argument: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(directory("tasks.prepare", __doc__)))
+    sys.exit(main(typed_run("tasks.prepare", __doc__)))

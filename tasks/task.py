@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from sweeper.store.errors import invalid_value
-from tasks.batch import Batch, repeated
+from tasks.batch import Batch, moved, repeated
 from tasks.config.sections import OptimizerSection, RunConfig, TaskSection
 from tasks.data import Data
-from tasks.evaluation import Evaluator
+
+Output = TypeVar("Output")
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,41 @@ def learning_rate(optimizer: OptimizerSection, steps: int, step: int) -> float:
     if optimizer.schedule == "linear" and step > warmup:
         return peak * (steps + 1 - step) / (steps + 1 - warmup)
     return peak * rise
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """Runs a model over a whole split: no gradients, no dropout, the precision of training.
+
+    `between` is called before each batch; it may raise to stop.
+    """
+
+    device: torch.device
+    precision: str
+    between: Callable[[], None] = lambda: None
+
+    def run(
+        self,
+        model: nn.Module,
+        batches: Iterable[Batch],
+        function: Callable[[nn.Module, Batch], Output],
+    ) -> list[Output]:
+        """Return `function(model, batch)` of every batch; the model's mode is left as it was."""
+        training = model.training
+        model.eval()
+        outputs = []
+        half = self.precision == "bf16-mixed"
+        try:
+            with (
+                torch.inference_mode(),
+                torch.autocast(self.device.type, torch.bfloat16, enabled=half),
+            ):
+                for batch in batches:
+                    self.between()
+                    outputs.append(function(model, moved(batch, self.device)))
+        finally:
+            model.train(training)
+        return outputs
 
 
 class Task(ABC):

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from sweeper.store.errors import UserError
 from sweeper.store.runs import Run
-from tasks.command import directory
-from tasks.training.gc_freeze import freeze_gc
+from tasks.process import freeze_gc, typed_run
 
 
 def main(argument: str) -> int:
@@ -45,7 +44,7 @@ def main(argument: str) -> int:
 
 
 if __name__ == "__main__":
-    run = directory("tasks.train", __doc__)
+    run = typed_run("tasks.train", __doc__)
     with freeze_gc():  # this process does one job
         import_module("tasks.training.job")
     sys.exit(main(run))

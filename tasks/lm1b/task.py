@@ -19,9 +19,8 @@ from tasks.architectures.decoder import DecoderSection
 from tasks.batch import Batch
 from tasks.config.schema import Problem, given, whole
 from tasks.config.sections import RunConfig, TextSection, partial_rows
-from tasks.evaluation import Evaluator
 from tasks.lm1b.data import PackedText
-from tasks.task import Mean, Task
+from tasks.task import Evaluator, Mean, Task
 from tasks.text.tokenizer import LARGEST_VOCABULARY, SMALLEST_BPE
 
 MEASURED_ROWS = 4  # of the test split, for the rank and entropy of heads: they hardly vary

@@ -43,7 +43,7 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAY
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 from sweeper.store.code import loaded_code  # noqa: E402
-from tasks.training.gc_freeze import freeze_gc  # noqa: E402
+from tasks.process import freeze_gc  # noqa: E402
 
 loaded_code()  # read when the server starts: jobs record the code that they run
 with freeze_gc():

@@ -14,7 +14,7 @@ from importlib import metadata
 from typing import NoReturn
 from unittest.mock import patch
 
-from tasks.training.gc_freeze import freeze_gc
+from tasks.process import freeze_gc
 
 # wandb.init imports the second for each run: a second of CPU time where torch is loaded.
 WANDB = ("wandb", "wandb.sdk.launch.inputs.internal")

@@ -13,12 +13,11 @@ from models.bert_heads import SpanFinder
 from models.cross_entropy import IGNORED
 from tasks.batch import Batch
 from tasks.config.sections import RunConfig
-from tasks.evaluation import Evaluator
 from tasks.fine_tuning.shared import FineTuning
 from tasks.squad import scoring
 from tasks.squad.answer_key import Scores, Search
 from tasks.squad.data import QuestionsSection, Windows
-from tasks.task import Mean
+from tasks.task import Evaluator, Mean
 
 PREDICTIONS = "predictions.json"
 

@@ -1,15 +1,69 @@
-"""Causes of failure: an exception as one of the causes that the store knows."""
+"""How a job ends early: the signals that stop it, and the cause that the store knows for an error.
+
+The first SIGTERM or SIGINT asks the job to save and stop, the second stops it at once.
+"""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 import torch
 
 from sweeper.store.attempts import Cause
 from sweeper.store.errors import UserError
-from tasks.training.signals import Interrupted
+
+STOPS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Interrupted(BaseException):
+    """The job was asked to stop. Not an Exception, so that no library takes it for a failure."""
+
+
+class Interruption:
+    """The request to stop this process.
+
+    Outside of `deferred` the first signal raises Interrupted at once; inside it only sets
+    `requested`, and the job stops where its state is whole. The second signal calls `at_once`.
+    """
+
+    def __init__(self, at_once: Callable[[], None]) -> None:
+        self.requested = False
+        self._at_once = at_once
+        self._deferred = False
+
+    def install(self) -> None:
+        """Handle the signals, also those that a library handles meanwhile."""
+        for number in STOPS:
+            signal.signal(number, self._handle)
+
+    @contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Set only `requested` on a signal in the block, which has to check it."""
+        self._deferred = True
+        try:
+            yield
+        finally:
+            self._deferred = False
+
+    def synchronize(self) -> None:
+        """Share `requested` among the processes of a run; here there is one."""
+
+    def check(self) -> None:
+        """Raise Interrupted if the job was asked to stop."""
+        if self.requested:
+            raise Interrupted
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            self._at_once()
+        self.requested = True
+        if not self._deferred:
+            raise Interrupted
+
 
 FULL = {errno.ENOSPC, errno.EDQUOT}
 # Messages of torch, CUDA's libraries and C++ that have no exception class.
@@ -44,13 +98,18 @@ def cause_of(error: BaseException, reading_data: bool) -> Cause:
         return Cause.NAN
     if isinstance(error, UserError):
         return Cause.DATA if reading_data else Cause.CONFIG
-    chain = list(_chain(error))
-    numbers = {one.errno for one in chain if isinstance(one, OSError)}
+    # Libraries wrap errors of the system.
+    chain: list[BaseException] = []
+    one: BaseException | None = error
+    while one is not None and one not in chain:
+        chain.append(one)
+        one = one.__cause__ or one.__context__
+    numbers = {e.errno for e in chain if isinstance(e, OSError)}
     if numbers & FULL or _says(chain, DISK):
         return Cause.DISK_FULL
-    if any(isinstance(one, torch.OutOfMemoryError) for one in chain) or _says(chain, GPU_MEMORY):
+    if any(isinstance(e, torch.OutOfMemoryError) for e in chain) or _says(chain, GPU_MEMORY):
         return Cause.OUT_OF_GPU_MEMORY
-    memory = errno.ENOMEM in numbers or any(isinstance(one, MemoryError) for one in chain)
+    memory = errno.ENOMEM in numbers or any(isinstance(e, MemoryError) for e in chain)
     if memory or _says(chain, HOST_MEMORY):
         return Cause.OUT_OF_HOST_MEMORY
     return Cause.CRASH
@@ -60,16 +119,6 @@ def message_of(error: BaseException) -> str:
     """Return the message for people, as one line."""
     text = " ".join(str(error).split())
     return text if isinstance(error, UserError | NotFinite) else f"{type(error).__name__}: {text}"
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exception and those it was raised from: libraries wrap errors of the system."""
-    seen: set[int] = set()
-    one: BaseException | None = error
-    while one is not None and id(one) not in seen:
-        seen.add(id(one))
-        yield one
-        one = one.__cause__ or one.__context__
 
 
 def _says(chain: list[BaseException], phrases: tuple[str, ...]) -> bool:

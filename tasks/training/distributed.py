@@ -26,7 +26,7 @@ from sweeper.store.attempts import Attempt
 from sweeper.store.errors import invalid_value
 from sweeper.store.registry import ROOT
 from sweeper.store.runs import Run
-from tasks.training.signals import STOPS, Interrupted, Interruption
+from tasks.training.causes import STOPS, Interrupted, Interruption
 
 MARK = "HEADROOM_RANK"  # set for ranks, not for the job that starts them
 MEETING = "HEADROOM_MEETING"  # the init_method of torch.distributed

@@ -30,13 +30,12 @@ from sweeper.store.files import publish_json
 from sweeper.store.liveness import HEARTBEAT_SECONDS, Watcher, alive
 from sweeper.store.runs import Run, RunStore, lineage
 from tasks import ranks
-from tasks.evaluation import Evaluator
 from tasks.parse import parse
 from tasks.prepare import open_data, task_of
 from tasks.seeds import derive
-from tasks.task import Task
+from tasks.task import Evaluator, Task
 from tasks.training import checkpoint, distributed, machine
-from tasks.training.causes import NotFinite, cause_of, message_of
+from tasks.training.causes import Interrupted, Interruption, NotFinite, cause_of, message_of
 from tasks.training.checkpoint import WEIGHTS, adapted, final_weights
 from tasks.training.loop import train
 from tasks.training.module import TrainingModule
@@ -48,7 +47,6 @@ from tasks.training.progress import (
     leftovers,
     remove_all,
 )
-from tasks.training.signals import Interrupted, Interruption
 from tasks.training.wandb_mirror import Mirror
 
 INTERRUPTED = 75  # EX_TEMPFAIL of sysexits.h: try again

@@ -15,12 +15,10 @@ from sweeper.store.attempts import START_LOG, Attempt
 from sweeper.store.metrics import MetricsWriter
 from sweeper.store.runs import Run
 from tasks import ranks
-from tasks.evaluation import Evaluator
-from tasks.task import Task
+from tasks.task import Evaluator, Task
 from tasks.training import checkpoint
-from tasks.training.causes import NotFinite
+from tasks.training.causes import Interrupted, Interruption, NotFinite
 from tasks.training.module import TrainingModule
-from tasks.training.signals import Interrupted, Interruption
 from tasks.training.wandb_mirror import Mirror
 
 

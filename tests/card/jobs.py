@@ -11,9 +11,9 @@ from typing import Any
 
 from sweeper.store.runs import Run, RunStore
 from tasks import train
-from tasks.evaluation import Evaluator
 from tasks.lm1b.task import LanguageModel
 from tasks.size_server.fork import become_job
+from tasks.task import Evaluator
 from tests.card.card import Card
 from tests.tasks.jobs import at_call, config, kill_self, last_word
 from tests.tasks.training.test_waiting import TASKS

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from models.transformer import Decoder
-from tasks.evaluation import Evaluator
 from tasks.lm1b.task import LanguageModel
 from tasks.parse import parse
+from tasks.task import Evaluator
 from tests.tasks.jobs import config
 
 CPU = Evaluator(torch.device("cpu"), "32-true")

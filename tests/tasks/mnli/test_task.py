@@ -6,11 +6,11 @@ import torch
 from models.bert_heads import Classifier, PretrainingModel
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
-from tasks.evaluation import Evaluator
 from tasks.mnli import task
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
 from tasks.size_server.sizes import size
+from tasks.task import Evaluator
 from tests.tasks.fine_tuning_configs import ENCODER, MNLI, PRETRAINING, fine_tuning
 from tests.tasks.jobs import at_call, run_job, science, terminate_self
 

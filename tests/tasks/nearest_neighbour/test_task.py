@@ -4,10 +4,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tasks.evaluation import Evaluator
 from tasks.parse import parse
 from tasks.prepare import task_of
 from tasks.size_server.sizes import size
+from tasks.task import Evaluator
 from tests.tasks.jobs import config
 
 D, POINTS, ROWS, SHARPNESS = 5, 7, 3, 11.0

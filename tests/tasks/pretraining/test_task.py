@@ -7,12 +7,12 @@ import torch
 import torch.nn.functional as F
 
 from models.cross_entropy import IGNORED
-from tasks.evaluation import Evaluator
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
 from tasks.pretraining.data import MaskedDocuments
 from tasks.pretraining.task import Pretraining
 from tasks.seeds import derive
+from tasks.task import Evaluator
 from tasks.text.tokenizer import BERT_MARKS, load_tokenizer
 from tasks.training.module import summed
 from tests.tasks.jobs import at_call, freeze, kill_self, run_job, science

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from sweeper.store.errors import UserError
-from tasks.evaluation import Evaluator
 from tasks.parse import parse
 from tasks.prepare import task_of
 from tasks.size_server.sizes import size
+from tasks.task import Evaluator
 from tasks.training.module import summed
 from tests.models.theorem_1 import represent
 from tests.tasks.jobs import config

@@ -8,12 +8,12 @@ from torch import nn
 
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
-from tasks.evaluation import Evaluator
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
 from tasks.size_server.sizes import size
 from tasks.squad.__main__ import score_files
 from tasks.squad.task import QuestionAnswering
+from tasks.task import Evaluator
 from tasks.training.module import summed
 from tests.tasks.fine_tuning_configs import SQUAD, fine_tuning
 from tests.tasks.jobs import at_call, run_job, science, terminate_self

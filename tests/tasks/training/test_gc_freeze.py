@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from tasks.training.gc_freeze import freeze_gc
+from tasks.process import freeze_gc
 
 
 @pytest.fixture(autouse=True)
