@@ -1,19 +1,195 @@
-"""Fine-tuning on MNLI: does a premise entail a hypothesis, contradict it, or neither?"""
+"""Fine-tuning on MNLI: does a premise entail a hypothesis, contradict it, or neither?
+
+MultiNLI is read as its authors, GLUE and the Hub write it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from models.bert_heads import Classifier
+from sweeper.store.errors import UserError
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch
-from tasks.fine_tuning.shared import FineTuning, FineTuningSection
-from tasks.mnli.data import LABELS, LabelledPairs
+from tasks.fine_tuning import dataset as strict_json
+from tasks.fine_tuning.bag_of_words import BagOfWords, majority_accuracy
+from tasks.fine_tuning.dataset import DataSet, Example, Malformed
+from tasks.fine_tuning.shared import (
+    SPECIAL_TOKENS,
+    ExampleData,
+    FineTuning,
+    FineTuningSection,
+    Marks,
+    encodings,
+    write,
+)
+from tasks.synthetic import samples
 from tasks.task import Mean
+from tasks.text.files import LINE_LIMIT, raw_lines_of_file
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+LABELS = ("entailment", "neutral", "contradiction")  # in the Hub's order
+NO_LABEL = ("-", -1)  # the annotators did not agree; a test set whose labels are not public
+
+# The authors' names of the three fields, and those of the Hub and of plain files.
+NAMES = (("sentence1", "sentence2", "gold_label"), ("premise", "hypothesis", "label"))
+# What the authors' .txt leaves off at the end of a row that has fewer annotators.
+ANNOTATORS = ("label1", "label2", "label3", "label4", "label5")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair(Example):
+    """A premise, a hypothesis, and the number of the label in LABELS."""
+
+    premise: str
+    hypothesis: str
+    label: int
+
+    def texts(self) -> tuple[str, str]:
+        """Return the texts that a tokenizer may be trained on."""
+        return self.premise, self.hypothesis
+
+
+class MultiNLI(DataSet[Pair]):
+    """MultiNLI, evaluated on its matched development set."""
+
+    title = "MNLI"
+    # The authors' multinli_1.0_train.jsonl, GLUE's train.tsv, and the like.
+    train = re.compile(r"(multinli_[\d.]+_)?train([._-].*)?\.(jsonl|tsv|txt)")
+    test = re.compile(r"(multinli_[\d.]+_)?(dev|validation)_matched([._-].*)?\.(jsonl|tsv|txt)")
+    expected = "train and dev_matched files ending in .jsonl, .tsv or .txt"
+    suffixes = (".jsonl", ".tsv", ".txt")
+    columns = ("premise", "hypothesis", "label")
+    sample = samples.MNLI
+    hub_test = "validation_matched"
+
+    def read_file(self, path: Path) -> Iterator[tuple[str, Pair | Malformed]]:
+        """Yield the rows of a .jsonl or a table, by line.
+
+        Raises UserError for a file that cannot be read, or a table without the columns of a pair.
+        """
+        lines = enumerate(raw_lines_of_file(path), 1)
+        if path.suffix == ".jsonl":
+            read: Callable[[str], Pair | Malformed] = json_pair
+        else:
+            _, first = next(lines, (0, None))
+            header = strict_json.decoded(first or b"").split("\t")
+            if not any(set(names) <= set(header) for names in NAMES):
+                expected = " or ".join(", ".join(names) for names in NAMES)
+                raise UserError(f"{path} has no header with the columns {expected}; add one.")
+            read = partial(table_pair, header)
+        for number, raw in lines:
+            row = Malformed("too long") if raw is None else read(strict_json.decoded(raw))
+            yield str(number), row
+
+    def example_of(self, row: Mapping[str, Any]) -> Pair | Malformed:
+        return pair_of(row)
+
+    def group(self, example: Pair) -> str:
+        return example.premise
+
+
+def pair_of(row: Any) -> Pair | Malformed:
+    """Return the pair of a row; a label is a word of LABELS or its number."""
+    if not isinstance(row, Mapping):
+        return Malformed("not a row of named fields")
+    names = next((names for names in NAMES if names[0] in row), NAMES[1])
+    premise, hypothesis, label = (row.get(name) for name in names)
+    if not isinstance(premise, str) or not isinstance(hypothesis, str):
+        return Malformed("a text is missing")
+    if label in NO_LABEL or label is None:
+        return Malformed("no gold label")
+    if label in LABELS:
+        number = LABELS.index(label)
+    elif type(label) is int and 0 <= label < len(LABELS):
+        number = label
+    else:
+        return Malformed("unknown label")
+    mended = strict_json.mended(premise, hypothesis)
+    premise, hypothesis = (strict_json.printable(text).strip() for text in (premise, hypothesis))
+    if not premise or not hypothesis:
+        return Malformed("empty text")
+    if max(len(premise), len(hypothesis)) > LINE_LIMIT:
+        return Malformed("too long")
+    identity = row.get("pairID")
+    identity = identity if isinstance(identity, str) else ""
+    return Pair(premise, hypothesis, number, id=identity, mended=mended)
+
+
+def json_pair(line: str) -> Pair | Malformed:
+    """Return the pair of a line of JSON."""
+    if not line.strip():
+        return Malformed("empty line")
+    try:
+        return pair_of(strict_json.load(line))
+    except ValueError:
+        return Malformed("not JSON")
+
+
+def table_pair(header: list[str], line: str) -> Pair | Malformed:
+    """Return the pair of a line of a table; as in BERT's reader, quotation marks are letters."""
+    cells = line.split("\t")
+    row = dict(zip(header, cells, strict=False))
+    if len(cells) != len(header):
+        # One tab too few or too many moves texts and label into each other's columns.
+        absent, prompt = header[len(cells) :], row.get("promptID")
+        short = absent and set(absent) <= set(ANNOTATORS)
+        if not short or not prompt or not row.get("pairID", "").startswith(prompt):
+            return Malformed("wrong number of columns")
+    return pair_of(row)
+
+
+class LabelledPairs(ExampleData):
+    """Rows of a premise and a hypothesis, with `labels`."""
+
+    kind = "mnli"
+    published = MultiNLI()
+    columns = ("labels",)
+
+    def write_split(
+        self, folder: Path, tokenizer: Tokenizer, examples: list[Pair], about: Mapping[str, Any]
+    ) -> None:
+        marks = Marks.of(tokenizer)
+        room = self.section.sequence_length - SPECIAL_TOKENS
+        premises = encodings(tokenizer, [pair.premise for pair in examples])
+        hypotheses = encodings(tokenizer, [pair.hypothesis for pair in examples])
+        sides = zip(premises, hypotheses, strict=True)
+        cut = [shortened(premise.ids, hypothesis.ids, room) for premise, hypothesis in sides]
+        columns = {
+            "seconds": [2 + len(premise) for premise, _ in cut],
+            "labels": [pair.label for pair in examples],
+        }
+        write(folder, [marks.row(*texts) for texts in cut], columns, about)
+
+    def measured_baselines(self, splits: Mapping[str, list[Pair]]) -> dict[str, float]:
+        train, test = splits["train"], splits["test"]
+        labels, expected = [pair.label for pair in train], [pair.label for pair in test]
+        words = BagOfWords([pair.texts() for pair in train], labels)
+        return {
+            "majority_accuracy": majority_accuracy(labels, expected),
+            "bag_of_words_accuracy": words.accuracy([pair.texts() for pair in test], expected),
+        }
+
+
+def shortened(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:
+    """Take pieces off the end of the longer text, the second of equals, until both have room."""
+    half = room // 2
+    if len(second) <= half:
+        return first[: room - len(second)], second
+    if len(first) <= room - half:
+        return first, second[: room - len(first)]
+    return first[: room - half], second[:half]
 
 
 class NaturalLanguageInference(FineTuning):

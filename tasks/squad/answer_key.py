@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from sweeper.store.errors import UserError
 from sweeper.store.files import publish_json, read_object
 from tasks.fine_tuning.shared import Sequences
-from tasks.squad.dataset import Question
 from tasks.text.corpus import STARTS, new_arrays
+
+if TYPE_CHECKING:
+    from tasks.squad.data import Question
 
 
 class Window(NamedTuple):
@@ -70,13 +72,6 @@ Scores = tuple[NDArray[np.floating], NDArray[np.floating]]
 """How likely the answer starts, and ends, at each position of a window's row, without padding."""
 
 
-class Search(NamedTuple):
-    """Limits of the search: candidate starts and ends, and pieces of an answer."""
-
-    candidates: int
-    longest: int
-
-
 class Span(NamedTuple):
     """Pieces `first` to `last` of a row, both included, and the sum of their two scores."""
 
@@ -121,45 +116,44 @@ class AnswerKey:
         """Return the id and the gold answers of every question."""
         return [(question["id"], question["answers"]) for question in self._questions]
 
-    def predictions(self, scores: Iterable[Scores], search: Search) -> dict[str, str]:
+    def predictions(
+        self, scores: Iterable[Scores], candidates: int, longest: int
+    ) -> dict[str, str]:
         """Return the answer of every question, cut from its paragraph as it stands there.
 
-        scores: those of every window of the split, in order. A question without a window, or
-        without a span that may be an answer, gets the empty answer.
+        A question without a window, or without a span that may be an answer, gets the empty answer.
+
+        Args:
+            scores: those of every window of the split, in order.
+            candidates, longest: as of `best_span`.
         """
         found = dict.fromkeys((question["id"] for question in self._questions), "")
         numbered = enumerate(scores)
         windows = itertools.groupby(numbered, lambda item: int(self._windows["question"][item[0]]))
         for number, group in windows:
             question = self._questions[number]
-            own = list(group)
             context = question["context"]
             begin, end = self._paragraphs[context : context + 2]
-            pieces = self._best([row for row, _ in own], [s for _, s in own], end - begin, search)
-            if pieces is not None:
-                first, last = self._offsets[begin + pieces[0]], self._offsets[begin + pieces[1]]
+            rows, of_rows = zip(*group, strict=True)
+            cut = [Window(*(int(self._windows[k][r]) for k in ("first", "length"))) for r in rows]
+            chosen = best_windows(cut, end - begin)
+            best: Span | None = None
+            for place, (row, window, (starts_T, ends_T)) in enumerate(
+                zip(rows, cut, of_rows, strict=True)
+            ):
+                second = int(self._windows["seconds"][row])  # where the window's text begins
+                text = slice(second, second + window.length)
+                may_start_T, may_end_T = np.zeros((2, len(starts_T)), bool)
+                may_end_T[text] = True
+                may_start_T[text] = chosen[window.first : window.first + window.length] == place
+                span = best_span(starts_T, ends_T, may_start_T, may_end_T, candidates, longest)
+                if span is not None and (best is None or span.score > best.score):
+                    shift = begin + window.first - second
+                    best = Span(span.score, span.first + shift, span.last + shift)
+            if best is not None:
+                first, last = self._offsets[best.first], self._offsets[best.last]
                 found[question["id"]] = self._contexts[context][first[0] : last[1]]
         return found
-
-    def _best(
-        self, rows: list[int], scores: list[Scores], length: int, search: Search
-    ) -> tuple[int, int] | None:
-        """Return the first and last piece, within the paragraph, of its windows' best span."""
-        cut = [Window(*(int(self._windows[k][r]) for k in ("first", "length"))) for r in rows]
-        chosen = best_windows(cut, length)
-        best: Span | None = None
-        for number, (row, window) in enumerate(zip(rows, cut, strict=True)):
-            place = int(self._windows["seconds"][row])
-            starts_T, ends_T = scores[number]
-            text = slice(place, place + window.length)
-            may_start_T, may_end_T = np.zeros(len(starts_T), bool), np.zeros(len(starts_T), bool)
-            may_end_T[text] = True
-            may_start_T[text] = chosen[window.first : window.first + window.length] == number
-            span = best_span(starts_T, ends_T, may_start_T, may_end_T, *search)
-            if span is not None and (best is None or span.score > best.score):
-                shift = window.first - place
-                best = Span(span.score, span.first + shift, span.last + shift)
-        return None if best is None else (best.first, best.last)
 
 
 def best_span(

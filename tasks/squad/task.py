@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +15,6 @@ from tasks.batch import Batch
 from tasks.config.sections import RunConfig
 from tasks.fine_tuning.shared import FineTuning
 from tasks.squad import scoring
-from tasks.squad.answer_key import Scores, Search
 from tasks.squad.data import QuestionsSection, Windows
 from tasks.task import Evaluator, Mean
 
@@ -58,11 +57,25 @@ class QuestionAnswering(FineTuning):
 
     def evaluate(self, model: nn.Module, split: str, evaluator: Evaluator) -> dict[str, float]:
         """Return the official scores of a split, in percent, and keep the predictions."""
-        rows = evaluator.run(model, self.data.batches(split), self._measured)
+
+        def measured(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+            logits_2BT = self.outputs(cast(SpanFinder, model), batch)
+            # They stay on the device until all are there: to copy each would be to wait for each.
+            kept = {"logits": logits_2BT, "attention_mask": batch["attention_mask"]}
+            return {**_totals(logits_2BT, batch), **kept}
+
+        rows = evaluator.run(model, self.data.batches(split), measured)
         totals = {key: float(sum(row[key].double() for row in rows)) for key in ("nats", "windows")}
         key = self.data.keys[split]
-        search = Search(self.section.candidates, self.section.answer_length)
-        self._predictions = key.predictions(_scores(rows), search)
+        starts_NT, ends_NT = torch.cat([row["logits"] for row in rows], 1).cpu().numpy()
+        lengths_N = torch.cat([row["attention_mask"] for row in rows]).cpu().sum(1).tolist()
+        scores_N = [
+            (starts_T[:length], ends_T[:length])
+            for starts_T, ends_T, length in zip(starts_NT, ends_NT, lengths_N, strict=True)
+        ]
+        self._predictions = key.predictions(
+            scores_N, self.section.candidates, self.section.answer_length
+        )
         baselines = self.data.baselines if split == "test" else {}
         scores = {**scoring.score(key.gold(), self._predictions), **baselines}
         return {
@@ -74,12 +87,6 @@ class QuestionAnswering(FineTuning):
         """Return the predictions of the last evaluation, as the official evaluator takes them."""
         return {PREDICTIONS: self._predictions}
 
-    def _measured(self, model: Any, batch: Batch) -> dict[str, Tensor]:
-        logits_2BT = self.outputs(model, batch)
-        # They stay on the device until all are there: to copy each would be to wait for each.
-        kept = {"logits": logits_2BT, "attention_mask": batch["attention_mask"]}
-        return {**_totals(logits_2BT, batch), **kept}
-
 
 def _totals(logits_2BT: Tensor, batch: Batch) -> dict[str, Tensor]:
     """Return the mean nats of the two ends, summed over the windows, and the number of windows."""
@@ -88,10 +95,3 @@ def _totals(logits_2BT: Tensor, batch: Batch) -> dict[str, Tensor]:
         for logits_BT, end in zip(logits_2BT, ("start", "end"), strict=True)
     ]
     return {"nats": (nats[0] + nats[1]) / 2, "windows": (batch["start"] != IGNORED).sum()}
-
-
-def _scores(rows: list[dict[str, Tensor]]) -> Iterator[Scores]:
-    starts_NT, ends_NT = torch.cat([row["logits"] for row in rows], 1).cpu().numpy()
-    lengths_N = torch.cat([row["attention_mask"] for row in rows]).cpu().sum(1).tolist()
-    for starts_T, ends_T, length in zip(starts_NT, ends_NT, lengths_N, strict=True):
-        yield starts_T[:length], ends_T[:length]

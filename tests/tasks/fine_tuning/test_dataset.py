@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from sweeper.store.errors import UserError
-from tasks.mnli.data import MultiNLI
-from tasks.squad.dataset import SQuAD
+from tasks.mnli.task import MultiNLI
+from tasks.squad.data import SQuAD
 from tasks.synthetic import samples
 from tasks.synthetic.families import World
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tasks.fine_tuning.dataset import Malformed, RowReport
-from tasks.mnli.data import LABELS, MultiNLI, Pair
+from tasks.mnli.task import LABELS, MultiNLI, Pair
 from tasks.synthetic import samples
 from tasks.synthetic.families import World
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.mnli.data import shortened
+from tasks.mnli.task import shortened
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 80))
