@@ -14,10 +14,16 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 from sweeper.store.errors import UserError, invalid_value
-from tasks.text import files
-from tasks.text import source as hub
-from tasks.text.files import BYTE_ORDER_MARK, REPLACEMENT, UTF16_MARKS
-from tasks.text.source import Source
+from tasks.text.source import (
+    BYTE_ORDER_MARK,
+    REPLACEMENT,
+    UTF16_MARKS,
+    Source,
+    TextFiles,
+    load_splits,
+    name_of,
+    visible,
+)
 
 # Half a character (JSON can spell one, UTF-8 cannot hold it) and NUL.
 UNPRINTABLE = re.compile("[\ud800-\udfff\0]")
@@ -246,12 +252,10 @@ class DataSet(Source, ABC, Generic[Kind]):
     ) -> dict[str, list[tuple[str, Iterator[tuple[str, Kind | Malformed]]]]]:
         """Return the (name, rows) that each split is made of."""
         if data["source"] == "hub":
-            splits = hub.load_splits(data["hub"], self.columns)
+            splits = load_splits(data["hub"], self.columns)
             if self.hub_test not in splits:
                 expected = f"a data set with a split {self.hub_test}"
-                raise invalid_value(
-                    "data.hub", hub.name_of(data["hub"]), expected, "choose another"
-                )
+                raise invalid_value("data.hub", name_of(data["hub"]), expected, "choose another")
             names = {"train": "train", "test": self.hub_test}
             return {split: [(of, self._rows(splits[of]))] for split, of in names.items()}
         found = self.files(self.root(data, folder))
@@ -273,13 +277,13 @@ class DataSet(Source, ABC, Generic[Kind]):
         for place, row in rows:
             yield place, row if isinstance(row, Malformed) else self.trainable(row)
 
-    def files(self, root: Path) -> files.TextFiles:
-        names = files.visible(root)
+    def files(self, root: Path) -> TextFiles:
+        names = visible(root)
         train, test = (self._in_one_format(names, of) for of in (self.train, self.test))
         if not train or not test:
             remedy = "put them there" if root.is_dir() else "name one that exists"
             raise invalid_value("data.root", root, f"a folder with {self.expected}", remedy)
-        return files.TextFiles(root, train, test)
+        return TextFiles(root, train, test)
 
     def _in_one_format(self, names: list[str], pattern: re.Pattern[str]) -> tuple[str, ...]:
         own = [name for name in names if pattern.fullmatch(name.rsplit("/", 1)[-1])]

@@ -28,7 +28,7 @@ from sweeper.store.files import publish_json
 from tasks.batch import Batch
 from tasks.data import SPLITS, PreparedRows
 from tasks.text.corpus import PIECES, Add, Arrays, Corpora, Corpus, new_arrays
-from tasks.text.files import Counts, batches
+from tasks.text.source import Counts, batches
 from tasks.text.tokenizer import (
     END,
     LARGEST_VOCABULARY,

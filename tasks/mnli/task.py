@@ -34,7 +34,7 @@ from tasks.fine_tuning.shared import (
 )
 from tasks.synthetic import samples
 from tasks.task import Mean
-from tasks.text.files import LINE_LIMIT, raw_lines_of_file
+from tasks.text.source import LINE_LIMIT, raw_lines_of_file
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

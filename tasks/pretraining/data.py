@@ -27,7 +27,7 @@ from tasks.pretraining.documents import (
     publish_about,
 )
 from tasks.pretraining.pairs import MaskedPairs
-from tasks.text.files import Counts
+from tasks.text.source import Counts
 from tasks.text.tokenizer import (
     BERT_MARKS,
     LARGEST_VOCABULARY,

@@ -22,8 +22,7 @@ from sweeper.store.errors import UserError
 from sweeper.store.files import publish_json
 from tasks.synthetic import samples
 from tasks.text.corpus import PIECES, STARTS, Add, Arrays, new_arrays
-from tasks.text.files import Counts, batches, read_line
-from tasks.text.source import Source, Text, Texts
+from tasks.text.source import Counts, Source, Text, Texts, batches, read_line
 from tasks.text.tokenizer import is_ended, split_sentences
 
 if TYPE_CHECKING:

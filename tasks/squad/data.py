@@ -28,7 +28,7 @@ from tasks.fine_tuning.shared import (
 from tasks.squad import scoring
 from tasks.squad.answer_key import AnswerKey, covered, windows, write_key
 from tasks.synthetic import samples
-from tasks.text.files import LINE_LIMIT, REPLACEMENT
+from tasks.text.source import LINE_LIMIT, REPLACEMENT
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -21,8 +21,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sweeper.store.errors import UserError
 from sweeper.store.files import make_directory, new_file, read_object, write_all
 from tasks.synthetic import samples
-from tasks.text.files import Counts, read_line
-from tasks.text.source import Source, Texts
+from tasks.text.source import Counts, Source, Texts, read_line
 
 PIECES = np.dtype("<u2")  # ids of pieces of text
 STARTS = np.dtype("<i8")

@@ -1,26 +1,239 @@
-"""Datasets on the Hugging Face hub: their splits, and the lines of the column `text`."""
+"""Text from files, the Hugging Face hub or the generator: where it lies, and its lines.
+
+Files are untrusted bytes: each line is kept, repaired, or skipped for a reason.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import itertools
+import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from sweeper.store.errors import UserError, invalid_value
 from tasks.synthetic.families import World
 from tasks.synthetic.samples import Sample
-from tasks.text import files
-from tasks.text.files import raw_lines_of_file
+
+Item = TypeVar("Item")
+
+LINE_LIMIT = 1_000_000  # bytes; a longer line is no sentence but a file without line ends
+WORD_LIMIT = 20_000  # letters; the time that learning subwords takes grows with their square
+_WORD = re.compile(r"\w+|\s+|[^\w\s]+")
+REPLACEMENT = "\ufffd"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_CONTROL = {chr(code) for code in range(32)} - set("\t\n\f\r")
+SAMPLE = 8192  # bytes of a file that tell whether it is text
+
+
+@dataclass
+class Counts:
+    """The counts of a split's lines: `kept` plus all of `skipped` is `total`, exactly.
+
+    `repaired` counts kept lines in which characters were replaced, by reason.
+    """
+
+    total: int = 0
+    kept: int = 0
+    skipped: dict[str, int] = field(default_factory=dict)
+    repaired: dict[str, int] = field(default_factory=dict)
+
+    def add(self, line: Line) -> bool:
+        """Count a line and say whether it is kept."""
+        self.total += 1
+        if line.skip:
+            self.skipped[line.skip] = self.skipped.get(line.skip, 0) + 1
+            return False
+        self.kept += 1
+        for reason in line.repairs:
+            self.repaired[reason] = self.repaired.get(reason, 0) + 1
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line: its text, or the reason (`empty`, `markup`, `too_long`) why it is skipped."""
+
+    text: str
+    skip: str = ""
+    repairs: tuple[str, ...] = ()
+
+
+def read_line(raw: bytes | None) -> Line:
+    """Decode one line; None stands for one over LINE_LIMIT. Never raises."""
+    if raw is None or len(raw) > LINE_LIMIT:
+        return Line("", "too_long")
+    repairs: tuple[str, ...] = ()
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        text, repairs = raw.decode(errors="replace"), ("invalid_utf8",)
+    if "\0" in text:
+        text, repairs = text.replace("\0", REPLACEMENT), (*repairs, "nul")
+    text = text.strip()
+    if not text:
+        return Line("", "empty")
+    # WikiExtractor frames each article in <doc id=...> and </doc>: marks of the file, not text.
+    if text.startswith("<doc ") or text == "</doc>":
+        return Line("", "markup")
+    if len(text) > WORD_LIMIT and max(len(word[0]) for word in _WORD.finditer(text)) > WORD_LIMIT:
+        return Line("", "too_long")
+    return Line(text, "", repairs)
+
+
+def check_text(path: Path, start: bytes) -> None:
+    """Raise UserError unless a file that starts so is text: a tenth of its letters may be none."""
+    if start.startswith(UTF16_MARKS):
+        raise UserError(f"{path} is UTF-16: expected UTF-8; save it as UTF-8.")
+    text = start.decode(errors="replace")
+    odd = sum(letter == REPLACEMENT or letter in _CONTROL for letter in text)
+    if odd > len(text) / 10:
+        raise UserError(
+            f"{path} is no text in UTF-8: {odd} of its first {len(text)} letters are none; "
+            "save it as UTF-8, or take it out of the folder."
+        )
+
+
+def raw_lines_of_file(path: Path) -> Iterator[bytes | None]:
+    """Yield the lines of a file without their ends, None for one over LINE_LIMIT.
+
+    Raises:
+        UserError: the file cannot be read or is no text in UTF-8.
+    """
+    try:
+        with path.open("rb") as file:
+            check_text(path, file.read(SAMPLE))
+            file.seek(0)
+            start = file.read(len(BYTE_ORDER_MARK))
+            file.seek(len(start) if start == BYTE_ORDER_MARK else 0)
+            while raw := file.readline(LINE_LIMIT + 2):  # room for \r\n
+                if raw.endswith(b"\n") or len(raw) <= LINE_LIMIT:
+                    yield raw.rstrip(b"\r\n")
+                    continue
+                while raw and not raw.endswith(b"\n"):
+                    raw = file.readline(LINE_LIMIT)
+                yield None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); make it readable.") from error
+
+
+def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Yield lists of `size` items, the last one shorter, in order."""
+    iterator = iter(items)
+    while batch := list(itertools.islice(iterator, size)):
+        yield batch
+
+
+TRAIN_SHARD = re.compile(r"news\.en-\d{5}-of-\d{5}")
+TEST_SHARD = re.compile(r"news\.en\.heldout-\d{5}-of-\d{5}")
+# A folder's own test split: a file called test.<suffix>, or anything below a folder called test.
+OWN_TEST = re.compile(r"(.*/)?test(\.[^/]*|/.*)?")
+TEXT_SUFFIXES = ("", ".text", ".tokens", ".txt", ".utf8")
+NOT_CONTENT = ("changelog", "copying", "license", "licence", "notice", "readme")
+
+
+@dataclass(frozen=True)
+class TextFiles:
+    """Files in reading order, relative to `root`; `test` is empty without a test split."""
+
+    root: Path
+    train: tuple[str, ...]
+    test: tuple[str, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """All files, sorted."""
+        return sorted((*self.train, *self.test))
+
+    def bytes(self) -> int:
+        return sum((self.root / name).stat().st_size for name in self.names)
+
+
+def find_files(root: Path) -> TextFiles:
+    """Return the text files at `root`, a file or a folder, in the order of their relative names.
+
+    Text is every file with one of TEXT_SUFFIXES and every LM1B shard; hidden files and files about
+    the collection (README, LICENSE, ...) are not. Where LM1B's training shards lie beside held-out
+    shards these two are train and test and nothing else counts; held-out shards alone are text like
+    any other.
+
+    Raises:
+        UserError: there is nothing to read.
+    """
+    if root.is_file():
+        found = TextFiles(root.parent, (root.name,), ())
+    elif root.is_dir():
+        names = [name for name in visible(root) if _is_text(name) and (root / name).is_file()]
+        train, test = (
+            tuple(name for name in names if shard.fullmatch(Path(name).name))
+            for shard in (TRAIN_SHARD, TEST_SHARD)
+        )
+        if not (train and test):
+            test = tuple(name for name in names if OWN_TEST.fullmatch(name))
+            train = tuple(name for name in names if name not in set(test))
+        if not names:
+            suffixes = ", ".join(suffix for suffix in TEXT_SUFFIXES if suffix)
+            expected = f"files ending in {suffixes} or in nothing"
+            raise invalid_value("data.root", root, expected, "add some")
+        found = TextFiles(root, train, test) if train else TextFiles(root, test, ())
+    else:
+        raise invalid_value("data.root", root, "a folder of text files", "name one that exists")
+    if not found.bytes():
+        raise invalid_value("data.root", root, "files with text in them", "all of them are empty")
+    return found
+
+
+def _is_text(name: str) -> bool:
+    path = Path(name)
+    if TRAIN_SHARD.fullmatch(path.name) or TEST_SHARD.fullmatch(path.name):
+        return True
+    about = path.stem.lower().startswith(NOT_CONTENT)
+    return not about and path.suffix.lower() in TEXT_SUFFIXES
+
+
+def visible(root: Path) -> list[str]:
+    """Return the relative names of all files below a folder, sorted, hidden ones left out."""
+    names = []
+    for folder, below, files in os.walk(root):  # does not follow links to folders: no loops
+        below[:] = [name for name in below if not name.startswith((".", "__MACOSX"))]
+        visible = (Path(folder) / name for name in files if not name.startswith("."))
+        names += [path.relative_to(root).as_posix() for path in visible]
+    return sorted(names)
+
+
+def hash_files(files: TextFiles) -> str:
+    """Return the sha256 of sorted names and contents; UserError for a file gone or no text."""
+    total = hashlib.sha256()
+    for name in files.names:
+        try:
+            with (files.root / name).open("rb") as file:
+                check_text(files.root / name, file.read(SAMPLE))
+                file.seek(0)
+                content = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise UserError(
+                f"{files.root / name} cannot be read ({error.strerror}); make it readable."
+            ) from error
+        total.update(f"{content} {name}\n".encode("utf-8", "surrogateescape"))
+    return total.hexdigest()
+
 
 COLUMN = "text"
 
 
 def load_splits(hub: Mapping[str, Any], columns: Sequence[str] = (COLUMN,)) -> dict[str, Any]:
-    """The dataset's splits by name; `train` is always among them, and each has these columns.
+    """Return the splits of a dataset by name: `train` is among them, and each has these columns.
 
-    hub: path, name and revision, as `datasets.load_dataset` takes them. Raises UserError for a
-    dataset that cannot be loaded or has another shape.
+    Args:
+        hub: path, name and revision, as `datasets.load_dataset` takes them.
+
+    Raises:
+        UserError: the dataset cannot be loaded or has another shape.
     """
     name = name_of(hub)
     import datasets  # takes seconds: only where the text is on the hub
@@ -45,14 +258,14 @@ def load_splits(hub: Mapping[str, Any], columns: Sequence[str] = (COLUMN,)) -> d
 
 
 def raw_lines_of_rows(split: Any) -> Iterator[list[bytes]]:
-    """The lines of each row of a split, as bytes for `tasks.text.files.read_line`."""
+    """Yield the lines of each row of a split, for `read_line`."""
     for batch in split.iter(batch_size=1000):
         for text in batch[COLUMN]:
             yield (text or "").encode("utf-8", "surrogatepass").split(b"\n")
 
 
 def name_of(hub: Mapping[str, Any]) -> str:
-    """path[/name]@revision."""
+    """Return path[/name]@revision."""
     name = f"/{hub['name']}" if hub.get("name") else ""
     return f"{hub['path']}{name}@{hub.get('revision') or 'main'}"
 
@@ -71,8 +284,8 @@ class Source:
 
     sample: ClassVar[Sample]
 
-    def files(self, root: Path) -> files.TextFiles:
-        return files.find_files(root)
+    def files(self, root: Path) -> TextFiles:
+        return find_files(root)
 
     def digest(self, data: Mapping[str, Any]) -> str:
         """Return a hash of all files or of the generator, or the data set and revision.
@@ -83,28 +296,28 @@ class Source:
             return f"hub:{name_of(data['hub'])}"
         if data["source"] == "sample":
             return self.sample.digest(data["sentences"], World.of(data))
-        return f"sha256:{files.hash_files(self.files(_local(data)))}"
+        return f"sha256:{hash_files(self.files(_local(data)))}"
 
     def describe(self, data: Mapping[str, Any]) -> str:
-        """The same in a few words, for a person."""
+        """Return the same in a few words, for a person."""
         if data["source"] == "hub":
             return f"{name_of(data['hub'])} on the Hugging Face hub"
         if data["source"] == "sample":
             return self.sample.described(data["sentences"], World.of(data))
         found = self.files(_local(data))
         count = len(found.names)
-        size = f"{count} text file{'s' * (count > 1)}, {found.bytes() / 1e6:,.1f} MB"
-        return f"{size}, folder {found.root.name}"
+        size = f"{found.bytes() / 1e6:,.1f} MB"
+        return f"{count} text file{'s' * (count > 1)}, {size}, folder {found.root.name}"
 
     def root(self, data: Mapping[str, Any], folder: Path) -> Path:
-        """The folder of text that is not on the hub; the sample is written into `folder`."""
+        """Return the folder of text that is not on the hub; write the sample into `folder`."""
         if data["source"] == "local":
             return _local(data)
         self.sample.write(folder, data["sentences"], World.of(data))
         return folder
 
     def texts(self, data: Mapping[str, Any], folder: Path) -> tuple[str, Texts, Texts | None]:
-        """Its name, its texts to train on, and those of its own test split, None without one."""
+        """Return its name, its texts to train on, and those of its own test split, if any."""
         if data["source"] == "hub":
             splits = load_splits(data["hub"])
             rows = {name: partial(raw_lines_of_rows, split) for name, split in splits.items()}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import publish, read_bytes
-from tasks.text.files import batches
+from tasks.text.source import batches
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

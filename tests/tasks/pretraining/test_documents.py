@@ -7,7 +7,7 @@ import pytest
 
 from sweeper.store.errors import UserError
 from tasks.pretraining.documents import LONGEST, Library, checksum, documents_of
-from tasks.text.files import Counts
+from tasks.text.source import Counts
 
 
 def local(root):

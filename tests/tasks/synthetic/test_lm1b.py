@@ -9,7 +9,7 @@ import pytest
 from tasks.synthetic import families, samples
 from tasks.synthetic.families import MEMBERS, World
 from tasks.synthetic.samples import LM1B
-from tasks.text.files import find_files
+from tasks.text.source import find_files
 
 WORLD = World(competitors=7, directions=23)
 

@@ -2,7 +2,7 @@
 
 from tasks.data import SPLITS
 from tasks.text.corpus import Corpora
-from tasks.text.files import Counts
+from tasks.text.source import Counts
 
 CORPORA = Corpora()
 HUB = {"path": "someone/corpus", "name": None, "revision": "abc123"}

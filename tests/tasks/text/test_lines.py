@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.store.errors import UserError
-from tasks.text.files import LINE_LIMIT, WORD_LIMIT, Counts, raw_lines_of_file, read_line
+from tasks.text.source import LINE_LIMIT, WORD_LIMIT, Counts, raw_lines_of_file, read_line
 
 BASE = [f"sentence {number} of a small file , with ünïcödé in it ." for number in range(23)]
 DAMAGES = {

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sweeper.store.errors import UserError
 from tasks.synthetic.families import World
 from tasks.synthetic.samples import sentences as generated
-from tasks.text.files import read_line
+from tasks.text.source import read_line
 from tasks.text.tokenizer import (
     BERT_MARKS,
     END,
