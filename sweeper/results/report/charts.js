@@ -1,18 +1,15 @@
-// Charts of the page: uPlot draws axes and lines, this file describes them and draws the marks.
+// Charts of the page: uPlot draws axes and lines; this file describes them and draws the marks.
 
 const LETTER = 6.6; // width of a letter on an axis, in pixels
 const LOG_FROM = 10; // an axis is logarithmic from this ratio of its largest to its smallest value
 const NEAR = 28; // pixels between the pointer and the spot that it selects
 
 const tip = document.getElementById("tip");
-const darkSystem = window.matchMedia("(prefers-color-scheme: dark)");
 
-function showTip(lines, x, y) {
-  const [first, ...others] = lines.filter(Boolean);
+function showTip(lines, { clientX: x, clientY: y }) {
   tip.replaceChildren();
-  fill(tip, make("strong", null, first), others.map((line) => make("div", null, line)));
-  tip.hidden = false;
-  (sheet.open ? sheet : document.body).append(tip); // a modal dialog covers the rest of the page
+  fill(tip, lines.filter(Boolean).map((line) => make("div", line)));
+  tip.togglePopover(true);
   const { width, height } = tip.getBoundingClientRect();
   const left = Math.min(x + 14, document.documentElement.clientWidth - width - 8);
   const top = y + 18 + height > window.innerHeight ? y - height - 12 : y + 18;
@@ -20,120 +17,112 @@ function showTip(lines, x, y) {
   tip.style.top = `${Math.max(8, top)}px`;
 }
 
-const hideTip = () => (tip.hidden = true);
-
 // Resolve a CSS colour, with its variables, to one that a canvas understands.
-const colours = new Map(); // of the theme that is shown
 function resolved(colour) {
-  if (!colours.has(colour)) {
-    tip.style.setProperty("outline-color", colour);
-    colours.set(colour, getComputedStyle(tip).outlineColor);
-  }
-  return colours.get(colour);
-}
-
-// Describe an axis through `values`: numbers, or words, which stand side by side. With `own`, ticks
-// stand at the values. `given` are the values that decide whether the axis is logarithmic.
-function axisOf(words, values, { own = false, pad = 0.05, given = values } = {}) {
-  if (values.some((value) => typeof value === "string")) {
-    const names = [...new Set(values.map(String))];
-    const at = (value) => names.indexOf(String(value));
-    const ticks = () => names.map((_, place) => place);
-    const range = [-0.5, names.length - 0.5];
-    return { words, log: false, range, at, ticks, format: (place) => names[place] };
-  }
-  const [least, most] = [smallest(values), largest(values)];
-  const log = smallest(given) > 0 && largest(given) / smallest(given) >= LOG_FROM;
-  const [bend, unbend] = log ? [Math.log, Math.exp] : [Number, Number];
-  const span = bend(most) - bend(least) || Math.abs(bend(most)) * 0.2 || 1;
-  const range = [unbend(bend(least) - span * pad), unbend(bend(most) + span * pad)];
-  const distinct = own ? [...new Set(values)].sort((a, b) => a - b) : [];
-  const few = distinct.length > 0 && distinct.length <= 10;
-  const ticks = few ? () => distinct : log ? (room) => logTicks(...range, room) : null;
-  return { words: log ? `${words} (log)` : words, log, range, at: Number, ticks, format: short };
+  tip.style.outlineColor = colour;
+  return getComputedStyle(tip).outlineColor;
 }
 
 const smallest = (values) => values.reduce((a, b) => Math.min(a, b), Infinity);
 const largest = (values) => values.reduce((a, b) => Math.max(a, b), -Infinity);
 
-function logTicks(low, high, room) {
-  const decades = Math.log10(high / low);
-  const every = Math.ceil(decades / Math.max(2, room));
-  const digits = decades / room < 0.4 ? [1, 2, 5] : [1];
-  const ticks = [];
-  for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power += every) {
-    ticks.push(...digits.map((digit) => digit * 10 ** power));
+// Describe an axis through `values`: numbers, or words, which stand side by side. With `own`, ticks
+// stand at the values. `given` are the values that decide whether the axis is logarithmic.
+function axisOf(words, values, { own = false, pad = 0.05, given = values } = {}) {
+  const distinct = [...new Set(values)];
+  if (distinct.some((value) => typeof value === "string")) {
+    const range = [-0.5, distinct.length - 0.5];
+    const at = (value) => distinct.indexOf(value);
+    const format = (place) => String(distinct[place]);
+    return { words, range, at, ticks: distinct.map(at), format };
   }
-  return ticks.filter((tick) => tick >= low && tick <= high);
+  const log = smallest(given) > 0 && largest(given) / smallest(given) >= LOG_FROM;
+  const [bend, unbend] = log ? [Math.log, Math.exp] : [Number, Number];
+  const [least, most] = [bend(smallest(values)), bend(largest(values))];
+  const span = most - least || Math.abs(most) * 0.2 || 1;
+  const range = [unbend(least - span * pad), unbend(most + span * pad)];
+  const few = own && distinct.length <= 10 && distinct.sort((a, b) => a - b);
+  const ticks = few || (log && logTicks(...range));
+  return { words: log ? `${words} (log)` : words, log, range, at: Number, ticks, format: short };
 }
 
-// Return uPlot's options for an axis; where words of ticks would overlap, the first stays.
-function axisOptions(axis, across) {
-  const spacing = across ? 70 : 44; // pixels
+function logTicks(low, high) {
+  const powers = Math.ceil(Math.log10(high / low)) + 1;
+  const digits = powers > 4 ? [1] : [1, 2, 5];
+  const first = Math.floor(Math.log10(low));
+  const ticks = Array.from({ length: powers }, (_, place) =>
+    digits.map((digit) => digit * 10 ** (first + place)),
+  );
+  return ticks.flat().filter((tick) => tick >= low && tick <= high);
+}
+
+// Return uPlot's options for an axis; where words of own ticks would overlap, the first stays.
+function axisOptions({ ticks, whole, format }, across) {
+  const stroke = () => resolved("var(--faint)");
+  const line = { show: across, stroke, width: 1 };
   const splits = (plot) => {
-    const pixels = (across ? plot.bbox.width : plot.bbox.height) / uPlot.pxRatio;
     let edge = -Infinity;
-    return axis.ticks(pixels / spacing).filter((tick) => {
-      const half = across ? (axis.format(tick).length * LETTER + 10) / 2 : 9;
+    return ticks.filter((tick) => {
+      const half = across ? (format(tick).length * LETTER + 10) / 2 : 12;
       const middle = across ? plot.valToPos(tick, "x") : -plot.valToPos(tick, "y");
       const free = middle - half >= edge;
       if (free) edge = middle + half;
       return free;
     });
   };
-  const longest = (words) => largest((words ?? []).map((word) => word?.length ?? 0).concat(1));
-  const line = { show: across, stroke: resolved("var(--faint)"), width: 1 };
   return {
     scale: across ? "x" : "y",
-    stroke: resolved("var(--faint)"),
+    stroke,
     font: `11px ${getComputedStyle(document.body).fontFamily}`,
-    space: spacing,
+    space: across ? 70 : 44,
     gap: across ? 4 : 8,
-    size: across ? 26 : (_, words) => 12 + LETTER * longest(words),
-    grid: { show: !across, stroke: resolved("var(--rule)"), width: 1 },
+    size: across ? 26 : (_, words) => 12 + LETTER * largest((words ?? [""]).map((w) => w.length)),
+    grid: { show: !across, stroke: () => resolved("var(--rule)"), width: 1 },
     ticks: { ...line, size: 5 },
     border: line,
-    values: (_, ticks) => ticks.map((tick) => axis.format(tick)),
-    ...(axis.ticks && { splits, filter: (_, ticks) => ticks }),
+    values: (_, shown) => shown.map((tick) => format(tick)),
+    ...(ticks && { splits, filter: (_, shown) => shown }),
+    ...(whole && { incrs: [1, 2, 5, 10, 20, 50] }),
   };
 }
 
-// Create a chart that is drawn when it comes near the screen, and again when its width or the
-// colours change. `describe(width)` returns what to draw:
+// Create a chart.
 //   x, y    the axes, of axisOf
-//   lines   xs, ys, colour, width and perhaps alpha of each
+//   lines   xs, ys, colour and width of each; there is one at least
+//   spots   what a pointer selects: x, y, perhaps the run that opens and the line that stands out
+//   tell    returns the lines of text on a spot
 //   paint   draws the rest: paint(context, across, upward, size); pixels count from the corner
-//   spots   what a pointer selects: spots(across, upward) lists x, y, run, lines of text, highlight
-//   single  the pointer selects by its x alone, and no run opens
-function chartView(heightAt, describe) {
-  let [width, near, plot, chart, chosen] = [0, false, null, null, null];
-  const place = make("div", { class: "chart", tabindex: 0, role: "img" });
-  const over = make("svg", { class: "chosen", "aria-hidden": "true" });
-  let spots = null;
-  const found = () => (spots ??= chart.spots?.(plot.across, plot.upward) ?? []);
-  const choose = (spot, x, y) => {
+//   single  the pointer selects by its x alone
+function chartView({ x, y, lines, spots = [], tell, paint, single }) {
+  let [plot, chosen] = [null, null];
+  const body = make("div.plot");
+  const ring = make("div.ring", { hidden: true });
+  const across = (value) => plot.valToPos(x.at(value), "x");
+  const upward = (value) => plot.valToPos(value, "y");
+  const corner = () => plot.over.getBoundingClientRect();
+  const choose = (spot, pointer) => {
     chosen = spot;
-    over.replaceChildren(...(spot?.highlight(plot.across, plot.upward) ?? []));
-    plot.over.classList.toggle("pointed", Boolean(spot?.run));
-    if (!spot) return hideTip();
-    const box = plot.over.getBoundingClientRect();
-    showTip(spot.tell(), x ?? box.left + spot.x, y ?? box.top + spot.y);
+    ring.hidden = !spot;
+    plot.setSeries(spot?.line ?? null, { focus: true });
+    if (!spot) return tip.togglePopover(false);
+    const [left, top] = [across(spot.x), upward(spot.y)];
+    ring.style.translate = `${left}px ${top}px`;
+    const at = pointer ?? { clientX: corner().left + left, clientY: corner().top + top };
+    showTip(tell(spot), at);
   };
-  const nearest = (event) => {
-    const box = plot.over.getBoundingClientRect();
-    const [x, y] = [event.clientX - box.left, event.clientY - box.top];
-    let [best, least] = [null, chart.single ? Infinity : NEAR];
-    for (const spot of found()) {
-      const far = chart.single ? Math.abs(spot.x - x) : Math.hypot(spot.x - x, spot.y - y);
+  const nearest = ({ clientX, clientY }) => {
+    const [left, top] = [clientX - corner().left, clientY - corner().top];
+    let [best, least] = [null, single ? Infinity : NEAR];
+    for (const spot of spots) {
+      const far = Math.hypot(across(spot.x) - left, single ? 0 : upward(spot.y) - top);
       if (far < least) [best, least] = [spot, far];
     }
     return best;
   };
   const open = (spot) => spot?.run && openRun(spot.run);
   const step = (by) => {
-    const all = found();
-    const next = chosen ? all.indexOf(chosen) + by : Math.min(by, 0);
-    if (all.length) choose(all.at(next % all.length));
+    const next = chosen ? spots.indexOf(chosen) + by : Math.min(by, 0);
+    if (spots.length) choose(spots.at(next % spots.length));
   };
   const keys = {
     ArrowRight: () => step(1),
@@ -141,83 +130,63 @@ function chartView(heightAt, describe) {
     Enter: () => open(chosen),
     Escape: () => choose(null),
   };
-  place.addEventListener("keydown", ({ key }) => plot && keys[key]?.());
-  place.addEventListener("blur", () => plot && choose(null));
-  const draw = () => {
-    plot?.destroy();
-    [plot, spots, chosen] = [null, null, null];
-    chart = describe(width);
-    if (chart.empty) return place.replaceChildren(emptyNote(chart.empty));
-    const { x, y, lines = [], paint } = chart;
-    const body = make("div");
-    const above = make("div", { class: "axis-words" }, y.words);
-    place.replaceChildren(above, body, make("div", { class: "axis-words across" }, x.words));
-    place.setAttribute("aria-label", `${y.words} over ${x.words}. Arrow keys select, Enter opens.`);
-    const across = (value) => plot.valToPos(x.at(value), "x");
-    const upward = (value) => plot.valToPos(value, "y");
-    const paintRest = ({ ctx, bbox }) => {
-      const ratio = uPlot.pxRatio;
-      ctx.save();
-      ctx.translate(bbox.left, bbox.top);
-      ctx.scale(ratio, ratio);
-      paint?.(ctx, across, upward, { width: bbox.width / ratio, height: bbox.height / ratio });
-      ctx.restore();
-    };
-    const scale = ({ log, range }) => ({ time: false, distr: log ? 3 : 1, range: () => range });
-    const facets = [{ scale: "x", auto: false }, { scale: "y", auto: false }];
-    const points = { show: false };
-    const options = {
-      mode: 2, // each line has its own x values
-      width,
-      height: heightAt(width),
-      padding: [8, 14, 0, 0],
-      legend: { show: false },
-      cursor: { show: false },
-      scales: { x: scale(x), y: scale(y) },
-      axes: [axisOptions(x, true), axisOptions(y, false)],
-      series: [
-        {},
-        { facets, points }, // uPlot needs one line at least
-        ...lines.map(({ colour, width, alpha = 1 }) => {
-          const look = { width, alpha, stroke: resolved(colour) };
-          return { facets, points, paths: uPlot.paths.linear(), ...look };
-        }),
-      ],
-      hooks: { draw: [paintRest] },
-    };
+  const drawRest = ({ ctx, bbox }) => {
+    const ratio = uPlot.pxRatio;
+    ctx.save();
+    ctx.translate(bbox.left, bbox.top);
+    ctx.scale(ratio, ratio);
+    paint?.(ctx, across, upward, { width: bbox.width / ratio, height: bbox.height / ratio });
+    ctx.restore();
+  };
+  const scale = ({ log, range }) => ({ time: false, distr: log ? 3 : 1, range: () => range });
+  const series = ({ colour, width }) => ({
+    facets: [{ scale: "x", auto: false }, { scale: "y", auto: false }],
+    points: { show: false },
+    paths: uPlot.paths.linear(),
+    stroke: () => resolved(colour),
+    width,
+  });
+  const options = {
+    mode: 2, // each line has its own x values
+    padding: [8, 14, 0, 0],
+    legend: { show: false },
+    cursor: { show: false },
+    focus: { alpha: 0.15 },
+    scales: { x: scale(x), y: scale(y) },
+    axes: [axisOptions(x, true), axisOptions(y, false)],
+    series: [{}, ...lines.map(series)],
+    hooks: { draw: [drawRest] },
+  };
+  const draw = (size) => {
     const values = lines.map(({ xs, ys }) => [xs.map(x.at), ys]);
-    plot = new uPlot(options, [null, [[x.range[0]], [null]], ...values], body);
-    Object.assign(plot, { across, upward });
-    plot.over.append(over);
-    plot.over.addEventListener("pointermove", (event) =>
-      choose(nearest(event), event.clientX, event.clientY),
-    );
+    plot = new uPlot({ ...options, ...size }, [null, ...values], body);
+    plot.over.append(ring);
+    plot.over.addEventListener("pointermove", (event) => choose(nearest(event), event));
     plot.over.addEventListener("pointerleave", () => choose(null));
     plot.over.addEventListener("click", (event) => open(nearest(event)));
   };
-  const redraw = (always) => (near ||= always === true) && width > 0 && draw();
-  new ResizeObserver(([entry]) => {
-    const now = Math.floor(entry.contentRect.width);
-    if (now === width) return;
-    width = now;
-    place.style.minHeight = `${heightAt(width)}px`;
-    redraw();
-  }).observe(place);
-  const observer = new IntersectionObserver(
-    ([entry]) => {
-      if (!entry.isIntersecting) return;
-      observer.disconnect();
-      if (!near) redraw(true);
+  new ResizeObserver(([{ contentRect: { width, height } }]) => {
+    if (plot) plot.setSize({ width, height });
+    else draw({ width, height });
+  }).observe(body);
+  const place = make(
+    "div.chart",
+    {
+      tabindex: 0,
+      role: "img",
+      "aria-label": `${y.words} over ${x.words}. Arrow keys select, Enter opens.`,
+      keydown: ({ key }) => keys[key]?.(),
+      blur: () => choose(null),
     },
-    { rootMargin: "600px" },
+    make("div.axis-words", y.words),
+    body,
+    make("div.axis-words.across", x.words),
   );
-  observer.observe(place);
-  return Object.assign(place, { redraw, spots: () => (plot ? found() : []) });
+  return Object.assign(place, { spots, redraw: () => plot?.redraw() });
 }
 
-function redrawAll(always) {
-  colours.clear();
-  for (const place of document.querySelectorAll(".chart")) place.redraw(always);
+function redrawAll() {
+  for (const place of document.querySelectorAll(".chart")) place.redraw();
 }
 
 // Figures of an experiment
@@ -237,8 +206,7 @@ const LIGHTEST = 40; // per cent of an arm's colour in the first of its curves
 const BASELINE_REACH = 3; // heights of the points; a baseline further off is told in words
 const INTERVAL_REACH = 1.5; // heights of the points; a longer interval is cut
 
-const lookOf = (arms, arm) =>
-  arms.find((one) => one.name === arm) ?? { colour: 0, marker: 0, single: false, label: arm };
+const lookOf = (arms, arm) => arms.find(({ name }) => name === arm);
 const colourOf = (arms, arm) => `var(--arm-${lookOf(arms, arm).colour})`;
 const seedValues = (points) => points.flatMap(({ seeds }) => seeds.map(([, value]) => value));
 
@@ -255,34 +223,26 @@ function keysAlong(points, axis) {
 
 // Group points into curves: points of one arm that differ only in what varies along the curve.
 function curvesOf({ points, labels }, arms, axis) {
-  const curves = new Map();
-  const along = new Map();
-  for (const [arm, own] of Map.groupBy(points, (point) => point.arm)) {
-    along.set(arm, keysAlong(own, axis));
-  }
-  for (const point of points.filter(({ x }) => x[axis] !== null)) {
-    const apart = Object.keys(point.settings).filter((key) => !along.get(point.arm).includes(key));
-    const words = apart.map((key) => `${labels[key]} ${point.settings[key]}`).join(", ");
-    const key = JSON.stringify([point.arm, words]);
-    if (!curves.has(key)) curves.set(key, { arm: point.arm, words, points: [] });
-    curves.get(key).points.push(point);
-  }
-  for (const family of Map.groupBy(curves.values(), ({ arm }) => arm).values()) {
-    family.forEach((curve, place) => {
-      const look = lookOf(arms, curve.arm);
-      const share = LIGHTEST + ((100 - LIGHTEST) * place) / (family.length - 1 || 1);
-      const mixed = `color-mix(in srgb, ${colourOf(arms, curve.arm)} ${share}%, white)`;
-      curve.colour = family.length > 1 ? mixed : colourOf(arms, curve.arm);
-      curve.marker = MARKERS[(arms.length > 1 ? look.marker : place) % MARKERS.length];
-      curve.hollow = look.single;
-      curve.name = [(arms.length > 1 || !curve.words) && look.label, curve.words]
-        .filter(Boolean)
-        .join(": ");
-      const order = (a, b) => (a > b ? 1 : a < b ? -1 : 0);
-      curve.points.sort((a, b) => order(a.x[axis], b.x[axis]) || a.mean - b.mean);
+  const several = arms.length > 1;
+  return [...Map.groupBy(points, ({ arm }) => arm)].flatMap(([arm, own]) => {
+    const [look, along] = [lookOf(arms, arm), keysAlong(own, axis)];
+    const placed = own.filter(({ x }) => x[axis] !== null);
+    const family = Map.groupBy(placed, ({ settings }) => {
+      const apart = Object.keys(settings).filter((key) => !along.includes(key));
+      return apart.map((key) => `${labels[key]} ${settings[key]}`).join(", ");
     });
-  }
-  return [...curves.values()];
+    return [...family].map(([words, curve], place) => {
+      const share = LIGHTEST + ((100 - LIGHTEST) * place) / (family.size - 1);
+      const mixed = `color-mix(in srgb, ${colourOf(arms, arm)} ${share}%, white)`;
+      return {
+        name: [(several || !words) && look.label, words].filter(Boolean).join(": "),
+        colour: family.size > 1 ? mixed : colourOf(arms, arm),
+        marker: MARKERS[(several ? look.marker : place) % MARKERS.length],
+        hollow: look.single,
+        points: curve.sort((a, b) => compared(a.x[axis], b.x[axis]) || a.mean - b.mean),
+      };
+    });
+  });
 }
 
 function drawMark(context, path, x, y, size, colour, hollow) {
@@ -300,7 +260,8 @@ function drawMark(context, path, x, y, size, colour, hollow) {
 }
 
 function drawLine(context, colour, width, ...points) {
-  [context.strokeStyle, context.lineWidth] = [colour, width];
+  context.strokeStyle = colour;
+  context.lineWidth = width;
   context.beginPath();
   for (const [x, y] of points) context.lineTo(x, y);
   context.stroke();
@@ -308,11 +269,9 @@ function drawLine(context, colour, width, ...points) {
 
 const clipped = (y, height) => (Number.isFinite(y) ? Math.min(Math.max(y, 0), height) : height);
 
-function pointsChart(figure, curves, axis) {
+function pointsChart(figure, curves, baselines, axis) {
   const points = curves.flatMap((curve) => curve.points);
   const values = seedValues(points);
-  const baselines = nearBaselines(figure);
-  const beside = baselines.map(({ value }) => value);
   const [low, high] = [smallest(values), largest(values)];
   const reach = (high - low) * INTERVAL_REACH || Math.abs(high) * 0.05;
   const floor = low > 0 ? Math.max(low - reach, low / 2) : low - reach;
@@ -320,79 +279,63 @@ function pointsChart(figure, curves, axis) {
   const cut = ends.map((end) => Math.min(Math.max(end, floor), high + reach));
   const words = figure.across.find(({ key }) => key === axis).words;
   const x = axisOf(words, points.map((point) => point.x[axis]), { own: axis.startsWith("model.") });
-  const given = [...values, ...beside];
+  const given = [...values, ...baselines.map(({ value }) => value)];
   const y = axisOf(figure.words, [...given, ...cut], { pad: 0.08, given });
-  const means = curves.filter(({ hollow }) => !hollow).map((curve) => ({
+  const lines = curves.map((curve) => ({
     xs: curve.points.map((point) => point.x[axis]),
     ys: curve.points.map(({ mean }) => mean),
     colour: curve.colour,
-    width: 2,
+    width: curve.hollow ? 0 : 2,
   }));
-  const paint = (context, across, upward, size) => {
-    for (const curve of curves) {
+  const paint = (context, across, upward, { width, height }) => {
+    for (const { points: own, marker, hollow, ...curve } of curves) {
       const colour = resolved(curve.colour);
-      for (const point of curve.points) {
+      for (const { ends, seeds, mean, ...point } of own) {
         const at = across(point.x[axis]);
-        const ends = point.ends?.map((end) => [at, clipped(upward(end), size.height)]);
         context.globalAlpha = 0.7;
-        if (ends) drawLine(context, colour, 1.2, ...ends);
+        const bar = (ends ?? []).map((end) => [at, clipped(upward(end), height)]);
+        drawLine(context, colour, 1.2, ...bar);
         context.globalAlpha = 0.4;
-        for (const [, value] of point.seeds) {
-          drawMark(context, MARKERS[0], at, upward(value), 3, colour);
-        }
+        for (const [, value] of seeds) drawMark(context, MARKERS[0], at, upward(value), 3, colour);
         context.globalAlpha = 1;
-        drawMark(context, curve.marker, at, upward(point.mean), 4, colour, curve.hollow);
+        drawMark(context, marker, at, upward(mean), 4, colour, hollow);
       }
     }
     const faintColour = resolved("var(--faint)");
     for (const { value, hollow } of baselines) {
-      const [x, y] = [size.width + 2, upward(value)];
-      drawMark(context, BASELINE_MARK, x, y, hollow ? 8 : 6, faintColour, hollow);
+      const size = hollow ? 8 : 6;
+      drawMark(context, BASELINE_MARK, width + 2, upward(value), size, faintColour, hollow);
     }
   };
-  const spots = (across, upward) =>
-    curves.flatMap((curve) =>
-      curve.points.flatMap((point) =>
-        point.seeds.map(([seed, value, run]) => {
-          const at = { x: across(point.x[axis]), y: upward(value) };
-          const tell = () => [
-            `${figure.words} ${short(value, 5)}`,
-            curve.name,
-            `${point.name || "one setting"}, seed ${seed}`,
-            point.seeds.length > 1 && `mean of ${point.seeds.length} seeds ${short(point.mean, 5)}`,
-            run,
-          ];
-          const look = { class: "seed", d: MARKERS[0], style: { color: curve.colour } };
-          const transform = `translate(${at.x} ${at.y}) scale(5)`;
-          return { ...at, run, tell, highlight: () => [make("path", { ...look, transform })] };
-        }),
-      ),
-    );
-  return { x, y, lines: means, paint, spots };
-}
-
-function nearBaselines({ baselines, points }) {
-  const values = seedValues(points);
-  const [low, high] = [smallest(values), largest(values)];
-  const reach = BASELINE_REACH * (high - low || Math.abs(high) * 0.1);
-  return baselines.filter(({ value }) => value >= low - reach && value <= high + reach);
+  const spots = curves.flatMap((curve) =>
+    curve.points.flatMap((point) =>
+      point.seeds.map(([seed, y, run]) => ({ x: point.x[axis], y, run, seed, point, curve })),
+    ),
+  );
+  const tell = ({ y, run, seed, point, curve }) => [
+    `${figure.words} ${short(y, 5)}`,
+    curve.name,
+    `${point.name || "one setting"}, seed ${seed}`,
+    point.seeds.length > 1 && `mean of ${point.seeds.length} seeds ${short(point.mean, 5)}`,
+    run,
+  ];
+  return chartView({ x, y, lines, spots, tell, paint });
 }
 
 function legend(curves, baselines) {
   const mark = (d, size, x, hollow) => {
     const transform = `translate(${x} 6) scale(${size})`;
-    return make("path", { class: hollow ? "mark hollow" : "mark", d, transform });
+    return make(hollow ? "path.mark.hollow" : "path.mark", { d, transform });
   };
+  const mean = () => make("path.mean", { d: "M1 6H25" });
   const entry = (words, color, ...marks) => {
     const size = { width: 26, height: 12, viewBox: "0 0 26 12", "aria-hidden": "true" };
-    return make("li", { style: { color } }, make("svg", size, marks), make("span", null, words));
+    return make("li", { style: `color: ${color}` }, make("svg", size, marks), make("span", words));
   };
-  const line = () => make("line", { class: "mean", x1: 1, x2: 25, y1: 6, y2: 6 });
   return make(
-    "ul",
-    { class: "legend" },
+    "ul.legend",
     curves.map(({ name, colour, marker, hollow }) =>
-      entry(name, colour, !hollow && line(), mark(marker, 4, 13, hollow)),
+      entry(name, colour, !hollow && mean(), mark(marker, 4, 13, hollow)),
     ),
     baselines.map(({ words, value, hollow }) => {
       const shape = mark(BASELINE_MARK, hollow ? 8 : 6, 10, hollow);
@@ -402,44 +345,44 @@ function legend(curves, baselines) {
 }
 
 function figureView(figure, arms) {
-  if (!figure.points.length)
-    return emptyNote(`No finished run has a ${figure.words} yet. ${figure.missing}`);
-  let axis = figure.across[0].key;
-  const key = make("div");
-  const height = (width) => Math.round(Math.min(360, Math.max(220, width * 0.5)));
-  const place = chartView(height, () => pointsChart(figure, curvesOf(figure, arms, axis), axis));
-  const show = (chosen) => {
-    axis = chosen;
-    key.replaceChildren(legend(curvesOf(figure, arms, axis), nearBaselines(figure)));
-    place.redraw();
+  const { words, points, across, missing } = figure;
+  if (!points.length) return emptyNote(`No finished run has a ${words} yet. ${missing}`);
+  const values = seedValues(points);
+  const [low, high] = [smallest(values), largest(values)];
+  const reach = BASELINE_REACH * (high - low || Math.abs(high) * 0.1);
+  const isNear = ({ value }) => value >= low - reach && value <= high + reach;
+  const near = figure.baselines.filter(isNear);
+  const far = figure.baselines.filter((one) => !isNear(one));
+  const outside = far.map((one) => `${one.words} ${short(one.value)}`).join(", ");
+  const place = make("div");
+  const show = (axis) => {
+    const curves = curvesOf(figure, arms, axis);
+    place.replaceChildren(pointsChart(figure, curves, near, axis), legend(curves, near));
   };
-  show(axis);
-  const far = figure.baselines.filter((one) => !nearBaselines(figure).includes(one));
-  const outside = far.map(({ words, value }) => `${words} ${short(value)}`).join(", ");
-  const better = figure.better && `${figure.better === "lower" ? "Lower" : "Higher"} is better.`;
-  const further = outside && `Outside the figure: ${outside}.`;
-  const notes = [better, figure.marks, figure.missing, further].filter(Boolean).join(" ");
-  const over = figure.across.length > 1 && choice("Over", figure.across, show);
-  const caption = over && make("figcaption", null, over);
-  return make("figure", null, caption, place, key, faint(notes, "p"));
+  show(across[0].key);
+  const notes = [
+    figure.better && `${figure.better === "lower" ? "Lower" : "Higher"} is better.`,
+    figure.marks,
+    missing,
+    outside && `Outside the figure: ${outside}.`,
+  ];
+  const over = across.length > 1 && make("figcaption", choice("Over", across, show));
+  return make("figure", over, place, make("p.faint", notes.filter(Boolean).join(" ")));
 }
 
 // How the interval of each contrast closed, round by round, until it left zero or lay in the margin
 
 function closingView(claims) {
-  const figures = ({ contrasts, margin, unit }) =>
-    contrasts.map(({ words, steps }) => {
-      const place = chartView(() => 130, () => closingChart(words, steps, margin ?? [], unit));
-      return make("figure", null, place);
-    });
-  const article = (claim) => {
-    const words = [claim.claim, claim.measure].filter(Boolean).join(", ");
-    const head = make("h4", null, words, ": ", answerWord(claim.answer));
-    return make("article", null, head, make("div", { class: "closings" }, figures(claim)));
+  const article = ({ claim, measure, answer, contrasts, margin, unit }) => {
+    const words = [claim, measure].filter(Boolean).join(", ");
+    const figures = contrasts.map(({ words, steps }) =>
+      make("figure", closingChart(words, steps, margin ?? [], unit)),
+    );
+    const head = make("h4", words, ": ", answerWord(answer));
+    return make("article", head, make("div.closings", figures));
   };
-  const how = faint("Above zero the claim is right; the band is the margin.", "p");
-  const view = details(true, "How the intervals closed, round by round", how, claims.map(article));
-  return make("div", { class: "closing" }, view);
+  const how = make("p.faint", "Above zero the claim is right; the band is the margin.");
+  return details(true, "How the intervals closed, round by round", how, claims.map(article));
 }
 
 function closingChart(words, steps, margin, unit) {
@@ -448,10 +391,10 @@ function closingChart(words, steps, margin, unit) {
   const heights = [smallest(near) - reach, largest(near) + reach];
   const linear = { pad: 0, given: [0] };
   const y = { ...axisOf(words, heights, linear), format: (value) => short(value) + unit };
-  const rounds = steps.map((_, place) => place + 1);
-  const x = { ...axisOf("round", [0.5, steps.length + 0.5], linear), ticks: () => rounds };
+  const x = { ...axisOf("round", [0.5, steps.length + 0.5], linear), whole: true };
   const paint = (context, across, upward, { width, height }) => {
     const inside = (value) => clipped(upward(value), height);
+    const accent = resolved("var(--accent)");
     context.fillStyle = resolved("var(--band)");
     const [bottom, top] = margin.map(inside);
     if (margin.length) context.fillRect(0, top, width, bottom - top);
@@ -462,12 +405,12 @@ function closingChart(words, steps, margin, unit) {
       const at = across(place + 1);
       context.setLineDash(low === null && high === null ? [2, 4] : []);
       const ends = [low === null ? height : inside(low), high === null ? 0 : inside(high)];
-      drawLine(context, resolved("var(--accent)"), 1.2, ...ends.map((end) => [at, end]));
+      drawLine(context, accent, 1.2, ...ends.map((end) => [at, end]));
       context.setLineDash([]);
-      drawMark(context, MARKERS[0], at, inside(value), 3, resolved("var(--accent)"));
+      drawMark(context, MARKERS[0], at, inside(value), 3, accent);
     });
   };
-  return { x, y, paint };
+  return chartView({ x, y, lines: [{ xs: [], ys: [], colour: "var(--accent)" }], paint });
 }
 
 // Training curves
@@ -475,78 +418,59 @@ function closingChart(words, steps, margin, unit) {
 const namesOfCurves = (ids) =>
   [...new Set(ids.flatMap((id) => Object.keys(data.runs[id].curves ?? {})))].sort();
 
-// Describe the chart of one curve of each run; `look(id)` returns its colour and a word about it.
+// Draw one curve of each run; `look(id)` returns its colour and a word about it.
 function trainingChart(ids, name, look, single = false) {
-  const drawn = ids.filter((id) => data.runs[id].curves?.[name]);
-  const lines = drawn.map((id) => {
-    const [steps, values] = data.runs[id].curves[name];
-    const width = single ? 1.6 : 1.3;
-    return { id, xs: data.steps[steps], ys: values, ...look(id), width, alpha: single ? 1 : 0.6 };
+  const lines = ids.filter((id) => data.runs[id].curves?.[name]).map((id) => {
+    const [steps, ys] = data.runs[id].curves[name];
+    return { id, xs: data.steps[steps], ys, width: 1.5, ...look(id) };
   });
   const numbers = lines.flatMap(({ ys }) => ys.filter((value) => value !== null));
-  if (!numbers.length) return { empty: `No run of this selection has written ${name}.` };
+  if (!numbers.length) return emptyNote(`No run of this selection has written ${name}.`);
   const x = axisOf("step", [0, ...lines.flatMap(({ xs }) => [xs[0], xs.at(-1)])], { pad: 0.01 });
   const y = axisOf(name, numbers, { pad: 0.08 });
-  const spots = (across, upward) =>
-    lines.flatMap((line) => {
-      const highlight = () => {
-        if (single) return [];
-        let pen = "M";
-        const d = line.ys.map((value, place) => {
-          const at = value !== null && `${pen}${across(line.xs[place])} ${upward(value)}`;
-          pen = at ? "L" : "M";
-          return at || "";
-        });
-        const path = { d: d.join(""), style: { color: line.colour } };
-        return ["halo", "curve"].map((name) => make("path", { class: name, ...path }));
-      };
-      return line.ys.flatMap((value, place) => {
-        if (value === null) return [];
-        const step = line.xs[place];
-        const where = `step ${step.toLocaleString("en")}: ${short(value, 5)}`;
-        const tell = () => (single ? [where] : [line.id, where, line.label]);
-        const at = { x: across(step), y: upward(value) };
-        return [{ ...at, run: single ? null : line.id, tell, highlight }];
-      });
-    });
-  return { x, y, lines, spots, single };
+  const spots = lines.flatMap(({ id, xs, ys }, place) => {
+    const own = ys.map((y, at) => ({ x: xs[at], y, run: single ? null : id, line: place + 1 }));
+    return own.filter((spot) => spot.y !== null);
+  });
+  const tell = ({ x, y, run, line }) => {
+    const where = `step ${x.toLocaleString("en")}: ${short(y, 5)}`;
+    return single ? [where] : [run, where, lines[line - 1].label];
+  };
+  return chartView({ x, y, lines, spots, tell, single });
 }
 
-const curveHeight = (width) => Math.round(Math.min(330, Math.max(190, width * 0.45)));
-
-// Create the figure of the curves of a selection, each task on axes of its own;
+// Create the figure of the curves of a selection of the rows, each task on axes of its own;
 // `show(ids, words)` changes the selection.
-function trainingView(arms, armOf) {
-  let [ids, name] = [[], "train/loss"];
-  const place = make("div");
-  const caption = make("figcaption");
+function trainingView({ arms, rows }) {
+  const armOf = new Map(rows.map(({ run, arm }) => [run, arm]).reverse());
+  const names = namesOfCurves([...armOf.keys()]);
+  let [ids, name] = [[], names[0] ?? "a training curve"];
   const look = (id) => {
     const arm = armOf.get(id);
-    return { colour: colourOf(arms, arm), label: lookOf(arms, arm).label };
+    const colour = `color-mix(in srgb, ${colourOf(arms, arm)} 70%, transparent)`;
+    return { colour, label: lookOf(arms, arm).label };
   };
+  const place = make("div");
+  const words = make("span.faint");
   const draw = () => {
     const tasks = [...Map.groupBy(ids, (id) => data.runs[id].task ?? "")];
-    const panels = tasks.map(([task, own]) => {
-      const head = tasks.length > 1 && make("p", { class: "name" }, task);
-      return make("div", null, head, chartView(curveHeight, () => trainingChart(own, name, look)));
-    });
+    const panels = tasks.map(([task, own]) =>
+      make("div", tasks.length > 1 && make("p.name", task), trainingChart(own, name, look)),
+    );
     place.className = tasks.length > 1 ? "figures" : "";
     place.replaceChildren(...(panels.length ? panels : [emptyNote("No run is chosen.")]));
   };
-  const show = (chosen, words) => {
-    ids = chosen;
-    const names = namesOfCurves(ids);
-    const usual = names.includes("train/loss") ? "train/loss" : names[0];
-    if (!names.includes(name)) name = usual ?? "train/loss";
-    const sorted = [name, ...names.filter((other) => other !== name)];
-    const entries = sorted.map((key) => ({ key, words: key }));
-    const select = (key) => {
-      name = key;
-      draw();
-    };
-    const of = names.length > 1 && choice("of", entries, select);
-    caption.replaceChildren(make("strong", null, "Training curves"), faint(words), of || "");
+  const select = (key) => {
+    name = key;
     draw();
   };
-  return { node: make("figure", { class: "curves" }, caption, place), show };
+  const entries = names.map((key) => ({ key, words: key }));
+  const of = names.length > 1 && choice("of", entries, select);
+  const caption = make("figcaption", make("strong", "Training curves"), words, of);
+  const show = (chosen, about) => {
+    ids = chosen;
+    words.textContent = about;
+    draw();
+  };
+  return { node: make("figure.curves", caption, place), show };
 }

@@ -117,8 +117,15 @@ class Browser:
 
     def texts(self, selector: str) -> list[str]:
         """Return the text of each element that matches."""
-        script = "return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)"
-        found: list[str] = self.run(script, selector)
+        return self._each(selector, "textContent")
+
+    def boxes(self, selector: str) -> list[dict[str, float]]:
+        """Return the bounding box of each element that matches."""
+        return self._each(selector, "getBoundingClientRect()")
+
+    def _each(self, selector: str, asked: str) -> list[Any]:
+        script = f"return [...document.querySelectorAll(arguments[0])].map(e => e.{asked})"
+        found: list[Any] = self.run(script, selector)
         return found
 
     def console(self) -> list[str]:

@@ -31,13 +31,17 @@ pytestmark = [
     pytest.mark.skipif(bool(absent()), reason=f"needs {' and '.join(absent())}"),
 ]
 
-DRAW = "for (const chart of document.querySelectorAll('.chart')) chart.redraw(true)"
 RUNS = """
 const charts = [...document.querySelectorAll(arguments[0])];
-return charts.map((chart) => [...new Set(chart.spots().map(({ run }) => run))]);
+return charts.map((chart) => [...new Set(chart.spots.map(({ run }) => run))]);
 """
 CURVES = "figure.curves .chart"
 POINTS = ".experiment figure:not(.curves) .chart"
+CHOOSE = """
+const list = document.querySelector(arguments[0]);
+list.value = arguments[1];
+list.dispatchEvent(new Event("change"));
+"""
 PRESS = """
 const chart = document.querySelector(arguments[0]);
 chart.focus();
@@ -112,15 +116,8 @@ def page(window: Browser, small: Path) -> Iterator[Browser]:
     assert window.console() == []
 
 
-def draw(page: Browser) -> None:
-    """Draw all charts; without this only those near the screen are drawn."""
-    page.run(DRAW)
-    page.drawn()
-
-
 def runs_of(page: Browser, selector: str) -> list[list[str]]:
     """Return the runs in each chart that matches."""
-    draw(page)
     found: list[list[str]] = page.run(RUNS, selector)
     return found
 
@@ -139,17 +136,15 @@ def test_it_requests_only_itself_and_tells_the_state_of_the_sweep(
     runs = content_of(small)["runs"]
     [sentence] = page.texts(".lead")
     assert sentence == f"Of {len(runs)} runs, {len(runs) - 2} done, 1 failed, 1 not started."
-    assert any("the loss is nan at step 7" in words for words in page.texts(".waiting li"))
+    assert any("the loss is nan at step 7" in words for words in page.texts("#state li"))
     assert page.texts("#claims .answer") == ["Undecided"] * 3
 
 
 def test_the_first_screen_has_the_verdicts_and_a_chart(page: Browser) -> None:
-    boxes = (
-        "return [...document.querySelectorAll(arguments[0])].map(e => e.getBoundingClientRect())"
-    )
     for selector in ("#claims li", "#first .chart canvas"):
-        assert page.run(boxes, selector)
-        assert max(box["bottom"] for box in page.run(boxes, selector)) < 900
+        boxes = page.boxes(selector)
+        assert boxes
+        assert max(box["bottom"] for box in boxes) < 900
 
 
 def test_rows_sort_both_ways_with_empty_cells_last(page: Browser, small: Path) -> None:
@@ -173,7 +168,7 @@ def test_filter_and_ticks_choose_the_runs_whose_curves_are_drawn(
     assert set(drawn) == done
     page.type("input[type=search]", "FAILED nan")
     assert column(page, "state") == ["failed"]
-    assert runs_of(page, CURVES) == [[]]
+    assert runs_of(page, CURVES) == []
     page.click(".chip[data-word=done]")
     assert set(column(page, "state")) == {"done"}
     page.click(".rows tbody input", 1)
@@ -185,28 +180,23 @@ def test_filter_and_ticks_choose_the_runs_whose_curves_are_drawn(
 def test_a_pointer_near_a_seed_selects_its_run_and_a_click_opens_it(
     page: Browser, small: Path
 ) -> None:
-    draw(page)
-    page.hover(f"{POINTS} .u-over")
-    spot, box = page.run(
-        "const chart = document.querySelector(arguments[0]); const [spot] = chart.spots();"
-        "const box = chart.querySelector('.u-over').getBoundingClientRect();"
-        "return [{x: spot.x, y: spot.y, run: spot.run}, box]",
-        POINTS,
-    )
-    point = {"x": spot["x"] + box["left"], "y": spot["y"] + box["top"]}
-    page.move(point["x"], point["y"])
-    words = page.run("return document.getElementById('tip').innerText").splitlines()
-    assert spot["run"] in words
+    page.run(PRESS, POINTS, ["ArrowRight"])
+    [ring] = page.boxes(".ring:not([hidden])")
+    words = page.texts("#tip div")
     assert words[0].startswith("test perplexity per subword")
-    assert len(page.all(".chosen .seed")) == 1
-    page.move(point["x"], point["y"], press=True)
-    assert page.texts("#run-name") == [spot["run"]]
+    assert words[-1] in content_of(small)["runs"]
+    page.run(PRESS, POINTS, ["Escape"])
+    assert page.boxes("#tip:popover-open, .ring:not([hidden])") == []
+    point = (ring["left"] + ring["width"] / 2, ring["top"] + ring["height"] / 2)
+    page.move(*point)
+    assert page.texts("#tip:popover-open div") == words
+    page.move(*point, press=True)
+    assert page.texts("#run-name") == words[-1:]
 
 
 def test_keys_step_through_a_chart_and_open_a_run_with_all_its_facts(
     page: Browser, small: Path
 ) -> None:
-    draw(page)
     page.run(PRESS, POINTS, ["ArrowRight", "ArrowRight", "ArrowLeft", "Enter"])
     page.drawn()
     [id] = page.texts("#run-name")
@@ -235,13 +225,9 @@ def test_the_address_of_a_run_opens_it(window: Browser, small: Path) -> None:
 
 def test_the_reader_chooses_the_x_axis(page: Browser) -> None:
     words = ".experiment .axis-words.across"
-    draw(page)
     assert page.texts(words)[0] == "total parameters"
     runs = runs_of(page, POINTS)
-    page.run(
-        "const list = document.querySelector('.experiment select'); list.value = 'model.heads';"
-        "list.dispatchEvent(new Event('change'))"
-    )
+    page.run(CHOOSE, ".experiment select", "model.heads")
     assert page.texts(words)[0].startswith("heads")
     assert list(map(set, runs_of(page, POINTS))) == list(map(set, runs))
 
@@ -259,7 +245,7 @@ def test_hours_are_added_up_by_kind_of_device(window: Browser, tmp_path: Path) -
         hardware = {"hardware": {"cpu": "a processor"}}
         path.write_text(json.dumps(json.loads(path.read_text()) | hardware))
     window.open(page_of(tmp_path))
-    assert window.texts("#hours") == [f"In all 2.5 hours on GPUs, {len(others)}.0 hours on CPUs."]
+    assert window.texts("#hours") == [f"In all 2.5 h on GPUs, {len(others)}.0 h on CPUs."]
     assert window.console() == []
 
 
@@ -271,8 +257,7 @@ def test_an_experiment_is_addressed_by_its_name(window: Browser, tmp_path: Path)
             point["experiment"] = name
         write_sweep(tmp_path, sweep)
     window.open(page_of(tmp_path), "#fig1")
-    top = "return document.getElementById(arguments[0]).getBoundingClientRect().top"
-    assert abs(window.run(top, "fig1")) < 2
+    assert abs(window.boxes("#fig1")[0]["top"]) < 2
     hrefs = "return [...document.querySelectorAll('#nav a')].map(e => e.getAttribute('href'))"
     wanted = ["#fig1", "#experiment-state", "#state", "#provenance"]
     assert window.run(hrefs) == wanted
@@ -298,7 +283,7 @@ def test_colours_follow_the_system_until_the_reader_chooses(page: Browser, schem
     system = page.run(PAPER)
     page.prefer({"light": "dark", "dark": "light"}[scheme])
     assert page.run(PAPER) != system
-    page.click("#theme")
+    page.run(CHOOSE, "#theme", scheme)
     assert page.run(PAPER) == system
     page.prefer(scheme)
     assert page.run(PAPER) == system
@@ -322,7 +307,8 @@ def test_no_word_is_cut_or_covered_at_any_width(
         window.size(width)
         window.open(page)
         window.run(RECORD_WORDS)
-        draw(window)
+        window.run("redrawAll()")
+        window.drawn()
         count, spoilt = window.run(SPOILT_WORDS)
         assert count > 10
         assert spoilt == []
@@ -351,7 +337,6 @@ def test_foreign_text_is_text(window: Browser, tmp_path: Path) -> None:
         page = foreign(tmp_path / name, words)
         window.open(page)
         run = next(iter(content_of(page)["runs"]))
-        draw(window)
         window.run(f"location.hash = '#run={run}'")
         window.click("dialog summary")
         outlines.append(window.run(OUTLINE))
