@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -44,3 +47,37 @@ def prepared(_prepared_once: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 def outputs(_prepared_once: Path, tmp_path: Path) -> Path:
     """An outputs folder of the test's own, with the prepared data and no runs."""
     return shutil.copytree(_prepared_once, tmp_path / "outputs")
+
+
+class HubSplit:
+    """As much of datasets.Dataset as is used."""
+
+    def __init__(self, columns: dict[str, list[Any]]) -> None:
+        self.columns, self.column_names = columns, list(columns)
+
+    def select_columns(self, names: list[str]) -> HubSplit:
+        return HubSplit({name: self.columns[name] for name in names})
+
+    def iter(self, batch_size: int) -> Iterator[dict[str, list[Any]]]:
+        yield self.columns
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], list[Any]]:
+    """Put a `datasets` in place that serves splits of columns, or None; returns what it is asked."""
+
+    def install(splits: dict[str, dict[str, list[Any]]] | None) -> list[Any]:
+        asked: list[Any] = []
+
+        def load_dataset(path: str, **options: Any) -> dict[str, HubSplit]:
+            if splits is None:
+                raise ConnectionError("no way to the hub\nand more")
+            asked.append((path, options))
+            return {name: HubSplit(columns) for name, columns in splits.items()}
+
+        errors = SimpleNamespace(DatasetsError=OSError)
+        fake = SimpleNamespace(load_dataset=load_dataset, exceptions=errors)
+        monkeypatch.setitem(sys.modules, "datasets", fake)
+        return asked
+
+    return install

@@ -1,8 +1,6 @@
 """Data sets are found by their official names, told by what they hold, divided without a leak."""
 
 import json
-import sys
-from types import SimpleNamespace
 
 import pytest
 
@@ -136,67 +134,32 @@ def test_many_dropped_rows_are_said_on_stderr(tmp_path, capsys):
     assert "only 5 of 6 rows are kept (83.3 %): 1 train.jsonl: not JSON" in capsys.readouterr().err
 
 
-class _Split:
-    """As much of datasets.Dataset as is used."""
-
-    def __init__(self, rows):
-        self._rows = rows
-        self.column_names = list(rows[0])
-
-    def select_columns(self, names):
-        return _Split([{name: row[name] for name in names} for row in self._rows])
-
-    def iter(self, batch_size):
-        for first in range(0, len(self._rows), batch_size):
-            rows = self._rows[first : first + batch_size]
-            yield {name: [row[name] for row in rows] for name in self.column_names}
-
-
-def _hub(monkeypatch, **splits):
-    asked = []
-
-    def load_dataset(path, **arguments):
-        asked.append((path, arguments))
-        return {name: _Split(rows) for name, rows in splits.items()}
-
-    errors = SimpleNamespace(DatasetsError=OSError)
-    fake = SimpleNamespace(load_dataset=load_dataset, exceptions=errors)
-    monkeypatch.setitem(sys.modules, "datasets", fake)
-    return asked
-
-
-def test_pairs_come_from_the_hub(monkeypatch, tmp_path):
-    rows = [
-        {"premise": f"p{n}", "hypothesis": "h", "label": n % 4 - 1, "idx": n, "genre": "g"}
-        for n in range(1009)
-    ]
-    asked = _hub(monkeypatch, train=rows, validation_matched=rows, test_matched=rows)
+def test_pairs_come_from_the_hub(hub, tmp_path):
+    labels = [n % 4 - 1 for n in range(1009)]
+    texts = [f"p{n}" for n in range(1009)]
+    columns = {"premise": texts, "hypothesis": texts, "label": labels, "genre": texts}
+    asked = hub({"train": columns, "validation_matched": columns, "test_matched": columns})
     found = MultiNLI().load(_data(source="hub", digest="hub:some/set@c0ffee"), tmp_path)
     assert asked == [("some/set", {"name": None, "revision": "c0ffee"})]
-    assert [pair.label for pair in found.splits["test"]] == [
-        n % 4 - 1 for n in range(1009) if n % 4
-    ]
+    assert [pair.label for pair in found.splits["test"]] == [n for n in labels if n >= 0]
     assert found.rows["test"]["dropped"] == {"validation_matched: no gold label": 253}
 
 
-def test_questions_come_from_the_hub(monkeypatch, tmp_path):
-    rows = [
-        {
-            "id": f"q{n}",
-            "title": "t",
-            "context": f"gold {n}",
-            "question": "What?",
-            "answers": {"text": ["gold"], "answer_start": [0]},
-        }
-        for n in range(7)
-    ]
-    _hub(monkeypatch, train=rows, validation=rows)
+def test_questions_come_from_the_hub(hub, tmp_path):
+    columns = {
+        "id": [f"q{n}" for n in range(7)],
+        "title": ["t"] * 7,
+        "context": [f"gold {n}" for n in range(7)],
+        "question": ["What?"] * 7,
+        "answers": [{"text": ["gold"], "answer_start": [0]}] * 7,
+    }
+    hub({"train": columns, "validation": columns})
     found = SQuAD().load(_data(source="hub"), tmp_path)
     assert [question.id for question in found.splits["test"]] == [f"q{n}" for n in range(7)]
     assert {question.start for question in found.splits["train"]} == {0}
 
 
-def test_a_hub_set_without_the_dev_split_is_one_sentence(monkeypatch, tmp_path):
-    _hub(monkeypatch, train=[{"premise": "p", "hypothesis": "h", "label": 0}])
+def test_a_hub_set_without_the_dev_split_is_one_sentence(hub, tmp_path):
+    hub({"train": {"premise": ["p"], "hypothesis": ["h"], "label": [0]}})
     with pytest.raises(UserError, match="a data set with a split validation_matched"):
         MultiNLI().load(_data(source="hub"), tmp_path)

@@ -6,7 +6,37 @@ import pytest
 
 from sweeper.store.errors import UserError
 from tasks.data import SPLITS
-from tests.tasks.text.corpora import CORPORA, HUB, everything, local, read, sentences, write
+from tasks.text.corpus import Corpora
+from tasks.text.source import Counts
+
+CORPORA = Corpora()
+HUB = {"path": "someone/corpus", "name": None, "revision": "abc123"}
+
+
+def local(root):
+    return {"source": "local", "root": str(root)}
+
+
+def write(root, files):
+    for name, lines in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return root
+
+
+def sentences(count, start=0):
+    return [f"sentence {number} , as it stands ." for number in range(start, start + count)]
+
+
+def everything(splits):
+    return [line for lines in splits.values() for line in lines]
+
+
+def read(data, folder):
+    corpus = CORPORA.open(data, folder)
+    counts = {split: Counts() for split in SPLITS}
+    return {split: list(corpus.lines(split, counts[split])) for split in SPLITS}, counts
+
 
 SAMPLE = {"source": "sample", "sentences": 1000, "competitors": 5, "directions": 7}
 OFFICIAL = "1-billion-word-language-modeling-benchmark-r13output/"
@@ -134,18 +164,10 @@ def test_the_digest_says_what_the_text_is(tmp_path):
     assert len({first, *changed}) == len(changed) + 1
 
 
-@pytest.mark.parametrize(
-    ("data", "sentence"),
-    [
-        pytest.param(local("/nowhere"), "data.root=/nowhere: expected a folder", id="no_folder"),
-    ],
-)
-def test_what_is_missing_is_said_in_one_sentence(tmp_path, data, sentence):
+def test_a_folder_that_is_missing_is_said_in_one_sentence(tmp_path):
     for ask in (CORPORA.digest, CORPORA.describe, lambda data: CORPORA.open(data, tmp_path)):
-        with pytest.raises(UserError) as caught:
-            ask(data)
-        assert sentence in str(caught.value)
-        assert str(caught.value).endswith(".")
+        with pytest.raises(UserError, match=r"^data\.root=/nowhere: expected a folder.*\.$"):
+            ask(local("/nowhere"))
 
 
 @pytest.mark.parametrize("files", [{}, {"a.png": ["x"]}, {"a.txt": []}], ids=str)
@@ -158,17 +180,8 @@ def test_a_folder_without_text_is_refused_before_anything_is_built(tmp_path, fil
 def test_an_empty_split_is_named(tmp_path):
     write(tmp_path, {"a.txt": [*sentences(3), "", ""]})
     corpus = CORPORA.open(local(tmp_path), tmp_path / "unused")
-    empty = [split for split in ("validation", "test") if not any(_try(corpus, split))]
-    assert empty
-    with pytest.raises(UserError, match=f"no text in the split {empty[0]}"):
-        list(corpus.lines(empty[0]))
-
-
-def _try(corpus, split):
-    try:
-        return list(corpus.lines(split))
-    except UserError:
-        return []
+    with pytest.raises(UserError, match="no text in the split (validation|test)"):
+        _ = [list(corpus.lines(split)) for split in SPLITS]
 
 
 @pytest.mark.parametrize("folder", ["lm1b", "wikipedia"])
@@ -192,3 +205,34 @@ def test_describing_tells_a_person_what_is_read(tmp_path):
     assert CORPORA.describe(SAMPLE) == f"generated sample of 1,000 sentences ({planted})"
     assert "(nothing planted)" in CORPORA.describe({**SAMPLE, "directions": 0})
     assert CORPORA.describe({"source": "hub", "hub": HUB}).startswith("someone/corpus@abc123")
+
+
+@pytest.mark.parametrize("has_test", [True, False], ids=["own_test", "no_test"])
+def test_the_hub_gives_lines_of_its_text_column(tmp_path, hub, has_test):
+    columns = {"train": ["two\nlines", None, "lone \udcff", *sentences(500)]}
+    if has_test:
+        columns["test"] = sentences(3, 500)
+    asked = hub({name: {"text": rows} for name, rows in columns.items()})
+    splits, counts = read({"source": "hub", "hub": HUB}, tmp_path)
+    assert asked == [("someone/corpus", {"name": None, "revision": "abc123"})]
+    texts = everything(splits)
+    assert {"two", "lines"} < set(texts)
+    assert len(texts) == 503 + 3 * has_test
+    assert sum(count.total for count in counts.values()) == len(texts) + 1
+    assert not has_test or splits["test"] == sentences(3, 500)
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        pytest.param(None, "cannot be loaded (no way to the hub)", id="no_connection"),
+        pytest.param({"test": {"text": []}}, "a split train", id="no_train"),
+        pytest.param({"train": {"words": []}}, "a column text", id="no_text"),
+    ],
+)
+def test_a_dataset_that_does_not_serve_is_refused(tmp_path, hub, columns, sentence):
+    hub(columns)
+    with pytest.raises(UserError) as caught:
+        CORPORA.open({"source": "hub", "hub": HUB}, tmp_path)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,20 +1,25 @@
-"""The same contract where there is a GPU: the same record, the same bits."""
+"""Runs on GPUs and on two devices: the science of one, and whole ends of all processes."""
 
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.tasks.jobs import freeze, run_job, science
+from sweeper.store.files import publish_json
+from tasks.training.job import INTERRUPTED
+from tests.tasks.jobs import freeze, last_word, run_job, science
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def train(run):
-    """In a process started afresh: CUDA may be in use here, and does not survive a fork."""
+def started(run):
+    """In a process of its own: CUDA may be in use here, and does not survive a fork."""
     command = [sys.executable, "-m", "tasks.train", str(run.path)]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
 
 
 @pytest.mark.gpu
@@ -24,7 +29,7 @@ def test_the_same_record_gives_the_same_bits_there_too(precision, outputs):
     shape = {"model.head_size": 32, "task.sequence_length": 256, "task.batch_tokens": 3 * 256}
     changes = {"trainer.accelerator": "gpu", "trainer.precision": precision, **shape}
     runs = [freeze(outputs, changes, name=name) for name in ("one", "other")]
-    assert [train(run) for run in runs] == [0, 0]
+    assert [started(run).wait() for run in runs] == [0, 0]
     assert science(runs[0]) == science(runs[1])
 
 
@@ -33,8 +38,100 @@ def test_it_learns_what_a_cpu_learns(outputs):
     on_cpu = freeze(outputs, {"model.dropout": 0.0}, name="cpu")
     on_gpu = freeze(outputs, {"model.dropout": 0.0, "trainer.accelerator": "gpu"}, name="gpu")
     assert run_job(on_cpu) == 0
-    assert train(on_gpu) == 0
+    assert started(on_gpu).wait() == 0
     loss = science(on_cpu)["metrics"]["test/loss"]
     assert science(on_gpu)["metrics"]["test/loss"] == pytest.approx(loss, rel=0.01)
     result = on_gpu.result()
     assert "NVIDIA" in result["device"]
+
+
+# Three rows a batch, so the ranks have one and two; dropout would be drawn for each of them anew.
+TWO = {"trainer.devices": 2, "model.dropout": 0.0}
+
+
+def ranks_of(process):
+    """The processes it has started."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    return [int(pid) for pid in children.split()]
+
+
+def there(pid):
+    return Path(f"/proc/{pid}").exists()
+
+
+def wait_for_a_checkpoint(run, process):
+    while not run.checkpoints():
+        assert process.poll() is None, "it ended before its first checkpoint"
+        time.sleep(0.02)
+
+
+@pytest.mark.slow
+def test_two_devices_stopped_and_continued_learn_what_one_learns(tmp_path):
+    alone = freeze(tmp_path, {"model.dropout": 0.0, "trainer.steps": 61}, "one")
+    assert run_job(alone) == 0
+    run = freeze(tmp_path, {**TWO, "trainer.steps": 61}, "two")
+    process = started(run)
+    wait_for_a_checkpoint(run, process)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == INTERRUPTED
+    assert last_word(run)["cause"] == "interrupted"
+    assert started(run).wait() == 0
+    assert run.attempts()[1].info()["resumed_from"] > 0
+    expected, found = science(alone), science(run)
+    assert found["metrics"] == pytest.approx(expected["metrics"], rel=1e-5)
+    assert len(found["rows"]) == len(expected["rows"])
+    for ours, theirs in zip(found["rows"], expected["rows"], strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-5)
+    assert found["tokens_seen"] == expected["tokens_seen"]
+    assert run.result()["device"].startswith("2 x ")
+
+
+@pytest.mark.slow
+def test_two_devices_that_work_in_parts_learn_what_one_learns(tmp_path):
+    """Seven rows: of three and of four, in two parts each; dropout 0, as for TWO."""
+    rows = {"model.dropout": 0.0, "task.batch_tokens": 7 * 31}
+    alone = freeze(tmp_path, rows, "one")
+    assert run_job(alone) == 0
+    run = freeze(tmp_path, {**TWO, **rows}, "two")
+    publish_json(run.path / "micro_batches.json", {"micro_batches": 2})
+    assert started(run).wait() == 0
+    assert run.attempts()[0].info()["micro_batches"] == 2
+    assert science(run)["metrics"] == pytest.approx(science(alone)["metrics"], rel=1e-4)
+    for ours, theirs in zip(science(run)["rows"], science(alone)["rows"], strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_a_rank_that_is_killed_ends_the_run_with_a_recorded_cause(tmp_path):
+    run = freeze(tmp_path, {**TWO, "trainer.steps": 10**6})
+    process = started(run)
+    wait_for_a_checkpoint(run, process)
+    ranks = ranks_of(process)
+    assert len(ranks) == 2
+    first = run.attempts()[0].info()["pid"]
+    other = next(pid for pid in ranks if pid != first)
+    os.kill(other, signal.SIGKILL)
+    assert process.wait() == 1
+    assert last_word(run)["cause"] == "crash"
+    assert not there(first)
+
+
+@pytest.mark.slow
+def test_ranks_end_with_the_process_that_started_them(tmp_path):
+    run = freeze(tmp_path, {**TWO, "trainer.steps": 10**6})
+    process = started(run)
+    wait_for_a_checkpoint(run, process)
+    ranks = ranks_of(process)
+    process.kill()
+    process.wait()
+    while any(there(pid) for pid in ranks):
+        time.sleep(0.02)
+    assert run.result() is None
+
+
+@pytest.mark.slow
+def test_more_devices_than_a_batch_has_rows_is_one_sentence(tmp_path):
+    run = freeze(tmp_path, {"trainer.devices": 2, "task.batch_tokens": 31})
+    assert started(run).wait() == 1
+    assert last_word(run)["cause"] == "config"
+    assert last_word(run)["message"].startswith("trainer.devices=2: expected at most 1 devices")

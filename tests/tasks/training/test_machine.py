@@ -1,13 +1,21 @@
-"""A job keeps the memory it frees, and records what it ran on."""
+"""What a job does to its process, and what it records of machine, packages and code."""
 
+import gc
 import resource
 import subprocess
 import sys
+import weakref
 
 import pytest
 import torch
 
+from sweeper.run.backends.ray import Place
+from sweeper.store.code import Code, differing, loaded_code, pin, state_of
+from sweeper.store.runs import lineage
+from tasks.process import freeze_gc
 from tasks.training import machine
+from tasks.training.module import TrainingModule
+from tests.tasks.jobs import at_call, config, freeze, run_job, science, terminate_self
 
 BLOCK, ROUNDS = 8 * 2**20, 10
 # Page faults of taking and freeing the same blocks again, in a process that nothing has set up.
@@ -51,3 +59,96 @@ def test_what_bits_depend_on_is_recorded_of_a_gpu_too(tmp_path, monkeypatch):
     about = {"gpu": "a GPU", "driver": "570.86.15"}
     assert found["hardware"] == plain["hardware"] | about
     assert found["versions"] == plain["versions"] | {"cuda": "12.8", "cudnn": "91002"}
+
+
+@pytest.fixture(autouse=True)
+def _thaw():
+    yield
+    gc.unfreeze()
+    assert gc.isenabled()
+
+
+class Knot:
+    """Garbage that only the collector finds."""
+
+    def __init__(self):
+        self.itself = self
+
+
+def test_what_a_block_leaves_is_never_collected_and_what_comes_after_it_is():
+    with freeze_gc():
+        assert not gc.isenabled()
+        kept = weakref.ref(Knot())
+    gone = weakref.ref(Knot())
+    gc.collect()
+    assert kept() is not None
+    assert gone() is None
+
+
+def test_a_block_that_fails_leaves_the_collector_on():
+    with pytest.raises(ZeroDivisionError), freeze_gc():
+        _ = 1 / 0
+    assert gc.isenabled()
+
+
+VARIANT = """
+from models.attention.multi_head import MultiHeadAttention
+class Mine(MultiHeadAttention): ...
+"""
+
+
+def test_a_run_of_our_own_things_names_none():
+    assert "packages" not in machine.code_of(config())
+
+
+def test_an_attempt_records_the_package_of_its_attention(installed):
+    installed("mine", VARIANT, {"headroom.attention": "mine = mine"})
+    changes = {"model.attention": {"name": "mine"}, "trainer.steps": 3}
+    run = freeze(installed.folder / "outputs", changes)
+    assert run_job(run) == 0
+    [made] = run.attempts()[0].info()["packages"]
+    assert (made["package"], made["version"]) == ("mine", "1.2.3")
+    assert [made] == machine.code_of(config(changes))["packages"]
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A copy of the code that jobs need, to be edited."""
+    for name, source in Code.read().files.items():
+        path = tmp_path / "program" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(source)
+    return tmp_path / "program"
+
+
+def recorded(run):
+    """What the only attempt at a run says of its code."""
+    [attempt] = run.attempts()
+    return state_of(attempt.info())
+
+
+def test_a_job_that_waited_while_the_code_was_edited_computes_what_it_would_have(program, outputs):
+    undisturbed, waited, later = (freeze(outputs, {}, name) for name in ("one", "two", "three"))
+    first = Place(str(waited.path), str(pin(outputs, Code.read(program), [])))
+    path = program / "models" / "initialisation.py"
+    path.write_text(path.read_text().replace("xavier_uniform_", "xavier_normal_"))
+    second = Place(str(later.path), str(pin(outputs, Code.read(program), [])))
+    assert (run_job(undisturbed), first.work(), second.work()) == (0, 0, 0)
+    assert science(waited) == science(undisturbed)
+    assert differing([recorded(waited), recorded(undisturbed)]) == []
+    assert science(later)["weights_sha256"] != science(waited)["weights_sha256"]
+    assert differing([recorded(waited), recorded(later)]) == ["models"]
+
+
+def test_a_run_that_is_continued_with_other_code_says_so_and_names_both(outputs, monkeypatch):
+    run = freeze(outputs)
+    stop = lambda: at_call(TrainingModule, "training_step", 7, terminate_self)  # noqa: E731
+    assert run_job(run, stop) == 75
+    now = loaded_code()
+    edited = Code(now.root, {**now.files, "models/block.py": b"edited"})
+    monkeypatch.setattr(machine, "loaded_code", lambda: edited)
+    assert run_job(run) == 0
+    said = run.attempts()[-1].log_path.read_text()
+    assert "another state of the code" in said
+    assert "models changed since" in said
+    assert differing([state_of(one) for one in lineage(run, 2)]) == ["models"]

@@ -5,9 +5,11 @@ import random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tasks.fine_tuning.dataset import Malformed, RowReport
-from tasks.mnli.task import LABELS, MultiNLI, Pair
+from tasks.mnli.task import LABELS, MultiNLI, Pair, shortened
 from tasks.synthetic import samples
 from tasks.synthetic.families import World
 
@@ -175,3 +177,15 @@ def test_the_shared_pairs_are_read_whole(shared_data):
     pairs, report = _read(shared_data / "mnli" / "dev_matched.first3000.jsonl")
     assert len(pairs) == report.total == 3000
     assert {pair.label for pair in pairs} == {0, 1, 2}
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 80))
+def test_a_pair_is_cut_as_run_classifier_cuts_it(first, second, room):
+    a, b = list(range(first)), list(range(100, 100 + second))
+    expected_a, expected_b = a[:], b[:]
+    while len(expected_a) + len(expected_b) > room:
+        if len(expected_a) > len(expected_b):
+            expected_a.pop()
+        else:
+            expected_b.pop()
+    assert shortened(a, b, room) == (expected_a, expected_b)
