@@ -64,7 +64,7 @@ class HubSplit:
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], list[Any]]:
-    """Put a `datasets` in place that serves splits of columns, or None; returns what it is asked."""
+    """Put a `datasets` in place that serves these splits; returns the requests it gets."""
 
     def install(splits: dict[str, dict[str, list[Any]]] | None) -> list[Any]:
         asked: list[Any] = []

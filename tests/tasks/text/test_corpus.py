@@ -180,7 +180,7 @@ def test_a_folder_without_text_is_refused_before_anything_is_built(tmp_path, fil
 def test_an_empty_split_is_named(tmp_path):
     write(tmp_path, {"a.txt": [*sentences(3), "", ""]})
     corpus = CORPORA.open(local(tmp_path), tmp_path / "unused")
-    with pytest.raises(UserError, match="no text in the split (validation|test)"):
+    with pytest.raises(UserError, match=r"no text in the split (validation|test)"):
         _ = [list(corpus.lines(split)) for split in SPLITS]
 
 

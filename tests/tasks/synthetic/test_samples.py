@@ -1,0 +1,195 @@
+"""The generated texts: always the same, in the official files, and true to what is planted."""
+
+import json
+import re
+from collections import Counter, defaultdict
+from itertools import islice
+from statistics import mean
+
+import pytest
+
+from tasks.synthetic import families, samples
+from tasks.synthetic.families import MEMBERS, World
+from tasks.synthetic.samples import document, documents
+from tasks.text.source import find_files
+
+WORLD = World(competitors=5, directions=23)
+CHANCE = World(competitors=5, directions=0)
+SEVEN = World(competitors=7, directions=23)
+FAMILY_OF = {name: family.name for family in CHANCE.families for name in family.members}
+
+
+def words(sentence):
+    return sentence.rstrip(".").split()
+
+
+@pytest.mark.parametrize(
+    ("text", "beginning"),
+    [
+        (next(samples.sentences(SEVEN)), "Came Kesi Lile Libo Seku Donu Doku Saki : Babi Kesi"),
+        (document(0, WORLD)[0], "Rine Nelu Rire Nano."),
+        (samples.pair(0, WORLD)["sentence1"], "Mila Dode Koku Donu Kisa."),
+        (samples.paragraph(0, WORLD)["context"], "Muso Bada Leni Muka."),
+    ],
+    ids=["lm1b", "documents", "mnli", "squad"],
+)
+def test_a_sample_is_the_same_everywhere(text, beginning):
+    assert text.startswith(beginning), (
+        "the generated text has changed, or differs on this platform: runs that used it are new "
+        "runs now; if that is meant, put the new beginning here"
+    )
+
+
+@pytest.mark.parametrize("name", ["LM1B", "DOCUMENTS", "MNLI", "SQUAD"])
+def test_another_length_world_or_generator_has_another_digest(name, monkeypatch):
+    sample = getattr(samples, name)
+    found = [sample.digest(length, WORLD) for length in (101, 307)]
+    found += [sample.digest(101, world) for world in (SEVEN, CHANCE, World(5, 29))]
+    assert sample.digest(101, World(5, 23)) == found[0]
+    monkeypatch.setattr(families, "SHARES", (1,))
+    assert len({*found, sample.digest(101, WORLD)}) == 6
+
+
+@pytest.mark.parametrize("name", ["LM1B", "DOCUMENTS", "MNLI", "SQUAD"])
+def test_a_longer_sample_begins_with_a_shorter_and_is_written_once(name, tmp_path):
+    sample, texts = getattr(samples, name), []
+    for length in (101, 307):
+        sample.write(tmp_path / str(length), length, WORLD)
+        files = sorted(path for path in (tmp_path / str(length)).rglob("*") if path.is_file())
+        times = [path.stat().st_mtime_ns for path in files]
+        sample.write(tmp_path / str(length), length, WORLD)
+        assert [path.stat().st_mtime_ns for path in files] == times
+        texts.append([path.read_text() for path in files])
+    for short, long in zip(*texts, strict=True):
+        common = short.rstrip("}] \n")
+        assert long.startswith(common[: len(common) // 2])
+        assert len(long) > len(short)
+
+
+def test_sentences_are_in_lm1bs_layout_and_no_two_are_alike(tmp_path):
+    samples.LM1B.write(tmp_path, 1009, WORLD)
+    found = find_files(tmp_path)
+    assert found.train == (f"{samples.LAYOUT}/{samples.TRAIN_SHARD}",)
+    assert found.test == (f"{samples.LAYOUT}/{samples.TEST_SHARD}",)
+    lines = {name: (tmp_path / name).read_text().splitlines() for name in found.names}
+    written = [line for shard in lines.values() for line in shard]
+    assert sorted(written) == sorted(islice(samples.sentences(WORLD), 1009))
+    assert len(set(written)) == 1009
+    assert len(lines[found.test[0]]) == 1009 // samples.HELD_OUT_EVERY
+
+
+def test_documents_are_in_berts_format_and_no_two_are_alike(tmp_path):
+    samples.DOCUMENTS.write(tmp_path, 307, WORLD)
+    text = (tmp_path / samples.DOCUMENTS_FILE).read_text()
+    blocks = [block.split("\n") for block in text.strip().split("\n\n")]
+    assert blocks == list(documents(307, WORLD))
+    assert sum(map(len, blocks)) == 307
+    assert len({tuple(document(number, WORLD)) for number in range(500)}) == 500
+
+
+def told_of(world):
+    """Who came in each sentence, and the families and names told afterwards."""
+    for sentence in islice(samples.sentences(world), 499):
+        found = re.fullmatch(r"Came ((?:\w+ )+): ((?:\w+ \w+ )+)\.", sentence)
+        assert found, sentence
+        came, told = (part.split() for part in found.groups())
+        yield came, list(zip(told[::2], told[1::2], strict=True))
+
+
+def test_every_name_told_was_there_and_is_the_only_one_of_the_family_before_it():
+    members = {family.name: set(family.members) for family in SEVEN.families}
+    for came, told in told_of(SEVEN):
+        assert sorted(name for _, name in told) == sorted(2 * came)
+        for family, name in told:
+            assert members[family] & set(came) == {name}
+
+
+def test_without_directions_who_is_told_of_has_nothing_to_do_with_who_came():
+    world = World(competitors=7, directions=0)
+    members = {family.name: family.members for family in world.families}
+    there = []
+    for came, told in told_of(world):
+        assert all(name in members[family] for family, name in told)
+        there += [name in came for _, name in told]
+    chance = mean(len(came) for came, _ in told_of(world)) / len(world.families) / MEMBERS
+    assert mean(there) == pytest.approx(chance, abs=0.005)  # of 5,000 names
+
+
+def test_the_next_sentence_tells_of_all_who_came_by_their_families():
+    for number in range(199):
+        sentences = [words(sentence) for sentence in document(number, WORLD)]
+        assert len(sentences) == 2 * samples.GATHERINGS
+        for came, told in zip(sentences[::2], sentences[1::2], strict=True):
+            assert sorted(told[1::2]) == sorted(came)
+            assert told[::2] == [FAMILY_OF[name] for name in told[1::2]]
+
+
+def test_the_labels_of_pairs_are_balanced_in_both_files(tmp_path):
+    samples.MNLI.write(tmp_path, 2400, WORLD)
+    for name, count in ((samples.MNLI_FILES[0], 2100), (samples.MNLI_FILES[1], 300)):
+        rows = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
+        labels = Counter(row["gold_label"] for row in rows)
+        assert labels == dict.fromkeys(samples.LABELS, count // 3)
+        assert len({row["pairID"] for row in rows}) == count
+
+
+def truth(premise, told):
+    """The label that follows from who came and who is told of."""
+    if set(told) <= set(premise):
+        return "entailment"
+    families = {FAMILY_OF[name] for name in premise}
+    if {FAMILY_OF[name] for name in told} <= families:
+        assert not set(told) & set(premise)
+        return "contradiction"
+    assert not {FAMILY_OF[name] for name in told} & families
+    return "neutral"
+
+
+@pytest.mark.parametrize("world", [WORLD, World(4, 5)], ids=["many", "few_families"])
+def test_a_label_follows_from_the_two_texts_and_from_the_number_of_words_never(world):
+    lengths = defaultdict[str, Counter[int]](Counter)
+    for number in range(1201):
+        row = samples.pair(number, world)
+        told = words(row["sentence2"])
+        assert told[::2] == [FAMILY_OF[name] for name in told[1::2]]
+        assert truth(words(row["sentence1"]), told[1::2]) == row["gold_label"]
+        lengths[row["gold_label"]][len(told)] += 1
+    for length in {length for counts in lengths.values() for length in counts}:
+        shares = [lengths[label][length] / 400 for label in samples.LABELS]
+        assert max(shares) - min(shares) < 0.1
+
+
+def test_without_directions_no_label_follows():
+    rows = [samples.pair(number, CHANCE) for number in range(1200)]
+    true = [truth(words(row["sentence1"]), words(row["sentence2"])[1::2]) for row in rows]
+    right = sum(one == row["gold_label"] for one, row in zip(true, rows, strict=True))
+    assert right / len(rows) == pytest.approx(1 / len(samples.LABELS), abs=0.04)
+
+
+@pytest.mark.parametrize("world", [WORLD, CHANCE], ids=["planted", "chance"])
+def test_a_question_has_one_answer_at_its_place_of_that_family_where_one_is_planted(world):
+    fits = []
+    for number in range(307):
+        paragraph = samples.paragraph(number, world)
+        came = words(paragraph["context"])
+        assert len({qa["question"] for qa in paragraph["qas"]}) == samples.QUESTIONS_EACH
+        for qa in paragraph["qas"]:
+            [answer] = qa["answers"]
+            assert paragraph["context"][answer["answer_start"] :].startswith(answer["text"])
+            assert came.count(answer["text"]) == 1
+            family = qa["question"].rstrip("?")
+            of_it = [name for name in came if FAMILY_OF[name] == family]
+            assert len(of_it) == 1
+            fits.append(of_it == [answer["text"]])
+    expected = 1.0 if world is WORLD else 0.25 * 2 / 3 + 0.2 / 3  # 4 or 5 came
+    assert sum(fits) / len(fits) == pytest.approx(expected, abs=0.05)
+
+
+def test_the_answer_stands_anywhere_in_the_paragraph():
+    places = Counter[int]()
+    for number in range(601):
+        paragraph = samples.paragraph(number, World(4, 23))
+        for qa in paragraph["qas"]:
+            places[words(paragraph["context"]).index(qa["answers"][0]["text"])] += 1
+    assert set(places) == set(range(4))
+    assert max(places.values()) < 1.2 * min(places.values())
