@@ -35,6 +35,9 @@ class Mean:
     total: Tensor
     count: Tensor | int
 
+    def __add__(self, other: Mean) -> Mean:
+        return Mean(self.total + other.total, self.count + other.count)
+
 
 def learning_rate(optimizer: OptimizerSection, steps: int, step: int) -> float:
     """Return the rate of `step`, counted from 1, in a training of `steps`.

@@ -152,35 +152,26 @@ def adapted(model: nn.Module, weights: Mapping[str, Tensor], heads: int) -> dict
     """
     found = dict(weights)
     for name, layer in model.named_modules():
-        given = {key: found[f"{name}.{key}"] for key in _KEYS if f"{name}.{key}" in found}
-        if isinstance(layer, CollaborativeAttention) and "qkv.weight" in given:
-            for key in given:
-                del found[f"{name}.{key}"]
-            made = _reparametrised(_multi_head(layer, given, heads), layer.mixing.shape[1])
-            found |= {f"{name}.{key}": value for key, value in made.state_dict().items()}
+        if not isinstance(layer, CollaborativeAttention) or f"{name}.qkv.weight" not in found:
+            continue
+        keys = ("qkv.weight", "qkv.bias", "output.weight", "output.bias")
+        given = {key: found.pop(f"{name}.{key}") for key in keys if f"{name}.{key}" in found}
+        stacked = given["qkv.weight"]
+        if (layer.heads, 3 * layer.heads * layer.head_size) != (heads, len(stacked)):
+            expected = f"the heads of the parent, {heads} of {len(stacked) // (3 * heads)}"
+            own = f"{layer.heads} of {layer.head_size}"
+            raise invalid_value("model.heads", own, expected, "copy its model section")
+        sizes = (layer.query.in_features, layer.heads, layer.head_size)
+        parent = MultiHeadAttention(*sizes, bias="qkv.bias" in given).to(stacked)
+        parent.load_state_dict(given)
+        made = reparametrised(parent, layer.mixing.shape[1])
+        found |= {f"{name}.{key}": value for key, value in made.state_dict().items()}
     return found
 
 
-_KEYS = ("qkv.weight", "qkv.bias", "output.weight", "output.bias")
-
-
-def _multi_head(
-    like: CollaborativeAttention, weights: Mapping[str, Tensor], heads: int
-) -> MultiHeadAttention:
-    """Return multi-head attention with these weights and the heads of another variant."""
-    stacked, embedding_size = weights["qkv.weight"], like.query.in_features
-    if (like.heads, 3 * like.heads * like.head_size) != (heads, len(stacked)):
-        expected = f"the heads of the parent, {heads} of {len(stacked) // (3 * heads)}"
-        own = f"{like.heads} of {like.head_size}"
-        raise invalid_value("model.heads", own, expected, "copy its model section")
-    bias = "qkv.bias" in weights
-    made = MultiHeadAttention(embedding_size, like.heads, like.head_size, bias=bias).to(stacked)
-    made.load_state_dict(dict(weights))
-    return made
-
-
 @torch.no_grad()
-def _reparametrised(attention: MultiHeadAttention, size: int) -> CollaborativeAttention:
+def reparametrised(attention: MultiHeadAttention, size: int) -> CollaborativeAttention:
+    """Return collaborative attention with a shared size; UserError without tensorly."""
     query_WD, key_WD, _ = attention.qkv.weight.chunk(3)
     heads = (attention.heads, attention.head_size)
     query_HPD, key_HPD = (weight.cpu().unflatten(0, heads) for weight in (query_WD, key_WD))

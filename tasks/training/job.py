@@ -1,8 +1,7 @@
-"""Stop 5 of the road: one training job, from a frozen record to a result.
+"""One training job, from a frozen record to result.json, or to exit.json with what failed.
 
-In: a run directory with its record. Out: result.json, or exit.json with the reason of a failure.
 A job claims an attempt, continues from the newest checkpoint that is whole, builds its data and its
-model, trains (loop.py), evaluates and publishes. Next: loop.py, tasks/<name>/task.py.
+model, trains (loop.py), evaluates and publishes.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ from tasks.training.loop import train
 from tasks.training.module import TrainingModule
 from tasks.training.progress import (
     MetricsLog,
-    NullLog,
     Recorder,
     RunContext,
     leftovers,
@@ -127,7 +125,7 @@ class Job:
         try:
             with self._interruption.deferred():  # until everything that records it is there
                 self._interruption.install()
-                self._redirect_output()
+                self._terminal = redirected_output(self._attempt.log_path)
                 faulthandler.register(signal.SIGUSR1)  # stacks of all threads, for the watchdog
                 threading.Thread(target=self._heartbeat, name="heartbeat", daemon=True).start()
             self._interruption.check()
@@ -165,14 +163,22 @@ class Job:
         facts = open_data(task, self._run.outputs)
         self._reading_data = False
         with ExitStack() as stack:
-            log: MetricsLog = NullLog()
+            log = MetricsLog()
             if ranks.rank() == 0:
                 self._mirror = Mirror(config.logger, self._run)
                 log = MetricsLog(stack.enter_context(self._attempt.metrics()), self._mirror)
             context = RunContext(task, self._run, self._attempt, log, self._interruption)
             recorder = Recorder(context)
             torch.manual_seed(derive(config.seed, "weights"))
-            model = self._with_weights(task, task.build())
+            model = task.build()
+            if config.parent is not None and self._resumed is None:
+                parent = RunStore(self._run.outputs).run(config.parent)
+                heads = parent.record()["config"]["model"]["heads"]
+                task.inherit(model, adapted(model, final_weights(parent, "parent"), heads))
+            if config.trainer.compile:
+                from tasks.training.compile_cache import compile_blocks
+
+                compile_blocks(model, self._run.outputs, self._attempt.path / "compiled")
             parts = self._micro_batches(task)
             module = TrainingModule(task, model, parts)
             with self._interruption.deferred():
@@ -198,18 +204,6 @@ class Job:
             "weights_sha256": checkpoint.weights_digest(weights),
             "data": facts,
         }
-
-    def _with_weights(self, task: Task, model: nn.Module) -> nn.Module:
-        """Return the model with its parent's weights, and compiled if that is asked."""
-        if task.config.parent is not None and self._resumed is None:
-            parent = RunStore(self._run.outputs).run(task.config.parent)
-            heads = parent.record()["config"]["model"]["heads"]
-            task.inherit(model, adapted(model, final_weights(parent, "parent"), heads))
-        if task.config.trainer.compile:
-            from tasks.training.compile_cache import compile_blocks
-
-            compile_blocks(model, self._run.outputs, self._attempt.path / "compiled")
-        return model
 
     def _micro_batches(self, task: Task) -> int:
         """Return in how many parts this attempt computes each batch.
@@ -281,17 +275,18 @@ class Job:
             self._attempt.finish(Cause.INTERRUPTED, "asked twice to stop")
         os._exit(INTERRUPTED)
 
-    def _redirect_output(self) -> None:
-        """Send stdout and stderr to the attempt's log."""
-        sys.stdout.flush()
-        sys.stderr.flush()
-        self._terminal = os.dup(2)
-        path = self._attempt.log_path
-        print(f"log: {path}", file=sys.stderr, flush=True)
-        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
-        os.close(log)
+
+def redirected_output(path: Path) -> int:
+    """Send stdout and stderr to a file; return the descriptor of stderr before."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    before = os.dup(2)
+    print(f"log: {path}", file=sys.stderr, flush=True)
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
+    return before
 
 
 def _keep_out(attempts: Sequence[Attempt]) -> None:

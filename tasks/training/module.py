@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pytorch_lightning as pl
 import torch
@@ -46,26 +45,32 @@ class TrainingModule(pl.LightningModule):
         *early, last = ranks.split(batch, self._parts)
         if not early:
             return summed(self.task.loss(self.model, last))
-        return self._loss_in_parts(early, last)
-
-    def _loss_in_parts(self, early: list[Batch], last: Batch) -> Tensor:
-        """Return the loss of the batch, with the gradient of all parts but the last in place.
-
-        `autograd.grad` triggers no hook of DDP, so the ranks synchronize once, in the last part.
-        """
+        # The gradients of all parts but the last are in place before its backward pass.
+        # `autograd.grad` triggers no hook of DDP, so the ranks synchronize once, in the last part.
         parameters = [one for one in self.model.parameters() if one.requires_grad]
-        sums: list[_Sum] = []
+        before: list[Mean] = []
+        gradients: list[list[Tensor | None]] = []
         for part in early:
-            found = _gradients(self.task.loss(self.model, part), parameters)
-            sums = [a.add(b) for a, b in zip(sums, found, strict=True)] if sums else found
+            means = self.task.loss(self.model, part)
+            for place, mean in enumerate(means):
+                more = place + 1 < len(means)
+                own = torch.autograd.grad(
+                    mean.total, parameters, retain_graph=more, allow_unused=True
+                )
+                done = Mean(mean.total.detach(), mean.count)
+                if place == len(before):
+                    before.append(done)
+                    gradients.append(list(own))
+                else:
+                    before[place] += done
+                    gradients[place] = list(map(_sum, gradients[place], own))
         means = self.task.loss(self.model, last)
-        pairs = zip(means, sums, strict=True)
-        whole = [Mean(own.total + before.total, own.count + before.count) for own, before in pairs]
+        whole = [own + earlier for own, earlier in zip(means, before, strict=True)]
         divisors = [_divisor(mean) for mean in whole]
-        for place, parameter in enumerate(parameters):
+        for parameter, *of_means in zip(parameters, *gradients, strict=True):
             parameter.grad = None
-            for gradients, divisor in zip((s.gradients for s in sums), divisors, strict=True):
-                if (gradient := gradients[place]) is not None:
+            for gradient, divisor in zip(of_means, divisors, strict=True):
+                if gradient is not None:
                     parameter.grad = _sum(parameter.grad, gradient / divisor)
         return summed(whole, divisors)
 
@@ -87,29 +92,6 @@ def _divisor(mean: Mean) -> Tensor:
     if not isinstance(count, Tensor):  # made on the device, so that the host does not wait
         count = torch.full((), count, dtype=total.dtype, device=total.device)
     return ranks.mean(count.to(total.dtype)).clamp(min=1 / ranks.world())
-
-
-@dataclass(frozen=True)
-class _Sum:
-    """A `Mean` of some rows, and the gradients of its total."""
-
-    total: Tensor
-    count: Tensor | int
-    gradients: list[Tensor | None]
-
-    def add(self, other: _Sum) -> _Sum:
-        """Return the sum over the rows of both."""
-        gradients = list(map(_sum, self.gradients, other.gradients))
-        return _Sum(self.total + other.total, self.count + other.count, gradients)
-
-
-def _gradients(means: Sequence[Mean], parameters: list[nn.Parameter]) -> list[_Sum]:
-    found = []
-    for place, mean in enumerate(means, start=1):
-        more = place < len(means)
-        grads = torch.autograd.grad(mean.total, parameters, retain_graph=more, allow_unused=True)
-        found.append(_Sum(mean.total.detach(), mean.count, list(grads)))
-    return found
 
 
 def _sum(one: Tensor | None, other: Tensor | None) -> Tensor | None:

@@ -23,14 +23,19 @@ from tasks.training.wandb_mirror import Mirror
 
 
 class MetricsLog:
-    """Writes rows to the metrics file, to the W&B mirror, which may fail, and to the log."""
+    """Writes rows to the metrics file, to the W&B mirror, which may fail, and to the log.
 
-    def __init__(self, writer: MetricsWriter, mirror: Mirror) -> None:
+    Of several ranks, only the first has a file; the others write nothing.
+    """
+
+    def __init__(self, writer: MetricsWriter | None = None, mirror: Mirror | None = None) -> None:
         self._writer = writer
         self._mirror = mirror
 
     def row(self, step: int, values: Mapping[str, float], left: float | None = None) -> None:
         """Write a row of metrics after a step; `left`: seconds of training left, for the log."""
+        if self._writer is None or self._mirror is None:
+            return
         self._writer.write({"step": step, **values})
         self._mirror.log(step, values)
         words = ", ".join(f"{name} {value:.6g}" for name, value in values.items())
@@ -39,20 +44,8 @@ class MetricsLog:
 
     def sync(self) -> None:
         """Make every row durable."""
-        self._writer.sync()
-
-
-class NullLog(MetricsLog):
-    """The log of all ranks but the first: it writes nothing."""
-
-    def __init__(self) -> None:
-        pass
-
-    def row(self, step: int, values: Mapping[str, float], left: float | None = None) -> None:
-        pass
-
-    def sync(self) -> None:
-        pass
+        if self._writer is not None:
+            self._writer.sync()
 
 
 KEPT = 2  # checkpoints: the newest, and one in case it is damaged
@@ -116,9 +109,14 @@ class Recorder:
         every, steps = trainer.validate_every, trainer.steps
         if not every or not step or (step % every and step != steps) or self._validated == step:
             return
+
+        def between_batches() -> None:
+            self._context.attempt.advance()
+            self._context.interruption.check()
+
         begun = time.perf_counter()
         self._context.attempt.heartbeat(phase="validate")
-        evaluator = Evaluator(self._device, trainer.precision, self._between_batches)
+        evaluator = Evaluator(self._device, trainer.precision, between_batches)
         try:
             metrics = self._context.task.evaluate(self._model, "validation", evaluator)
         except Interrupted:
@@ -142,10 +140,6 @@ class Recorder:
         self._validated = state_dict["validated"]
         self.validation = dict(state_dict.get("validation", {}))  # older checkpoints have none
         self.seconds = self.seconds_before = state_dict["seconds"]
-
-    def _between_batches(self) -> None:
-        self._context.attempt.advance()
-        self._context.interruption.check()
 
     def _write_row(self, step: int) -> None:
         losses, task = self._read(), self._context.task
@@ -211,9 +205,10 @@ class Checkpointer:
         every = trained.checkpoint_every
         due = step == trained.steps or (every and step % every == 0)
         if (due or self._context.interruption.requested) and ranks.rank() == 0:
-            self._save(step)
+            self.save(step)
 
-    def _save(self, step: int) -> None:
+    def save(self, step: int) -> None:
+        """Save after a step; delete the checkpoints that are not needed any more."""
         # First the rows: a checkpoint must not be ahead of the metrics.
         self._context.log.sync()
         folder = self._context.attempt.checkpoint_dir

@@ -51,7 +51,7 @@ class Mirror:
 
     def _follow(self) -> None:
         try:
-            run = _start(_arguments(self._section, self._run))
+            run = start(self._section, self._run)
             while not isinstance(message := self._messages.get(), int):
                 step, values = message
                 run.log({**values, STEP: step})
@@ -60,45 +60,17 @@ class Mirror:
             _warn(_line(error))
 
 
-def _start(arguments: dict[str, Any]) -> Any:
-    """Return a W&B run, offline if its server is out of reach."""
+def start(section: LoggerSection, run: Run) -> Any:
+    """Return a W&B run, offline if its server is out of reach.
+
+    All runs share one folder for `wandb sync`.
+    """
     import wandb  # takes a second, and is absent on some machines
 
-    settings = wandb.Settings(**_SETTINGS)
-    try:
-        run = wandb.init(settings=settings, **arguments)
-    except wandb.errors.Error as error:
-        if arguments["mode"] != "online":
-            raise
-        _warn(f"{_line(error)}; kept offline, `wandb sync` can send it later", "not online")
-        wandb.teardown()  # else the run's id would count as taken
-        run = wandb.init(settings=settings, **{**arguments, "mode": "offline"})
-    run.define_metric(STEP)
-    run.define_metric("*", step_metric=STEP, step_sync=True)
-    return run
-
-
-# Lean and silent: no console capture, no system metrics, no list of installed packages.
-_SETTINGS: dict[str, Any] = {
-    "console": "off",
-    "silent": True,
-    "disable_git": True,
-    "save_code": False,
-    "init_timeout": INIT_SECONDS,
-    "finish_timeout": FINISH_SECONDS,
-    "x_disable_stats": True,
-    "x_save_requirements": False,
-}
-
-
-def _arguments(section: LoggerSection, run: Run) -> dict[str, Any]:
-    """Return the arguments of wandb.init; all runs share one folder for `wandb sync`."""
     record = run.record()
     config, names = record["config"], record.get("names") or {}
-    # W&B cannot group by tags, so the keys that panels group by are in the config.
-    mirrored = {**config, "size": record.get("size") or {}, "names": names}
     tags = (names.get("experiment"), config["task"]["name"], config["model"]["name"])
-    return {
+    arguments: dict[str, Any] = {
         "id": run.id,
         "resume": "allow",
         "mode": section.mode,
@@ -108,9 +80,32 @@ def _arguments(section: LoggerSection, run: Run) -> dict[str, Any]:
         "group": names.get("experiment"),
         "job_type": names.get("arm"),
         "tags": list(dict.fromkeys(str(tag)[:MOST_LETTERS] for tag in tags if tag)),
-        "config": mirrored,
+        # W&B cannot group by tags, so the keys that panels group by are in the config.
+        "config": {**config, "size": record.get("size") or {}, "names": names},
         "dir": str(run.outputs),
+        # Lean and silent: no console capture, no system metrics, no list of installed packages.
+        "settings": wandb.Settings(
+            console="off",
+            silent=True,
+            disable_git=True,
+            save_code=False,
+            init_timeout=INIT_SECONDS,
+            finish_timeout=FINISH_SECONDS,
+            x_disable_stats=True,
+            x_save_requirements=False,
+        ),
     }
+    try:
+        started = wandb.init(**arguments)
+    except wandb.errors.Error as error:
+        if section.mode != "online":
+            raise
+        _warn(f"{_line(error)}; kept offline, `wandb sync` can send it later", "not online")
+        wandb.teardown()  # else the run's id would count as taken
+        started = wandb.init(**{**arguments, "mode": "offline"})
+    started.define_metric(STEP)
+    started.define_metric("*", step_metric=STEP, step_sync=True)
+    return started
 
 
 def _line(error: BaseException) -> str:

@@ -59,10 +59,10 @@ POINTS = {
     "before a validation": lambda action: at_call(LanguageModel, "evaluate", 2, action),
     "validation": evaluation(1),
     "last validation": evaluation(3),
-    "start of a checkpoint": lambda action: at_call(Checkpointer, "_save", 3, action),
+    "start of a checkpoint": lambda action: at_call(Checkpointer, "save", 3, action),
     "middle of a checkpoint": lambda action: at_call(checkpoint._Writer, "write", 40, action),
     "checkpoint without a name": lambda action: after_call(checkpoint, "publish_json", 2, action),
-    "end of the last checkpoint": lambda action: after_call(Checkpointer, "_save", 5, action),
+    "end of the last checkpoint": lambda action: after_call(Checkpointer, "save", 5, action),
     "test": evaluation(4),
     "final weights": lambda action: at_call(checkpoint, "weights_digest", 1, action),
 }
@@ -120,7 +120,7 @@ def test_asked_to_stop_while_the_data_is_prepared_it_stops_there(tmp_path, undis
 
 def test_asked_to_stop_before_its_log_is_there_it_says_so(outputs):
     run = freeze(outputs)
-    assert run_job(run, lambda: at_call(attempts.Job, "_redirect_output", 1, terminate_self)) == 75
+    assert run_job(run, lambda: at_call(attempts, "redirected_output", 1, terminate_self)) == 75
     last_word = run.attempts()[0].exit()
     assert last_word["cause"] == "interrupted"
 

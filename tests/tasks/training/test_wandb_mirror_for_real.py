@@ -33,17 +33,17 @@ def server():
 
 def wait_for_the_mirror():
     """Have the third row, in the middle of the run, wait until the run is at W&B."""
-    ready, original = threading.Event(), wandb_mirror._start
+    ready, original = threading.Event(), wandb_mirror.start
 
-    def started(arguments):
-        mirrored = original(arguments)
+    def started(section, run):
+        mirrored = original(section, run)
         ready.set()
         return mirrored
 
     def wait():
         assert ready.wait(120), "W&B never started: the check would be vacuous"
 
-    wandb_mirror._start = started
+    wandb_mirror.start = started
     at_call(wandb_mirror.Mirror, "log", 3, wait)
 
 
@@ -110,7 +110,7 @@ def test_a_server_that_goes_away_in_the_middle(outputs, untracked):
     with wandb_server() as server:
 
         def silence():
-            wandb_mirror._SETTINGS["finish_timeout"] = wandb_mirror.FINISH_SECONDS = 3
+            wandb_mirror.FINISH_SECONDS = 3
             wait_for_the_mirror()
             at_call(wandb_mirror.Mirror, "log", 4, lambda: (outputs / "silence").touch())
 
@@ -135,7 +135,7 @@ def test_online_without(lacking, outputs, untracked, monkeypatch):
     monkeypatch.setenv("HOME", str(outputs))  # where a key might be kept
     if lacking == "server":
         monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
-    monkeypatch.setitem(wandb_mirror._SETTINGS, "init_timeout", 1)
+    monkeypatch.setattr(wandb_mirror, "INIT_SECONDS", 1)
     run = freeze(outputs, ONLINE)
     assert run_job(run) == 0
     assert science(run) == untracked
