@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.end_to_end.slurm_cluster import Cluster, cluster
+from tests.end_to_end.slurm_cluster import cluster
 
 
 @pytest.fixture(scope="package")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def slurm(tmp_path_factory):
     """The cluster."""
     pytest.importorskip("submitit", reason="real Slurm: submitit not installed")
     with cluster(tmp_path_factory.mktemp("slurm")) as started:

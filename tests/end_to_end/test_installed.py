@@ -33,7 +33,7 @@ def done(*command: str | Path, cwd: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def environment(tmp_path_factory):
     """A fresh environment with the wheel and the extension; libraries come from this one."""
     folder = tmp_path_factory.mktemp("installed")
     venv.create(folder / "venv", with_pip=False)
@@ -50,9 +50,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "venv"
 
 
-def test_a_package_of_ones_own_is_trained_judged_and_drawn(
-    environment: Path, tmp_path: Path
-) -> None:
+def test_a_package_of_ones_own_is_trained_judged_and_drawn(environment, tmp_path):
     [site] = environment.glob("lib/python*/site-packages")
     added = {path.name for path in site.iterdir() if not path.name.endswith((".dist-info", ".pth"))}
     assert added == {"headroom_attention", "headroom_example"}
@@ -87,7 +85,7 @@ def test_a_package_of_ones_own_is_trained_judged_and_drawn(
     assert {path.name for path in own.iterdir()} == {"tasks", "models", "conf", "outputs"}
 
 
-def test_the_extensions_own_tests_pass(environment: Path, tmp_path: Path) -> None:
+def test_the_extensions_own_tests_pass(environment, tmp_path):
     shutil.copytree(EXTENSION / "tests", tmp_path / "tests")
     python = environment / "bin" / "python"
     done(python, "-m", "pytest", "-q", "--import-mode=importlib", "tests", cwd=tmp_path)

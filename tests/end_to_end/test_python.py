@@ -35,7 +35,7 @@ TYPED = [
 
 
 @pytest.fixture(scope="module")
-def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def swept(tmp_path_factory):
     folder = tmp_path_factory.mktemp("it's, a folder") / "outputs"
     rows = headroom.sweep(TYPED, outputs=folder)
     assert set(rows["state"]) == {"done"}
@@ -44,24 +44,22 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 @pytest.fixture
-def outputs(swept: tuple[Path, str]) -> Path:
+def outputs(swept):
     return swept[0]
 
 
 @pytest.fixture
-def name(swept: tuple[Path, str]) -> str:
+def name(swept):
     return swept[1]
 
 
 @pytest.fixture
-def run(outputs: Path, name: str) -> headroom.Run:
+def run(outputs, name):
     [found] = headroom.runs(name, {"model.heads": 2, "model.head_size": [16, 17]}, outputs=outputs)
     return found
 
 
-def test_a_table_has_what_was_measured_and_every_key(
-    outputs: Path, name: str, run: headroom.Run
-) -> None:
+def test_a_table_has_what_was_measured_and_every_key(outputs, name, run):
     table = headroom.table(name, outputs=outputs)
     assert len(table) == 7
     [row] = table[table["run"] == run.id].to_dict("records")
@@ -70,9 +68,7 @@ def test_a_table_has_what_was_measured_and_every_key(
     assert {key: row[key] for key in told} == told
 
 
-def test_a_plan_says_the_same_before_anything_is_trained(
-    outputs: Path, name: str, tmp_path: Path
-) -> None:
+def test_a_plan_says_the_same_before_anything_is_trained(outputs, name, tmp_path):
     before = headroom.plan([*TYPED, "hydra.sweeper.max_runs=7"], outputs=tmp_path)
     table = headroom.table(name, outputs=outputs)
     assert list(before["run"]) == list(table["run"])
@@ -81,7 +77,7 @@ def test_a_plan_says_the_same_before_anything_is_trained(
     assert not (tmp_path / "runs").exists()
 
 
-def test_verdicts_and_figure_are_those_of_the_files(outputs: Path, name: str) -> None:
+def test_verdicts_and_figure_are_those_of_the_files(outputs, name):
     file = json.loads((outputs / "tables" / f"{name}.claims.json").read_text())
     [found] = headroom.verdicts(name, outputs=outputs)
     [written] = file["verdicts"]
@@ -90,7 +86,7 @@ def test_verdicts_and_figure_are_those_of_the_files(outputs: Path, name: str) ->
     assert len(figure.axes[0].lines) >= 2  # a curve for each arm
 
 
-def test_a_loaded_model_measures_what_its_run_recorded(run: headroom.Run) -> None:
+def test_a_loaded_model_measures_what_its_run_recorded(run):
     assert run.evaluate() == pytest.approx(run.metrics(), rel=1e-6)
     model = run.model()
     with torch.no_grad():
@@ -100,7 +96,7 @@ def test_a_loaded_model_measures_what_its_run_recorded(run: headroom.Run) -> Non
     assert all(torch.equal(value, saved[name]) for name, value in run.model().state_dict().items())
 
 
-def test_attention_is_that_whose_spread_the_run_recorded(run: headroom.Run) -> None:
+def test_attention_is_that_whose_spread_the_run_recorded(run):
     recorded = json.loads((run.checkpoint.parents[1] / "attention.json").read_text())["layers"]
     layers = run.attention()
     assert len(layers) == len(recorded) == 2
@@ -113,7 +109,7 @@ def test_attention_is_that_whose_spread_the_run_recorded(run: headroom.Run) -> N
         assert entropy_H.tolist() == pytest.approx(layer["entropy"], rel=1e-5)
 
 
-def test_what_it_read_can_be_read(run: headroom.Run) -> None:
+def test_what_it_read_can_be_read(run):
     batch = run.batch("validation", rows=2)
     assert batch["tokens"].shape == (2, 32)
     assert " " in run.tokenizer().decode(batch["tokens"][0].tolist())
@@ -138,14 +134,14 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_wrong_name_is_one_sentence(outputs: Path, wrong: str) -> None:
+def test_a_wrong_name_is_one_sentence(outputs, wrong):
     asked, words = WRONG[wrong]
     with pytest.raises(headroom.UserError, match=words) as raised:
         asked({"outputs": outputs})
     assert "\n" not in str(raised.value)
 
 
-def test_a_run_that_is_not_done_has_neither_metrics_nor_a_model(outputs: Path) -> None:
+def test_a_run_that_is_not_done_has_neither_metrics_nor_a_model(outputs):
     store = headroom.runs(outputs=outputs)[0]
     hidden = (store.path / "result.json").rename(store.path / "away")
     try:
@@ -156,9 +152,7 @@ def test_a_run_that_is_not_done_has_neither_metrics_nor_a_model(outputs: Path) -
         hidden.rename(store.path / "result.json")
 
 
-def test_the_lines_of_the_guide_work(
-    outputs: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_lines_of_the_guide_work(outputs, name, monkeypatch):
     said = re.findall(
         r"```python\n(.*?)```", (ROOT / "docs" / "outputs.md").read_text("utf-8"), re.DOTALL
     )
@@ -171,7 +165,7 @@ def test_the_lines_of_the_guide_work(
 
 
 @pytest.mark.slow
-def test_the_notebook_shows_an_attention_map(outputs: Path, name: str, run: headroom.Run) -> None:
+def test_the_notebook_shows_an_attention_map(outputs, name, run):
     """Its code cells one after the other, where Jupyter would run them."""
     cells = json.loads((ROOT / "examples" / "results.ipynb").read_text("utf-8"))["cells"]
     code = [cell for cell in cells if cell["cell_type"] == "code"]

@@ -54,7 +54,7 @@ while len(done) < 4:
 
 
 @pytest.fixture(scope="module")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shim(tmp_path_factory):
     """The library to preload; skips where it cannot be built, or the system cannot tell ages."""
     folder = tmp_path_factory.mktemp("late")
     built, source = folder / "late.so", Path(__file__).with_name("late_names.cpp")
@@ -77,9 +77,7 @@ def _started(shim: Path, folder: Path, seconds: float, *command: str) -> subproc
     )  # fmt: skip
 
 
-def test_nothing_is_lost_between_machines_that_see_each_other_late(
-    shim: Path, tmp_path: Path
-) -> None:
+def test_nothing_is_lost_between_machines_that_see_each_other_late(shim, tmp_path):
     names = [f"machine-{number}" for number in range(MACHINES)]
     machines = [
         _started(shim, tmp_path, LATE_S, "-c", MACHINE, str(tmp_path), name) for name in names

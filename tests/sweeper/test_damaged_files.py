@@ -29,7 +29,7 @@ def plan(experiment: str, run: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def outputs(tmp_path: Path) -> Path:
+def outputs(tmp_path):
     """Two experiments of one finished run each."""
     store = RunStore(tmp_path)
     config = {"model": {"heads": 5}, "task": {"name": "lm1b"}, "seed": 3}
@@ -80,9 +80,7 @@ NO_PLANS = ["", "{", "[1e999]", '{"experiments": 1e999}', "1" * 400, "link", "pi
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("damage", PLANS)
-def test_a_bad_plan_is_named_and_the_others_are_shown(
-    damage: str, command: str, outputs: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bad_plan_is_named_and_the_others_are_shown(damage, command, outputs, capfd):
     changed(outputs / "plans" / "0001.json", PLANS[damage])
     assert main([command, "--outputs", str(outputs)]) == 1
     told = capfd.readouterr()
@@ -93,9 +91,7 @@ def test_a_bad_plan_is_named_and_the_others_are_shown(
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("content", NO_PLANS)
-def test_a_plan_that_is_none_is_named(
-    content: str, command: str, outputs: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plan_that_is_none_is_named(content, command, outputs, capfd):
     path = outputs / "plans" / "0001.json"
     path.unlink()
     if content == "link":
@@ -121,8 +117,8 @@ UNJUDGED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("command", ["collect", "draw", "report"])
 def test_plans_that_cannot_be_judged_or_drawn_are_named_and_the_others_go_on(
-    command: str, outputs: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+    command, outputs, capfd
+):
     for name, about in UNJUDGED.items():
         write_plan(outputs, {**plan(name, "a"), "experiments": {name: about}})
     assert main([command, "--outputs", str(outputs)]) == 1
@@ -141,9 +137,7 @@ def test_plans_that_cannot_be_judged_or_drawn_are_named_and_the_others_go_on(
 
 @pytest.mark.parametrize("command", [*COMMANDS, "report"])
 @pytest.mark.parametrize("file", ["run.json", "result.json"])
-def test_a_run_that_cannot_be_read_is_named_and_the_others_are_shown(
-    file: str, command: str, outputs: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_cannot_be_read_is_named_and_the_others_are_shown(file, command, outputs, capfd):
     changed(outputs / "runs" / "b" / file, lambda value: value.update(id="a"))
     assert main([command, "--outputs", str(outputs)]) == 1
     told = capfd.readouterr()
@@ -158,9 +152,7 @@ def test_a_run_that_cannot_be_read_is_named_and_the_others_are_shown(
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("key", ["seconds", "steps", "attempt", "metrics", "tokens_per_second"])
 @pytest.mark.parametrize("value", ["long", [7], 10**400, {"a": "b"}], ids=type)
-def test_a_bad_result_costs_its_run_alone(
-    key: str, value: Any, command: str, outputs: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bad_result_costs_its_run_alone(key, value, command, outputs, capfd):
     changed(outputs / "runs" / "b" / "result.json", lambda result: result.update({key: value}))
     assert main([command, "--outputs", str(outputs)]) == 1
     told = capfd.readouterr().out
@@ -170,9 +162,7 @@ def test_a_bad_result_costs_its_run_alone(
 
 @pytest.mark.parametrize("key", ["step", "steps", "tokens_per_second", "loss", "beat", "phase"])
 @pytest.mark.parametrize("value", ["seven", [7], None, 10**400], ids=type)
-def test_a_strange_heartbeat_ends_nothing(
-    key: str, value: Any, outputs: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_strange_heartbeat_ends_nothing(key, value, outputs, capfd):
     beat = outputs / "runs" / "a" / "attempts" / "0001" / "beat.json"
     attempt = beat.with_name("attempt.json")
     changed(attempt, lambda info: info.update(machine="another", boot="another"), seal=False)
@@ -181,9 +171,7 @@ def test_a_strange_heartbeat_ends_nothing(
     assert "running" in capfd.readouterr().out
 
 
-def test_a_name_that_disturbs_a_terminal_is_shown_without_doing_so(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_name_that_disturbs_a_terminal_is_shown_without_doing_so(tmp_path, capfd):
     outputs = tmp_path / "\x1b[31mred\n"
     (outputs / "plans").mkdir(parents=True)
     os.mkfifo(outputs / "plans" / "0001.json")

@@ -59,25 +59,25 @@ class Folder:
 
 
 @pytest.fixture
-def folder(tmp_path) -> Folder:
+def folder(tmp_path):
     return Folder(tmp_path)
 
 
-def test_runs_of_another_plan_say_what_those_of_their_task_take(folder) -> None:
+def test_runs_of_another_plan_say_what_those_of_their_task_take(folder):
     folder.run("lm1b", 3, 0, seconds=11.0, overhead_seconds=2.0)
     folder.run("mnli", 3, 0, seconds=77.0, overhead_seconds=5.0)
     assert folder.told(folder.run("lm1b", 3, 1)) == pytest.approx(13.0)
     assert folder.told(*(folder.run("lm1b", 3, seed) for seed in (1, 2, 3))) == pytest.approx(26.0)
 
 
-def test_a_plans_own_runs_say_it_where_there_are_any(folder) -> None:
+def test_a_plans_own_runs_say_it_where_there_are_any(folder):
     folder.run("lm1b", 3, 0, seconds=11.0, overhead_seconds=2.0)
     own = folder.run("lm1b", 3, 1, seconds=23.0, overhead_seconds=3.0)
     new = folder.run("lm1b", 3, 2)
     assert folder.told(new, done=[own]) == pytest.approx(26.0)
 
 
-def test_what_was_trained_on_a_gpu_says_nothing_of_a_cpu(folder) -> None:
+def test_what_was_trained_on_a_gpu_says_nothing_of_a_cpu(folder):
     new = folder.run("lm1b", 3, 1)
     assumed = folder.told(new)
     folder.run("lm1b", 3, 0, seconds=11.0, overhead_seconds=2.0, max_memory_allocated=7)
@@ -86,7 +86,7 @@ def test_what_was_trained_on_a_gpu_says_nothing_of_a_cpu(folder) -> None:
     assert folder.told(new) == pytest.approx(13.0)
 
 
-def test_a_damaged_run_of_another_plan_says_nothing_and_stops_nothing(folder) -> None:
+def test_a_damaged_run_of_another_plan_says_nothing_and_stops_nothing(folder):
     new = folder.run("lm1b", 3, 1)
     assumed = folder.told(new)
     damaged = folder.run("lm1b", 3, 0, seconds=11.0, overhead_seconds=2.0)
@@ -94,7 +94,7 @@ def test_a_damaged_run_of_another_plan_says_nothing_and_stops_nothing(folder) ->
     assert folder.told(new) == assumed
 
 
-def test_of_an_interrupted_run_only_what_is_left_counts(folder) -> None:
+def test_of_an_interrupted_run_only_what_is_left_counts(folder):
     folder.run("lm1b", 3, 0, seconds=20.0, overhead_seconds=2.0)
     new = folder.run("lm1b", 3, 1)
     attempt = folder.store.run(new.id).claim({})
@@ -103,7 +103,7 @@ def test_of_an_interrupted_run_only_what_is_left_counts(folder) -> None:
     assert folder.told(new) == pytest.approx(5.0 + 2.0)
 
 
-def test_that_the_code_was_edited_meanwhile_is_told_once(folder, monkeypatch) -> None:
+def test_that_the_code_was_edited_meanwhile_is_told_once(folder, monkeypatch):
     executor, now = folder.executor(), Code.read()
     executor.console = Console(file=io.StringIO(), width=40)
     executor.backend.code = Path("outputs/code/c0de")

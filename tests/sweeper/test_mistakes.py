@@ -7,7 +7,6 @@ one model process.
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -135,7 +134,7 @@ COMMANDS = {
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def here(tmp_path_factory):
     """A folder of things that are wrong."""
     folder = tmp_path_factory.mktemp("mistakes")
     shutil.copytree(CONF, folder / "conf")
@@ -153,12 +152,12 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def told(here: Path):
+def told(here):
     """The sentence that a sweep ends in."""
     known = composer(here / "conf")
     with SizeServer() as process:
 
-        def told(typed: str) -> str:
+        def told(typed):
             arguments = typed.replace("HERE", str(here)).split(" ")
             planner = Planner(known, process, max_runs=97)
             try:

@@ -20,14 +20,14 @@ def started(process: SizeServer) -> subprocess.Popen[str]:
     return process._process
 
 
-def test_one_that_was_asked_nothing_is_ended_at_once() -> None:
+def test_one_that_was_asked_nothing_is_ended_at_once():
     process = SizeServer()
     server = started(process)
     process.close()
     assert server.wait(timeout=60) == -signal.SIGTERM
 
 
-def test_one_that_was_started_early_answers_and_ends_by_itself() -> None:
+def test_one_that_was_started_early_answers_and_ends_by_itself():
     process = SizeServer()
     server = started(process)
     process.tell({"op": "no such question"})
@@ -38,7 +38,7 @@ def test_one_that_was_started_early_answers_and_ends_by_itself() -> None:
     assert server.wait(timeout=60) == 0
 
 
-def test_one_that_is_gone_is_told_nothing_and_another_answers() -> None:
+def test_one_that_is_gone_is_told_nothing_and_another_answers():
     with SizeServer() as process:
         server = started(process)
         server.kill()
@@ -48,7 +48,7 @@ def test_one_that_is_gone_is_told_nothing_and_another_answers() -> None:
         assert "error" in answer
 
 
-def test_one_that_was_stopped_is_continued_when_it_is_waited_for() -> None:
+def test_one_that_was_stopped_is_continued_when_it_is_waited_for():
     with SizeServer() as process:
         server = started(process)
         process.ask([{"op": "no such question"}])
@@ -57,9 +57,7 @@ def test_one_that_was_stopped_is_continued_when_it_is_waited_for() -> None:
         assert answer["error"].startswith("op=nor this")
 
 
-def test_one_whose_sweep_has_nowhere_to_complain_has_somewhere(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_one_whose_sweep_has_nowhere_to_complain_has_somewhere(monkeypatch):
     monkeypatch.setattr("sys.stderr", None)  # as Python has it where 2 is closed
     with SizeServer() as process:
         assert Path(f"/proc/{started(process).pid}/fd/2").readlink() == Path(os.devnull)
@@ -80,7 +78,7 @@ class Listener:
 
 
 @pytest.mark.parametrize("early", [True, False], ids=["asked to", "unasked"])
-def test_jobs_are_imported_for_once_and_before_the_first(early: bool) -> None:
+def test_jobs_are_imported_for_once_and_before_the_first(early):
     listener = Listener()
     backend = LocalBackend(listener, ["", ""], 0, "none")  # type: ignore[arg-type]
     if early:

@@ -55,7 +55,7 @@ def sweep(planner, tmp_path):
     """Sweeps whose runs are done the moment they are planned."""
     outputs = tmp_path / "outputs"
 
-    def sweep(typed: str) -> str:
+    def sweep(typed):
         plan = planner.plan([*typed.split(" "), f"paths.outputs={outputs}"])
         check_claims(plan)
         store = RunStore(outputs)

@@ -32,7 +32,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_command_ends_in_words(place: str, tmp_path: Path) -> None:
+def test_a_command_ends_in_words(place, tmp_path):
     outputs = tmp_path / "outputs"
     write_plan(outputs, plan("fïrst", "a"))
     before, after, code, told = PLACES[place]
@@ -47,9 +47,7 @@ def test_a_command_ends_in_words(place: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr.strip()) == (code, told)
 
 
-def test_records_are_for_their_owner_alone_and_what_is_made_of_them_may_be_handed_on(
-    tmp_path: Path,
-) -> None:
+def test_records_are_for_their_owner_alone_and_what_is_made_of_them_may_be_handed_on(tmp_path):
     run = freeze(tmp_path / "outputs")
     write_plan(run.outputs, plan("first", run.id))
     report = f"{sys.executable} -m sweeper report --outputs {run.outputs}"
@@ -63,7 +61,7 @@ def test_records_are_for_their_owner_alone_and_what_is_made_of_them_may_be_hande
     assert run.outputs.stat().st_mode & 0o777 == 0o700  # nobody else comes by
 
 
-def test_a_store_that_cannot_be_written_is_reported_elsewhere(tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_written_is_reported_elsewhere(tmp_path):
     run = freeze(tmp_path / "outputs")
     write_plan(run.outputs, plan("first", run.id))
     before = sorted(run.outputs.rglob("*"))

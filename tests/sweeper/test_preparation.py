@@ -47,20 +47,20 @@ def prepared(outputs: Path, process: Process) -> Process:
     return process
 
 
-def test_one_that_was_killed_is_tried_once_more(tmp_path: Path) -> None:
+def test_one_that_was_killed_is_tried_once_more(tmp_path):
     assert prepared(tmp_path, Process(-9, 0)).forked == 2
     with pytest.raises(UserError, match=r"its process was killed \(code -9\)"):
         prepared(tmp_path, Process(-9, -9))
 
 
-def test_the_last_line_of_its_log_says_why_it_failed(tmp_path: Path) -> None:
+def test_the_last_line_of_its_log_says_why_it_failed(tmp_path):
     process = Process(1, says="first\nno text in \x1b[31mred\n\n")
     with pytest.raises(UserError, match=r"prepared: no text in \\x1b\[31mred \(log: "):
         prepared(tmp_path, process)
     assert process.forked == 1
 
 
-def test_it_ends_with_the_sweep_that_waits_for_it(tmp_path: Path) -> None:
+def test_it_ends_with_the_sweep_that_waits_for_it(tmp_path):
     process = Process(KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
         prepared(tmp_path, process)
@@ -68,7 +68,7 @@ def test_it_ends_with_the_sweep_that_waits_for_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("planted", ["link", "pipe"])
-def test_a_log_that_was_planted_is_put_aside(planted: str, tmp_path: Path) -> None:
+def test_a_log_that_was_planted_is_put_aside(planted, tmp_path):
     log, notes = tmp_path / "data" / "prepare.log", tmp_path / "notes"
     log.parent.mkdir()
     notes.write_text("a stranger's")

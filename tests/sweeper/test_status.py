@@ -22,7 +22,7 @@ BEAT = {"step": 25, "steps": 100, "loss": 3.25, "tokens_per_second": 50.0}
 
 
 @pytest.fixture
-def outputs(tmp_path: Path) -> Path:
+def outputs(tmp_path):
     store = RunStore(tmp_path)
     runs = {name: store.freeze({"id": name, "config": {"of": name}}) for name in NAMES}
     attempt = runs["done"].claim({})
@@ -130,7 +130,7 @@ def test_the_name_of_an_experiment_is_neither_markup_nor_an_order():
     assert "[/b]\\x1b[2J" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def test_runs_of_an_earlier_state_of_the_code_are_told_where_that_matters(outputs: Path) -> None:
+def test_runs_of_an_earlier_state_of_the_code_are_told_where_that_matters(outputs):
     code, store = Code.read(), RunStore(outputs)
     now = code.parts("lm1b")
     for name, facts in {

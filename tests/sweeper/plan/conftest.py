@@ -69,7 +69,7 @@ def shipped():
 def plan(tmp_path, process, shipped, monkeypatch):
     monkeypatch.chdir(tmp_path)  # for outputs/, the default: another folder is another config
 
-    def run(*arguments, conf=CONF, max_runs=10_000):
+    def run(*arguments, conf=CONF, max_runs=10000):
         composed = shipped if conf == CONF else composer(conf)
         return Planner(composed, process, max_runs=max_runs).plan(arguments)
 

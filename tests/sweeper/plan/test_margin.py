@@ -17,7 +17,7 @@ GRID: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("size", ["1 %", "0.5%", 3, 0.25])
-def test_a_margin_reaches_the_stages_after_the_plan(size: Any) -> None:
+def test_a_margin_reaches_the_stages_after_the_plan(size):
     margin = {"test/perplexity": {"size": size, "reason": "Less is not seen."}}
     read = read_experiment("grid", {**GRID, "margin": margin}, scale="demo")
     assert read.described()["margin"] == margin
@@ -34,13 +34,13 @@ def test_a_margin_reaches_the_stages_after_the_plan(size: Any) -> None:
         ({"size": 1}, "reason"),
     ],
 )
-def test_a_margin_that_is_none_is_refused_in_a_sentence(margin: Any, told: str) -> None:
+def test_a_margin_that_is_none_is_refused_in_a_sentence(margin, told):
     with pytest.raises(UserError) as caught:
         read_experiment("grid", {**GRID, "margin": {"test/perplexity": margin}}, scale="demo")
     assert told in str(caught.value)
 
 
-def test_pretrainings_are_one_or_each() -> None:
+def test_pretrainings_are_one_or_each():
     read = read_experiment("grid", {**GRID, "pretrainings": "one"}, scale="demo")
     assert read.pretrainings is Pretrainings.one
     with pytest.raises(UserError, match="pretrainings"):

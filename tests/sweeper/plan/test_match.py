@@ -24,7 +24,7 @@ def exhaustive(count, target: int, step: int) -> int:
     step=st.sampled_from([1, 7]),
 )
 def test_the_nearest_value_is_found(constant, slope, bend, value, off, step):
-    def count(x: int) -> int:
+    def count(x):
         return constant + slope * x + bend * x * x
 
     target = max(1, count(value) + off)
@@ -36,7 +36,7 @@ def test_the_nearest_value_is_found(constant, slope, bend, value, off, step):
 
 
 def test_a_count_that_is_no_parabola_is_still_solved():
-    def count(x: int) -> int:
+    def count(x):
         return 100 * (x // 3) + x**3  # steps and a cube: the first guess is wrong
 
     for target in (1, 57, 5_000, 123_456):
@@ -46,7 +46,7 @@ def test_a_count_that_is_no_parabola_is_still_solved():
 def test_a_polynomial_size_takes_few_builds():
     built = []
 
-    def count(x: int) -> int:
+    def count(x):
         built.append(x)
         return 8_000_000 + 786_432 * x
 

@@ -6,7 +6,6 @@ import pytest
 
 from sweeper.hydra_section import composer
 from sweeper.store.errors import UserError
-from tests.packages import Installed
 
 BACKEND = """
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ EXPERIMENT = "# @package _global_\nexperiment: {title: mine}\nmodel: {heads: 11}
 
 
 @pytest.fixture
-def _package(installed: Installed) -> None:
+def _package(installed):
     groups = {"headroom.backends": "shelf = mine", "headroom.conf": "mine = mine.conf"}
     conf = installed("mine", BACKEND, groups).parent / "conf"
     for place, text in (("hydra/launcher/shelf", LAUNCHER), ("experiment/mine", EXPERIMENT)):
@@ -32,20 +31,20 @@ def _package(installed: Installed) -> None:
 
 
 @pytest.mark.usefixtures("_package")
-def test_its_experiment_is_composed() -> None:
+def test_its_experiment_is_composed():
     config = composer().compose(["experiment=mine"])
     assert (config.experiment.title, config.model.heads) == ("mine", 11)
     assert "mine" in composer().options("experiment")
 
 
 @pytest.mark.usefixtures("_package")
-def test_its_backend_has_options_that_are_checked() -> None:
+def test_its_backend_has_options_that_are_checked():
     launcher = composer().hydra(["hydra/launcher=shelf"])["launcher"]
     assert launcher == {"places": 7}
     with pytest.raises(UserError, match="places"):
         composer().hydra(["hydra/launcher=shelf", "hydra.launcher.places=many"])
 
 
-def test_without_the_package_its_names_are_unknown() -> None:
+def test_without_the_package_its_names_are_unknown():
     with pytest.raises(UserError, match=r"experiment=mine: expected one of .*fig1"):
         composer().compose(["experiment=mine"])

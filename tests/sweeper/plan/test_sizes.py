@@ -7,11 +7,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
-import pytest
-
 from sweeper.plan.sizes import Sizes
 from sweeper.size_server import SizeServer
-from tests.packages import Installed
 
 CONFIG: dict[str, Any] = {"seed": 3, "task": {"name": "lm1b"}, "model": {"heads": 7}}
 
@@ -26,7 +23,7 @@ def asked(memory: Path) -> int:
     return sizes.built
 
 
-def test_a_size_is_built_once_until_an_outside_model_changes(installed: Installed) -> None:
+def test_a_size_is_built_once_until_an_outside_model_changes(installed):
     memory = installed.folder / "sizes.json"
     assert [asked(memory), asked(memory)] == [1, 0]
     module = installed("mine", "SIZE = 1", {"headroom.attention": "mine = mine"})
@@ -36,9 +33,7 @@ def test_a_size_is_built_once_until_an_outside_model_changes(installed: Installe
     assert [asked(memory), asked(memory)] == [1, 0]
 
 
-def test_what_editors_leave_beside_the_code_is_no_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_editors_leave_beside_the_code_is_no_code(tmp_path, monkeypatch):
     memory, root = tmp_path / "sizes.json", tmp_path / "root"
     (root / "models").mkdir(parents=True)
     (root / "models" / "block.py").write_text("")
@@ -48,7 +43,7 @@ def test_what_editors_leave_beside_the_code_is_no_code(
     assert asked(memory) == 0
 
 
-def test_what_was_changed_in_the_memory_is_not_used(tmp_path: Path) -> None:
+def test_what_was_changed_in_the_memory_is_not_used(tmp_path):
     memory = tmp_path / "cache" / "sizes.json"
     assert [asked(memory), asked(memory)] == [1, 0]
     for damage in ('"params_total":17', '"sha256":"'):
@@ -59,7 +54,7 @@ def test_what_was_changed_in_the_memory_is_not_used(tmp_path: Path) -> None:
     assert [asked(memory), asked(memory)] == [1, 0]
 
 
-def test_what_cannot_change_a_size_builds_none(installed: Installed) -> None:
+def test_what_cannot_change_a_size_builds_none(installed):
     memory = installed.folder / "sizes.json"
     module = installed("drawing", "SIZE = 1", {"headroom.figures": "drawing = drawing"})
     assert asked(memory) == 1

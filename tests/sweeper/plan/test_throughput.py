@@ -20,7 +20,7 @@ def _run(task: str, heads: int, seed: int = 0, steps: int = 2310) -> PlannedRun:
 
 
 @pytest.mark.parametrize("device", ASSUMED)
-def test_before_any_measurement_a_run_takes_start_up_and_flops(device: str) -> None:
+def test_before_any_measurement_a_run_takes_start_up_and_flops(device):
     startup, flops_per_second = ASSUMED[device]
     run = _run("lm1b", 3)
     assert not Throughput(device).measured
@@ -31,7 +31,7 @@ def test_before_any_measurement_a_run_takes_start_up_and_flops(device: str) -> N
     assert shared == pytest.approx((2 * 5 * 2310 * 21 / flops_per_second, startup))
 
 
-def test_a_run_of_no_steps_says_nothing_of_training_and_takes_none() -> None:
+def test_a_run_of_no_steps_says_nothing_of_training_and_takes_none():
     throughput = Throughput("cpu")
     throughput.learn(_run("lm1b", 3, steps=0), 0.0, 1.3)
     assert not throughput.measured
@@ -40,7 +40,7 @@ def test_a_run_of_no_steps_says_nothing_of_training_and_takes_none() -> None:
     assert other == pytest.approx((Throughput("cpu").expected(_run("lm1b", 5)).training, 1.3))
 
 
-def test_the_most_similar_measured_runs_decide() -> None:
+def test_the_most_similar_measured_runs_decide():
     throughput = Throughput("cpu")
     finished = [
         (_run("lm1b", 3, seed=1), 11.0, 2.0),
@@ -63,7 +63,7 @@ def test_the_most_similar_measured_runs_decide() -> None:
     assert throughput.expected(unknown) == Throughput("cpu").expected(unknown)
 
 
-def test_only_the_newest_measurements_count() -> None:
+def test_only_the_newest_measurements_count():
     throughput = Throughput("cpu")
     for seed in range(3 * NEWEST):
         seconds = 10.0 if seed < 2 * NEWEST else 30.0
@@ -71,7 +71,7 @@ def test_only_the_newest_measurements_count() -> None:
     assert throughput.expected(_run("lm1b", 3, seed=99)).training == pytest.approx(30.0)
 
 
-def test_a_part_of_a_training_tells_of_the_whole_until_the_whole_does() -> None:
+def test_a_part_of_a_training_tells_of_the_whole_until_the_whole_does():
     throughput = Throughput("cpu")
     throughput.learn(_run("lm1b", 3), 0.1, None, share=0.01)
     assert not throughput.measured, "that was too short to tell anything"

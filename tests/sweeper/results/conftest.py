@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import pytest
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _no_fsync() -> Iterator[None]:
+def _no_fsync():
     """Nothing here outlives the test, so nothing waits for the disk."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)

@@ -34,7 +34,7 @@ def read(outputs: Path, capsys: pytest.CaptureFixture[str]) -> list[object]:
     return [said, tables, about, [r.attempts()[-1].log_end(99) for r in runs], page]
 
 
-def test_everything_reads_an_archive_as_it_reads_folders(tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+def test_everything_reads_an_archive_as_it_reads_folders(tmp_path, capsys):
     outputs, other = sweep(tmp_path / "one"), sweep(tmp_path / "other", fixed=36.0)
     before, differed = read(outputs, capsys), compared(capsys, outputs, other)
     runs = len(RunStore(outputs).ids())
@@ -46,7 +46,7 @@ def test_everything_reads_an_archive_as_it_reads_folders(tmp_path: Path, capsys)
     assert compared(capsys, outputs, other) == differed
 
 
-def test_a_sweep_finds_archived_runs_done_and_freezes_them_as_they_are(tmp_path: Path) -> None:
+def test_a_sweep_finds_archived_runs_done_and_freezes_them_as_they_are(tmp_path):
     store = RunStore(sweep(tmp_path))
     record = store.run(store.ids()[0]).record()
     archive(tmp_path, NAME)
@@ -55,7 +55,7 @@ def test_a_sweep_finds_archived_runs_done_and_freezes_them_as_they_are(tmp_path:
     assert not again.path.exists()
 
 
-def test_done_again_it_takes_what_was_done_since(tmp_path: Path) -> None:
+def test_done_again_it_takes_what_was_done_since(tmp_path):
     first = Sweep(claims=())
     first.add("standard", {"model.heads": 2}, Model(64, 2, 16), {0: 40.0, 1: None})
     first.write(tmp_path)
@@ -73,7 +73,7 @@ def test_done_again_it_takes_what_was_done_since(tmp_path: Path) -> None:
     assert states == {State.DONE}
 
 
-def test_it_is_refused_while_a_run_is_trained_and_nothing_happens(tmp_path: Path) -> None:
+def test_it_is_refused_while_a_run_is_trained_and_nothing_happens(tmp_path):
     made = Sweep(claims=())
     made.add("standard", {"model.heads": 2}, Model(64, 2, 16), {0: 40.0, 1: None})
     made.write(tmp_path)
@@ -87,15 +87,13 @@ def test_it_is_refused_while_a_run_is_trained_and_nothing_happens(tmp_path: Path
 
 
 @pytest.mark.parametrize("moment", range(4))
-def test_killed_at_any_moment_it_loses_nothing(
-    moment: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_at_any_moment_it_loses_nothing(moment, tmp_path, monkeypatch):
     """Before the archive has its name, after that, and with some of the folders taken away."""
     store = RunStore(sweep(tmp_path, seeds=(0,)))
     before = {id: store.run(id).result() for id in store.ids()}
     renamed, real = [0], Path.rename
 
-    def until_killed(self: Path, target: Path) -> Path:
+    def until_killed(self, target):
         if self.parent.name == "runs":
             renamed[0] += 1
             if renamed[0] == moment:
@@ -117,7 +115,7 @@ def test_killed_at_any_moment_it_loses_nothing(
     assert len(list((tmp_path / "archives").iterdir())) == 1
 
 
-def test_a_damaged_archive_is_named_and_its_runs_are_not_new(tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+def test_a_damaged_archive_is_named_and_its_runs_are_not_new(tmp_path, capsys):
     store = RunStore(sweep(tmp_path, seeds=(0,)))
     ids = store.ids()
     made, _ = archive(tmp_path, NAME)
@@ -142,9 +140,7 @@ def test_a_damaged_archive_is_named_and_its_runs_are_not_new(tmp_path: Path, cap
     assert {RunStore(tmp_path).run(id).status().state for id in ids} == {State.DONE}
 
 
-def test_an_archive_of_the_first_format_is_read_and_its_weights_stay_out_of_a_bundle(
-    tmp_path: Path,
-) -> None:
+def test_an_archive_of_the_first_format_is_read_and_its_weights_stay_out_of_a_bundle(tmp_path):
     store = RunStore(sweep(tmp_path, seeds=(0,)))
     before = {id: store.run(id).result() for id in store.ids()}
     (store.run(min(before)).attempt(1).checkpoint_dir / "weights.ckpt").write_bytes(b"weights")

@@ -28,7 +28,7 @@ def one_arm(values: dict[int, float | None] | None = None, *, name: str = "small
     return sweep
 
 
-def test_a_row_a_point_and_seed(tmp_path: Path) -> None:
+def test_a_row_a_point_and_seed(tmp_path):
     sweep = figure1(seeds=2)
     table = sweep.table(tmp_path)
     keys = [(row["arm"], row["point"], row["seed"]) for row in table.rows]
@@ -36,7 +36,7 @@ def test_a_row_a_point_and_seed(tmp_path: Path) -> None:
     assert [row["run"] for row in table.rows] == [point["run"] for point in sweep.points]
 
 
-def test_a_finished_run_fills_every_column(tmp_path: Path) -> None:
+def test_a_finished_run_fills_every_column(tmp_path):
     [row] = one_arm().table(tmp_path).rows
     assert {key: row[key] for key in ("arm", "point", "seed", "state")} == {
         "arm": "fixed",
@@ -51,7 +51,7 @@ def test_a_finished_run_fills_every_column(tmp_path: Path) -> None:
     assert (row["steps"], row["seconds"], row["device"]) == (97, 12.5, "a CPU, 2 threads")
 
 
-def test_an_old_result_with_a_measured_energy_is_read(tmp_path: Path) -> None:
+def test_an_old_result_with_a_measured_energy_is_read(tmp_path):
     sweep = one_arm()
     [result] = sweep.results.values()
     result["energy_joules"] = 61.5
@@ -61,7 +61,7 @@ def test_an_old_result_with_a_measured_energy_is_read(tmp_path: Path) -> None:
     assert "energy_joules" not in table.columns
 
 
-def test_every_column_is_described(tmp_path: Path) -> None:
+def test_every_column_is_described(tmp_path):
     from sweeper.results import collect as module
 
     sweep = figure1(seeds=1)
@@ -74,7 +74,7 @@ def test_every_column_is_described(tmp_path: Path) -> None:
         assert free or column in described, column
 
 
-def test_the_match_is_in_the_row(tmp_path: Path) -> None:
+def test_the_match_is_in_the_row(tmp_path):
     rows = figure1(seeds=1).table(tmp_path).rows
     [first, _] = [row for row in rows if row["arm"] == "matched"]
     assert first["matched_to"] == "standard embedding_size=96 heads=8"
@@ -84,7 +84,7 @@ def test_the_match_is_in_the_row(tmp_path: Path) -> None:
     assert all(row.get("matched_to") is None for row in rows if row["arm"] != "matched")
 
 
-def test_unfinished_runs_keep_their_row_and_their_size(tmp_path: Path) -> None:
+def test_unfinished_runs_keep_their_row_and_their_size(tmp_path):
     sweep = one_arm({0: None, 1: None, 2: None, 3: 43.0})
     sweep.write(tmp_path)
     store = RunStore(tmp_path)
@@ -99,7 +99,7 @@ def test_unfinished_runs_keep_their_row_and_their_size(tmp_path: Path) -> None:
         assert row.get(METRIC) is None
 
 
-def test_a_planned_run_without_a_record_has_a_row(tmp_path: Path) -> None:
+def test_a_planned_run_without_a_record_has_a_row(tmp_path):
     sweep = one_arm({0: None})
     sweep.records, records = {}, sweep.records
     plan = {**sweep.plan, "runs": {id: {"size": r["size"]} for id, r in records.items()}}
@@ -119,9 +119,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("file", "content"), BROKEN.values(), ids=BROKEN.keys())
-def test_a_broken_file_is_a_failed_run_not_a_failed_table(
-    tmp_path: Path, file: str, content: str | None
-) -> None:
+def test_a_broken_file_is_a_failed_run_not_a_failed_table(tmp_path, file, content):
     sweep = one_arm({0: 43.0, 1: 44.0})
     sweep.write(tmp_path)
     run = tmp_path / "runs" / sweep.points[0]["run"]
@@ -134,7 +132,7 @@ def test_a_broken_file_is_a_failed_run_not_a_failed_table(
     assert table.rows[0].get(METRIC) is None
 
 
-def test_the_newest_plan_of_an_experiment_counts(tmp_path: Path) -> None:
+def test_the_newest_plan_of_an_experiment_counts(tmp_path):
     one_arm().write(tmp_path)
     one_arm(name="other").write(tmp_path)
     again = one_arm({0: 43.7, 5: 43.1})
@@ -144,7 +142,7 @@ def test_the_newest_plan_of_an_experiment_counts(tmp_path: Path) -> None:
     assert tables["small"].provenance["number"] == 3
 
 
-def test_points_are_told_apart_where_two_keys_end_alike(tmp_path: Path) -> None:
+def test_points_are_told_apart_where_two_keys_end_alike(tmp_path):
     sweep = Sweep(name="names", labels={"grid": "grid"}, claims=())
     for kind in ("multi_head", "collaborative"):
         values = {"model.attention.name": kind, "task.name": "lm1b", "model.heads": 3}
@@ -155,10 +153,10 @@ def test_points_are_told_apart_where_two_keys_end_alike(tmp_path: Path) -> None:
     assert table.settings[first]["task.name"] == "lm1b"
 
 
-def test_collecting_twice_gives_the_same_bytes_and_touches_no_record(tmp_path: Path) -> None:
+def test_collecting_twice_gives_the_same_bytes_and_touches_no_record(tmp_path):
     figure1(seeds=2, done=lambda arm, model, seed: seed == 0).write(tmp_path)
 
-    def records() -> dict[Path, bytes]:
+    def records():
         files = [path for path in (tmp_path / "runs").rglob("*") if path.is_file()]
         return {path: path.read_bytes() for path in files}
 
@@ -172,7 +170,7 @@ def test_collecting_twice_gives_the_same_bytes_and_touches_no_record(tmp_path: P
     assert sorted(p.name for p in path.parent.iterdir()) == ["fig1.csv", "fig1.json"]
 
 
-def test_a_cell_is_nothing_a_truth_value_a_number_or_words(tmp_path: Path) -> None:
+def test_a_cell_is_nothing_a_truth_value_a_number_or_words(tmp_path):
     sweep = one_arm()
     values = {"data.pieces": [7, 11], "data.shuffled": True, "data.name": "", "data.root": None}
     for point in sweep.points:
@@ -186,7 +184,7 @@ def test_a_cell_is_nothing_a_truth_value_a_number_or_words(tmp_path: Path) -> No
     assert all(cell is None or isinstance(cell, bool | int | float | str) for cell in row.values())
 
 
-def test_hostile_names_are_cells_and_nothing_else(tmp_path: Path) -> None:
+def test_hostile_names_are_cells_and_nothing_else(tmp_path):
     sweep = one_arm()
     hostile = '=cmd()|"x",\n<script>'
     sweep.labels = {hostile: hostile}
@@ -199,19 +197,19 @@ def test_hostile_names_are_cells_and_nothing_else(tmp_path: Path) -> None:
     assert [line["arm"] for line in lines] == ["'" + hostile]
 
 
-def test_an_unknown_experiment_is_answered_with_those_that_are_known(tmp_path: Path) -> None:
+def test_an_unknown_experiment_is_answered_with_those_that_are_known(tmp_path):
     one_arm().write(tmp_path)
     with pytest.raises(UserError, match=r"experiment=fig9: .* planned \(small\)"):
         collect(tmp_path, ["small", "fig9"])
 
 
-def test_without_any_plan_the_answer_says_how_to_get_one(tmp_path: Path) -> None:
+def test_without_any_plan_the_answer_says_how_to_get_one(tmp_path):
     with pytest.raises(UserError, match="start with a sweep"):
         collect(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_version_of_the_program_is_that_of_the_attempt_that_finished(tmp_path: Path) -> None:
+def test_the_version_of_the_program_is_that_of_the_attempt_that_finished(tmp_path):
     sweep = one_arm({0: None})
     sweep.write(tmp_path)
     run = RunStore(tmp_path).run(sweep.points[0]["run"])
@@ -232,7 +230,7 @@ def finished(tmp_path: Path, *attempts: dict[str, Any], seed: int = 0) -> None:
     run.publish_result(attempt, {"metrics": {METRIC: 43.0}, "device": "2 x card"})
 
 
-def test_a_run_that_was_continued_names_all_that_trained_it_and_is_marked(tmp_path: Path) -> None:
+def test_a_run_that_was_continued_names_all_that_trained_it_and_is_marked(tmp_path):
     one_arm({0: None}).write(tmp_path)
     first = {"code": "aaa", "code_parts": {"models": "1", "tasks": "1"}}
     then = {"code": "bbb", "code_parts": {"models": "2", "tasks": "1"}}
@@ -279,16 +277,14 @@ def test_a_run_that_was_continued_names_all_that_trained_it_and_is_marked(tmp_pa
     ],
     ids=["commits alike", "one commit", "tasks", "as before", "from before", "unknown"],
 )
-def test_versions_are_mixed_where_something_that_trains_differs(
-    tmp_path: Path, one: dict[str, Any], other: dict[str, Any], told: str
-) -> None:
+def test_versions_are_mixed_where_something_that_trains_differs(tmp_path, one, other, told):
     one_arm({0: None, 1: None}).write(tmp_path)
     finished(tmp_path, one)
     finished(tmp_path, other, seed=1)
     assert "".join(mixed(collect(tmp_path)[0])) == told
 
 
-def test_the_parameters_of_a_row_are_those_of_its_pre_training(tmp_path: Path) -> None:
+def test_the_parameters_of_a_row_are_those_of_its_pre_training(tmp_path):
     rows = finetuned(tmp_path).rows
     assert {row["task"] for row in rows} == {"pretraining", "squad", "mnli"}
     for row in rows:
@@ -296,9 +292,7 @@ def test_the_parameters_of_a_row_are_those_of_its_pre_training(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("metric", [m for metrics in FINETUNE.values() for m in metrics])
-def test_a_point_holds_the_seeds_of_the_task_that_the_metric_is_of(
-    tmp_path: Path, metric: str
-) -> None:
+def test_a_point_holds_the_seeds_of_the_task_that_the_metric_is_of(tmp_path, metric):
     table = finetuned(tmp_path, seeds=3)
     assert missing(table, metric) == ("", 0, 9)
     for point, model in zip(points(table, metric), MODELS.values(), strict=True):
@@ -306,18 +300,18 @@ def test_a_point_holds_the_seeds_of_the_task_that_the_metric_is_of(
         assert point.values == {seed: times * score(metric, model, seed) for seed in range(3)}
 
 
-def test_a_metric_of_no_fine_tuning_task_is_the_pre_trainings(tmp_path: Path) -> None:
+def test_a_metric_of_no_fine_tuning_task_is_the_pre_trainings(tmp_path):
     table = finetuned(tmp_path)
     found = points(table, "test/loss")
     assert [list(point.runs) for point in found] == [[0]] * len(MODELS)
 
 
-def test_what_is_unfinished_counts_pre_training_too(tmp_path: Path) -> None:
+def test_what_is_unfinished_counts_pre_training_too(tmp_path):
     table = finetuned(tmp_path, done=lambda task, heads, seed: task != "pretraining" or heads != 12)
     assert unfinished(table) == ("1 not started", 1, 3 + 3 * 2 * 2)
 
 
-def test_accuracies_are_shown_in_percent_with_their_baselines(tmp_path: Path) -> None:
+def test_accuracies_are_shown_in_percent_with_their_baselines(tmp_path):
     table = finetuned(tmp_path)
     f1, exact, accuracy = measures(table)
     assert [one.words for one in (f1, exact, accuracy)] == [
@@ -333,7 +327,7 @@ def test_accuracies_are_shown_in_percent_with_their_baselines(tmp_path: Path) ->
     assert f1.baselines(table) == {}
 
 
-def test_the_terminal_shows_every_metric(tmp_path: Path) -> None:
+def test_the_terminal_shows_every_metric(tmp_path):
     lines = summarise(finetuned(tmp_path, "fig2"))
     assert lines[0] == "fig2: SQuAD and MNLI, standard against fixed head size"
     for words in ("SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"):

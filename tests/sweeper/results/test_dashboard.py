@@ -6,7 +6,6 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +18,7 @@ from sweeper.__main__ import main
 from sweeper.results.dashboard import Project, workspace
 from tests.sweeper.results.grids import FEW, figure1
 from tests.sweeper.results.synthetic import Sweep
-from tests.wandb_answers import ENTITY, WandbServer
+from tests.wandb_answers import ENTITY
 from tests.wandb_server import wandb_server
 
 LOGGER = {"name": "wandb", "mode": "online", "project": "headroom", "entity": None}
@@ -66,7 +65,7 @@ def command(outputs: Path, *words: str) -> Done:
 
 
 @pytest.fixture
-def server() -> Iterator[WandbServer]:
+def server():
     with wandb_server() as server:
         yield server
 
@@ -80,7 +79,7 @@ def panels(view: Any) -> list[dict[str, Any]]:
     return [panel["config"] for panel in found]
 
 
-def test_the_view_draws_loss_by_arm_and_what_was_measured_against_sizes(tmp_path: Path) -> None:
+def test_the_view_draws_loss_by_arm_and_what_was_measured_against_sizes(tmp_path):
     view = workspace(Project(ENTITY, "headroom"), [sweep().table(tmp_path)])
     drawn = panels(view)
     by_arm = [panel for panel in drawn if "metrics" in panel]
@@ -100,7 +99,7 @@ def test_the_view_draws_loss_by_arm_and_what_was_measured_against_sizes(tmp_path
     }
 
 
-def test_the_view_draws_the_rank_of_attention_where_it_was_measured(tmp_path: Path) -> None:
+def test_the_view_draws_the_rank_of_attention_where_it_was_measured(tmp_path):
     made = sweep()
     for result in made.results.values():
         result["metrics"] |= {"test/attention_rank": 7.5, "test/attention_entropy": 1.5}
@@ -110,7 +109,7 @@ def test_the_view_draws_the_rank_of_attention_where_it_was_measured(tmp_path: Pa
     assert against["summary:test/attention_entropy"] == "config:size.value.head_size"
 
 
-def test_dashboard_saves_one_view_and_sends_everything(tmp_path: Path, server: WandbServer) -> None:
+def test_dashboard_saves_one_view_and_sends_everything(tmp_path, server):
     sweep().write(tmp_path)
     first, second = (command(tmp_path, "dashboard", "fig1") for _ in range(2))
     assert (first.code, first.err) == (0, "")
@@ -144,9 +143,7 @@ def test_dashboard_saves_one_view_and_sends_everything(tmp_path: Path, server: W
         assert sent[path] == (tmp_path / path).read_bytes()
 
 
-def test_dashboard_offline_needs_no_key_and_no_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dashboard_offline_needs_no_key_and_no_server(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
     sweep().write(tmp_path)
     done = command(tmp_path, "dashboard", "--offline")
@@ -155,7 +152,7 @@ def test_dashboard_offline_needs_no_key_and_no_server(
     assert b"fig1.csv" in log.read_bytes()
 
 
-def test_runs_that_are_not_mirrored_have_no_project(tmp_path: Path, server: WandbServer) -> None:
+def test_runs_that_are_not_mirrored_have_no_project(tmp_path, server):
     figure1(grid=FEW, seeds=1).write(tmp_path)
     done = command(tmp_path, "dashboard")
     assert done.code == 2
@@ -165,9 +162,7 @@ def test_runs_that_are_not_mirrored_have_no_project(tmp_path: Path, server: Wand
     assert view["projectName"] == "other"
 
 
-def test_without_a_key_it_says_how_to_give_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_key_it_says_how_to_give_one(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
     sweep().write(tmp_path)
     done = command(tmp_path, "dashboard")
@@ -175,9 +170,7 @@ def test_without_a_key_it_says_how_to_give_one(
     assert "set WANDB_API_KEY or run `wandb login`" in done.err
 
 
-def test_without_the_extra_package_it_says_how_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_extra_package_it_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb_workspaces.workspaces", None)
     sweep().write(tmp_path)
     done = command(tmp_path, "dashboard")
@@ -194,7 +187,7 @@ ASKED_WRONGLY = {
 
 
 @pytest.mark.parametrize("case", ASKED_WRONGLY)
-def test_what_cannot_be_is_one_sentence(case: str, tmp_path: Path) -> None:
+def test_what_cannot_be_is_one_sentence(case, tmp_path):
     words, expected = ASKED_WRONGLY[case]
     if words:
         sweep().write(tmp_path)

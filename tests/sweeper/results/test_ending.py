@@ -26,7 +26,7 @@ def ended(outputs: Path, *names: str, width: int = 120) -> list[str]:
     return [line.rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
 
 
-def test_each_verdict_has_a_line_that_says_what_would_decide_it(tmp_path: Path) -> None:
+def test_each_verdict_has_a_line_that_says_what_would_decide_it(tmp_path):
     table = figure1(noise=0.001).table(tmp_path)
     verdicts = {table.name: verdicts_on(table)}
     for width in (80, 120, 200):
@@ -40,7 +40,7 @@ def test_each_verdict_has_a_line_that_says_what_would_decide_it(tmp_path: Path) 
         assert all(len(row) <= width for row in rows)
 
 
-def test_what_a_reader_must_know_has_a_line_that_experiments_share(tmp_path: Path) -> None:
+def test_what_a_reader_must_know_has_a_line_that_experiments_share(tmp_path):
     tables = [figure1(grid=FEW, seeds=1).table(tmp_path / name) for name in ("one", "two")]
     tables = [
         replace(
@@ -52,13 +52,13 @@ def test_what_a_reader_must_know_has_a_line_that_experiments_share(tmp_path: Pat
     assert line == f"one, two: Runs of {len(tables[0].rows)} versions of the program."
 
 
-def test_measures_that_agree_share_a_line(tmp_path: Path) -> None:
+def test_measures_that_agree_share_a_line(tmp_path):
     table = Finetuned("fig2", about={"claims": ["fixed_keeps_improving"]}).table(tmp_path)
     [_, row] = brief([table], {"fig2": verdicts_on(table)}, 200)
     assert "fixed_keeps_improving" in row.plain
 
 
-def test_files_are_named_and_the_page_is_of_all_that_was_planned(tmp_path: Path) -> None:
+def test_files_are_named_and_the_page_is_of_all_that_was_planned(tmp_path):
     by_hand({"model.heads": [2, 3]}).write(tmp_path)
     lines = ended(tmp_path, "grid")
     assert any(line.startswith("grid  ") and "heads=2" in line for line in lines)  # no claims: rows
@@ -70,7 +70,7 @@ def test_files_are_named_and_the_page_is_of_all_that_was_planned(tmp_path: Path)
     assert [one["name"] for one in content_of(page)["experiments"]] == ["fig1", "grid"]
 
 
-def test_what_is_missing_is_said_once(tmp_path: Path) -> None:
+def test_what_is_missing_is_said_once(tmp_path):
     sweep = by_hand({"model.heads": [2, 3]})
     sweep.points[0]["run"] = "another-run"
     sweep.write(tmp_path)
@@ -78,9 +78,7 @@ def test_what_is_missing_is_said_once(tmp_path: Path) -> None:
     assert len(told) == 1
 
 
-def test_another_experiment_that_cannot_be_judged_keeps_no_sweep_from_its_page(
-    tmp_path: Path,
-) -> None:
+def test_another_experiment_that_cannot_be_judged_keeps_no_sweep_from_its_page(tmp_path):
     broken = figure1(grid=FEW, seeds=1)
     broken.claims = ("no_such_claim",)
     broken.write(tmp_path)
@@ -90,7 +88,7 @@ def test_another_experiment_that_cannot_be_judged_keeps_no_sweep_from_its_page(
     assert [one["name"] for one in content_of(tmp_path / "report.html")["experiments"]] == ["grid"]
 
 
-def test_a_figure_is_drawn_again_where_its_table_changed_and_only_there(tmp_path: Path) -> None:
+def test_a_figure_is_drawn_again_where_its_table_changed_and_only_there(tmp_path):
     by_hand({"model.heads": [2, 3]}).write(tmp_path)
     ended(tmp_path, "grid")
     figure = tmp_path / "figures" / "grid.svg"
@@ -103,7 +101,7 @@ def test_a_figure_is_drawn_again_where_its_table_changed_and_only_there(tmp_path
 
 
 @pytest.mark.parametrize("value", [7.8e153, -41.0])
-def test_everything_is_made_of_data_with_a_run_that_diverged(tmp_path: Path, value: float) -> None:
+def test_everything_is_made_of_data_with_a_run_that_diverged(tmp_path, value):
     sweep = figure1(grid=FEW, seeds=5)
     next(iter(sweep.results.values()))["metrics"][sweep.metric] = value
     sweep.claims = ["standard_worsens_beyond", "wins_at_equal_size", "saves_parameters"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ def lines(block: Block) -> dict[str, tuple[str, ...]]:
     return {words: tuple(cells) for words, *cells in (block.head, *block.lines)}
 
 
-def test_mean_and_sd_over_seeds_in_the_rows_of_the_paper(tmp_path: Path) -> None:
+def test_mean_and_sd_over_seeds_in_the_rows_of_the_paper(tmp_path):
     measured = lines(paper_table(finetuned(tmp_path)).blocks[0])
     assert list(measured) == [
         "heads",
@@ -38,7 +37,7 @@ def test_mean_and_sd_over_seeds_in_the_rows_of_the_paper(tmp_path: Path) -> None
     assert measured["MNLI accuracy (%)"][0] == "52.20 ± 0.57"
 
 
-def test_at_another_scale_the_paper_stands_below_and_says_so(tmp_path: Path) -> None:
+def test_at_another_scale_the_paper_stands_below_and_says_so(tmp_path):
     measured, paper = paper_table(finetuned(tmp_path)).blocks
     assert not any("paper" in words for words in lines(measured))
     assert paper.title == "the paper, at its own scale"
@@ -47,7 +46,7 @@ def test_at_another_scale_the_paper_stands_below_and_says_so(tmp_path: Path) -> 
     assert lines(paper)["SQuAD F1"][3] == "90.95 ± 0.14"
 
 
-def test_at_the_papers_scale_it_stands_beside_where_it_has_the_setting(tmp_path: Path) -> None:
+def test_at_the_papers_scale_it_stands_beside_where_it_has_the_setting(tmp_path):
     about: dict[str, Any] = {"paper": {"32": described("table2a")["paper"]["32"]}}
     [block] = paper_table(finetuned(tmp_path, scale="paper", about=about)).blocks
     beside = lines(block)
@@ -55,8 +54,8 @@ def test_at_the_papers_scale_it_stands_beside_where_it_has_the_setting(tmp_path:
     assert list(beside)[3:5] == ["SQuAD F1", "SQuAD F1, paper"]
 
 
-def test_missing_seeds_are_counted_in_their_cell(tmp_path: Path) -> None:
-    def done(task: str, heads: int, seed: int) -> bool:
+def test_missing_seeds_are_counted_in_their_cell(tmp_path):
+    def done(task, heads, seed):
         return (task, heads) != ("squad", 12) and (task, heads, seed) != ("mnli", 12, 1)
 
     content = paper_table(finetuned(tmp_path, done=done))
@@ -73,13 +72,13 @@ def test_missing_seeds_are_counted_in_their_cell(tmp_path: Path) -> None:
         (2, "Each seed has a pre-training of its own."),
     ],
 )
-def test_what_a_seed_stands_for_is_said(tmp_path: Path, pretrainings: int, told: str) -> None:
+def test_what_a_seed_stands_for_is_said(tmp_path, pretrainings, told):
     content = paper_table(finetuned(tmp_path, seeds=2, pretrainings=pretrainings))
     assert f"{told} Parameters are the pre-training's." in content.notes
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_every_number_of_the_paper_is_in_the_text(tmp_path: Path, name: str) -> None:
+def test_every_number_of_the_paper_is_in_the_text(tmp_path, name):
     text = "\n".join(as_text(paper_table(finetuned(tmp_path, name))))
     paper = described(name)["paper"]
     assert len(paper) >= 3
@@ -88,7 +87,7 @@ def test_every_number_of_the_paper_is_in_the_text(tmp_path: Path, name: str) -> 
         assert all(f"{v[0]} ± {v[1]}" in text for key, v in entry.items() if key != "params")
 
 
-def test_the_files_hold_the_same_cells(tmp_path: Path) -> None:
+def test_the_files_hold_the_same_cells(tmp_path):
     table = finetuned(tmp_path)
     assert write_tables(tmp_path, collect(tmp_path)) == [table]
     content = paper_table(table)
@@ -100,7 +99,7 @@ def test_the_files_hold_the_same_cells(tmp_path: Path) -> None:
     assert base.with_suffix(".printed.tex").read_text() == as_latex(content, "table2a")
 
 
-def test_latex_is_escaped_and_balanced(tmp_path: Path) -> None:
+def test_latex_is_escaped_and_balanced(tmp_path):
     hostile = "50% of $x_1 & #2 {\\input{/etc/passwd}} ~^ <\x1b\n"
     about = {"title": hostile, "text": hostile, "arms": {"fixed": {"label": hostile}}}
     text = as_latex(paper_table(finetuned(tmp_path, about=about)), "table2a")
@@ -122,7 +121,7 @@ def size(heads: int) -> str:
     return short(Model(64, heads, 32).size["params_total"])
 
 
-def test_a_line_a_point_with_mean_sd_size_and_match_error(tmp_path: Path) -> None:
+def test_a_line_a_point_with_mean_sd_size_and_match_error(tmp_path):
     sweep = Sweep(labels={"fixed": "fixed"})
     matched = {"to": "7", "count": "params_total", "target": 1, "achieved": 1, "error": -0.00123}
     sweep.add("fixed", {"model.heads": 2}, Model(64, 2, 32), {0: 41.0, 1: 43.0}, matched)
@@ -135,13 +134,13 @@ def test_a_line_a_point_with_mean_sd_size_and_match_error(tmp_path: Path) -> Non
     assert closing == "1 of 4 runs is missing: 1 not started."
 
 
-def test_columns_are_aligned(tmp_path: Path) -> None:
+def test_columns_are_aligned(tmp_path):
     [_, header, *rows] = summarise(figure1().table(tmp_path))
     end = header.index("parameters") + len("parameters")
     assert all(row[end - 1].isalnum() and row[end : end + 1] in ("", " ") for row in rows)
 
 
-def test_no_name_disturbs_the_terminal(tmp_path: Path) -> None:
+def test_no_name_disturbs_the_terminal(tmp_path):
     sweep = figure1(grid=FEW, done=lambda arm, model, seed: False)
     sweep.labels = {arm + "\x1b[2J\n": label for arm, label in sweep.labels.items()}
     for point in sweep.points:

@@ -52,14 +52,14 @@ def drawn(*means: float, seeds: int = 7, spread: float = 1.0) -> list[list[float
 
 
 @pytest.mark.parametrize("level", [0.025, 0.005])
-def test_a_mean_of_nothing_hardly_ever_leaves_its_boundary(level: float) -> None:
+def test_a_mean_of_nothing_hardly_ever_leaves_its_boundary(level):
     paths = np.random.default_rng(3).standard_normal((10_000, 4 * DESIGNED)).cumsum(axis=1)
     seeds = np.arange(1, paths.shape[1] + 1)
     outside = (np.abs(paths) > bound(seeds, level) * np.sqrt(seeds)).any(axis=1).mean()
     assert 0.7 * 2 * level < outside <= 2 * level
 
 
-def test_there_is_no_boundary_before_the_first_look_and_one_for_ever_after() -> None:
+def test_there_is_no_boundary_before_the_first_look_and_one_for_ever_after():
     assert np.isinf(bound([0, 1, FIRST - 1], 0.01)).all()
     late = bound([DESIGNED + 1, 2 * DESIGNED, 2 * DESIGNED + 1, 10**6], 0.01)
     assert np.all(np.diff(late) >= 0)
@@ -69,7 +69,7 @@ def test_there_is_no_boundary_before_the_first_look_and_one_for_ever_after() -> 
         bound(5, 0.0)
 
 
-def test_the_chance_to_cross_the_boundary_is_what_simulation_finds() -> None:
+def test_the_chance_to_cross_the_boundary_is_what_simulation_finds():
     effect, sd, level = 1.3, 1.7, 0.01
     paths = effect * np.arange(1, DESIGNED + 1) + sd * np.random.default_rng(5).standard_normal(
         (10_000, DESIGNED)
@@ -83,7 +83,7 @@ def test_the_chance_to_cross_the_boundary_is_what_simulation_finds() -> None:
     assert crossed(bound(seeds, level))[-1] <= 2 * level
 
 
-def test_a_seed_that_diverged_widens_its_own_point_alone() -> None:
+def test_a_seed_that_diverged_widens_its_own_point_alone():
     usual = drawn(0, 0, 0, 0, 0, seeds=5)
     beside = moderated(sample([*usual, [1e6, 0.1, 0.2]]))
     alone = moderated(sample(usual))
@@ -96,7 +96,7 @@ def test_a_seed_that_diverged_widens_its_own_point_alone() -> None:
     assert np.isfinite(squared[1])
 
 
-def test_spreads_that_are_alike_are_shared_and_others_are_not() -> None:
+def test_spreads_that_are_alike_are_shared_and_others_are_not():
     alike = moderated(sample(drawn(*range(13), seeds=7)))
     own = sample(drawn(*range(13), seeds=7)).variances
     assert np.subtract(*np.quantile(alike.variances, [0.75, 0.25])) < 0.2 * np.subtract(
@@ -109,7 +109,7 @@ def test_spreads_that_are_alike_are_shared_and_others_are_not() -> None:
     assert moderated(wide).variances[-1] == pytest.approx(wide.variances[-1])
 
 
-def test_one_seed_or_two_and_values_that_do_not_differ_decide_nothing() -> None:
+def test_one_seed_or_two_and_values_that_do_not_differ_decide_nothing():
     for groups in (
         [[1.0], [5.0]],
         [[1.0, 1.1], [5.0, 5.1]],
@@ -126,7 +126,7 @@ def test_one_seed_or_two_and_values_that_do_not_differ_decide_nothing() -> None:
         sample([[float("nan"), 1.0]])
 
 
-def test_what_was_decided_stays_decided() -> None:
+def test_what_was_decided_stays_decided():
     groups = drawn(9, 0, seeds=7)
     assert closed(intervals(interim_analyses(groups), PAIR, EVEN)).lows > 0
     later = [[*values, 4.5] for values in groups]
@@ -136,7 +136,7 @@ def test_what_was_decided_stays_decided() -> None:
     assert intervals(sample(later), PAIR, EVEN).lows < 0
 
 
-def test_the_level_is_shared_only_where_any_miss_would_do() -> None:
+def test_the_level_is_shared_only_where_any_miss_would_do():
     half = 0.05 / 5 / 2
     every = levels(All((Above(0), Above(1))), 2, claims=5)
     assert every == pytest.approx(np.array([[half, half / 2]] * 2))
@@ -173,12 +173,12 @@ def seen(*ends: tuple[float, float]) -> Intervals:
         (AnyOf((Above(0), Above(1))), [(-2, -1), (-2, 1)], float("nan"), None),
     ],
 )
-def test_answers_follow_from_intervals(claim, found, margin, said) -> None:  # type: ignore[no-untyped-def]
+def test_answers_follow_from_intervals(claim, found, margin, said):
     answered = decisions(claim, seen(*found), np.full(len(found), margin))._asdict()
     assert [name for name, holds in answered.items() if holds] == ([said] if said else [])
 
 
-def test_a_smaller_difference_is_dearer_and_none_at_all_has_no_end() -> None:
+def test_a_smaller_difference_is_dearer_and_none_at_all_has_no_end():
     prices = seeds_to_exclude(np.array([4, 2, 1, 0.5, 0.0]), np.full(5, 1.4), 0.005)
     assert np.all(np.diff(prices) > 0)
     assert prices[-1] == MOST
@@ -186,7 +186,7 @@ def test_a_smaller_difference_is_dearer_and_none_at_all_has_no_end() -> None:
     assert likely > prices[2]
 
 
-def test_the_cheapest_way_to_an_answer_is_priced_and_bought() -> None:
+def test_the_cheapest_way_to_an_answer_is_priced_and_bought():
     groups = drawn(0.1, 0, 2, 0, 0, 0, seeds=5)
     weights = np.array([[1, -1, 0, 0, 0, 0], [0, 0, 1, -1, 0, 0.0]])
     now, spreads = sample(groups), moderated(sample(groups))
@@ -202,12 +202,10 @@ def test_the_cheapest_way_to_an_answer_is_priced_and_bought() -> None:
     assert more[[0, 1, 4, 5]].sum() == 0 < more[[2, 3]].sum()
 
 
-def test_seeds_go_where_they_narrow_most_for_their_cost() -> None:
+def test_seeds_go_where_they_narrow_most_for_their_cost():
     weights = np.array([[1, -0.5, -0.5, 0]])
 
-    def bought(
-        *counts: float, costs: tuple[float, ...] = (1, 1, 1, 1), most: int = 29
-    ) -> list[int]:
+    def bought(*counts, costs=(1, 1, 1, 1), most=29):
         more = allocated(
             weights,
             np.array([23.0]),
@@ -225,7 +223,7 @@ def test_seeds_go_where_they_narrow_most_for_their_cost() -> None:
     assert bought(0, 1, 3, 0) == [3, 2, 0, 0]  # the first look, whatever it takes
 
 
-def test_bimodal_seeds_are_seen_and_ordinary_seeds_are_not() -> None:
+def test_bimodal_seeds_are_seen_and_ordinary_seeds_are_not():
     assert is_bimodal([[0.33, 0.6, 0.34, 0.61, 0.33, 0.6], [0.6, 0.61, 0.33, 0.6, 0.34, 0.33]])
     assert not is_bimodal(drawn(0, 5, seeds=7))
     assert not is_bimodal([[0.33, 0.33, 0.34], [0.6, 0.61, 0.6]])
@@ -235,23 +233,23 @@ CALM = [43.1, 42.7, 44.0, 43.3, 42.2]
 OTHER = [41.9, 42.4, 41.1]
 
 
-def test_mean_and_sd_are_scipys() -> None:
+def test_mean_and_sd_are_scipys():
     assert mean(CALM) == pytest.approx(np.mean(CALM))
     assert sd(CALM) == pytest.approx(scipy.stats.tstd(CALM))
 
 
-def test_one_value_has_no_sd_and_no_interval() -> None:
+def test_one_value_has_no_sd_and_no_interval():
     assert sd([43.0]) is None
     assert pooled([[43.0], [41.0]]) is None
     assert interval(estimate([43.0], None)) is None
 
 
-def test_interval_of_one_group_is_students() -> None:
+def test_interval_of_one_group_is_students():
     expected = scipy.stats.ttest_1samp(CALM, 0.0).confidence_interval(0.95)
     assert interval(estimate(CALM, pooled([CALM]))) == pytest.approx(tuple(expected))
 
 
-def test_pooled_spread_is_that_of_analysis_of_variance() -> None:
+def test_pooled_spread_is_that_of_analysis_of_variance():
     groups = [CALM, OTHER, [40.0, 40.5]]
     spread = pooled([*groups, [39.0]])
     assert spread is not None
@@ -261,7 +259,7 @@ def test_pooled_spread_is_that_of_analysis_of_variance() -> None:
     assert between / spread.sd**2 == pytest.approx(scipy.stats.f_oneway(*groups).statistic)
 
 
-def test_a_setting_with_wild_seeds_keeps_its_own_spread() -> None:
+def test_a_setting_with_wild_seeds_keeps_its_own_spread():
     calm = [[40.0, 40.2, 39.9], [41.0, 41.1, 41.3], [42.0, 42.2, 41.8], [43.0, 43.1, 42.8]]
     wild = [40.0, 41.0, 400.0]
     spread = pooled([*calm, wild])
@@ -269,13 +267,13 @@ def test_a_setting_with_wild_seeds_keeps_its_own_spread() -> None:
     assert estimate(calm[0], spread).spread == spread
 
 
-def test_equal_seeds_everywhere_give_an_interval_of_no_width() -> None:
+def test_equal_seeds_everywhere_give_an_interval_of_no_width():
     spread = pooled([[5.0, 5.0], [7.0, 7.0]])
     assert interval(estimate([7.0, 7.0], spread)) == (7.0, 7.0)
 
 
 @pytest.mark.parametrize("value", [7.8e153, -1e200])
-def test_a_seed_that_diverged_has_no_interval_and_leaves_the_others_theirs(value: float) -> None:
+def test_a_seed_that_diverged_has_no_interval_and_leaves_the_others_theirs(value):
     spread = pooled([CALM, OTHER, [42.0, value]])
     assert spread == pooled([CALM, OTHER])
     assert interval(estimate([42.0, value], spread)) is None

@@ -42,7 +42,7 @@ def cells(path: Path) -> list[list[str]]:
         return list(csv.reader(file))
 
 
-def test_every_cell_is_there_as_text_that_says_it_exactly(tmp_path: Path) -> None:
+def test_every_cell_is_there_as_text_that_says_it_exactly(tmp_path):
     path = write_table(tmp_path, table([CELLS]))
     heads, line = cells(path)
     told = {True: "true", None: ""}
@@ -51,7 +51,7 @@ def test_every_cell_is_there_as_text_that_says_it_exactly(tmp_path: Path) -> Non
     assert float(line[2]) == 0.1 + 0.2
 
 
-def test_what_the_rows_are_of_stands_beside_them(tmp_path: Path) -> None:
+def test_what_the_rows_are_of_stands_beside_them(tmp_path):
     path = write_table(tmp_path, table([CELLS]))
     about = json.loads(path.with_suffix(".json").read_text())
     assert about.pop("format") == 1
@@ -64,18 +64,18 @@ def test_what_the_rows_are_of_stands_beside_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", FORMULAS)
-def test_words_that_look_like_a_formula_are_marked_as_text(tmp_path: Path, text: str) -> None:
+def test_words_that_look_like_a_formula_are_marked_as_text(tmp_path, text):
     given = table([{"arm": text, "model.name": text, text: 7}])
     path = write_table(tmp_path, given)
     heads, line = cells(path)
     assert [heads[2], *line[:2]] == [f"'{text}"] * 3
 
 
-def test_half_a_letter_does_not_keep_a_table_from_being_written(tmp_path: Path) -> None:
+def test_half_a_letter_does_not_keep_a_table_from_being_written(tmp_path):
     assert cells(write_table(tmp_path, table([{"arm": "\ud800"}]))) == [["arm"], ["\\ud800"]]
 
 
-def test_pandas_reads_it(tmp_path: Path) -> None:
+def test_pandas_reads_it(tmp_path):
     path = write_table(tmp_path, table([CELLS, {**CELLS, "nothing": 7}]))
     frame = pd.read_csv(path)
     assert list(frame.columns) == list(CELLS)
@@ -100,14 +100,14 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES, ids=repr)
-def test_no_name_leaves_the_folder(tmp_path: Path, name: str) -> None:
+def test_no_name_leaves_the_folder(tmp_path, name):
     path = write_table(tmp_path / "outputs", table([CELLS], name))
     assert path.resolve().parent == tmp_path / "outputs" / "tables"
     assert [entry.name for entry in tmp_path.iterdir()] == ["outputs"]
     assert json.loads(path.with_suffix(".json").read_text())["name"] == name
 
 
-def test_different_names_never_share_a_file() -> None:
+def test_different_names_never_share_a_file():
     assert stem("fig1") == "fig1"
     assert len({stem(name) for name in [*NAMES, "x-y", "x/y", "x.y"]}) == len(NAMES) + 3
 

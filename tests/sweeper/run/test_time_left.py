@@ -15,7 +15,7 @@ STEPS = 100
 WHOLE = Taken(training=50.0, beside=10.0)
 
 
-def test_runs_take_turns_in_the_slots_and_the_longest_of_few_decides() -> None:
+def test_runs_take_turns_in_the_slots_and_the_longest_of_few_decides():
     assert makespan({}, {}, 2) == 0
     assert makespan({}, {"a": (7, None), "b": (5, None), "c": (3, None)}, 2) == 8
     assert makespan({"a": 11}, {"b": (3, None)}, 2) == 11
@@ -23,7 +23,7 @@ def test_runs_take_turns_in_the_slots_and_the_longest_of_few_decides() -> None:
     assert makespan({"a": 2, "b": 3, "c": 5}, {"d": (7, None)}, 2) == 9, "another sweep has more"
 
 
-def test_a_child_starts_after_its_parent_and_no_slot_waits_for_it() -> None:
+def test_a_child_starts_after_its_parent_and_no_slot_waits_for_it():
     waiting = {"child": (7, "parent"), "parent": (5, None), "other": (3, None)}
     assert makespan({}, waiting, 2) == 12
     assert makespan({}, waiting, 1) == 15
@@ -78,7 +78,7 @@ def story(tmp_path):
     return lambda names: Story(tmp_path, names)
 
 
-def test_there_is_a_total_from_the_first_second_and_it_shrinks_as_time_passes(story) -> None:
+def test_there_is_a_total_from_the_first_second_and_it_shrinks_as_time_passes(story):
     one = story("ab")
     one.begin()
     assert one.told() == 120
@@ -90,7 +90,7 @@ def test_there_is_a_total_from_the_first_second_and_it_shrinks_as_time_passes(st
     assert one.told() == 60, "what takes longer than was thought may end at any moment"
 
 
-def test_after_an_interruption_only_what_is_left_counts(story) -> None:
+def test_after_an_interruption_only_what_is_left_counts(story):
     one = story("ab")
     attempt = one.runs["a"].claim({})
     (attempt.checkpoint_dir / "step-00000080.ckpt").touch()
@@ -102,7 +102,7 @@ def test_after_an_interruption_only_what_is_left_counts(story) -> None:
     assert one.told() == pytest.approx(17 + 60)
 
 
-def test_a_run_of_another_sweep_is_where_its_heartbeat_says(story) -> None:
+def test_a_run_of_another_sweep_is_where_its_heartbeat_says(story):
     one = story("a")
     attempt = one.runs["a"].claim({})
     attempt.heartbeat(step=90, steps=STEPS)
@@ -115,7 +115,7 @@ def test_a_run_of_another_sweep_is_where_its_heartbeat_says(story) -> None:
     assert one.told() == pytest.approx(3 + AFTER * 10)
 
 
-def test_a_run_that_is_watched_tells_its_pace_and_in_the_end_what_it_took(story) -> None:
+def test_a_run_that_is_watched_tells_its_pace_and_in_the_end_what_it_took(story):
     one = story("a")
     one.begin()
     one.phase("a", Phase.RUNNING)
@@ -139,7 +139,7 @@ def test_a_run_that_is_watched_tells_its_pace_and_in_the_end_what_it_took(story)
     assert one.told() == 0
 
 
-def test_what_another_sweep_has_trained_is_learned_from_its_result(story) -> None:
+def test_what_another_sweep_has_trained_is_learned_from_its_result(story):
     one = story("a")
     attempt = one.runs["a"].claim({})
     one.begin()
@@ -150,7 +150,7 @@ def test_what_another_sweep_has_trained_is_learned_from_its_result(story) -> Non
     assert one.learned == [("a", 5.5, 2.0, 1.0)]
 
 
-def test_a_run_that_is_to_be_started_again_keeps_what_it_saved(story) -> None:
+def test_a_run_that_is_to_be_started_again_keeps_what_it_saved(story):
     one = story("a")
     one.begin()
     one.phase("a", Phase.RUNNING)
@@ -161,7 +161,7 @@ def test_a_run_that_is_to_be_started_again_keeps_what_it_saved(story) -> None:
     assert one.told() == pytest.approx(25 + 10)
 
 
-def test_where_nothing_more_is_started_only_what_runs_counts(story) -> None:
+def test_where_nothing_more_is_started_only_what_runs_counts(story):
     one = story("ab")
     one.begin()
     one.phase("a", Phase.RUNNING)

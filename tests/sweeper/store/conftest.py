@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import sweeper
-from sweeper.store.runs import Run, RunStore
+from sweeper.store.runs import RunStore
 
 RUN_ID = "lm1b-d256-h8x32-s0"
 
 
 @pytest.fixture
-def record() -> dict[str, Any]:
+def record():
     """What the planner freezes."""
     return {
         "format": 1,
@@ -30,18 +29,18 @@ def record() -> dict[str, Any]:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> RunStore:
+def store(tmp_path):
     return RunStore(tmp_path / "outputs")
 
 
 @pytest.fixture
-def run(store: RunStore, record: dict[str, Any]) -> Run:
+def run(store, record):
     """A frozen run without attempts."""
     return store.freeze(record)
 
 
 @pytest.fixture
-def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
+def unsynced(monkeypatch):
     """Without fsync: for tests that open hundreds of files and are not about power cuts."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
@@ -50,12 +49,12 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture
-def start() -> Iterator[Start]:
+def start():
     """Starts Python code in a process of its own; the code waits where it reads its stdin."""
     environment = {**os.environ, "PYTHONPATH": str(Path(sweeper.__file__).parents[1])}
     started: list[subprocess.Popen[str]] = []
 
-    def begin(code: str, *arguments: object, before: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+    def begin(code, *arguments, before=()):
         process = subprocess.Popen(
             [*before, sys.executable, "-c", code, *map(str, arguments)],
             stdin=subprocess.PIPE,
@@ -73,13 +72,13 @@ def start() -> Iterator[Start]:
 
 
 @pytest.fixture
-def race(start: Start) -> Callable[..., list[str]]:
+def race(start):
     """Runs the same code in several processes that set off together; returns what each printed.
 
     The code gets its number as the last argument. What stands before the line "GO" is preparation.
     """
 
-    def run_together(code: str, count: int, *arguments: object) -> list[str]:
+    def run_together(code, count, *arguments):
         waiting = code.replace("GO\n", "print('ready', flush=True); input()\n")
         processes = [start(waiting, *arguments, number) for number in range(count)]
         for process in processes:
@@ -95,7 +94,7 @@ def race(start: Start) -> Callable[..., list[str]]:
 
 
 @pytest.fixture
-def on_tmpfs(start: Start, tmp_path: Path) -> Callable[[str, str], str]:
+def on_tmpfs(start, tmp_path):
     """Runs code with a small file system of its own as `sys.argv[1]`; returns what it printed.
 
     The second argument is a shell command, "$1" the mount point, that prepares it.
@@ -112,7 +111,7 @@ def on_tmpfs(start: Start, tmp_path: Path) -> Callable[[str, str], str]:
     if not possible:
         pytest.skip("this machine lets no test mount a file system (unshare --mount)")
 
-    def run_there(code: str, prepare: str) -> str:
+    def run_there(code, prepare):
         script = f'{mount} && {prepare} && shift && exec "$@"'
         before = (*private, "sh", "-c", script, "sh", str(tmp_path))
         process = start(code, tmp_path, before=before)

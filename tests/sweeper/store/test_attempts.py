@@ -5,9 +5,6 @@ from __future__ import annotations
 import math
 import os
 import signal
-import subprocess
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -15,7 +12,7 @@ from sweeper.store.attempts import Cause
 from sweeper.store.files import read_json
 from sweeper.store.liveness import Watcher
 from sweeper.store.metrics import read_metrics
-from sweeper.store.runs import Run, RunStore, State
+from sweeper.store.runs import Run, State
 
 CLAIM_AND_WAIT = """
 import sys
@@ -28,9 +25,7 @@ input()
 """
 
 
-def test_a_killed_worker_is_seen_dead_and_a_stopped_one_alive(
-    run: Run, start: Callable[..., subprocess.Popen[str]]
-) -> None:
+def test_a_killed_worker_is_seen_dead_and_a_stopped_one_alive(run, start):
     worker = start(CLAIM_AND_WAIT, run.path)
     assert worker.stdout is not None
     assert worker.stdout.readline() == "claimed\n"
@@ -51,7 +46,7 @@ def test_a_killed_worker_is_seen_dead_and_a_stopped_one_alive(
     assert status.reason == "killed at step 400 of 1000 (attempt 1)"
 
 
-def test_an_attempt_that_finished_is_not_alive_though_its_process_is(run: Run) -> None:
+def test_an_attempt_that_finished_is_not_alive_though_its_process_is(run):
     attempt = run.claim({})
     assert attempt.alive()
     attempt.finish("interrupted")
@@ -59,7 +54,7 @@ def test_an_attempt_that_finished_is_not_alive_though_its_process_is(run: Run) -
 
 
 @pytest.mark.parametrize("age", [-86400, 86400], ids=["yesterday", "tomorrow"])
-def test_the_times_of_files_decide_nothing(store: RunStore, run: Run, age: int) -> None:
+def test_the_times_of_files_decide_nothing(store, run, age):
     now = [1009.0]
     run = Run(run.path, Watcher(lease=89.0, clock=lambda: now[0]))
     attempt = run.claim({})
@@ -77,7 +72,7 @@ def test_the_times_of_files_decide_nothing(store: RunStore, run: Run, age: int) 
     assert attempt.alive(), "a new beat is life, whatever the times say"
 
 
-def test_a_beat_keeps_what_it_is_not_told_anew(run: Run) -> None:
+def test_a_beat_keeps_what_it_is_not_told_anew(run):
     attempt = run.claim({})
     attempt.heartbeat(step=3, steps=7, loss=math.nan)
     attempt.heartbeat()
@@ -85,12 +80,10 @@ def test_a_beat_keeps_what_it_is_not_told_anew(run: Run) -> None:
     assert attempt.last_heartbeat() == {"beat": 3, "work": 0, "step": 5, "steps": 7, "loss": "nan"}
 
 
-def test_a_beat_that_cannot_be_written_or_read_ends_nothing(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_beat_that_cannot_be_written_or_read_ends_nothing(run, monkeypatch):
     attempt = run.claim({})
 
-    def refuse(*arguments: Any) -> None:
+    def refuse(*arguments):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
@@ -102,7 +95,7 @@ def test_a_beat_that_cannot_be_written_or_read_ends_nothing(
     assert run.status().state is State.RUNNING
 
 
-def test_the_first_word_about_the_end_stays(run: Run) -> None:
+def test_the_first_word_about_the_end_stays(run):
     attempt = run.claim({})
     assert attempt.finish("nan", "loss is nan at step 7", "Traceback")
     assert not attempt.finish("crash", "the process is gone")
@@ -113,13 +106,13 @@ def test_the_first_word_about_the_end_stays(run: Run) -> None:
     }
 
 
-def test_a_cause_nobody_knows_is_refused(run: Run) -> None:
+def test_a_cause_nobody_knows_is_refused(run):
     with pytest.raises(ValueError, match="bad luck"):
         run.claim({}).finish("bad luck")
     assert run.status().state is State.RUNNING
 
 
-def test_the_metrics_of_an_attempt_lie_below_it(run: Run) -> None:
+def test_the_metrics_of_an_attempt_lie_below_it(run):
     attempt = run.claim({})
     with attempt.metrics() as metrics:
         metrics.write({"step": 3, "train/loss": 2.5})
@@ -127,7 +120,7 @@ def test_the_metrics_of_an_attempt_lie_below_it(run: Run) -> None:
     assert read_metrics(attempt.path / "metrics.jsonl") == ([{"step": 3, "train/loss": 2.5}], 0)
 
 
-def test_the_causes_are_those_of_the_format() -> None:
+def test_the_causes_are_those_of_the_format():
     assert [cause.value for cause in Cause] == [
         "done",
         "interrupted",
@@ -156,14 +149,14 @@ def test_the_causes_are_those_of_the_format() -> None:
         (999, "first\nsecond\nthird\n"),
     ],
 )
-def test_the_end_of_a_log_is_its_last_whole_lines(run: Run, most: int, end: str) -> None:
+def test_the_end_of_a_log_is_its_last_whole_lines(run, most, end):
     attempt = run.claim({})
     assert attempt.log_end(most) == ""
     attempt.log_path.write_text("first\nsecond\nthird\n")
     assert attempt.log_end(most) == end
 
 
-def test_a_log_of_any_bytes_has_an_end(run: Run) -> None:
+def test_a_log_of_any_bytes_has_an_end(run):
     attempt = run.claim({})
     attempt.log_path.write_bytes(b"\xff\xfe\x00 said\n")
     assert attempt.log_end(99).endswith(" said\n")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -37,21 +35,21 @@ def refusal(outputs: Path) -> str:
     return message
 
 
-def test_a_good_folder_is_made_and_left_empty(tmp_path: Path) -> None:
+def test_a_good_folder_is_made_and_left_empty(tmp_path):
     outputs = tmp_path / "a" / "b" / "outputs"
     RunStore(outputs).check_writable()
     RunStore(outputs).check_writable()
     assert list(outputs.iterdir()) == []
 
 
-def test_a_folder_reached_by_a_link_is_good(tmp_path: Path) -> None:
+def test_a_folder_reached_by_a_link_is_good(tmp_path):
     (tmp_path / "scratch").mkdir()
     (tmp_path / "outputs").symlink_to(tmp_path / "scratch")
     RunStore(tmp_path / "outputs").check_writable()
 
 
 @pytest.mark.parametrize("below", [".", "outputs", "a/b/outputs"])
-def test_a_file_in_the_way_is_named(tmp_path: Path, below: str) -> None:
+def test_a_file_in_the_way_is_named(tmp_path, below):
     file = tmp_path / "file"
     file.write_text("untouched")
     message = refusal(file / below)
@@ -71,10 +69,8 @@ def test_a_file_in_the_way_is_named(tmp_path: Path, below: str) -> None:
         pytest.param("rename", errno.EIO, "Input/output error", id="broken_disk"),
     ],
 )
-def test_each_operation_the_store_needs_is_tried(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, code: int, words: str
-) -> None:
-    def refuse(*arguments: Any, **options: Any) -> None:
+def test_each_operation_the_store_needs_is_tried(tmp_path, monkeypatch, call, code, words):
+    def refuse(*arguments, **options):
         raise OSError(code, os.strerror(code), "x")
 
     outputs = tmp_path / "outputs"
@@ -95,9 +91,7 @@ def test_each_operation_the_store_needs_is_tried(
         pytest.param('mount -o remount,nr_inodes=1 "$1"', "full", id="no_inodes"),
     ],
 )
-def test_a_real_file_system_that_refuses_is_told(
-    on_tmpfs: Callable[[str, str], str], prepare: str, words: str
-) -> None:
+def test_a_real_file_system_that_refuses_is_told(on_tmpfs, prepare, words):
     output = on_tmpfs(PROBE, prepare)
     assert output.startswith("outputs=")
     assert words in output

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sweeper.store.liveness import identity
-from sweeper.store.runs import Run
 
 CLAIM_MANY = """
 import os, sys
@@ -24,9 +20,7 @@ print(*[run.claim({"owner": sys.argv[2]}).number for _ in range(50)])
 """
 
 
-def test_two_processes_that_claim_50_times_never_get_the_same(
-    run: Run, race: Callable[..., list[str]]
-) -> None:
+def test_two_processes_that_claim_50_times_never_get_the_same(run, race):
     outputs = race(CLAIM_MANY, 2, run.path)
     numbers = {owner: [int(word) for word in text.split()] for owner, text in enumerate(outputs)}
     assert [len(own) for own in numbers.values()] == [50, 50]
@@ -37,7 +31,7 @@ def test_two_processes_that_claim_50_times_never_get_the_same(
             assert (attempt.info()["owner"] == str(owner)) == (attempt.number in own)
 
 
-def test_a_claim_tells_who_holds_it_and_is_private(run: Run) -> None:
+def test_a_claim_tells_who_holds_it_and_is_private(run):
     attempt = run.claim({"resumed_from": 300, "versions": {"torch": "2.13.0"}})
     assert attempt.path == run.path / "attempts" / "0001"
     info = attempt.info()
@@ -50,8 +44,8 @@ def test_a_claim_tells_who_holds_it_and_is_private(run: Run) -> None:
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_a_failed_claim_leaves_no_attempt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*arguments: Any) -> None:
+def test_a_failed_claim_leaves_no_attempt(run, monkeypatch):
+    def refuse(*arguments):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
@@ -63,9 +57,7 @@ def test_a_failed_claim_leaves_no_attempt(run: Run, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("intruder", ["file", "link", "attempt"])
-def test_a_number_that_is_taken_is_passed_over(
-    run: Run, intruder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_number_that_is_taken_is_passed_over(run, intruder, monkeypatch):
     first = run.claim({})
     taken = run.path / "attempts" / "0002"
     if intruder == "file":
@@ -88,7 +80,7 @@ def test_a_number_that_is_taken_is_passed_over(
         pytest.param({"boot": "x", "host": "another"}, 1, id="elsewhere"),
     ],
 )
-def test_only_leftovers_of_the_dead_are_removed(run: Run, owner: dict[str, Any], left: int) -> None:
+def test_only_leftovers_of_the_dead_are_removed(run, owner, left):
     attempt = run.claim({})
     text = (attempt.path / "attempt.json").read_text()
     for key, value in owner.items():
@@ -109,7 +101,7 @@ def quoted(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def test_what_is_no_attempt_is_not_listed(run: Run, tmp_path: Path) -> None:
+def test_what_is_no_attempt_is_not_listed(run, tmp_path):
     run.claim({})
     folder = run.path / "attempts"
     (folder / ".claim.0123456789abcdef.tmp").mkdir()

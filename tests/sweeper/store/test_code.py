@@ -32,7 +32,7 @@ FILES = (
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path):
     """A program as far as its places go, committed."""
     for name in FILES:
         (tmp_path / "program" / name).parent.mkdir(parents=True, exist_ok=True)

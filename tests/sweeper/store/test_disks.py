@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
-from sweeper.store.runs import Run, RunStore, State
+from sweeper.store.runs import RunStore, State
 
 RESULT = {"metrics": {"test/loss": 3.25}, "steps": 1000, "weights_sha256": "0" * 64}
 
 
-def test_reading_writes_nothing(store: RunStore, run: Run, tmp_path: Path) -> None:
+def test_reading_writes_nothing(store, run, tmp_path):
     absent = RunStore(tmp_path / "absent")
     assert absent.ids() == []
     assert absent.run("none").status().state is State.NEW
@@ -47,7 +44,7 @@ print(store.ids(), store.run("a").status().state, run.history(), len(plans(outpu
 """
 
 
-def test_a_read_only_store_can_be_read(on_tmpfs: Callable[[str, str], str]) -> None:
+def test_a_read_only_store_can_be_read(on_tmpfs):
     assert on_tmpfs(READ_ONLY, "true") == "['a'] done [{'step': 3}] 1\n"
 
 
@@ -90,5 +87,5 @@ print(errors > 2, record_kept, rows == [*range(1, written + 1), 1000], len(run.a
 """
 
 
-def test_a_full_disk_costs_nothing_that_was_written(on_tmpfs: Callable[[str, str], str]) -> None:
+def test_a_full_disk_costs_nothing_that_was_written(on_tmpfs):
     assert on_tmpfs(FULL_DISK, "true") == "True True True 1\n"

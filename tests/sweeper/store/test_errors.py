@@ -7,7 +7,7 @@ import pytest
 from sweeper.store.errors import invalid_value, sanitize
 
 
-def test_wrong_names_key_value_expectation_and_remedy() -> None:
+def test_wrong_names_key_value_expectation_and_remedy():
     error = invalid_value(
         "model.heads", "four", "a whole number of at least 1", "give it as model.heads=8."
     )
@@ -28,10 +28,10 @@ def test_wrong_names_key_value_expectation_and_remedy() -> None:
         pytest.param("line\u2028separator", id="line_separator"),
     ],
 )
-def test_shown_is_one_printable_line(hostile: str) -> None:
+def test_shown_is_one_printable_line(hostile):
     assert sanitize(hostile).isprintable()
     assert sanitize(hostile) != hostile
 
 
-def test_shown_bounds_long_values() -> None:
+def test_shown_bounds_long_values():
     assert len(sanitize("x" * 10007, 53)) == 53

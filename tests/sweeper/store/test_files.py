@@ -5,9 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -67,9 +66,7 @@ def finished(path: Path) -> list[Path]:
 @pytest.mark.parametrize("after", [False, True], ids=["not_done", "done_but_reported_failed"])
 @pytest.mark.parametrize("replace", [True, False], ids=["replace", "keep_first"])
 @pytest.mark.parametrize("existing", [True, False], ids=["over_a_file", "fresh"])
-def test_publish_with_a_failure_at_every_call_leaves_old_or_new(
-    tmp_path: Path, after: bool, replace: bool, existing: bool
-) -> None:
+def test_publish_with_a_failure_at_every_call_leaves_old_or_new(tmp_path, after, replace, existing):
     path = tmp_path / "result.json"
     allowed = {OLD if existing else None, NEW if replace or not existing else None} - {None}
     for fail_at in range(1, 100):
@@ -102,9 +99,7 @@ while True:
 """
 
 
-def test_a_killed_writer_leaves_one_whole_content(
-    tmp_path: Path, start: Callable[..., subprocess.Popen[str]]
-) -> None:
+def test_a_killed_writer_leaves_one_whole_content(tmp_path, start):
     path = tmp_path / "run.json"
     for delay in (0.0, 0.003, 0.007, 0.013, 0.029):
         publish(path, "a" * 100003)
@@ -118,7 +113,7 @@ def test_a_killed_writer_leaves_one_whole_content(
         assert finished(path) == [path]
 
 
-def test_publish_keeps_the_first_where_it_must_not_replace(tmp_path: Path) -> None:
+def test_publish_keeps_the_first_where_it_must_not_replace(tmp_path):
     path = tmp_path / "result.json"
     assert publish(path, OLD, replace=False)
     assert not publish(path, NEW, replace=False)
@@ -126,12 +121,10 @@ def test_publish_keeps_the_first_where_it_must_not_replace(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_lost_answer_to_link_is_not_taken_for_a_rival(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lost_answer_to_link_is_not_taken_for_a_rival(tmp_path, monkeypatch):
     real = os.link
 
-    def twice(*arguments: Any) -> None:
+    def twice(*arguments):
         real(*arguments)
         real(*arguments)
 
@@ -139,7 +132,7 @@ def test_a_lost_answer_to_link_is_not_taken_for_a_rival(
     assert publish(tmp_path / "result.json", NEW, replace=False)
 
 
-def test_publish_is_durable_before_it_is_visible(tmp_path: Path) -> None:
+def test_publish_is_durable_before_it_is_visible(tmp_path):
     faults = Faults(0, after=False)
     with faults.active():
         publish(tmp_path / "x.json", NEW)
@@ -148,7 +141,7 @@ def test_publish_is_durable_before_it_is_visible(tmp_path: Path) -> None:
     assert "fsync" in order[order.index("rename") :], "the name is made durable too"
 
 
-def test_publish_without_durability_never_waits_for_the_disk(tmp_path: Path) -> None:
+def test_publish_without_durability_never_waits_for_the_disk(tmp_path):
     faults = Faults(0, after=False)
     with faults.active():
         publish(tmp_path / "beat.json", NEW, durable=False)
@@ -156,7 +149,7 @@ def test_publish_without_durability_never_waits_for_the_disk(tmp_path: Path) -> 
     assert (tmp_path / "beat.json").read_text() == NEW
 
 
-def test_published_files_and_folders_are_private(tmp_path: Path) -> None:
+def test_published_files_and_folders_are_private(tmp_path):
     make_directory(tmp_path / "a" / "b")
     publish(tmp_path / "a" / "b" / "x.json", NEW)
     assert stat.S_IMODE((tmp_path / "a" / "b" / "x.json").stat().st_mode) == 0o600
@@ -164,7 +157,7 @@ def test_published_files_and_folders_are_private(tmp_path: Path) -> None:
         assert stat.S_IMODE((tmp_path / folder).stat().st_mode) == 0o700
 
 
-def test_a_link_planted_at_the_final_name_never_leads_a_write_away(tmp_path: Path) -> None:
+def test_a_link_planted_at_the_final_name_never_leads_a_write_away(tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("untouched")
     path = tmp_path / "beat.json"
@@ -177,9 +170,7 @@ def test_a_link_planted_at_the_final_name_never_leads_a_write_away(tmp_path: Pat
     assert path.read_text() == NEW
 
 
-def test_a_link_planted_at_the_temporary_name_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_link_planted_at_the_temporary_name_is_refused(tmp_path, monkeypatch):
     victim = tmp_path / "victim"
     victim.write_text("untouched")
     monkeypatch.setattr(files.secrets, "token_hex", lambda count: "predicted")

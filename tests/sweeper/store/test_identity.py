@@ -23,7 +23,7 @@ from sweeper.store.identity import (
 
 
 @pytest.fixture(scope="module")
-def config() -> dict:
+def config():
     return composer().base(["scale=paper"]).run({})
 
 

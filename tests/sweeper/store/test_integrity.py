@@ -20,14 +20,14 @@ def edited(path: Path, **changes: object) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-def test_a_record_with_another_config_is_refused(run: Run) -> None:
+def test_a_record_with_another_config_is_refused(run):
     config = run.record()["config"] | {"seed": 5}
     edited(run.path / "run.json", config=config)
     with pytest.raises(UserError, match="changed after it was written"):
         Run.open(run.path)
 
 
-def test_a_result_with_another_metric_is_no_result_and_is_told(run: Run) -> None:
+def test_a_result_with_another_metric_is_no_result_and_is_told(run):
     attempt = run.claim({})
     assert run.publish_result(attempt, RESULT)
     assert run.status().state is State.DONE
@@ -36,7 +36,7 @@ def test_a_result_with_another_metric_is_no_result_and_is_told(run: Run) -> None
     assert "changed after it was written" in run.status().reason
 
 
-def test_a_result_that_says_no_digest_is_no_result(run: Run) -> None:
+def test_a_result_that_says_no_digest_is_no_result(run):
     run.publish_result(run.claim({}), RESULT)
     path = run.path / "result.json"
     unsealed = json.loads(path.read_text())
@@ -46,7 +46,7 @@ def test_a_result_that_says_no_digest_is_no_result(run: Run) -> None:
     assert "sha256" in run.status().reason
 
 
-def test_the_result_of_another_run_is_no_result(tmp_path: Path) -> None:
+def test_the_result_of_another_run_is_no_result(tmp_path):
     store = RunStore(tmp_path)
     configs = [{"task": {"name": "lm1b"}, "seed": seed} for seed in (3, 5)]
     runs = [store.freeze({"id": run_id(config), "config": config}) for config in configs]
@@ -58,7 +58,7 @@ def test_the_result_of_another_run_is_no_result(tmp_path: Path) -> None:
     assert f"that of run {runs[1].id}" in runs[0].status().reason
 
 
-def test_a_record_whose_seal_was_made_anew_is_not_the_run_of_its_name(tmp_path: Path) -> None:
+def test_a_record_whose_seal_was_made_anew_is_not_the_run_of_its_name(tmp_path):
     config = {"task": {"name": "lm1b"}, "seed": 3, "logger": {"name": "none"}}
     run = RunStore(tmp_path).freeze({"id": run_id(config), "config": config})
     path = run.path / "run.json"
@@ -74,7 +74,7 @@ def test_a_record_whose_seal_was_made_anew_is_not_the_run_of_its_name(tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["run.json", "result.json"])
-def test_every_cut_and_every_changed_letter_is_noticed(run: Run, name: str) -> None:
+def test_every_cut_and_every_changed_letter_is_noticed(run, name):
     run.publish_result(run.claim({}), RESULT)
     path = run.path / name
     whole = path.read_bytes()
@@ -88,7 +88,7 @@ def test_every_cut_and_every_changed_letter_is_noticed(run: Run, name: str) -> N
                 assert read() == good  # a letter that says the same, or the line end
 
 
-def test_a_file_written_before_there_were_digests_is_read(run: Run) -> None:
+def test_a_file_written_before_there_were_digests_is_read(run):
     path = run.path / "run.json"
     record = json.loads(path.read_text())
     del record["sha256"]

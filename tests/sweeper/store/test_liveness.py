@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ LEASE = 89.0
 
 
 @pytest.fixture
-def child(start: Callable[..., subprocess.Popen[str]]) -> subprocess.Popen[str]:
+def child(start):
     return start(TELL)
 
 
@@ -39,13 +38,11 @@ def until(process: subprocess.Popen[str], event: int) -> None:
     os.waitid(os.P_PID, process.pid, event | os.WNOWAIT)
 
 
-def test_this_process_is_alive() -> None:
+def test_this_process_is_alive():
     assert alive(identity()) is True
 
 
-def test_a_killed_process_is_dead_before_and_after_its_parent_collects_it(
-    child: subprocess.Popen[str],
-) -> None:
+def test_a_killed_process_is_dead_before_and_after_its_parent_collects_it(child):
     info = told(child)
     assert info["pid"] == child.pid
     assert alive(info) is True
@@ -56,16 +53,14 @@ def test_a_killed_process_is_dead_before_and_after_its_parent_collects_it(
     assert alive(info) is False
 
 
-def test_a_stopped_process_is_alive(child: subprocess.Popen[str]) -> None:
+def test_a_stopped_process_is_alive(child):
     info = told(child)
     assert send(info, signal.SIGSTOP)
     until(child, os.WSTOPPED)
     assert alive(info) is True
 
 
-def test_a_process_that_got_the_number_of_a_dead_one_is_not_it(
-    child: subprocess.Popen[str],
-) -> None:
+def test_a_process_that_got_the_number_of_a_dead_one_is_not_it(child):
     info = told(child)
     recycled = info | {"pid_started": info["pid_started"] - 1}
     assert alive(recycled) is False
@@ -73,7 +68,7 @@ def test_a_process_that_got_the_number_of_a_dead_one_is_not_it(
     assert alive(info) is True, "the process that has the number now was not signalled"
 
 
-def test_only_the_process_meant_is_signalled(child: subprocess.Popen[str]) -> None:
+def test_only_the_process_meant_is_signalled(child):
     info = told(child)
     assert send(info, signal.SIGTERM)
     assert child.wait() == -signal.SIGTERM
@@ -90,13 +85,13 @@ def test_only_the_process_meant_is_signalled(child: subprocess.Popen[str]) -> No
         pytest.param({"pid": None}, id="no_process_number"),
     ],
 )
-def test_where_this_machine_cannot_know_it_does_not_guess(elsewhere: dict[str, Any]) -> None:
+def test_where_this_machine_cannot_know_it_does_not_guess(elsewhere):
     info = identity() | elsewhere
     assert alive(info) is None
     assert not send(info, signal.SIGKILL)
 
 
-def test_nothing_is_known_of_an_unreadable_identity() -> None:
+def test_nothing_is_known_of_an_unreadable_identity():
     assert alive({}) is None
 
 
@@ -113,7 +108,7 @@ class Clock:
 FOREIGN = {"host": "another", "boot": "another", "pid": 101, "pid_started": 103}
 
 
-def test_a_foreign_attempt_lives_while_its_beat_changes() -> None:
+def test_a_foreign_attempt_lives_while_its_beat_changes():
     clock = Clock()
     watcher = Watcher(LEASE, clock)
     for number in range(11):
@@ -124,7 +119,7 @@ def test_a_foreign_attempt_lives_while_its_beat_changes() -> None:
         assert watcher.alive("a", FOREIGN, {"beat": number}), "any other value is a sign of life"
 
 
-def test_a_foreign_attempt_is_dead_after_a_whole_lease_without_a_change() -> None:
+def test_a_foreign_attempt_is_dead_after_a_whole_lease_without_a_change():
     clock = Clock()
     watcher = Watcher(LEASE, clock)
     assert watcher.alive("a", FOREIGN, {"beat": 5}), "the first sight proves nothing"
@@ -136,7 +131,7 @@ def test_a_foreign_attempt_is_dead_after_a_whole_lease_without_a_change() -> Non
     assert watcher.alive("b", FOREIGN, {"beat": 5})
 
 
-def test_an_attempt_that_never_beat_has_one_lease_too() -> None:
+def test_an_attempt_that_never_beat_has_one_lease_too():
     clock = Clock()
     watcher = Watcher(LEASE, clock)
     assert watcher.alive("a", FOREIGN, None)
@@ -144,8 +139,8 @@ def test_an_attempt_that_never_beat_has_one_lease_too() -> None:
     assert not watcher.alive("a", FOREIGN, None)
 
 
-def test_wall_clocks_are_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    def forbidden() -> float:
+def test_wall_clocks_are_never_asked(monkeypatch):
+    def forbidden():
         raise AssertionError("the wall clock was asked")
 
     monkeypatch.setattr(time, "time", forbidden)
@@ -154,9 +149,7 @@ def test_wall_clocks_are_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert watcher.alive("b", identity(), None)
 
 
-def test_where_boots_have_no_number_machines_of_one_image_are_not_taken_for_each_other(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_where_boots_have_no_number_machines_of_one_image_are_not_taken_for_each_other(monkeypatch):
     first_line = liveness._first_line
     monkeypatch.setattr(
         liveness, "_first_line", lambda path: "" if path.name == "boot_id" else first_line(path)
@@ -166,8 +159,6 @@ def test_where_boots_have_no_number_machines_of_one_image_are_not_taken_for_each
     assert not send(info, signal.SIGKILL)
 
 
-def test_on_a_system_without_proc_nothing_is_proven(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
-) -> None:
+def test_on_a_system_without_proc_nothing_is_proven(monkeypatch, tmp_path):
     monkeypatch.setattr(liveness, "_PROC", tmp_path / "none")
     assert alive(identity()) is None

@@ -28,12 +28,12 @@ print("alone")
 """
 
 
-def test_several_processes_are_never_inside_at_once(race, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_several_processes_are_never_inside_at_once(race, tmp_path):
     assert race(WORK, 4, tmp_path) == ["alone\n"] * 4
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
+def test_the_lock_of_a_dead_process_is_taken_over(tmp_path):
     dead = {**identity(), "pid_started": -1, "beat": 0}
     publish_json(tmp_path / "data.lock-0001", dead)
     with locks.held(tmp_path / "data"):
@@ -42,9 +42,7 @@ def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 99, b'{"boot": 7}'], ids=repr)
-def test_a_lock_elsewhere_is_waited_for_as_long_as_it_is_told_of(
-    content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_elsewhere_is_waited_for_as_long_as_it_is_told_of(content, tmp_path, monkeypatch):
     """That of another machine, or one that says nothing: nobody waits for it without end."""
     now, moments = [0.0], []
     other = tmp_path / "data.lock-0001"
@@ -52,7 +50,7 @@ def test_a_lock_elsewhere_is_waited_for_as_long_as_it_is_told_of(
     beats = HeartbeatFile(tmp_path / "other")
     beats.close()
 
-    def pass_time(seconds: float) -> None:
+    def pass_time(seconds):
         moments.append(now[0])
         now[0] += 20
         if now[0] == 60:
@@ -64,7 +62,7 @@ def test_a_lock_elsewhere_is_waited_for_as_long_as_it_is_told_of(
     assert moments == [0, 20, 40, 60, 80, 100, 120, 140]
 
 
-def test_a_beat_is_written_over_in_place_and_a_torn_one_is_none(tmp_path: Path) -> None:
+def test_a_beat_is_written_over_in_place_and_a_torn_one_is_none(tmp_path):
     path = tmp_path / "beat.json"
     path.write_text('{"beat": 1, "an": "older, longer one of another format"}\n')
     beats = HeartbeatFile(path)
@@ -79,7 +77,7 @@ def test_a_beat_is_written_over_in_place_and_a_torn_one_is_none(tmp_path: Path) 
     assert read_heartbeat(path, dict) is None
 
 
-def test_nothing_rests_on_locks_that_network_file_systems_break() -> None:
+def test_nothing_rests_on_locks_that_network_file_systems_break():
     asked = re.compile(r"^\s*(import|from) (fcntl|filelock)|\bflock\(", re.MULTILINE)
     code = [path for room in ("sweeper", "tasks") for path in (ROOT / room).rglob("*.py")]
     assert len(code) > 100

@@ -37,7 +37,7 @@ def line_spans(data: bytes) -> list[tuple[int, int]]:
     return spans
 
 
-def test_rows_come_back_in_order_and_each_line_is_json_with_step_first(tmp_path: Path) -> None:
+def test_rows_come_back_in_order_and_each_line_is_json_with_step_first(tmp_path):
     data = written(tmp_path / "m", ROWS)
     assert read_metrics(tmp_path / "m") == (ROWS, 0)
     for line, row in zip(data.splitlines(), ROWS, strict=True):
@@ -45,14 +45,12 @@ def test_rows_come_back_in_order_and_each_line_is_json_with_step_first(tmp_path:
         assert line.startswith(b'{"step": %d,' % row["step"])
 
 
-def test_an_absent_file_has_no_rows(tmp_path: Path) -> None:
+def test_an_absent_file_has_no_rows(tmp_path):
     assert read_metrics(tmp_path / "none") == ([], 0)
 
 
 @pytest.mark.usefixtures("unsynced")
-def test_truncated_at_every_byte_only_the_cut_line_is_lost_and_never_the_next(
-    tmp_path: Path,
-) -> None:
+def test_truncated_at_every_byte_only_the_cut_line_is_lost_and_never_the_next(tmp_path):
     path = tmp_path / "m"
     data = written(path, ROWS)
     for length in range(len(data) + 1):
@@ -66,7 +64,7 @@ def test_truncated_at_every_byte_only_the_cut_line_is_lost_and_never_the_next(
 
 
 @pytest.mark.parametrize("flip", [0x01, 0x20, 0x80, 0xFF], ids=hex)
-def test_with_any_byte_flipped_only_its_line_is_lost(tmp_path: Path, flip: int) -> None:
+def test_with_any_byte_flipped_only_its_line_is_lost(tmp_path, flip):
     path = tmp_path / "m"
     data = written(path, ROWS)
     for at in range(len(data)):
@@ -79,7 +77,7 @@ def test_with_any_byte_flipped_only_its_line_is_lost(tmp_path: Path, flip: int) 
 
 
 @pytest.mark.parametrize("byte", [b"\n", b"\0", b'"', b"}", b"\xff"], ids=repr)
-def test_with_any_byte_overwritten_no_wrong_row_is_read(tmp_path: Path, byte: bytes) -> None:
+def test_with_any_byte_overwritten_no_wrong_row_is_read(tmp_path, byte):
     path = tmp_path / "m"
     data = written(path, ROWS)
     for at, (old,) in enumerate(zip(data, strict=True)):
@@ -102,7 +100,7 @@ def test_with_any_byte_overwritten_no_wrong_row_is_read(tmp_path: Path, byte: by
         pytest.param(lambda a, b: a + a[9:] + b[:9], [0], id="two_pieces"),
     ],
 )
-def test_whole_rows_are_found_amid_damage(tmp_path: Path, damage: Any, kept: list[int]) -> None:
+def test_whole_rows_are_found_amid_damage(tmp_path, damage, kept):
     path = tmp_path / "m"
     first, second = written(path, ROWS[:2]).splitlines(keepends=True)
     path.write_bytes(damage(first, second))
@@ -112,7 +110,7 @@ def test_whole_rows_are_found_amid_damage(tmp_path: Path, damage: Any, kept: lis
 
 
 @pytest.mark.parametrize("tail", [b"\0" * 4099, b'{"step": ', b"x" * 10007], ids=len)
-def test_opening_cuts_a_torn_tail(tmp_path: Path, tail: bytes) -> None:
+def test_opening_cuts_a_torn_tail(tmp_path, tail):
     path = tmp_path / "m"
     whole = written(path, ROWS)
     path.write_bytes(whole + tail)
@@ -120,7 +118,7 @@ def test_opening_cuts_a_torn_tail(tmp_path: Path, tail: bytes) -> None:
     assert path.read_bytes() == whole
 
 
-def test_a_row_that_lacks_only_its_line_end_is_kept(tmp_path: Path) -> None:
+def test_a_row_that_lacks_only_its_line_end_is_kept(tmp_path):
     path = tmp_path / "m"
     whole = written(path, ROWS)
     path.write_bytes(whole[:-1])
@@ -128,15 +126,13 @@ def test_a_row_that_lacks_only_its_line_end_is_kept(tmp_path: Path) -> None:
     assert path.read_bytes() == whole
 
 
-def test_a_write_that_fails_half_way_does_not_cost_the_next_row(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_fails_half_way_does_not_cost_the_next_row(tmp_path, monkeypatch):
     real = os.write
     with MetricsWriter(tmp_path / "m") as writer:
         writer.write(ROWS[0])
         answers = iter([lambda fd, data: real(fd, data[:5]), None])
 
-        def full_disk(descriptor: int, data: bytes) -> int:
+        def full_disk(descriptor, data):
             answer = next(answers)
             if answer is None:
                 raise OSError(28, "No space left on device")
@@ -150,7 +146,7 @@ def test_a_write_that_fails_half_way_does_not_cost_the_next_row(
     assert read_metrics(tmp_path / "m") == ([ROWS[0], NEXT], 0)
 
 
-def test_a_row_is_written_in_one_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_is_written_in_one_call(tmp_path, monkeypatch):
     calls = []
     real = os.write
     with MetricsWriter(tmp_path / "m") as writer, monkeypatch.context() as patch:
@@ -160,7 +156,7 @@ def test_a_row_is_written_in_one_call(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf], ids=str)
-def test_floats_that_json_lacks_come_back_as_floats(tmp_path: Path, value: float) -> None:
+def test_floats_that_json_lacks_come_back_as_floats(tmp_path, value):
     data = written(tmp_path / "m", [{"step": 3, "train/loss": value}])
     (row,) = read_metrics(tmp_path / "m")[0]
     assert str(row["train/loss"]) == str(value)
@@ -178,19 +174,19 @@ def test_floats_that_json_lacks_come_back_as_floats(tmp_path: Path, value: float
         pytest.param({"step": 1, "nested": {"a": 1}}, id="nested"),
     ],
 )
-def test_a_row_that_could_not_be_read_back_is_refused(tmp_path: Path, row: dict[str, Any]) -> None:
+def test_a_row_that_could_not_be_read_back_is_refused(tmp_path, row):
     with MetricsWriter(tmp_path / "m") as writer, pytest.raises(ValueError, match="a row"):
         writer.write(row)
     assert (tmp_path / "m").read_bytes() == b""
 
 
-def test_a_metric_name_with_a_line_end_forges_no_row(tmp_path: Path) -> None:
+def test_a_metric_name_with_a_line_end_forges_no_row(tmp_path):
     hostile = {"step": 3, '\n{"step": 4, "train/loss": 0.0}\n': 1.0}
     written(tmp_path / "m", [hostile])
     assert read_metrics(tmp_path / "m") == ([hostile], 0)
 
 
-def test_a_link_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:
+def test_a_link_in_the_place_of_the_file_is_refused(tmp_path):
     (tmp_path / "victim").write_text("untouched")
     (tmp_path / "m").symlink_to(tmp_path / "victim")
     with pytest.raises(OSError, match="symbolic links"):

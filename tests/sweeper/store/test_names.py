@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from sweeper.store.errors import UserError
@@ -39,18 +37,18 @@ HOSTILE_NAMES = {
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES.values(), ids=HOSTILE_NAMES.keys())
-def test_a_hostile_name_never_becomes_a_path(tmp_path: Path, name: str) -> None:
+def test_a_hostile_name_never_becomes_a_path(tmp_path, name):
     with pytest.raises(UserError, match="choose a plain name") as caught:
         child(tmp_path, name)
     assert str(caught.value).isprintable()
 
 
-def test_a_plain_name_lies_directly_inside_its_root(tmp_path: Path) -> None:
+def test_a_plain_name_lies_directly_inside_its_root(tmp_path):
     for name in ("lm1b-d256-h8x32-s0-3f9a1c22b7d0", "a", "A.b_c-9", "x" * 128):
         assert child(tmp_path, name).parent == tmp_path
 
 
-def test_a_link_in_the_place_of_a_name_is_refused(tmp_path: Path) -> None:
+def test_a_link_in_the_place_of_a_name_is_refused(tmp_path):
     (tmp_path / "run").symlink_to("/")
     with pytest.raises(UserError, match="no symbolic link"):
         child(tmp_path, "run")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,14 +24,14 @@ def plan(*experiments: str, **more: Any) -> dict[str, Any]:
     return {"format": 1, "experiments": {name: {} for name in experiments}, **more}
 
 
-def test_plans_are_numbered_in_order(tmp_path: Path) -> None:
+def test_plans_are_numbered_in_order(tmp_path):
     first = write_plan(tmp_path, plan("fig1"))
     second = write_plan(tmp_path, plan("fig3"))
     assert (first, second) == (tmp_path / "plans/0001.json", tmp_path / "plans/0002.json")
     assert [value["number"] for value in plans(tmp_path)] == [1, 2]
 
 
-def test_the_same_plan_again_is_the_same_file(tmp_path: Path) -> None:
+def test_the_same_plan_again_is_the_same_file(tmp_path):
     first = write_plan(tmp_path, plan("fig1", scale="demo"))
     before = first.read_bytes()
     again = dict(reversed(plan("fig1", scale="demo").items())) | {"number": 97}
@@ -43,7 +41,7 @@ def test_the_same_plan_again_is_the_same_file(tmp_path: Path) -> None:
     assert write_plan(tmp_path, plan("fig1", scale="gpu")) != first
 
 
-def test_a_plan_of_other_experiments_in_between_makes_no_new_one(tmp_path: Path) -> None:
+def test_a_plan_of_other_experiments_in_between_makes_no_new_one(tmp_path):
     first = write_plan(tmp_path, plan("fig1"))
     both = write_plan(tmp_path, plan("fig3", "fig4"))
     assert write_plan(tmp_path, plan("fig1")) == first
@@ -51,7 +49,7 @@ def test_a_plan_of_other_experiments_in_between_makes_no_new_one(tmp_path: Path)
     assert write_plan(tmp_path, plan("fig3", "fig4")) != both  # it would not be fig3's newest
 
 
-def test_the_latest_plan_of_an_experiment_is_found(tmp_path: Path) -> None:
+def test_the_latest_plan_of_an_experiment_is_found(tmp_path):
     assert newest(tmp_path) == {}
     write_plan(tmp_path, plan("fig1", scale="demo"))
     write_plan(tmp_path, plan("fig1", "fig3", scale="gpu"))
@@ -60,15 +58,13 @@ def test_the_latest_plan_of_an_experiment_is_found(tmp_path: Path) -> None:
     assert scales == {"fig1": "gpu", "fig3": "gpu", "fig2": "paper"}
 
 
-def test_an_estimate_that_changed_makes_no_new_plan(tmp_path: Path) -> None:
+def test_an_estimate_that_changed_makes_no_new_plan(tmp_path):
     first = write_plan(tmp_path, plan("fig1", estimate={"a": 3.0}))
     assert write_plan(tmp_path, plan("fig1", estimate={})) == first
     assert plans(tmp_path)[0]["estimate"] == {"a": 3.0}
 
 
-def test_plans_written_at_once_never_overwrite_each_other(
-    tmp_path: Path, race: Callable[..., list[str]]
-) -> None:
+def test_plans_written_at_once_never_overwrite_each_other(tmp_path, race):
     race(RACE, 4, tmp_path)
     found = plans(tmp_path)
     assert [value["number"] for value in found] == list(range(1, 101))
@@ -77,7 +73,7 @@ def test_plans_written_at_once_never_overwrite_each_other(
     )
 
 
-def test_more_than_9999_plans_stay_in_order(tmp_path: Path) -> None:
+def test_more_than_9999_plans_stay_in_order(tmp_path):
     write_plan(tmp_path, plan("fig1"))
     (tmp_path / "plans/0001.json").rename(tmp_path / "plans/9999.json")
     assert write_plan(tmp_path, plan("fig2")).name == "10000.json"
@@ -89,12 +85,12 @@ def test_more_than_9999_plans_stay_in_order(tmp_path: Path) -> None:
     ]
 
 
-def test_no_plans_is_an_empty_list_and_reading_makes_no_folder(tmp_path: Path) -> None:
+def test_no_plans_is_an_empty_list_and_reading_makes_no_folder(tmp_path):
     assert plans(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_no_plan_is_left_alone(tmp_path: Path) -> None:
+def test_what_is_no_plan_is_left_alone(tmp_path):
     path = write_plan(tmp_path, plan("fig1"))
     for name in ("notes.json", ".0002.json.0123456789abcdef.tmp", "0002.json.bak"):
         (path.parent / name).write_text("{")
@@ -103,7 +99,7 @@ def test_what_is_no_plan_is_left_alone(tmp_path: Path) -> None:
     assert plans(tmp_path)[0] == plan("fig1") | {"number": 1}
 
 
-def test_a_plan_that_was_changed_is_refused(tmp_path: Path) -> None:
+def test_a_plan_that_was_changed_is_refused(tmp_path):
     path = write_plan(tmp_path, plan("fig1", points=[{"seed": 3}]))
     path.write_text(path.read_text().replace('"seed": 3', '"seed": 5'))
     assert plans(tmp_path) == []
@@ -111,7 +107,7 @@ def test_a_plan_that_was_changed_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["{", '{"format": 2}', "[]", '{"format": 1}'])
-def test_a_damaged_plan_is_named(tmp_path: Path, content: str) -> None:
+def test_a_damaged_plan_is_named(tmp_path, content):
     write_plan(tmp_path, plan("fig1")).write_text(content)
     with pytest.raises(UserError, match=r"plans/0001\.json cannot be read"):
         planned(tmp_path)

@@ -9,7 +9,6 @@ import pytest
 from sweeper.store import registry
 from sweeper.store.errors import UserError
 from sweeper.store.registry import ATTENTION, CLAIMS, FIGURES, Kind, made_of, names
-from tests.packages import Installed
 
 KINDS = [one for one in vars(registry).values() if isinstance(one, Kind)]
 
@@ -18,31 +17,31 @@ def draw_of(name: object) -> object:
     return registry.function(FIGURES, name, "experiment.figure", "draw")("a table")
 
 
-def test_every_kind_has_things_of_our_own_and_a_group_of_its_own() -> None:
+def test_every_kind_has_things_of_our_own_and_a_group_of_its_own():
     assert len({kind.group for kind in KINDS}) == len(KINDS) == 6
     assert all(len(names(kind)) > 1 for kind in KINDS)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.word)
-def test_listing_imports_nothing(kind: Kind, installed: Installed) -> None:
+def test_listing_imports_nothing(kind, installed):
     installed("costly", "raise AssertionError('imported')", {kind.group: "costly = costly"})
     assert "costly" in names(kind)
     assert "costly" not in sys.modules
 
 
 @pytest.mark.parametrize("name", ["rotary", "", "__init__", "fig1.math", "../draw", "os", "fig1 "])
-def test_an_unknown_name_is_answered_with_those_there_are(name: str) -> None:
+def test_an_unknown_name_is_answered_with_those_there_are(name):
     with pytest.raises(UserError, match=r"experiment\.figure=.*: expected one of .*fig1, fig2"):
         draw_of(name)
 
 
 @pytest.mark.parametrize(("name", "said"), [(None, "null"), (["fig1"], r"\[\"fig1\"\]"), (7, "7")])
-def test_what_is_no_name_is_unknown_too(name: object, said: str) -> None:
+def test_what_is_no_name_is_unknown_too(name, said):
     with pytest.raises(UserError, match=f"=?{said}: expected one of"):
         draw_of(name)
 
 
-def test_what_a_package_registers_is_found_beside_our_own(installed: Installed) -> None:
+def test_what_a_package_registers_is_found_beside_our_own(installed):
     installed("mine", "def draw(table): return table * 2", {"headroom.figures": "mine = mine"})
     assert {"mine", "fig1"} < set(names(FIGURES))
     assert "mine" not in names(CLAIMS)
@@ -50,9 +49,7 @@ def test_what_a_package_registers_is_found_beside_our_own(installed: Installed) 
 
 
 @pytest.mark.parametrize("first", ["ours", "theirs"])
-def test_a_name_that_stands_for_two_things_is_one_sentence(
-    installed: Installed, first: str
-) -> None:
+def test_a_name_that_stands_for_two_things_is_one_sentence(installed, first):
     taken = "fig1" if first == "ours" else "mine"
     for package in ("one", "two") if first == "theirs" else ("two",):
         installed(package, "", {"headroom.figures": f"{taken} = {package}"})
@@ -70,9 +67,7 @@ def test_a_name_that_stands_for_two_things_is_one_sentence(
     ],
     ids=["import", "nothing", "number"],
 )
-def test_a_module_that_is_no_figure_is_one_sentence(
-    installed: Installed, source: str, told: str
-) -> None:
+def test_a_module_that_is_no_figure_is_one_sentence(installed, source, told):
     installed("broken", source, {"headroom.figures": "broken = broken"})
     with pytest.raises(UserError, match=f"figure broken: .*{told}") as caught:
         draw_of("broken")
@@ -88,9 +83,7 @@ def test_a_module_that_is_no_figure_is_one_sentence(
     ],
     ids=["no public class", "imported", "two classes"],
 )
-def test_a_module_has_exactly_one_class_of_its_kind(
-    installed: Installed, source: str, found: str
-) -> None:
+def test_a_module_has_exactly_one_class_of_its_kind(installed, source, found):
     package = f"classes_{len(source)}"
     installed(package, source, {"headroom.attention": f"{package} = {package}"})
     told = f"exactly one public Exception in {package}, but there is {found}"
@@ -98,7 +91,7 @@ def test_a_module_has_exactly_one_class_of_its_kind(
         registry.class_of(ATTENTION, package, "key", Exception)
 
 
-def test_of_an_outside_thing_its_package_and_its_source_are_told(installed: Installed) -> None:
+def test_of_an_outside_thing_its_package_and_its_source_are_told(installed):
     module = installed("mine", "SIZE = 1", {"headroom.attention": "wide = mine"})
     before = made_of(ATTENTION, "wide")
     assert {key: before[key] for key in ("name", "package", "version")} == {
@@ -113,15 +106,13 @@ def test_of_an_outside_thing_its_package_and_its_source_are_told(installed: Inst
     assert "mine" not in sys.modules
 
 
-def test_of_our_own_and_of_the_unknown_nothing_is_told() -> None:
+def test_of_our_own_and_of_the_unknown_nothing_is_told():
     assert made_of(ATTENTION, "multi_head") == made_of(ATTENTION, "nope") == {}
     assert made_of(ATTENTION, None) == {}
 
 
 @pytest.mark.parametrize("name", ["experiment/mine.yaml", "experiment/fig1.yaml"])
-def test_yaml_of_a_package_is_read_unless_one_of_ours_would_hide_it(
-    installed: Installed, name: str
-) -> None:
+def test_yaml_of_a_package_is_read_unless_one_of_ours_would_hide_it(installed, name):
     module = installed(
         "mine", "raise AssertionError('imported')", {"headroom.conf": "m = mine.conf"}
     )

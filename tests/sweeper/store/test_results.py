@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from sweeper.store.runs import Run, State
+from sweeper.store.runs import State
 
 RESULT = {"metrics": {"test/loss": 3.25}, "steps": 1000, "weights_sha256": "0" * 64}
 PUBLISH = """
@@ -22,7 +20,7 @@ print(attempt.number, won)
 """
 
 
-def test_a_result_makes_the_run_done_and_names_its_attempt(run: Run) -> None:
+def test_a_result_makes_the_run_done_and_names_its_attempt(run):
     run.claim({}).finish("crash")
     attempt = run.claim({})
     assert run.publish_result(attempt, RESULT)
@@ -33,9 +31,7 @@ def test_a_result_makes_the_run_done_and_names_its_attempt(run: Run) -> None:
 
 
 @pytest.mark.parametrize("kind", ["identical", "different"])
-def test_of_8_finishers_at_once_one_publishes(
-    run: Run, race: Callable[..., list[str]], kind: str
-) -> None:
+def test_of_8_finishers_at_once_one_publishes(run, race, kind):
     answers = dict(text.split() for text in race(PUBLISH, 8, run.path, kind))
     (winner,) = [int(number) for number, won in answers.items() if won == "True"]
     assert len(answers) == 8
@@ -51,7 +47,7 @@ def test_of_8_finishers_at_once_one_publishes(
     assert all(name in status.reason for name in differing)
 
 
-def test_a_result_without_metrics_or_with_nan_is_never_published(run: Run) -> None:
+def test_a_result_without_metrics_or_with_nan_is_never_published(run):
     attempt = run.claim({})
     with pytest.raises(KeyError):
         run.publish_result(attempt, {"steps": 7})

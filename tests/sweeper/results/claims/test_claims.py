@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.results.claims.evidence.verdict import Decision, Verdict
+from sweeper.results.claims.evidence.verdict import Verdict
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import judge, verdicts_on
 from sweeper.store.registry import CLAIMS, names
@@ -32,7 +32,7 @@ from tests.sweeper.results.claims.asked import (
     stingy,
     verdicts,
 )
-from tests.sweeper.results.grids import Grid, Knee, figure1, theorem1
+from tests.sweeper.results.grids import Grid, figure1, theorem1
 from tests.sweeper.results.synthetic import Model, Sweep, Truth, contrary, flat
 
 SAVES, WINS = "saves_parameters", "wins_at_equal_size"
@@ -46,14 +46,12 @@ WORLDS = {
 
 
 @pytest.mark.parametrize(("truth", "expected"), WORLDS.values(), ids=WORLDS.keys())
-def test_the_verdict_is_the_truth(
-    tmp_path: Path, truth: Truth, expected: tuple[Decision, ...]
-) -> None:
+def test_the_verdict_is_the_truth(tmp_path, truth, expected):
     found = answers(figure(truth), tmp_path)
     assert (found[WORSENS], found[IMPROVES], found[BEATS]) == expected
 
 
-def test_every_claim_that_exists_is_tested_here() -> None:
+def test_every_claim_that_exists_is_tested_here():
     every = [WORSENS, IMPROVES, BEATS, LARGER, N_MINUS_1, HALF, SAVES, WINS, SMALL_LOSE, LONGER]
     every += ["wins_grow_with_scale"]  # test_scaling.py, beside the figures
     assert names(CLAIMS) == sorted(every)
@@ -69,9 +67,7 @@ def test_every_claim_that_exists_is_tested_here() -> None:
     ],
     ids=["better", "worse", "no further", "alike"],
 )
-def test_larger_heads_are_judged_by_all_of_their_curve(
-    tmp_path: Path, truth: Truth, expected: Decision
-) -> None:
+def test_larger_heads_are_judged_by_all_of_their_curve(tmp_path, truth, expected):
     sweep = Sweep(claims=[LARGER], labels={"fixed": "fixed"})
     for head_size in (3, 7, 13, 29):
         draw = random.Random(head_size)
@@ -84,8 +80,8 @@ def test_larger_heads_are_judged_by_all_of_their_curve(
     assert "still from 7 to 29" in found.sentence
 
 
-def test_of_alternatives_the_one_that_decides_is_told_first(tmp_path: Path) -> None:
-    def late(model: Model) -> float:
+def test_of_alternatives_the_one_that_decides_is_told_first(tmp_path):
+    def late(model):
         """A world in which heads of a fixed size hurt until there are eight."""
         return 70.0 if model.head_size == 32 and model.heads < 8 else generous(model)
 
@@ -98,7 +94,7 @@ def test_of_alternatives_the_one_that_decides_is_told_first(tmp_path: Path) -> N
     assert "worse by" in others[-1]
 
 
-def test_arms_that_differ_less_than_the_margin_are_called_alike(tmp_path: Path) -> None:
+def test_arms_that_differ_less_than_the_margin_are_called_alike(tmp_path):
     sweep = figure(flat)
     sweep.margin = {sweep.metric: {"size": "3 %", "reason": "No one would mind."}}
     found = verdicts(sweep, tmp_path / "wide")
@@ -111,8 +107,8 @@ def test_arms_that_differ_less_than_the_margin_are_called_alike(tmp_path: Path) 
     assert "To decide it takes about" in found[WORSENS].sentence
 
 
-def test_where_higher_is_better_the_same_numbers_say_the_opposite(tmp_path: Path) -> None:
-    def mirrored(model: Model) -> float:
+def test_where_higher_is_better_the_same_numbers_say_the_opposite(tmp_path):
+    def mirrored(model):
         return 100.0 - generous(model)
 
     loss = answers(figure(mirrored), tmp_path / "loss")
@@ -124,10 +120,10 @@ def test_where_higher_is_better_the_same_numbers_say_the_opposite(tmp_path: Path
     assert loss[IMPROVES] == loss[WORSENS] == NOT
 
 
-def test_the_strict_form_admits_no_larger_model(tmp_path: Path) -> None:
+def test_the_strict_form_admits_no_larger_model(tmp_path):
     """A fixed model that wins only by being larger than the largest standard one does not count."""
 
-    def large_wins(model: Model) -> float:
+    def large_wins(model):
         return 30.0 if model.size["params_total"] > 7e6 else 60.0 - model.embedding_size / 8
 
     grid = Grid(fixed_heads=(2, 4, 8, 331))
@@ -137,15 +133,15 @@ def test_the_strict_form_admits_no_larger_model(tmp_path: Path) -> None:
     assert not any("331" in one["words"] for one in found.numbers["contrasts"])
 
 
-def test_opposite_findings_at_two_embedding_sizes_refute_a_claim_about_all(tmp_path: Path) -> None:
-    def mixed(model: Model) -> float:
+def test_opposite_findings_at_two_embedding_sizes_refute_a_claim_about_all(tmp_path):
+    def mixed(model):
         sign = 1 if model.embedding_size == 64 else -1
         return 60.0 + sign * model.heads
 
     assert answers(figure(mixed), tmp_path)[WORSENS] == NOT
 
 
-def test_what_else_varies_in_an_arm_is_not_mixed_up(tmp_path: Path) -> None:
+def test_what_else_varies_in_an_arm_is_not_mixed_up(tmp_path):
     sweep = figure(generous)
     model = Model(64, 4, 21)
     values = {"model.embedding_size": 64, "model.heads": 4, "model.layers": 5}
@@ -155,13 +151,13 @@ def test_what_else_varies_in_an_arm_is_not_mixed_up(tmp_path: Path) -> None:
     assert "More varies there than model.heads" in found.sentence
 
 
-def test_an_arm_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_an_arm_that_is_not_there_is_named(tmp_path):
     sweep = figure(generous)
     sweep.points = [point for point in sweep.points if point["arm"] != "standard"]
     assert "no arm standard" in verdicts(sweep, tmp_path)[WORSENS].sentence
 
 
-def test_verdicts_are_kept_beside_the_table(tmp_path: Path) -> None:
+def test_verdicts_are_kept_beside_the_table(tmp_path):
     figure(generous).write(tmp_path)
     found = judge(tmp_path, write_tables(tmp_path, collect(tmp_path, ["fig1"])))
     [*kept] = json.loads((tmp_path / "tables" / "fig1.claims.json").read_text())["verdicts"]
@@ -182,9 +178,7 @@ def test_verdicts_are_kept_beside_the_table(tmp_path: Path) -> None:
     ],
     ids=["as derived", "as in the theorem", "a mask changes nothing", "no head suffices"],
 )
-def test_the_knee_is_where_the_error_collapses(
-    tmp_path: Path, knees: tuple[Knee, Knee], expected: tuple[Decision, Decision]
-) -> None:
+def test_the_knee_is_where_the_error_collapses(tmp_path, knees, expected):
     found = answers(theorem1(*knees, seeds=5), tmp_path)
     assert (found[N_MINUS_1], found[HALF]) == expected
 
@@ -215,9 +209,7 @@ def law(fixed_factor: float) -> Truth:
     [(0.8, SUPPORTED), (1.25, NOT), (1.0, OPEN)],
     ids=["fewer", "more", "as many"],
 )
-def test_the_parameters_saved_are_those_of_the_truth(
-    tmp_path: Path, factor: float, expected: Decision
-) -> None:
+def test_the_parameters_saved_are_those_of_the_truth(tmp_path, factor, expected):
     grid = Grid(head_size=29)
     found = judged(figure1(law(factor), grid, seeds=5, noise=0.002), SAVES, tmp_path)
     assert found.verdict == expected
@@ -228,19 +220,19 @@ def test_the_parameters_saved_are_those_of_the_truth(
     assert (low >= 0, high <= 0) == (factor < 1, factor > 1)
 
 
-def test_where_a_curve_may_be_flat_no_share_saved_has_an_interval(tmp_path: Path) -> None:
+def test_where_a_curve_may_be_flat_no_share_saved_has_an_interval(tmp_path):
     found = judged(figure1(law(0.8), Grid(head_size=29), seeds=5, noise=0.2), SAVES, tmp_path)
     assert "of the parameters saved [no interval]" in found.sentence
 
 
-def test_far_off_its_curve_no_number_of_parameters_is_told(tmp_path: Path) -> None:
+def test_far_off_its_curve_no_number_of_parameters_is_told(tmp_path):
     found = judged(figure1(law(6), Grid(head_size=29), seeds=5, noise=0.002), SAVES, tmp_path)
     assert found.verdict == NOT
     assert "more than twice the parameters needed" in found.sentence
     assert "parameters saved" not in found.sentence
 
 
-def test_parameters_are_saved_of_a_loss_only(tmp_path: Path) -> None:
+def test_parameters_are_saved_of_a_loss_only(tmp_path):
     sweep = figure1(law(0.8))
     for result in sweep.results.values():
         result["metrics"] = {"test/accuracy": 1 / result["metrics"][sweep.metric]}
@@ -255,10 +247,8 @@ def test_parameters_are_saved_of_a_loss_only(tmp_path: Path) -> None:
     [(3.0, SUPPORTED), (-3.0, NOT), (0.0, OPEN)],
     ids=["better", "worse", "alike"],
 )
-def test_matched_points_are_compared_with_what_they_are_matched_to(
-    tmp_path: Path, bonus: float, expected: Decision
-) -> None:
-    def truth(model: Model) -> float:
+def test_matched_points_are_compared_with_what_they_are_matched_to(tmp_path, bonus, expected):
+    def truth(model):
         return 43.0 - (bonus if model.head_size == 32 else 0)
 
     sweep = figure1(truth, seeds=5, noise=0.002)
@@ -270,7 +260,7 @@ def test_matched_points_are_compared_with_what_they_are_matched_to(
     assert contrast["value"] == pytest.approx(math.log(43 / (43 - bonus)), abs=0.004)
 
 
-def test_a_point_that_is_the_run_it_is_matched_to_is_no_pair(tmp_path: Path) -> None:
+def test_a_point_that_is_the_run_it_is_matched_to_is_no_pair(tmp_path):
     sweep = Sweep(labels={"standard": "standard", "fixed": "fixed"})
     same = Model(64, 2, 32)
     sweep.add("fixed", {"model.heads": 2}, same, {0: 40.0, 1: 41.0})
@@ -303,9 +293,7 @@ def equal_width(truth: Callable[[int, int], float]) -> Sweep:
     ],
     ids=["small heads lose", "small heads win", "alike", "at one width only"],
 )
-def test_small_heads_are_judged_at_each_width(
-    tmp_path: Path, truth: Callable[[int, int], float], expected: Decision
-) -> None:
+def test_small_heads_are_judged_at_each_width(tmp_path, truth, expected):
     found = judged(equal_width(truth), SMALL_LOSE, tmp_path)
     assert found.verdict == expected
     assert {one["words"][-3:].strip() for one in found.numbers["contrasts"]} == {"32", "128"}
@@ -320,9 +308,7 @@ def test_small_heads_are_judged_at_each_width(
     ],
     ids=["a knee at n / 2", "an earlier knee", "no gain at any n"],
 )
-def test_the_gain_of_larger_heads_is_compared_between_lengths(
-    tmp_path: Path, truth: Callable[[int, int], float], expected: Decision
-) -> None:
+def test_the_gain_of_larger_heads_is_compared_between_lengths(tmp_path, truth, expected):
     sweep = Sweep(labels={"heads": "heads"}, metric="test/loss")
     for n in (5, 23):
         for size in (1, 3, 11):
@@ -335,7 +321,7 @@ def test_the_gain_of_larger_heads_is_compared_between_lengths(
     assert "eads of 11 over 1 at n = 23" in found.sentence
 
 
-def test_one_length_says_nothing_of_longer_ones(tmp_path: Path) -> None:
+def test_one_length_says_nothing_of_longer_ones(tmp_path):
     sweep = Sweep(labels={"heads": "heads"})
     for size in (1, 3):
         values = {"task.sequence_length": 5, "model.head_size": size}
@@ -345,7 +331,7 @@ def test_one_length_says_nothing_of_longer_ones(tmp_path: Path) -> None:
     assert "two sequence lengths" in found.sentence
 
 
-def test_without_a_standard_arm_the_rival_is_the_one_that_is_matched(tmp_path: Path) -> None:
+def test_without_a_standard_arm_the_rival_is_the_one_that_is_matched(tmp_path):
     sweep = Sweep(labels={"keys": "keys", "values": "values"})
     for size in (3, 5):
         values = {"model.head_size": size}

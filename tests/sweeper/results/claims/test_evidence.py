@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from math import inf, log
-from pathlib import Path
 
 import pytest
 
@@ -29,10 +28,10 @@ from tests.sweeper.results.claims.asked import (
 )
 from tests.sweeper.results.finetuned import finetuned
 from tests.sweeper.results.grids import FEW, Grid, figure1
-from tests.sweeper.results.synthetic import Model, Sweep, flat, paper
+from tests.sweeper.results.synthetic import Sweep, flat, paper
 
 
-def test_fine_tuning_seeds_alone_support_nothing(tmp_path: Path) -> None:
+def test_fine_tuning_seeds_alone_support_nothing(tmp_path):
     about = {"claims": [IMPROVES]}
     shared = verdicts_on(finetuned(tmp_path / "one", "table2a", seeds=5, about=about))
     assert [v.measure for v in shared] == ["SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"]
@@ -44,7 +43,7 @@ def test_fine_tuning_seeds_alone_support_nothing(tmp_path: Path) -> None:
     assert {verdict.verdict for verdict in verdicts_on(each)} == {SUPPORTED}
 
 
-def test_noise_is_not_taken_for_a_finding(tmp_path: Path) -> None:
+def test_noise_is_not_taken_for_a_finding(tmp_path):
     wrong = 0
     for world in range(20):
         sweep = figure1(flat, Grid((64, 96), (2, 4, 8), (2, 4, 8, 16)), seeds=5)
@@ -56,15 +55,15 @@ def test_noise_is_not_taken_for_a_finding(tmp_path: Path) -> None:
     assert wrong <= 2  # of 20, at 5 %: more with a chance of 8 %
 
 
-def test_runs_that_are_still_to_come_leave_what_is_there(tmp_path: Path) -> None:
-    def done(arm: str, model: Model, seed: int) -> bool:
+def test_runs_that_are_still_to_come_leave_what_is_there(tmp_path):
+    def done(arm, model, seed):
         return seed < 5
 
     sweep = figure1(generous, seeds=7, noise=0.002, done=done)
     assert set(answers(sweep, tmp_path).values()) == {SUPPORTED}
 
 
-def test_runs_that_diverged_leave_their_claims_undecided_and_no_others(tmp_path: Path) -> None:
+def test_runs_that_diverged_leave_their_claims_undecided_and_no_others(tmp_path):
     sweep = figure(generous)
     sweep.results[most_heads(sweep)]["metrics"] = {"test/loss": 1.0}  # the other was not a number
     found = verdicts(sweep, tmp_path)
@@ -74,13 +73,13 @@ def test_runs_that_diverged_leave_their_claims_undecided_and_no_others(tmp_path:
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
-def test_too_few_seeds_decide_nothing(tmp_path: Path, seeds: int) -> None:
+def test_too_few_seeds_decide_nothing(tmp_path, seeds):
     for verdict in verdicts(figure(generous, seeds=seeds), tmp_path).values():
         assert verdict.verdict == OPEN
         assert f"It takes 3 seeds of every point at least; one has {seeds}" in verdict.sentence
 
 
-def test_a_claim_that_the_points_cannot_decide_is_refused(tmp_path: Path) -> None:
+def test_a_claim_that_the_points_cannot_decide_is_refused(tmp_path):
     table = figure(generous, FEW).table(tmp_path)
     with pytest.raises(UserError, match="three or more heads, and has 1") as told:
         check_decidable(table)
@@ -89,7 +88,7 @@ def test_a_claim_that_the_points_cannot_decide_is_refused(tmp_path: Path) -> Non
     check_decidable(figure(generous).table(tmp_path / "whole"))
 
 
-def test_what_is_wanted_next_is_what_undecided_claims_lack(tmp_path: Path) -> None:
+def test_what_is_wanted_next_is_what_undecided_claims_lack(tmp_path):
     sweep = figure(flat, seeds=2)
     sweep.claims = [IMPROVES]
     first = wanted(sweep.table(tmp_path / "two"), most=11, runs=1)
@@ -104,7 +103,7 @@ def test_what_is_wanted_next_is_what_undecided_claims_lack(tmp_path: Path) -> No
     assert not wanted(decided.table(tmp_path / "decided"), most=11, runs=3)
 
 
-def test_a_larger_effect_is_cheaper_and_the_margin_prices_none_at_all(tmp_path: Path) -> None:
+def test_a_larger_effect_is_cheaper_and_the_margin_prices_none_at_all(tmp_path):
     sweep = figure1(flat, seeds=5)
     sweep.claims = [IMPROVES]
     sweep.margin = {sweep.metric: {"size": "2 %", "reason": "Less is not seen."}}
@@ -122,8 +121,8 @@ def test_a_larger_effect_is_cheaper_and_the_margin_prices_none_at_all(tmp_path: 
     assert asked.in_runs(asked.expected_cost_at(0.0))["seeds"] is None
 
 
-def test_a_smaller_chance_of_error_takes_wider_intervals(tmp_path: Path) -> None:
-    def lows(error: float) -> float:
+def test_a_smaller_chance_of_error_takes_wider_intervals(tmp_path):
+    def lows(error):
         sweep = figure(paper)
         sweep.error = error
         asked = questions(sweep.table(tmp_path / str(error)))[0]
@@ -133,7 +132,7 @@ def test_a_smaller_chance_of_error_takes_wider_intervals(tmp_path: Path) -> None
     assert lows(0.2) > lows(0.05) > lows(0.001)
 
 
-def test_lines_are_narrow_and_cannot_disturb_a_terminal(tmp_path: Path) -> None:
+def test_lines_are_narrow_and_cannot_disturb_a_terminal(tmp_path):
     verdict = Verdict("claim\x1b[2J", Decision.SUPPORTED, "a \x1b[31m\u202e b\n" * 40, {})
     printed = lines([verdict], width=80)
     assert max(map(len, printed)) <= 80
@@ -153,9 +152,7 @@ def test_lines_are_narrow_and_cannot_disturb_a_terminal(tmp_path: Path) -> None:
     ],
     ids=["path", "module", "metric"],
 )
-def test_unknown_names_are_answered_with_the_known(
-    tmp_path: Path, claims: list[str], metric: str, told: str
-) -> None:
+def test_unknown_names_are_answered_with_the_known(tmp_path, claims, metric, told):
     sweep = figure1(seeds=1)
     sweep.claims, sweep.metric = claims, metric
     sweep.write(tmp_path)
@@ -179,13 +176,11 @@ def test_unknown_names_are_answered_with_the_known(
         ((800.0, -inf, inf), True, "it better by a factor of 1.01e+304 [no interval]"),
     ],
 )
-def test_a_difference_is_as_exact_as_its_interval(
-    ends: tuple[float, float, float], ratio: bool, words: str
-) -> None:
+def test_a_difference_is_as_exact_as_its_interval(ends, ratio, words):
     assert str(Found("it", *ends, ratio)) == words
 
 
-def test_what_only_rounding_makes_differ_from_nothing_is_nothing() -> None:
+def test_what_only_rounding_makes_differ_from_nothing_is_nothing():
     assert Found("it", 5.05e-14, -inf, inf, ratio=False).size() == "0 [no interval]"
 
 
@@ -223,7 +218,7 @@ def bimodal(sweep: Sweep) -> None:
     ],
     ids=["all equal", "differences of rounding", "bimodal"],
 )
-def test_odd_data_decide_nothing_and_are_named(tmp_path: Path, spoil: Spoil, told: str) -> None:
+def test_odd_data_decide_nothing_and_are_named(tmp_path, spoil, told):
     sweep = figure(generous, seeds=7)
     sweep.claims = [WORSENS, IMPROVES, BEATS, "wins_at_equal_size", SAVES]
     spoil(sweep)
@@ -233,9 +228,7 @@ def test_odd_data_decide_nothing_and_are_named(tmp_path: Path, spoil: Spoil, tol
 
 
 @pytest.mark.parametrize("value", [1e6, 7.8e153, -41.0, 0.0])
-def test_one_odd_seed_decides_nothing_of_its_arm_and_changes_no_other(
-    tmp_path: Path, value: float
-) -> None:
+def test_one_odd_seed_decides_nothing_of_its_arm_and_changes_no_other(tmp_path, value):
     sweep = figure(generous)
     sweep.claims = [WORSENS, IMPROVES, SAVES]
     set_one(value)(sweep)

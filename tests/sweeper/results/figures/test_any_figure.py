@@ -8,7 +8,6 @@ import sys
 import warnings
 from collections.abc import Callable
 from itertools import combinations
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -58,7 +57,7 @@ PARAMS = [
 
 
 @pytest.fixture(scope="module", params=PARAMS)
-def drawn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Figure]:
+def drawn(request, tmp_path_factory):
     """One sweep, drawn by each figure that can; a warning is an error."""
     sweep: Sweep | Finetuned = request.param()
     table = sweep.table(tmp_path_factory.mktemp("outputs"))
@@ -71,7 +70,7 @@ def drawn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return found
 
 
-def test_the_figures_are_found() -> None:
+def test_the_figures_are_found():
     assert names(FIGURES) == [
         "attention",
         "choices",
@@ -87,7 +86,7 @@ def test_the_figures_are_found() -> None:
     ]
 
 
-def test_no_text_is_clipped_or_covered_by_other_text(drawn: list[Figure]) -> None:
+def test_no_text_is_clipped_or_covered_by_other_text(drawn):
     for figure in drawn:
         written = texts(figure)
         width, height = figure.bbox.width, figure.bbox.height
@@ -102,13 +101,13 @@ def test_no_text_is_clipped_or_covered_by_other_text(drawn: list[Figure]) -> Non
             assert across <= 0.5 or up <= 0.5, f"{text!r} and {other!r} overlap"
 
 
-def test_columns_have_the_width_of_the_conference(drawn: list[Figure]) -> None:
+def test_columns_have_the_width_of_the_conference(drawn):
     for figure in drawn:
         assert figure.get_figwidth() in (COLUMN, DOUBLE_COLUMN)
         assert figure.get_figheight() < 9.0  # the height of a page
 
 
-def test_drawn_again_it_is_the_same_bytes(tmp_path: Path) -> None:
+def test_drawn_again_it_is_the_same_bytes(tmp_path):
     """In another process, in another order of hashing, after everything drawn was deleted."""
     hostile().write(tmp_path)
     first = {path: path.read_bytes() for path in write_figures(tmp_path, collect(tmp_path))}
@@ -120,7 +119,7 @@ def test_drawn_again_it_is_the_same_bytes(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in first} == first
 
 
-def test_files_are_what_they_are_called_and_hold_no_code(tmp_path: Path) -> None:
+def test_files_are_what_they_are_called_and_hold_no_code(tmp_path):
     files = rendered(figure_of(hostile().table(tmp_path)))
     assert files["pdf"].startswith(b"%PDF")
     assert b"/Type3" not in files["pdf"]
@@ -136,7 +135,7 @@ def test_files_are_what_they_are_called_and_hold_no_code(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("figure", ["fig9", "style", "../fig1", "os.path"])
-def test_an_unknown_figure_is_answered_with_the_known(tmp_path: Path, figure: str) -> None:
+def test_an_unknown_figure_is_answered_with_the_known(tmp_path, figure):
     sweep = figure1(grid=FEW, seeds=1)
     sweep.figure = figure
     with pytest.raises(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from tests.sweeper.results.grids import FEW, PAPER, Grid, by_hand, figure1
 from tests.sweeper.results.synthetic import METRIC
 
 
-def test_every_seed_and_every_mean_is_drawn(tmp_path: Path) -> None:
+def test_every_seed_and_every_mean_is_drawn(tmp_path):
     table = figure1(grid=PAPER, done=half).table(tmp_path)
     found = points(table, METRIC)
     spread = seed_spread(found)
@@ -47,7 +46,7 @@ def test_every_seed_and_every_mean_is_drawn(tmp_path: Path) -> None:
                 assert {(x, value) for value in values if len(values) > 1} <= drawn
 
 
-def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed(tmp_path: Path) -> None:
+def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed(tmp_path):
     figure = fig2.draw(Finetuned("fig2", seeds=3).table(tmp_path))
     shown = (("test/f1", 1), ("test/exact_match", 1), ("test/accuracy", 100))
     for axes, (metric, times) in zip(figure.axes, shown, strict=True):
@@ -58,7 +57,7 @@ def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed(tmp_path: Path)
                 assert np.isclose(drawn.astype(float), wanted, rtol=1e-12).all(axis=1).any()
 
 
-def test_baselines_are_marks_outside_the_panel_that_cross_no_line(tmp_path: Path) -> None:
+def test_baselines_are_marks_outside_the_panel_that_cross_no_line(tmp_path):
     figure = fig2.draw(Finetuned("fig2").table(tmp_path))
     marks = [line for line in figure.axes[2].get_lines() if line.get_marker() == "<"]
     assert [float(line.get_ydata()[0]) for line in marks] == pytest.approx([35.3, 38.1])
@@ -67,7 +66,7 @@ def test_baselines_are_marks_outside_the_panel_that_cross_no_line(tmp_path: Path
     assert {"majority class", "bag of words"} <= {t.get_text() for t in texts(figure)}
 
 
-def test_scales_are_logarithmic_from_a_factor_of_ten_and_say_so(tmp_path: Path) -> None:
+def test_scales_are_logarithmic_from_a_factor_of_ten_and_say_so(tmp_path):
     table = by_hand({"model.heads": [*range(2, 20)]}).table(tmp_path / "linear")
     assert curves.draw(table).axes[0].get_xlabel() == "heads"
     axes = curves.draw(by_hand({"model.heads": [*range(2, 21)]}).table(tmp_path / "log")).axes[0]
@@ -77,7 +76,7 @@ def test_scales_are_logarithmic_from_a_factor_of_ten_and_say_so(tmp_path: Path) 
         assert curves.draw(table).axes[0].get_xscale() == scale
 
 
-def test_a_grid_typed_by_hand_has_a_title_and_its_fixed_overrides(tmp_path: Path) -> None:
+def test_a_grid_typed_by_hand_has_a_title_and_its_fixed_overrides(tmp_path):
     table = by_hand({"model.heads": [2, 3]}).table(tmp_path)
     typed = "model.heads=2,3 trainer.steps=50 trainer.threads=2 paths.outputs=x name=y seed=1"
     told = words(curves.draw(replace(table, provenance={"command": ["sweep.py", *typed.split()]})))
@@ -85,7 +84,7 @@ def test_a_grid_typed_by_hand_has_a_title_and_its_fixed_overrides(tmp_path: Path
     assert "With trainer.steps=50." in told
 
 
-def test_a_setting_that_was_not_learned_is_named(tmp_path: Path) -> None:
+def test_a_setting_that_was_not_learned_is_named(tmp_path):
     table = Finetuned("fig2").table(tmp_path)
     chance = {**table.rows[-1], "test/accuracy": 0.3531}
     told = words(fig2.draw(replace(table, rows=[*table.rows[:-1], chance]))).replace("\n", " ")
@@ -94,7 +93,7 @@ def test_a_setting_that_was_not_learned_is_named(tmp_path: Path) -> None:
     assert "not learned" not in words(fig2.draw(table))
 
 
-def test_a_baseline_far_below_the_curves_is_told_not_drawn(tmp_path: Path) -> None:
+def test_a_baseline_far_below_the_curves_is_told_not_drawn(tmp_path):
     table = Finetuned("fig2").table(tmp_path)
     rows = [
         {**row, "test/majority_accuracy": 0.01 if row["task"] == "mnli" else None}
@@ -105,7 +104,7 @@ def test_a_baseline_far_below_the_curves_is_told_not_drawn(tmp_path: Path) -> No
     assert "Outside panel (c): majority class 1.0." in words(figure)
 
 
-def test_missing_runs_and_matching_errors_are_in_the_figure(tmp_path: Path) -> None:
+def test_missing_runs_and_matching_errors_are_in_the_figure(tmp_path):
     sweep = figure1(done=lambda arm, model, seed: (arm, seed) != ("fixed", 1))
     figure = fig1.draw(sweep.table(tmp_path))
     runs, missing = len(sweep.records), len(sweep.records) - len(sweep.results)
@@ -116,7 +115,7 @@ def test_missing_runs_and_matching_errors_are_in_the_figure(tmp_path: Path) -> N
     assert "Mean of 2 to 3 seeds, 95 % interval" in words(figure)
 
 
-def test_one_seed_has_no_interval_and_the_figure_says_so(tmp_path: Path) -> None:
+def test_one_seed_has_no_interval_and_the_figure_says_so(tmp_path):
     figure = fig1.draw(figure1(grid=FEW, seeds=1).table(tmp_path))
     assert "there is no interval" in words(figure)
     for axes in figure.axes:
@@ -125,14 +124,14 @@ def test_one_seed_has_no_interval_and_the_figure_says_so(tmp_path: Path) -> None
             assert not lines.get_segments()
 
 
-def test_runs_of_two_versions_of_the_program_are_not_mixed_silently(tmp_path: Path) -> None:
+def test_runs_of_two_versions_of_the_program_are_not_mixed_silently(tmp_path):
     table = figure1(grid=FEW).table(tmp_path)
     rows = [{**row, "code": f"commit{row['seed'] % 2}"} for row in table.rows]
     mixed = Table(table.name, table.experiment, {}, table.settings, [*table.columns, "code"], rows)
     assert "Runs of 2 versions of the program: commit0, commit1." in words(fig1.draw(mixed))
 
 
-def test_points_of_different_devices_are_not_compared_silently(tmp_path: Path) -> None:
+def test_points_of_different_devices_are_not_compared_silently(tmp_path):
     table = figure1(grid=FEW).table(tmp_path)
     rows = [{**row, "device": f"card {row['seed'] % 2}"} for row in table.rows]
     columns = [*dict.fromkeys([*table.columns, "device"])]
@@ -141,7 +140,7 @@ def test_points_of_different_devices_are_not_compared_silently(tmp_path: Path) -
     assert "kinds of device" not in words(fig1.draw(table))
 
 
-def test_heads_stand_beside_the_lines_or_else_in_the_legend(tmp_path: Path) -> None:
+def test_heads_stand_beside_the_lines_or_else_in_the_legend(tmp_path):
     beside = words(fig1.draw(figure1().table(tmp_path / "beside")))
     assert "16 heads" in beside
     assert "head size d/h, 16 heads" not in beside

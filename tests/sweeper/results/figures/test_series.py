@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from sweeper.results.figures import curves, fig1
@@ -13,20 +11,20 @@ from tests.sweeper.results.grids import by_hand, figure1
 from tests.sweeper.results.synthetic import Model, paper
 
 
-def test_text_is_one_short_line_of_letters_that_the_font_has() -> None:
+def test_text_is_one_short_line_of_letters_that_the_font_has():
     assert plain("a\nb\x1b\u202e日", 10) == "a?b???"
     assert len(plain("x" * 300)) == 48
     assert plain("head size d/h × 2…") == "head size d/h × 2…"
 
 
-def test_curves_run_along_the_first_key_that_was_typed(tmp_path: Path) -> None:
+def test_curves_run_along_the_first_key_that_was_typed(tmp_path):
     table = by_hand({"model.heads": [2, 3, 5], "model.head_size": [7, None]}).table(tmp_path)
     series = curves.series_of(table, "model.heads")
     assert [one.key for one in series] == [(("model.head_size", 7),), (("model.head_size", None),)]
     assert [point.settings["model.heads"] for point in series[0].points] == [2, 3, 5]
 
 
-def test_standard_models_are_a_curve_for_each_number_of_heads(tmp_path: Path) -> None:
+def test_standard_models_are_a_curve_for_each_number_of_heads(tmp_path):
     table = figure1().table(tmp_path)
     series = fig1.series_of(table)
     keys = [(one.arm, one.key) for one in series]
@@ -51,13 +49,11 @@ APART = {
 
 
 @pytest.mark.parametrize(("wanted", "placed"), APART.values(), ids=APART.keys())
-def test_labels_stand_apart_in_the_order_of_their_lines(
-    wanted: list[float], placed: list[float]
-) -> None:
+def test_labels_stand_apart_in_the_order_of_their_lines(wanted, placed):
     assert apart(wanted, 0.1) == pytest.approx(placed)
 
 
-def test_keys_that_move_together_are_one_curve(tmp_path: Path) -> None:
+def test_keys_that_move_together_are_one_curve(tmp_path):
     sweep = by_hand({"model.layers": [1]})
     sweep.points.clear()
     for d, heads in ((32, 2), (48, 3), (64, 4)):
@@ -68,13 +64,13 @@ def test_keys_that_move_together_are_one_curve(tmp_path: Path) -> None:
     assert one.key == ()
 
 
-def test_a_key_with_one_value_still_tells_what_a_curve_is(tmp_path: Path) -> None:
+def test_a_key_with_one_value_still_tells_what_a_curve_is(tmp_path):
     table = by_hand({"model.heads": [2, 3], "model.head_size": [7]}).table(tmp_path)
     [one] = curves.series_of(table, "model.heads")
     assert one.key == (("model.head_size", 7),)
 
 
-def test_a_point_that_varies_nothing_has_no_words(tmp_path: Path) -> None:
+def test_a_point_that_varies_nothing_has_no_words(tmp_path):
     sweep = by_hand({"model.layers": [1]})
     sweep.points.clear()
     sweep.add("grid", {}, Model(64, 2, 16), {0: 43.0, 1: 44.0})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from matplotlib.text import Text
@@ -16,7 +15,7 @@ from tests.sweeper.results.grids import theorem1
 from tests.sweeper.results.synthetic import Model, Sweep
 
 
-def test_every_knee_is_marked_with_its_head_size(tmp_path: Path) -> None:
+def test_every_knee_is_marked_with_its_head_size(tmp_path):
     figure = knees_figure.draw(theorem1().table(tmp_path))
     for axes, knees in zip(figure.axes, ({5: 4, 7: 6}, {5: 2, 7: 3}), strict=True):
         rings = {line.get_xdata()[0] for line in axes.get_lines() if line.get_markersize() == 9.0}
@@ -25,7 +24,7 @@ def test_every_knee_is_marked_with_its_head_size(tmp_path: Path) -> None:
         assert {"n", "n / 2"} <= set(guides)
 
 
-def test_each_length_has_its_knees_above_what_smaller_heads_cost(tmp_path: Path) -> None:
+def test_each_length_has_its_knees_above_what_smaller_heads_cost(tmp_path):
     sweep = Sweep(name="lengths", figure="sequence_length", metric="test/loss", claims=())
     sweep.labels = {"heads": "heads"}
     for length in (8, 32):
@@ -51,7 +50,7 @@ def test_each_length_has_its_knees_above_what_smaller_heads_cost(tmp_path: Path)
     }
 
 
-def test_a_reparametrised_run_stands_beside_the_one_it_was(tmp_path: Path) -> None:
+def test_a_reparametrised_run_stands_beside_the_one_it_was(tmp_path):
     sweep = Sweep(name="shared", figure="collaborative", metric="test/accuracy", claims=())
     sweep.labels = {"trained": "MNLI", "shared": "shared"}
     sweep.add("trained", {}, Model(64, 4, 16), {0: 0.5, 1: 0.6})
@@ -73,7 +72,7 @@ def test_a_reparametrised_run_stands_beside_the_one_it_was(tmp_path: Path) -> No
     assert "25%" in words(figure)
 
 
-def test_the_rank_of_heads_stands_beside_the_most_it_can_be(tmp_path: Path) -> None:
+def test_the_rank_of_heads_stands_beside_the_most_it_can_be(tmp_path):
     sweep = Sweep(name="ranks", figure="attention", metric="test/attention_rank", claims=())
     sweep.labels = {"sizes": "sizes"}
     for heads in (3, 5):
