@@ -14,7 +14,7 @@ from sweeper.store.errors import UserError, sanitize
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore
 from tasks import train
-from tests.sweeper.store.test_names import HOSTILE_NAMES
+from tests.sweeper.store.test_files import HOSTILE_NAMES
 
 NAMES = [
     *HOSTILE_NAMES.values(),

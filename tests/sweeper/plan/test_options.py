@@ -1,4 +1,4 @@
-"""Every option that conf/ offers, discovered and held to the contract of its group."""
+"""Every option that conf/ offers, and what shipped experiments and scales set."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 from sweeper.decide import check_claims
 from sweeper.plan.compose import CONF
 from sweeper.store.registry import ARCHITECTURES, ATTENTION, CLAIMS, FIGURES, TASKS, names
+from tasks.parse import parse
+from tasks.task import learning_rate
 
 GROUPS = ("model", "model/attention", "task", "data", "optimizer", "trainer", "logger", "scale")
 
@@ -103,3 +105,82 @@ def test_where_each_seed_pretrains_no_two_of_them_share_weights(plan):
     assert len(children) == 2 * len(parents)
     for child in children:
         assert found.runs[child.parent].config["seed"] == child.config["seed"]
+
+
+LARGER_SCALES = ["demo", "gpu", "paper"]
+
+
+def sizes(found, arm):
+    runs = {point.run for point in found.points if point.arm == arm}
+    return {found.runs[run].size["params_total"] for run in runs}
+
+
+@pytest.mark.parametrize("scale", LARGER_SCALES)
+def test_models_of_one_width_have_one_size(plan, scale):
+    found = plan("experiment=equal_width", f"scale={scale}", "seed=0")
+    assert len(found.runs) >= 7
+    assert len(sizes(found, "narrow")) == len(sizes(found, "wide")) == 1
+
+
+@pytest.mark.parametrize("scale", LARGER_SCALES)
+def test_heads_of_several_sizes_cost_what_heads_of_one_size_cost(plan, scale):
+    found = plan("experiment=head_sizes", f"scale={scale}", "seed=0")
+    assert len(found.runs) == 4
+    assert len({run.size["params_total"] for run in found.runs.values()}) == 1
+
+
+@pytest.mark.parametrize("scale", LARGER_SCALES)
+def test_values_grown_mirror_queries_and_keys_grown(plan, scale):
+    found = plan("experiment=value_size", f"scale={scale}", "seed=0")
+    assert sizes(found, "values") == sizes(found, "queries_and_keys")
+    matched = [point.matched for point in found.points if point.matched]
+    assert [match.error for match in matched] == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("scale", LARGER_SCALES)
+def test_the_rank_of_heads_is_that_of_figure_3s_models(plan, scale):
+    found = plan("experiment=fig3,attention_rank", f"scale={scale}", "seed=0")
+    runs = {
+        name: {point.run for point in found.points if point.experiment.startswith(name)}
+        for name in ("fig3", "attention_rank")
+    }
+    assert runs["attention_rank"] <= runs["fig3"]
+
+
+EVERY = "fig1,fig2"  # language models, encoders, and what is fine-tuned from them
+
+
+@pytest.fixture
+def configs(plan):
+    def of(scale, experiments=EVERY):
+        found = plan(f"experiment={experiments}", f"scale={scale}", "seed=0")
+        return [run.config for run in found.runs.values()]
+
+    return of
+
+
+@pytest.mark.parametrize("scale", ["gpu", "paper"])
+def test_what_is_for_a_gpu_trains_in_bfloat16(configs, scale):
+    found = {config["task"]["name"]: config["trainer"]["precision"] for config in configs(scale)}
+    assert found == dict.fromkeys(("lm1b", "pretraining", "mnli", "squad"), "bf16-mixed")
+
+
+@pytest.mark.parametrize("scale", ["demo", "gpu"])
+def test_a_short_training_is_not_stopped_for_validations(configs, scale):
+    assert {config["trainer"]["validate_every"] for config in configs(scale)} == {0}
+
+
+@pytest.mark.parametrize("scale", ["demo", "gpu", "paper"])
+def test_a_language_model_is_trained_for_several_times_what_its_optimizer_remembers(configs, scale):
+    for config in configs(scale, "fig1"):
+        optimizer, steps = config["optimizer"], config["trainer"]["steps"]
+        assert 2 / (1 - optimizer["betas"][1]) < steps
+        assert 2 * optimizer["warmup_steps"] < steps
+
+
+def test_the_rate_of_language_models_at_gpu_scale_peaks_where_its_yaml_says(configs):
+    [config] = {str(one["optimizer"]): one for one in configs("gpu", "fig1")}.values()
+    trained = parse(config)
+    rates = [learning_rate(trained.optimizer, 600, step) for step in range(1, 601)]
+    assert max(rates) == pytest.approx(0.002)
+    assert trained.optimizer.gradient_clip == 1.0

@@ -1,10 +1,14 @@
-"""What an installed package adds is chosen by its name, as what is in conf/ is."""
+"""Options of an installed package or of a folder outside the checkout."""
 
 from __future__ import annotations
+
+import subprocess
+import sys
 
 import pytest
 
 from sweeper.hydra_section import composer
+from sweeper.plan.compose import CONF
 from sweeper.store.errors import UserError
 
 BACKEND = """
@@ -48,3 +52,69 @@ def test_its_backend_has_options_that_are_checked():
 def test_without_the_package_its_names_are_unknown():
     with pytest.raises(UserError, match=r"experiment=mine: expected one of .*fig1"):
         composer().compose(["experiment=mine"])
+
+
+MINE = """# @package _global_
+experiment:
+  title: of one's own
+  metric: test/loss
+  scales:
+    tiny: {arms: {a: {grid: {model.heads: [3, 5]}}}}
+"""
+CALL = "{_target_: pathlib.Path.touch, _args_: [HERE/victim]}"
+FILES = {
+    "own/experiment/mine.yaml": MINE,
+    "own/scale/tiny.yaml": "name: tiny\n",
+    "own/model/wide.yaml": "defaults: [decoder, _self_]\nembedding_size: 30\nhead_size: 7\n",
+    "own/primary.yaml": "defaults: [config, _self_]\nhydra: {searchpath: ['file://HERE/more']}\n",
+    "own/experiment/called.yaml": f"{MINE}hydra: {{callbacks: {{x: {CALL}}}}}\n",
+    "own/experiment/logged.yaml": f"{MINE}hydra: {{job_logging: {{root: {CALL}}}}}\n",
+    "own/experiment/built.yaml": f"{MINE}model: {{x: {CALL}}}\n",
+    "more/experiment/theirs.yaml": MINE,
+}
+
+
+@pytest.fixture
+def planned(tmp_path):
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text.replace("HERE", str(tmp_path)))
+
+    def planned(*arguments):
+        typed = ["scale=tiny", "model=wide", "hydra.sweeper.dry_run=true"]
+        command = [sys.executable, "sweep.py", "--config-dir", tmp_path / "own", *arguments, *typed]
+        return subprocess.run(
+            [*command, f"paths.outputs={tmp_path / 'outputs'}"],
+            cwd=CONF.parent, capture_output=True, text=True,
+        )  # fmt: skip
+
+    return planned
+
+
+def test_experiments_scales_and_models_are_found_in_a_folder_of_ones_own(planned):
+    done = planned("-m", "experiment=mine")
+    assert done.returncode == 0, done.stderr
+    assert "mine-wide-tiny (tiny): of one's own" in done.stdout
+    assert "2 points, 2 runs: 2 new." in done.stdout
+
+
+def test_a_primary_config_of_ones_own_may_name_further_folders(planned):
+    done = planned("--config-name=primary", "experiment=mine,theirs")
+    assert done.returncode == 0, done.stderr
+    assert "4 points, 2 runs, 2 of them shared with another point: 2 new." in done.stdout
+
+
+@pytest.mark.parametrize("name", ["called", "logged", "built"])
+def test_a_folder_of_ones_own_calls_nothing_either(planned, name, tmp_path):
+    done = planned(f"experiment={name}")
+    assert done.returncode == 2
+    [sentence] = done.stderr.splitlines()
+    assert "no code to call" in sentence
+    assert not (tmp_path / "victim").exists()
+
+
+def test_a_folder_that_is_not_there_is_one_sentence(planned):
+    done = planned("--config-dir=/nonexistent/folder", "experiment=mine")
+    assert done.returncode == 2
+    [sentence] = done.stderr.splitlines()
+    assert "/nonexistent/folder" in sentence

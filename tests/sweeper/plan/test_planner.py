@@ -1,15 +1,24 @@
-"""Planning: what a command line becomes; the fake model process counts by the closed form."""
+"""Planning: what a command line becomes; the fake size server counts by the closed form."""
 
 from __future__ import annotations
 
+import io
 import itertools
+import re
 import shutil
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
 
 from sweeper.plan.compose import CONF
 from sweeper.plan.experiment import read_experiment
+from sweeper.plan.match import solve
+from sweeper.plan.planner import with_seeds
+from sweeper.plan.show import print_plan
 from sweeper.store.errors import UserError
+from sweeper.store.runs import RunStore
 
 
 def test_the_grid_of_the_readme_is_four_runs(plan):
@@ -237,3 +246,164 @@ def test_a_wrong_experiment_file_is_one_sentence(change, words):
 def test_the_last_key_varies_fastest(plan):
     values = [tuple(p.values.values()) for p in plan("model.heads=4,8", "model.layers=1,2").points]
     assert values == list(itertools.product((4, 8), (1, 2)))
+
+
+def seeds(plan, experiment, arm, **values):
+    """The seeds that a point has in a plan, by task."""
+    found = {}
+    for point in plan.points:
+        own = {key.rpartition(".")[2]: value for key, value in point.values.items()}
+        if (point.experiment, point.arm) == (experiment, arm) and values.items() <= own.items():
+            found.setdefault(point.task, []).append(point.seed)
+    return found
+
+
+def first_run(plan, arm, task="lm1b"):
+    return next(point.run for point in plan.points if (point.arm, point.task) == (arm, task))
+
+
+def test_without_wishes_a_plan_is_what_it_was(plan):
+    found = plan("experiment=fig1")
+    again = with_seeds(found, {})
+    assert (again.points, again.runs) == (found.points, found.runs)
+
+
+def test_one_point_has_more_seeds_and_the_others_their_own(plan):
+    found = plan("model.heads=2,4", "model.head_size=3", "seed=5,2")
+    more = with_seeds(found, {found.points[0].run: 5})
+    name = found.points[0].experiment
+    assert seeds(more, name, "grid", heads=2) == {"lm1b": [5, 2, 6, 7, 8]}
+    assert seeds(more, name, "grid", heads=4) == {"lm1b": [5, 2]}
+    assert {run: more.runs[run] for run in found.runs} == found.runs
+
+
+def test_a_model_that_two_arms_share_has_its_seeds_in_both(plan):
+    found = plan("experiment=fig1", "scale=paper", "seed=0")
+    shared = next(
+        point for point in found.points if point.arm == "fixed" and point.values["model.heads"] == 8
+    )
+    more = with_seeds(found, {shared.run: 3})
+    of_it = [point for point in more.points if point.seed > 0]
+    assert {(point.arm, point.seed) for point in of_it} == {
+        (arm, seed) for arm in ("fixed", "standard") for seed in (1, 2)
+    }
+    assert len(more.runs) == len(found.runs) + 2
+
+
+def test_a_fine_tuning_of_a_further_seed_starts_from_a_further_pre_training(plan):
+    found = plan("experiment=fig2", "scale=gpu", "seed=0")
+    more = with_seeds(found, {first_run(found, "fixed", "mnli"): 2})
+    [child] = [point for point in more.points if point.task == "mnli" and point.seed == 1]
+    parent = more.runs[more.runs[child.run].parent]
+    assert (parent.config["task"]["name"], parent.config["seed"]) == ("pretraining", 1)
+    assert not [point for point in more.points if point.task == "squad" and point.seed == 1]
+    assert len(more.runs) == len(found.runs) + 2
+
+
+@pytest.mark.parametrize("wanted", [0, 1, 2])
+def test_no_point_ever_loses_seeds(plan, wanted):
+    found = plan("model.heads=2,4", "model.head_size=3", "seed=0,1")
+    assert with_seeds(found, dict.fromkeys(found.runs, wanted)).points == found.points
+
+
+def exhaustive(count, target: int, step: int) -> int:
+    candidates = range(step, 400 * step, step)
+    return min(candidates, key=lambda value: (abs(count(value) - target), value))
+
+
+@given(
+    constant=st.integers(0, 10**6),
+    slope=st.integers(100, 10**5),
+    bend=st.integers(0, 10**3),
+    value=st.integers(1, 300),
+    off=st.integers(-5000, 5000),
+    step=st.sampled_from([1, 7]),
+)
+def test_the_nearest_value_is_found(constant, slope, bend, value, off, step):
+    def count(x):
+        return constant + slope * x + bend * x * x
+
+    target = max(1, count(value) + off)
+    solution = solve(count, target, step=step)
+    best = exhaustive(count, target, step)
+    assert abs(count(solution.value) - target) == abs(count(best) - target)
+    assert solution.value % step == 0
+    assert solution.achieved == count(solution.value)
+
+
+def test_a_count_that_is_no_parabola_is_still_solved():
+    def count(x):
+        return 100 * (x // 3) + x**3  # steps and a cube: the first guess is wrong
+
+    for target in (1, 57, 5_000, 123_456):
+        assert solve(count, target).value == exhaustive(count, target, 1)
+
+
+def test_a_polynomial_size_takes_few_builds():
+    built = []
+
+    def count(x):
+        built.append(x)
+        return 8_000_000 + 786_432 * x
+
+    solution = solve(count, 29_380_000)
+    assert solution.value == 27
+    assert len(set(built)) <= 6
+
+
+def test_a_target_below_the_smallest_model_gives_the_smallest():
+    assert solve(lambda x: 1000 + x, 10).value == 1
+
+
+def test_a_size_that_never_reaches_the_target_is_said():
+    with pytest.raises(UserError, match="large enough"):
+        solve(lambda x: 7, 8)
+
+
+def test_a_key_that_gives_no_model_is_said():
+    with pytest.raises(UserError, match="no model"):
+        solve(lambda x: None, 8)
+
+
+EXPERIMENT = """# @package _global_
+experiment:
+  title: "clears \\e[2J and [/b]"
+  metric: test/loss
+  arms:
+    "[/red]\\e[2J\\u202e":
+      label: hostile
+      grid: {model.heads: [1, 2]}
+"""
+
+
+def test_what_an_experiment_is_called_is_neither_markup_nor_an_order(plan, tmp_path):
+    conf = tmp_path / "conf"
+    shutil.copytree(CONF, conf)
+    (conf / "experiment" / "evil.yaml").write_text(EXPERIMENT)
+    made = plan("experiment=evil", conf=conf)
+    store = RunStore(tmp_path)
+    statuses = {run: store.run(run).status() for run in made.runs}
+    console = Console(file=io.StringIO(), width=250)
+    print_plan(console, made, statuses)
+    text = console.file.getvalue()
+    assert "[/red]\\x1b[2J\\u202e" in text
+    assert "and [/b]" in text
+    assert not set("\x1b\u202e") & set(text)
+
+
+def test_at_80_columns_every_point_keeps_its_size_its_match_and_its_state(plan, tmp_path):
+    made = plan("experiment=fig1")
+    store = RunStore(tmp_path)
+    statuses = {run: store.run(run).status() for run in made.runs}
+    console = Console(file=io.StringIO(), width=80)
+    print_plan(console, made, statuses)
+    text = console.file.getvalue()
+    points = {(point.arm, str(point.values)) for point in made.points}
+    states = [line for line in text.splitlines() if re.search(r"\b\d+ new\b", line)]
+    assert len(states) >= len(points) > 5
+    matched = [point.matched for point in made.points if point.matched]
+    [head] = [line for line in text.splitlines() if line.startswith("arm ")]
+    column = slice(head.index("point"), head.index("params"))
+    flat = " ".join(" ".join(line[column] for line in text.splitlines()).split())
+    assert all(f"of {one.count} of {one.to}" in flat for one in matched)
+    assert "…" not in text

@@ -1,8 +1,9 @@
-"""The end of a sweep: a line for each verdict, what would decide it, and where everything lies."""
+"""The end of a sweep: verdicts, what would decide them, and where everything lies."""
 
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,13 +11,18 @@ import pytest
 from rich.console import Console
 
 from sweeper.publish import collect_and_judge, print_everything, print_tables
+from sweeper.results.collect import collect
+from sweeper.results.deciding_costs import print_costs
 from sweeper.results.draw import write_figures
 from sweeper.results.judge import verdicts_on
 from sweeper.results.report.page import write_report
 from sweeper.results.summary import brief
+from sweeper.store.plans import write_plan
+from sweeper.store.runs import RunStore
 from tests.sweeper.results.finetuned import Finetuned
 from tests.sweeper.results.grids import FEW, by_hand, figure1
 from tests.sweeper.results.report.reported import content_of
+from tests.sweeper.results.synthetic import Model, Sweep
 
 
 def ended(outputs: Path, *names: str, width: int = 120) -> list[str]:
@@ -112,3 +118,55 @@ def test_everything_is_made_of_data_with_a_run_that_diverged(tmp_path, value):
     write_figures(tmp_path, tables)
     assert (tmp_path / "figures" / "fig1.pdf").stat().st_size > 0
     assert write_report(tmp_path, tables, verdicts).stat().st_size > 0
+
+
+MARGIN = {"test/perplexity": {"size": "1 %", "reason": "Less would make no one choose."}}
+PRICE = r"fixed_keeps_improving +undecided .*?(\d+)/(\d+)/(\S+)"
+
+
+def fixed_heads(size, *, done):
+    """Fixed heads at an embedding size, three seeds a point that scatter by 1 %."""
+    made = Sweep(claims=("fixed_keeps_improving",), margin=MARGIN)
+    for heads in (2, 4, 8):
+        values = {seed: 40 * (1 + 0.01 * ((5 * seed + heads) % 7 - 3)) for seed in range(3)}
+        measured = values if done else dict.fromkeys(values)
+        made.add("fixed", {"model.heads": heads}, Model(size, heads, 16), measured)
+    return made
+
+
+@pytest.fixture
+def costs(tmp_path, capsys):
+    """What is printed of a plan of which nothing is trained, after earlier ones."""
+
+    def costs(*earlier):
+        for plan in earlier:
+            write_plan(tmp_path, plan)
+        now = fixed_heads(32, done=False)
+        now.write(tmp_path)
+        hour = dict.fromkeys(now.records, 3600.0)
+        write_plan(tmp_path, {**now.plan, "estimate": hour, "command": ["again"]})
+        print_costs(Console(width=200), RunStore(tmp_path), collect(tmp_path))
+        return capsys.readouterr().out
+
+    return costs
+
+
+def test_without_a_finished_run_no_price_is_made_up(costs):
+    said = costs()
+    assert not re.search(PRICE, said)
+    assert "hydra.sweeper.pilot=2" in said
+
+
+def test_runs_of_an_earlier_plan_of_other_points_say_how_far_seeds_lie_apart(costs, tmp_path):
+    said = costs(fixed_heads(64, done=True).write(tmp_path) and fixed_heads(64, done=True).plan)
+    [(seeds, runs, hours)] = re.findall(PRICE, said)
+    assert int(seeds) > 3
+    assert int(runs) == 3 * int(seeds)
+    assert float(hours) == pytest.approx(int(runs), rel=0.05)  # an hour each, as it was planned
+    assert "also that of 9 seeds of earlier plans" in said
+
+
+def test_another_scale_says_nothing(costs, tmp_path):
+    earlier = fixed_heads(64, done=True)
+    earlier.write(tmp_path / "elsewhere")
+    assert not re.search(PRICE, costs({**earlier.plan, "scale": "gpu"}))

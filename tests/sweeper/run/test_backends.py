@@ -1,12 +1,15 @@
-"""Every backend: a file and a yaml that find each other, options that are read or refused."""
+"""Every backend, and the slots of the local one on cores and GPUs."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from sweeper.run.backend import Resources
+from sweeper.run.backend import BackendContext, Job, Resources
+from sweeper.run.backends import local
 from sweeper.store.errors import UserError
 from sweeper.store.registry import BACKENDS, names
 from tests.policies import launcher
@@ -28,3 +31,130 @@ def test_ray_is_asked_for_parts_of_a_gpu_or_for_whole_ones():
     assert half.request(CPU)["num_gpus"] == 0
     with pytest.raises(UserError, match=r"gpus_per_device=0\.5: expected a whole number"):
         half.request(Resources("gpu", devices=3, nodes=1, threads=1))
+
+
+JOB = Job("lm1b-s0-a", 1.0)
+
+
+def on(needed, **options):
+    given = launcher("local", **options)
+    context = BackendContext(given, {needed}, "none", Path("outputs"), None)
+    backend = local.backend(context)
+    backend._process = Mock(fork=Mock(return_value=(1, 1)))
+    return backend
+
+
+@pytest.fixture
+def gpus(tmp_path, monkeypatch):
+    """Return a function that gives this machine GPUs, the first of them with MIG parts."""
+
+    def fake(count, parts=()):
+        listed = [f"GPU {number}: one (UUID: GPU-{number}a)" for number in range(count)]
+        listed[1:1] = [
+            f"  MIG {size}     Device  {number}: (UUID: MIG-{number}b)"
+            for number, size in enumerate(parts)
+        ]
+        lines = "\\n".join(listed) + "\\n"
+        (tmp_path / "nvidia-smi").write_text(f'#!/bin/sh\nprintf "{lines}"\n')
+        (tmp_path / "nvidia-smi").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    return fake
+
+
+def shown(backend):
+    """Return CUDA_VISIBLE_DEVICES of the job that starts in each slot."""
+    for slot in range(backend.slots):
+        backend.start(Path("run"), slot)
+    given = [call.kwargs["environment"] for call in backend._process.fork.call_args_list]
+    return [environment["CUDA_VISIBLE_DEVICES"] for environment in given]
+
+
+def test_a_slot_for_every_core_that_a_run_does_not_share(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(13)))
+    assert on(CPU).slots == 13
+    assert on(Resources("cpu", devices=3, nodes=1, threads=2)).slots == 2
+    assert on(Resources("cpu", devices=7, nodes=1, threads=5)).slots == 1
+    assert (on(CPU, slots=3).slots, on(CPU).device) == (3, "cpu")
+
+
+def test_gpus_are_shared_by_as_many_runs_as_asked(gpus):
+    gpus(3)
+    assert (on(GPU).slots, on(GPU).device) == (3, "gpu")
+    assert on(GPU, jobs_per_device=2).slots == 6
+    assert (on(GPU, jobs_per_device=2).sharing, on(GPU).sharing) == (2, 1)
+    # By their UUIDs: CUDA numbers them in another order than nvidia-smi.
+    shared = on(GPU, jobs_per_device=2, slots=5)
+    assert shown(shared) == ["GPU-0a", "GPU-1a", "GPU-2a", "GPU-0a", "GPU-1a"]
+    assert on(CPU).device == "cpu"
+
+
+def test_runs_that_share_a_gpu_start_apart(gpus, monkeypatch):
+    gpus(2)
+    now = 100.0
+    monkeypatch.setattr(local.time, "monotonic", lambda: now)
+    shared = on(GPU, jobs_per_device=2, stagger_s=7)
+    shared.start(Path("run"), 0)
+    assert [shared.grant(JOB, [slot]) for slot in (1, 2, 3)] == [1, None, 3]
+    now += 7
+    assert shared.grant(JOB, [2]) == 2
+
+
+def test_a_run_starts_on_the_gpu_that_has_the_fewest(gpus):
+    gpus(2)
+    shared = on(GPU, jobs_per_device=2, stagger_s=0)
+    assert shared.grant(JOB, [0, 1, 3]) == 1  # GPU 0 has the run of slot 2
+    assert shared.grant(JOB, [0, 1, 2]) == 0
+    assert shared.grant(JOB, []) is None
+
+
+def test_runs_on_cores_start_at_once(monkeypatch):
+    cores = on(CPU, slots=2, stagger_s=7)
+    cores.start(Path("run"), 0)
+    assert cores.grant(JOB, [1]) == 1
+
+
+def test_a_run_on_several_gpus_has_them_to_itself(gpus):
+    gpus(5)
+    two = on(Resources("gpu", devices=2, nodes=1, threads=1))
+    assert shown(two) == ["GPU-0a,GPU-1a", "GPU-2a,GPU-3a"]
+
+
+@pytest.mark.parametrize("demand", [CPU, GPU], ids=["cpu", "none found"])
+def test_a_run_that_is_granted_no_gpu_sees_none(demand, monkeypatch):
+    """Else every job of a machine without nvidia-smi takes its first GPU."""
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert shown(on(demand, slots=2)) == ["", ""]
+
+
+def test_the_parts_of_a_gpu_are_a_slot_each(gpus):
+    gpus(2, parts=("3g.40gb", "1g.10gb+me"))
+    assert shown(on(GPU)) == ["MIG-0b", "MIG-1b", "GPU-1a"]
+    with pytest.raises(UserError, match="at most 1, as many whole GPUs"):
+        on(Resources("gpu", devices=2, nodes=1, threads=1))
+
+
+def test_only_the_gpus_that_a_sweep_was_given_are_used(gpus, monkeypatch):
+    gpus(3)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-1")  # as much of a UUID as tells it apart
+    assert shown(on(GPU)) == ["GPU-1a"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2, 0")
+    assert shown(on(GPU)) == ["2", "0"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    assert on(GPU).device == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("needed", "options", "words"),
+    [
+        (GPU, {"slots": 3}, "hydra.launcher.slots=3: expected at most 2, as many runs as the GPUs"),
+        (Resources("gpu", 3, 1, 1), {}, "trainer.devices=3: expected at most 2"),
+        (Resources("cpu", 1, 2, 1), {}, "trainer.num_nodes=2: expected 1"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(gpus, needed, options, words):
+    gpus(2)
+    with pytest.raises(UserError, match=words.replace(".", r"\.")):
+        on(needed, **options)

@@ -1,4 +1,4 @@
-"""The schedule, told with a backend that trains nothing: order, slots, adoption, interruption."""
+"""The schedule with a backend that trains nothing: order, retries, budget and polls."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ import signal
 
 import pytest
 
-from sweeper.run.backend import Phase
+from sweeper.run.backend import Job, JobState, Phase, counts
+from sweeper.run.failures import Breaker, Budget, OnOom, hours
+from sweeper.run.schedule import MANY, Schedule, StatusPoller
 from sweeper.run.stop import Stopped, StopSignals
+from sweeper.run.watchdog import DUMP, Watchdog
+from sweeper.store.runs import RunStore, State
+from tests.policies import policy
+from tests.sweeper.run import stories
 from tests.sweeper.run.stories import Queue, act, job, phases
 
 
@@ -146,3 +152,277 @@ def test_a_signal_that_came_while_jobs_were_started_is_heeded_after(tell):
             schedule.execute()
     assert stopped.value.code == 143
     assert [number for _, number in backend.signals] == [signal.SIGTERM] * 2
+
+
+def test_one_failing_run_never_stops_the_others(tell):
+    jobs = [job(name) for name in "abcde"]
+    schedule, backend = tell(jobs, {jobs[1].run: ["nan"], jobs[3].run: ["crash"]})
+    assert not schedule.execute()
+    assert counts(schedule.states) == {
+        Phase.WAITING: 0,
+        Phase.RUNNING: 0,
+        Phase.DONE: 3,
+        Phase.FAILED: 2,
+        Phase.BLOCKED: 0,
+    }
+    assert "nan" in schedule.states[jobs[1].run].reason
+    assert len(backend.started) == 5
+
+
+def test_a_run_out_of_gpu_memory_is_started_again_with_half_the_rows_at_a_time(tell):
+    jobs = [job("a"), job("b")]
+    words = ["out_of_gpu_memory", "out_of_gpu_memory", "done"]
+    schedule, _ = tell(jobs, {jobs[0].run: words, jobs[1].run: ["out_of_host_memory"]})
+    schedule.policy = policy(on_oom=OnOom.halve, tries=1)
+    said = []
+    schedule.changed = lambda _, state: state and said.append(state.reason)
+    assert not schedule.execute()
+    assert phases(schedule) == {"a": Phase.DONE, "b": Phase.FAILED}
+    tried = [one.info()["micro_batches"] for one in schedule.store.run(jobs[0].run).attempts()]
+    assert tried == [1, 2, 4]
+    assert any("each batch in 4 parts" in reason for reason in said)
+
+
+@pytest.mark.parametrize(("fail_fast", "tried"), [(False, [1, 2]), (True, [1])])
+def test_a_run_may_ask_for_half_the_rows_itself(tell, fail_fast, tried):
+    one = job("a")
+    schedule, _ = tell([one], {one.run: ["out_of_gpu_memory", "done"]}, micro_batches="auto")
+    schedule.policy = policy(fail_fast=fail_fast)
+    assert schedule.execute() != fail_fast
+    attempts = schedule.store.run(one.run).attempts()
+    assert [attempt.info()["micro_batches"] for attempt in attempts] == tried
+
+
+def test_a_run_out_of_gpu_memory_has_failed_where_nothing_else_was_asked_for(tell):
+    jobs = [job("a")]
+    schedule, backend = tell(jobs, {jobs[0].run: ["out_of_gpu_memory"]})
+    assert not schedule.execute()
+    assert len(backend.started) == 1
+
+
+def test_a_run_that_was_cut_off_is_started_again_and_not_for_ever(tell):
+    jobs = [job("a"), job("b")]
+    schedule, backend = tell(
+        jobs, {jobs[0].run: ["interrupted", "done"], jobs[1].run: ["interrupted"]}
+    )
+    assert not schedule.execute()
+    assert phases(schedule) == {"a": Phase.DONE, "b": Phase.FAILED}
+    assert backend.started.count(jobs[0].run) == 2
+    assert backend.started.count(jobs[1].run) == 3
+
+
+def test_a_job_that_ended_before_it_had_begun_is_started_again_and_not_for_ever(tell):
+    """Killed before its claim, or met by a disk that was full until a moment ago."""
+    jobs = [job("a"), job("b")]
+    schedule, backend = tell(jobs, {jobs[0].run: ["dropped", "done"], jobs[1].run: ["dropped"]})
+    assert not schedule.execute()
+    assert phases(schedule) == {"a": Phase.DONE, "b": Phase.FAILED}
+    assert backend.started.count(jobs[1].run) == 3
+    assert "start.log" in schedule.states[jobs[1].run].reason
+
+
+def test_what_a_queue_dropped_is_blocked_by_its_parent_or_handed_in_again(tell, store):
+    """ "dropped" leaves no attempt, as a job does that its engine never started."""
+    jobs = [job("p", 1), job("c", 9, "p"), job("q", 1), job("d", 9, "q")]
+    schedule, _ = tell(jobs, {})
+    story = {jobs[0].run: ["nan"], jobs[1].run: ["dropped"], jobs[2].run: ["interrupted", "done"],
+             jobs[3].run: ["dropped", "done"]}  # fmt: skip
+    schedule.backend = queue = Queue(store, story, 4)
+    assert not schedule.execute()
+    assert phases(schedule) == {
+        "p": Phase.FAILED,
+        "c": Phase.BLOCKED,
+        "q": Phase.DONE,
+        "d": Phase.DONE,
+    }
+    assert jobs[0].run in schedule.states[jobs[1].run].reason
+    assert queue.started.count(jobs[3].run) == 2
+
+
+def test_what_only_the_engine_knows_ends_a_run_that_would_be_tried_again(tell):
+    jobs = [job("a")]
+    schedule, backend = tell(jobs, {jobs[0].run: ["interrupted"]})
+    backend.words = {1: "its job was cancelled"}
+    assert not schedule.execute()
+    assert backend.started == [jobs[0].run]
+    assert schedule.states[jobs[0].run].reason == "its job was cancelled"
+
+
+def test_a_full_disk_makes_every_run_wait_and_none_fail(tell, store):
+    jobs = [job("a", 2), job("b", 1)]
+    schedule, backend = tell(jobs, {jobs[0].run: ["disk_full"] * 5 + ["done"]}, slots=1)
+    now = [0.0]
+
+    def tick():
+        now[0] += 1.0
+        return now[0]
+
+    schedule.policy, schedule.clock = policy(wait_s=4.0), tick
+    assert schedule.execute()
+    assert backend.started.count(jobs[0].run) == 6
+    assert schedule.states[jobs[1].run].not_before > 0
+
+
+def test_alike_failures_stop_the_sweep_and_what_waits_is_not_started(tell):
+    jobs = [job(name, cost) for cost, name in enumerate("edcba")]
+    schedule, backend = tell(jobs, {one.run: ["crash"] for one in jobs}, slots=1)
+    schedule.policy = policy(equal_failures=2)
+    schedule.breaker = Breaker(schedule.policy)
+    assert not schedule.execute()
+    assert len(backend.started) == 2
+    assert counts(schedule.states)[Phase.WAITING] == 3
+    assert "2 runs in a row" in schedule.breaker.tripped
+
+
+def test_a_hanging_run_is_signalled_said_to_hang_and_started_again(tell, store):
+    jobs = [job("a")]
+    schedule, backend = tell(jobs, {})
+    run, now, claimed = store.run(jobs[0].run), [0.0], []
+
+    def ended(timeout):
+        now[0] += 1.0
+        if not backend.signals or backend.signals[-1][1] is not signal.SIGKILL or len(claimed) > 1:
+            return [2] if len(claimed) > 1 else []
+        claimed[0].finish("interrupted", "asked to stop")
+        backend.running.clear()
+        return [1]
+
+    def changed(schedule, state):
+        if state is not None and state.handle is not None:
+            claimed.append(run.claim({}))
+            if len(claimed) == 2:
+                run.publish_result(claimed[1], {"metrics": {}, "steps": 1})
+                claimed[1].finish("done")
+
+    backend.ended, schedule.changed = ended, changed
+    schedule.watchdog = Watchdog(5.0, 2.0, lambda: now[0])
+    assert schedule.execute()
+    assert [number for _, number in backend.signals] == [DUMP, signal.SIGTERM, signal.SIGKILL]
+    assert claimed[0].exit()["cause"] == "hang"
+
+
+TRAINER = {"accelerator": "gpu", "devices": 2, "num_nodes": 1, "threads": 1}
+RUNS = [f"lm1b-s{seed}" for seed in range(5)]
+
+
+@pytest.fixture
+def swept(tmp_path, monkeypatch):
+    """Sweeps five runs, one after the other, each half an hour on two devices; what was started."""
+
+    def act(run, what):
+        attempt = run.claim({})
+        run.publish_result(attempt, {"metrics": {}, "seconds": 1800.0})
+
+    monkeypatch.setattr(stories, "act", act)
+    store = RunStore(tmp_path)
+    for run in RUNS:
+        config = {"seed": run, "trainer": TRAINER}
+        store.freeze({"id": run, "config": config, "size": {}, "names": {}})
+
+    def sweep(limit, chosen=0.0):
+        backend = stories.FakeBackend(store, {}, slots=1)
+        budget = Budget(limit, chosen + hours(store, RUNS))
+        jobs = [Job(run, 1.0) for run in RUNS if store.run(run).result() is None]
+        schedule = Schedule(store, backend, jobs, policy(), budget=budget)
+        done = schedule.execute()
+        waiting = sum(state.phase is Phase.WAITING for state in schedule.states.values())
+        return done, len(backend.started), waiting, schedule.breaker.tripped
+
+    return sweep
+
+
+def test_nothing_more_is_started_once_it_is_spent_and_typed_again_with_more_it_goes_on(swept):
+    done, started, waiting, why = swept(2.0)
+    assert (done, started, waiting) == (False, 2, 3)
+    assert why.startswith("hydra.sweeper.budget_device_hours=2 is spent (2 in all)")
+    assert swept(2.0)[:3] == (False, 0, 3)
+    assert swept(3.5)[:3] == (False, 2, 1), "what is under way when it is spent is let end"
+    assert swept(None) == (True, 1, 0, "")
+
+
+def test_what_tuning_took_counts(swept):
+    assert swept(2.0, chosen=1.5)[:3] == (False, 1, 4)
+
+
+@pytest.fixture
+def asked(store, monkeypatch):
+    """The names below the outputs folder that were opened, listed or asked about."""
+    paths = []
+
+    def noted(call):
+        def noting(path, *arguments, **options):
+            if str(path).startswith(str(store.outputs)):
+                paths.append(os.path.relpath(path, store.outputs))
+            return call(path, *arguments, **options)
+
+        return noting
+
+    for name in ("open", "stat", "lstat", "scandir"):
+        monkeypatch.setattr(os, name, noted(getattr(os, name)))
+    return paths
+
+
+@pytest.fixture
+def moments(monkeypatch):
+    """A clock of the poller that a test sets."""
+    now = [0.0]
+    monkeypatch.setattr("sweeper.run.schedule.time.monotonic", lambda: now[0])
+    return now
+
+
+def begun(tell, store, count):
+    jobs = [job(str(number)) for number in range(count)]
+    tell(jobs, {})
+    attempts = [store.run(one.run).claim({}) for one in jobs]
+    return [JobState(one, Phase.RUNNING) for one in jobs], attempts
+
+
+def test_a_run_that_gets_on_is_one_question_a_look_whatever_its_heartbeat_says(
+    tell, store, asked, moments
+):
+    states, attempts = begun(tell, store, 3)
+    poller = StatusPoller(store, 30.0)
+    for step in (1, 2):
+        for attempt in attempts:
+            attempt.heartbeat(step=step)
+        asked.clear()
+        assert poller.poll(states)
+        moments[0] += 30.0
+    assert sorted(asked) == [f"runs/{s.job.run}/attempts/0001/beat.json" for s in states]
+    assert [s.status.heartbeat["step"] for s in states] == [2] * 3
+    assert {s.status.state for s in states} == {State.RUNNING}
+
+
+def test_a_run_whose_heartbeat_stands_still_is_looked_at_in_full(tell, store, moments):
+    [state], [attempt] = begun(tell, store, 1)
+    attempt.heartbeat(step=1)
+    poller = StatusPoller(store, 30.0)
+    assert poller.poll([state])
+    attempt.finish("crash", "no more")
+    moments[0] += 30.0
+    assert poller.poll([state])
+    assert state.status.state is State.FAILED
+
+
+def test_of_many_runs_each_is_looked_at_the_more_rarely(tell, store, moments):
+    states, _ = begun(tell, store, 2)
+    poller = StatusPoller(store, 30.0)
+    assert poller.poll(states * MANY)  # twice as many
+    moments[0] += 59.0
+    assert not poller.poll(states * MANY)
+    moments[0] += 1.0
+    assert poller.poll(states)
+
+
+def test_a_run_that_waits_for_room_is_asked_about_now_and_then(tell, store, asked, moments):
+    tell([job("a")], {})
+    poller = StatusPoller(store, 30.0)
+    assert poller.before_start(job("a").run) is State.NEW
+    asked.clear()
+    assert poller.before_start(job("a").run) is State.NEW
+    assert not asked
+    store.run(job("a").run).claim({})
+    moments[0] += 30.0
+    assert poller.before_start(job("a").run) is State.RUNNING
+    assert poller.before_start(job("a").run) is State.RUNNING
+    assert asked

@@ -1,16 +1,17 @@
-"""An attempt lives as long as its process does, and tells what became of it."""
+"""An attempt belongs to one process, lives as long as it does, and adds to its run."""
 
 from __future__ import annotations
 
 import math
 import os
 import signal
+import stat
 
 import pytest
 
-from sweeper.store.attempts import Cause
+from sweeper.store.attempts import Attempt, Cause
 from sweeper.store.files import read_json
-from sweeper.store.liveness import Watcher
+from sweeper.store.liveness import Watcher, identity
 from sweeper.store.metrics import read_metrics
 from sweeper.store.runs import Run, State
 
@@ -160,3 +161,204 @@ def test_a_log_of_any_bytes_has_an_end(run):
     attempt = run.claim({})
     attempt.log_path.write_bytes(b"\xff\xfe\x00 said\n")
     assert attempt.log_end(99).endswith(" said\n")
+
+
+CLAIM_MANY = """
+import os, sys
+from pathlib import Path
+os.fsync = lambda descriptor: None  # about exclusion, not about power cuts
+from sweeper.store.runs import Run
+run = Run.open(Path(sys.argv[1]))
+GO
+print(*[run.claim({"owner": sys.argv[2]}).number for _ in range(50)])
+"""
+
+
+def test_two_processes_that_claim_50_times_never_get_the_same(run, race):
+    outputs = race(CLAIM_MANY, 2, run.path)
+    numbers = {owner: [int(word) for word in text.split()] for owner, text in enumerate(outputs)}
+    assert [len(own) for own in numbers.values()] == [50, 50]
+    assert not set(numbers[0]) & set(numbers[1])
+    assert [attempt.number for attempt in run.attempts()] == list(range(1, 101))
+    for owner, own in numbers.items():
+        for attempt in run.attempts():
+            assert (attempt.info()["owner"] == str(owner)) == (attempt.number in own)
+
+
+def test_a_claim_tells_who_holds_it_and_is_private(run):
+    attempt = run.claim({"resumed_from": 300, "versions": {"torch": "2.13.0"}})
+    assert attempt.path == run.path / "attempts" / "0001"
+    info = attempt.info()
+    assert info.items() >= identity().items()
+    assert info["number"] == 1
+    assert info["resumed_from"] == 300
+    assert info["versions"] == {"torch": "2.13.0"}
+    assert attempt.checkpoint_dir.is_dir()
+    for folder in (attempt.path, attempt.checkpoint_dir, run.path, run.path.parent):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_a_failed_claim_leaves_no_attempt(run, monkeypatch):
+    def refuse(*arguments):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", refuse)
+        with pytest.raises(OSError, match="No space left"):
+            run.claim({})
+    assert list((run.path / "attempts").iterdir()) == []
+    assert run.claim({}).number == 1
+
+
+@pytest.mark.parametrize("intruder", ["file", "link", "attempt"])
+def test_a_number_that_is_taken_is_passed_over(run, intruder, monkeypatch):
+    first = run.claim({})
+    taken = run.path / "attempts" / "0002"
+    if intruder == "file":
+        taken.write_text("mine")
+    elif intruder == "link":
+        taken.symlink_to(first.path)
+    else:
+        taken.mkdir()
+        (taken / "attempt.json").write_text("{}")
+        monkeypatch.setattr("sweeper.store.attempts.find_attempts", lambda *_: [first])
+    assert run.claim({}).number == 3
+    assert first.info()["number"] == 1
+
+
+@pytest.mark.parametrize(
+    ("owner", "left"),
+    [
+        pytest.param({"pid_started": -1}, 0, id="dead"),
+        pytest.param({}, 1, id="alive"),
+        pytest.param({"boot": "x", "host": "another"}, 1, id="elsewhere"),
+    ],
+)
+def test_only_leftovers_of_the_dead_are_removed(run, owner, left):
+    attempt = run.claim({})
+    text = (attempt.path / "attempt.json").read_text()
+    for key, value in owner.items():
+        old = attempt.info()[key]
+        text = text.replace(f'"{key}": {quoted(old)}', f'"{key}": {quoted(value)}')
+    (attempt.path / "attempt.json").write_text(text)
+    assert attempt.info().items() >= owner.items()
+    half = attempt.checkpoint_dir / ".step-00000007.ckpt.0123456789abcdef.tmp"
+    half.write_text("half a checkpoint")
+    whole = attempt.checkpoint_dir / "step-00000005.ckpt"
+    whole.write_text("a checkpoint")
+    run.claim({})
+    assert half.exists() == bool(left)
+    assert whole.exists()
+
+
+def quoted(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def test_what_is_no_attempt_is_not_listed(run, tmp_path):
+    run.claim({})
+    folder = run.path / "attempts"
+    (folder / ".claim.0123456789abcdef.tmp").mkdir()
+    (folder / "0007").write_text("a file")
+    (folder / "0011").symlink_to(tmp_path)
+    (folder / "notes").mkdir()
+    assert [attempt.number for attempt in run.attempts()] == [1]
+
+
+RESULT = {"metrics": {"test/loss": 3.25}, "steps": 1000, "weights_sha256": "0" * 64}
+
+
+def attempt_with(run: Run, resumed_from: int, steps: range, label: str) -> Attempt:
+    attempt = run.claim({"resumed_from": resumed_from})
+    with attempt.metrics() as metrics:
+        for step in steps:
+            metrics.write({"step": step, "train/loss": float(step), "by": label})
+    attempt.finish("interrupted")
+    return attempt
+
+
+def authors(run: Run) -> dict[int, str]:
+    history = run.history()
+    steps = [row["step"] for row in history]
+    assert steps == sorted(set(steps)), "each step once, in order"
+    return {row["step"]: row["by"] for row in history}
+
+
+def test_history_after_two_resumes_reads_as_one_run(run):
+    attempt_with(run, 0, range(1, 8), "first")
+    attempt_with(run, 5, range(6, 14), "second")
+    attempt_with(run, 11, range(12, 18), "third")
+    expected = dict.fromkeys(range(1, 6), "first")
+    expected |= dict.fromkeys(range(6, 12), "second")
+    expected |= dict.fromkeys(range(12, 18), "third")
+    assert authors(run) == expected
+
+
+def test_what_an_earlier_attempt_did_beyond_the_resumed_step_does_not_count(run):
+    attempt_with(run, 0, range(1, 18), "first")
+    attempt_with(run, 5, range(6, 8), "second")
+    assert max(authors(run)) == 7
+
+
+def test_a_restart_from_nothing_supersedes_all(run):
+    attempt_with(run, 0, range(1, 8), "first")
+    attempt_with(run, 0, range(1, 4), "second")
+    assert authors(run) == dict.fromkeys((1, 2, 3), "second")
+
+
+def test_an_attempt_that_came_to_nothing_leaves_no_gap(run):
+    attempt_with(run, 0, range(1, 8), "first")
+    attempt_with(run, 0, range(1, 3), "second")
+    attempt_with(run, 5, range(6, 8), "third")
+    assert list(authors(run)) == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_the_history_of_a_done_run_ends_with_the_attempt_that_finished_it(run):
+    slow = attempt_with(run, 0, range(1, 14), "slow")
+    attempt_with(run, 5, range(6, 8), "claimed in vain")
+    run.publish_result(slow, RESULT)
+    assert authors(run) == dict.fromkeys(range(1, 14), "slow")
+
+
+def test_rows_of_one_step_join(run):
+    with run.claim({}).metrics() as metrics:
+        metrics.write({"step": 7, "train/loss": 2.0})
+        metrics.write({"step": 7, "validation/loss": 3.0})
+    assert run.history() == [{"step": 7, "train/loss": 2.0, "validation/loss": 3.0}]
+
+
+def test_a_row_that_a_resumed_attempt_writes_at_the_step_it_resumed_at_joins(run):
+    """A job stopped in the validation of step 5 resumes from 5 and validates again."""
+    attempt_with(run, 0, range(1, 6), "first")
+    second = run.claim({"resumed_from": 5})
+    with second.metrics() as metrics:
+        metrics.write({"step": 5, "validation/loss": 2.0})
+    assert run.history()[-1] == {
+        "step": 5,
+        "train/loss": 5.0,
+        "by": "first",
+        "validation/loss": 2.0,
+    }
+
+
+def test_a_run_without_attempts_has_no_history(run):
+    assert run.history() == []
+    assert run.checkpoints() == []
+
+
+def test_checkpoints_come_newest_step_first_over_all_attempts(run):
+    for attempt, steps in ((run.claim({}), (5, 700, 1100)), (run.claim({}), (700, 900))):
+        for step in steps:
+            (attempt.checkpoint_dir / f"step-{step:08d}.ckpt").write_text("x")
+        (attempt.checkpoint_dir / f"step-{step:08d}.ckpt.sha256").write_text("x")
+        (attempt.checkpoint_dir / ".step-00009999.ckpt.0123.tmp").write_text("x")
+        (attempt.checkpoint_dir / "step-00008888.ckpt").symlink_to("/etc/passwd")
+        (attempt.checkpoint_dir / "step-00007777.ckpt").mkdir()
+    found = [(path.parts[-3], path.name) for path in run.checkpoints()]
+    assert found == [
+        ("0001", "step-00001100.ckpt"),
+        ("0002", "step-00000900.ckpt"),
+        ("0002", "step-00000700.ckpt"),
+        ("0001", "step-00000700.ckpt"),
+        ("0001", "step-00000005.ckpt"),
+    ]

@@ -1,4 +1,4 @@
-"""A file holds what it held before or what was written, whatever fails in between."""
+"""Files hold the old or the new content; names and messages are harmless."""
 
 from __future__ import annotations
 
@@ -14,11 +14,15 @@ from typing import Any
 import pytest
 
 from sweeper.store import files
-from sweeper.store.errors import UserError
+from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.files import (
+    canonical,
+    child,
     make_directory,
     publish,
+    publish_json,
     read_json,
+    read_versioned,
 )
 
 OLD, NEW = "old content", "new content, of another length"
@@ -178,3 +182,147 @@ def test_a_link_planted_at_the_temporary_name_is_refused(tmp_path, monkeypatch):
     with pytest.raises(FileExistsError):
         publish(tmp_path / "beat.json", NEW)
     assert victim.read_text() == "untouched"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b'{"a": 1', id="torn"),
+        pytest.param(b"\0" * 101, id="nul_block"),
+        pytest.param(b"\xff\xfe{}", id="not_text"),
+        pytest.param(b'{"a": NaN}', id="nan_token"),
+        pytest.param(b"[" * 100003, id="deeply_nested"),
+        pytest.param(b"1" * 10007, id="endless_number"),
+    ],
+)
+def test_a_damaged_json_file_is_named_in_one_sentence(tmp_path, content):
+    path = tmp_path / "run.json"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"run\.json cannot be read: .*; restore") as caught:
+        read_json(path)
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("kind", ["directory", "pipe", "link", "below_a_file"])
+def test_what_is_no_file_is_refused_without_waiting(tmp_path, kind):
+    path = tmp_path / "run.json"
+    if kind == "directory":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "link":
+        (tmp_path / "elsewhere.json").write_text("{}")
+        path.symlink_to(tmp_path / "elsewhere.json")
+    else:
+        path.write_text("{}")
+        path = path / "run.json"
+    with pytest.raises(UserError, match=r"run\.json cannot be read"):
+        read_json(path)
+
+
+def test_an_absent_file_reads_as_none(tmp_path):
+    assert read_json(tmp_path / "none" / "run.json") is None
+
+
+def test_another_format_is_refused(tmp_path):
+    publish_json(tmp_path / "run.json", {"format": 2})
+    with pytest.raises(UserError, match="it is of format 2, not 1; use the version that wrote it"):
+        read_versioned(tmp_path / "run.json")
+
+
+def test_json_comes_back_as_it_went(tmp_path):
+    value = {"loss": 0.1, "name": "\u202e\n\0ü", "n": 2**63, "none": None, "list": [1, {"a": True}]}
+    publish_json(tmp_path / "x.json", value)
+    assert read_json(tmp_path / "x.json") == value
+    assert (tmp_path / "x.json").read_bytes().isascii()
+
+
+def test_nan_is_refused_where_json_has_no_word_for_it(tmp_path):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        publish_json(tmp_path / "x.json", {"loss": float("nan")})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_canonical_text_does_not_depend_on_the_order_of_keys():
+    assert canonical({"b": [1, 2], "a": {"d": 1, "c": 2}}) == canonical(
+        {"a": {"c": 2, "d": 1}, "b": [1, 2]}
+    )
+    assert canonical({"a": 1}) != canonical({"a": 1.0})
+
+
+HOSTILE_NAMES = {
+    "empty": "",
+    "here": ".",
+    "up": "..",
+    "up_and_away": "../../etc/passwd",
+    "absolute": "/etc/passwd",
+    "inner_slash": "a/b",
+    "backslash": "a\\b",
+    "home": "~",
+    "hidden": ".ssh",
+    "option": "-rf",
+    "nul": "a\0b",
+    "newline_at_end": "lm1b\n",
+    "newline": "a\nb",
+    "terminal": "\x1b[2J",
+    "space": "a b",
+    "substitution": "$(touch x)",
+    "interpolation": "${oc.env:HOME}",
+    "semicolon": ";touch x",
+    "percent": "%2e%2e%2f",
+    "unicode_dots": "‥",
+    "fullwidth_slash": "a\uff0fb",
+    "arabic_digit": "run-٣",
+    "surrogate": "\udcff",
+    "too_long": "a" * 129,
+    "underscore_first": "__pycache__",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES.values(), ids=HOSTILE_NAMES.keys())
+def test_a_hostile_name_never_becomes_a_path(tmp_path, name):
+    with pytest.raises(UserError, match="choose a plain name") as caught:
+        child(tmp_path, name)
+    assert str(caught.value).isprintable()
+
+
+def test_a_plain_name_lies_directly_inside_its_root(tmp_path):
+    for name in ("lm1b-d256-h8x32-s0-3f9a1c22b7d0", "a", "A.b_c-9", "x" * 128):
+        assert child(tmp_path, name).parent == tmp_path
+
+
+def test_a_link_in_the_place_of_a_name_is_refused(tmp_path):
+    (tmp_path / "run").symlink_to("/")
+    with pytest.raises(UserError, match="no symbolic link"):
+        child(tmp_path, "run")
+
+
+def test_wrong_names_key_value_expectation_and_remedy():
+    error = invalid_value(
+        "model.heads", "four", "a whole number of at least 1", "give it as model.heads=8."
+    )
+    assert str(error) == (
+        "model.heads=four: expected a whole number of at least 1; give it as model.heads=8."
+    )
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        pytest.param("a\nb", id="newline"),
+        pytest.param("a\rb", id="carriage_return"),
+        pytest.param("\x1b[31mred", id="terminal_colour"),
+        pytest.param("\x00", id="nul"),
+        pytest.param("abc\u202edcba", id="bidirectional_override"),
+        pytest.param("\udcff", id="undecodable_byte"),
+        pytest.param("line\u2028separator", id="line_separator"),
+    ],
+)
+def test_shown_is_one_printable_line(hostile):
+    assert sanitize(hostile).isprintable()
+    assert sanitize(hostile) != hostile
+
+
+def test_shown_bounds_long_values():
+    assert len(sanitize("x" * 10007, 53)) == 53

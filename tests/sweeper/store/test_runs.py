@@ -1,15 +1,20 @@
-"""The record of a run is written once, and a run is found by its directory."""
+"""The record, the result and the state of a run, which are read from its directory."""
 
 from __future__ import annotations
 
 import copy
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from sweeper.store.attempts import Attempt
 from sweeper.store.errors import UserError
-from sweeper.store.runs import Run
+from sweeper.store.files import FORMAT, publish_with_checksum
+from sweeper.store.identity import run_id
+from sweeper.store.liveness import Watcher
+from sweeper.store.runs import Run, RunStore, State
 
 
 def test_a_record_comes_back_as_it_was_frozen(store, record):
@@ -111,3 +116,210 @@ def test_ids_are_the_frozen_runs_in_order(store, record):
     (store.outputs / "runs" / "stray").write_text("x")
     (store.outputs / "runs" / "link").symlink_to(store.outputs / "runs" / names[0])
     assert store.ids() == sorted(names)
+
+
+RESULT = {"metrics": {"test/loss": 3.25}, "steps": 1000, "weights_sha256": "0" * 64}
+PUBLISH = """
+import sys
+from pathlib import Path
+from sweeper.store.runs import Run
+run = Run.open(Path(sys.argv[1]))
+attempt = run.claim({})
+loss = 3.25 + (int(sys.argv[3]) if sys.argv[2] == "different" else 0)
+GO
+won = run.publish_result(attempt, {"metrics": {"test/loss": loss}, "steps": 7})
+print(attempt.number, won)
+"""
+
+
+def test_a_result_makes_the_run_done_and_names_its_attempt(run):
+    run.claim({}).finish("crash")
+    attempt = run.claim({})
+    assert run.publish_result(attempt, RESULT)
+    assert run.result() == {"format": 1, "id": run.id, "attempt": 2, **RESULT}
+    status = run.status()
+    assert (status.state, status.attempt, status.heartbeat) == (State.DONE, 2, None)
+    assert status.reason == "finished at step 1000 (attempt 2)"
+
+
+@pytest.mark.parametrize("kind", ["identical", "different"])
+def test_of_8_finishers_at_once_one_publishes(run, race, kind):
+    answers = dict(text.split() for text in race(PUBLISH, 8, run.path, kind))
+    (winner,) = [int(number) for number, won in answers.items() if won == "True"]
+    assert len(answers) == 8
+    result = run.result()
+    assert result is not None
+    assert result["attempt"] == winner
+    differing = sorted(path.name for path in run.path.glob("differs-*.json"))
+    losers = [number for number in range(1, 9) if number != winner]
+    expected = [f"differs-{number:04d}.json" for number in losers] if kind == "different" else []
+    assert differing == expected
+    status = run.status()
+    assert status.state is State.DONE
+    assert all(name in status.reason for name in differing)
+
+
+def test_a_result_without_metrics_or_with_nan_is_never_published(run):
+    attempt = run.claim({})
+    with pytest.raises(KeyError):
+        run.publish_result(attempt, {"steps": 7})
+    with pytest.raises(ValueError, match="JSON"):
+        run.publish_result(attempt, {"metrics": {"test/loss": float("nan")}})
+    assert run.result() is None
+
+
+def test_a_run_nobody_tried_is_new(run):
+    assert run.status().state is State.NEW
+    assert run.status().attempt == 0
+
+
+@pytest.mark.parametrize(
+    ("cause", "state", "reason"),
+    [
+        ("interrupted", State.INTERRUPTED, "interrupted at step 3 of 7 (attempt 2)"),
+        ("out_of_gpu_memory", State.FAILED, "out_of_gpu_memory: 3 GiB asked (attempt 2)"),
+        ("nan", State.FAILED, "nan: 3 GiB asked (attempt 2)"),
+        (
+            "done",
+            State.FAILED,
+            "no_result: it says that it finished, but published no result (attempt 2)",
+        ),
+    ],
+)
+def test_the_newest_attempt_decides(run, cause, state, reason):
+    run.claim({}).finish("crash", "an older story")
+    attempt = run.claim({})
+    attempt.heartbeat(step=3, steps=7)
+    attempt.finish(cause, "3 GiB asked")
+    status = run.status()
+    assert (status.state, status.reason, status.attempt) == (state, reason, 2)
+
+
+def test_an_attempt_under_way_makes_a_failed_run_running(run):
+    run.claim({}).finish("crash")
+    run.claim({})
+    assert run.status().state is State.RUNNING
+    assert run.status().reason == "running before its first step (attempt 2)"
+
+
+def test_a_result_published_while_the_state_is_read_is_not_missed(run, monkeypatch):
+    attempt = run.claim({})
+    real = Attempt.alive
+
+    def finishes_meanwhile(self, heartbeat):
+        run.publish_result(attempt, RESULT)
+        attempt.finish("done")
+        return real(self, heartbeat)
+
+    monkeypatch.setattr(Attempt, "alive", finishes_meanwhile)
+    assert run.status().state is State.DONE
+
+
+def test_a_last_word_said_while_the_state_is_read_is_not_missed(run, monkeypatch):
+    attempt = run.claim({})
+
+    def fails_just_after(*asked):
+        attempt.finish("nan", "loss is nan")
+        return True
+
+    monkeypatch.setattr(Watcher, "alive", fails_just_after)
+    assert run.status().state is State.FAILED
+
+
+@pytest.mark.parametrize("name", ["result.json", "attempts/0001/exit.json"])
+@pytest.mark.parametrize("content", [b"\0" * 101, b'{"format": 1}', b"[]", b"{"], ids=repr)
+def test_a_damaged_file_is_the_reason_and_stops_no_survey(run, name, content):
+    attempt = run.claim({})
+    attempt.finish("crash")
+    (run.path / name).write_bytes(content)
+    status = run.status()
+    assert status.state is State.FAILED
+    assert Path(name).name in status.reason
+    assert status.reason.isprintable()
+
+
+def test_a_failure_message_cannot_disturb_the_terminal(run):
+    run.claim({}).finish("data", "row 3:\n\x1b[31m forged line \u202e" + "x" * 10007)
+    reason = run.status().reason
+    assert reason.isprintable()
+    assert len(reason) < 400
+
+
+def edited(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_a_record_with_another_config_is_refused(run):
+    config = run.record()["config"] | {"seed": 5}
+    edited(run.path / "run.json", config=config)
+    with pytest.raises(UserError, match="changed after it was written"):
+        Run.open(run.path)
+
+
+def test_a_result_with_another_metric_is_no_result_and_is_told(run):
+    attempt = run.claim({})
+    assert run.publish_result(attempt, RESULT)
+    assert run.status().state is State.DONE
+    edited(run.path / "result.json", metrics={"test/loss": 0.5})
+    assert run.status().state is State.FAILED
+    assert "changed after it was written" in run.status().reason
+
+
+def test_a_result_that_says_no_digest_is_no_result(run):
+    run.publish_result(run.claim({}), RESULT)
+    path = run.path / "result.json"
+    unsealed = json.loads(path.read_text())
+    del unsealed["sha256"]
+    path.write_text(json.dumps(unsealed))
+    assert run.status().state is State.FAILED
+    assert "sha256" in run.status().reason
+
+
+def test_the_result_of_another_run_is_no_result(tmp_path):
+    store = RunStore(tmp_path)
+    configs = [{"task": {"name": "lm1b"}, "seed": seed} for seed in (3, 5)]
+    runs = [store.freeze({"id": run_id(config), "config": config}) for config in configs]
+    for run, loss in zip(runs, (3.25, 0.5), strict=True):
+        run.publish_result(run.claim({}), RESULT | {"metrics": {"test/loss": loss}})
+    one, other = (run.path / "result.json" for run in runs)
+    other.replace(one)
+    assert runs[0].status().state is State.FAILED
+    assert f"that of run {runs[1].id}" in runs[0].status().reason
+
+
+def test_a_record_whose_seal_was_made_anew_is_not_the_run_of_its_name(tmp_path):
+    config = {"task": {"name": "lm1b"}, "seed": 3, "logger": {"name": "none"}}
+    run = RunStore(tmp_path).freeze({"id": run_id(config), "config": config})
+    path = run.path / "run.json"
+    for changed, refused in (({"seed": 5}, True), ({"logger": {"name": "wandb"}}, False)):
+        path.unlink()
+        record = {"format": FORMAT, "id": run.id, "config": {**config, **changed}}
+        assert publish_with_checksum(path, record)
+        if refused:
+            with pytest.raises(UserError, match="the config that the run is named by"):
+                Run.open(run.path)
+        else:  # where metrics are mirrored to names no run
+            assert Run.open(run.path).record()["config"] == record["config"]
+
+
+@pytest.mark.parametrize("name", ["run.json", "result.json"])
+def test_every_cut_and_every_changed_letter_is_noticed(run, name):
+    run.publish_result(run.claim({}), RESULT)
+    path = run.path / name
+    whole = path.read_bytes()
+    read = run.record if name == "run.json" else run.result
+    good = read()
+    seal = whole.index(b'"sha256"')  # a file that says no digest at all is read as it is
+    for place in [*range(seal), *range(seal + 10, len(whole))]:
+        for damaged in (whole[:place], whole[:place] + b"7" + whole[place + 1 :]):
+            path.write_bytes(damaged)
+            with suppress(UserError):
+                assert read() == good  # a letter that says the same, or the line end
+
+
+def test_a_file_written_before_there_were_digests_is_read(run):
+    path = run.path / "run.json"
+    record = json.loads(path.read_text())
+    del record["sha256"]
+    path.write_text(json.dumps(record))
+    assert run.record()["config"] == record["config"]

@@ -1,0 +1,152 @@
+"""What an experiment file says: arms that start from others, margins and conditions."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+import pytest
+
+from sweeper.plan.compose import CONF
+from sweeper.plan.experiment import Pretrainings, read_experiment
+from sweeper.plan.grid import holds
+from sweeper.store.errors import UserError
+
+CHILDREN = """
+# @package _global_
+defaults:
+  - override /task: pretraining
+experiment:
+  title: child configs
+  metric: test/accuracy
+  seeds: [3, 5]
+  arms:
+    first: {set: {task: pretraining, model.heads: 2}, metric: test/mlm_loss}
+    second: {parent: first, set: {task: mnli}}
+    third:
+      parent: second
+      set: {model/attention: collaborative, trainer.steps: 0}
+      grid: {model.attention.shared_size: [7, 11]}
+"""
+
+
+def _with_experiment(tmp_path, text):
+    conf = tmp_path / "conf"
+    shutil.copytree(CONF, conf)
+    (conf / "experiment" / "heirs.yaml").write_text(text)
+    return conf
+
+
+def test_an_arm_starts_from_the_runs_of_another_seed_by_seed(plan, tmp_path):
+    found = plan("experiment=heirs", conf=_with_experiment(tmp_path, CHILDREN))
+    runs = {(p.arm, p.seed, *p.values.values()): found.runs[p.run] for p in found.points}
+    assert len(found.runs) == len(runs) == 2 + 2 + 4
+    for seed in (3, 5):
+        first, second = runs["first", seed], runs["second", seed]
+        assert first.parent is None
+        assert second.parent == first.id
+        assert second.config["task"]["name"] == "mnli"
+        assert second.config["task"]["tokenizer"].endswith("for pretraining")
+        assert second.config["model"] == first.config["model"]
+        for size in (7, 11):
+            third = runs["third", seed, size]
+            assert third.parent == second.id
+            shared = {"name": "collaborative", "shared_size": size}
+            model = {**second.config["model"], "attention": shared}
+            trainer = {**second.config["trainer"], "steps": 0}
+            changed = {"model": model, "trainer": trainer, "parent": second.id}
+            assert third.config == {**second.config, **changed}
+
+
+def test_a_run_that_is_evaluated_only_is_the_same_run_wherever_it_is_planned(plan, tmp_path):
+    conf = _with_experiment(tmp_path, CHILDREN)
+    whole = set(plan("experiment=heirs", conf=conf).runs)
+    path = conf / "experiment" / "heirs.yaml"
+    path.write_text(CHILDREN.replace("[7, 11]", "[7]"))
+    assert set(plan("experiment=heirs", conf=conf).runs) < whole
+
+
+@pytest.mark.parametrize("parent", ["third", "nobody", "second"])
+def test_an_arm_starts_from_an_arm_that_stands_before_it(plan, tmp_path, parent):
+    text = CHILDREN.replace("parent: first", f"parent: {parent}")
+    words = r"heirs\.arms\.second\.parent=\w+: expected an arm that stands before it; .*first"
+    with pytest.raises(UserError, match=words):
+        plan("experiment=heirs", conf=_with_experiment(tmp_path, text))
+
+
+GRID: dict[str, Any] = {
+    "title": "A grid",
+    "metric": "test/perplexity",
+    "arms": {"fixed": {"label": "fixed"}},
+}
+
+
+@pytest.mark.parametrize("size", ["1 %", "0.5%", 3, 0.25])
+def test_a_margin_reaches_the_stages_after_the_plan(size):
+    margin = {"test/perplexity": {"size": size, "reason": "Less is not seen."}}
+    read = read_experiment("grid", {**GRID, "margin": margin}, scale="demo")
+    assert read.described()["margin"] == margin
+    assert read.pretrainings is Pretrainings.each
+
+
+@pytest.mark.parametrize(
+    ("margin", "told"),
+    [
+        ({"size": 0, "reason": "why"}, "size=0"),
+        ({"size": "a little", "reason": "why"}, "size=a little"),
+        ({"size": "inf", "reason": "why"}, "size=inf"),
+        ({"size": 1, "reason": " "}, "reason"),
+        ({"size": 1}, "reason"),
+    ],
+)
+def test_a_margin_that_is_none_is_refused_in_a_sentence(margin, told):
+    with pytest.raises(UserError) as caught:
+        read_experiment("grid", {**GRID, "margin": {"test/perplexity": margin}}, scale="demo")
+    assert told in str(caught.value)
+
+
+def test_pretrainings_are_one_or_each():
+    read = read_experiment("grid", {**GRID, "pretrainings": "one"}, scale="demo")
+    assert read.pretrainings is Pretrainings.one
+    with pytest.raises(UserError, match="pretrainings"):
+        read_experiment("grid", {**GRID, "pretrainings": "some"}, scale="demo")
+
+
+HEADS = {"model": {"heads": 8, "embedding_size": 256, "head_size": None}, "task": {"name": "lm1b"}}
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        (None, True),
+        ("model.embedding_size % model.heads == 0", True),
+        ("model.embedding_size // model.heads < 32", False),
+        ("8 <= model.heads < 9 and task.name == 'lm1b'", True),
+        ("model.heads in [4, 16] or not model.heads > 2", False),
+        ("model.head_size == None", True),
+        ("-model.heads + 2 * 4 == 0", True),
+    ],
+)
+def test_conditions_are_arithmetic_over_config_keys(expression, expected):
+    assert holds(expression, HEADS) is expected
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "__import__('os').system('true')",
+        "open('/etc/passwd')",
+        "model.__class__ == 1",
+        "model.heads.real == 8",
+        "(lambda: 1)()",
+        "[x for x in [1]]",
+        "model.width == 1",
+        "model.heads %",
+        "model.heads / 0",
+        "2 ** 9999999",
+    ],
+)
+def test_anything_else_is_refused_in_one_sentence(expression):
+    with pytest.raises(UserError, match="expected a condition over config keys") as refusal:
+        holds(expression, HEADS)
+    assert "\n" not in str(refusal.value)

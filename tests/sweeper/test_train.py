@@ -1,0 +1,267 @@
+"""Training a plan: expected durations, prepared data and the size server."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from sweeper.plan.plan import Plan, PlannedRun
+from sweeper.plan.throughput import measured
+from sweeper.run.backends.local import LocalBackend
+from sweeper.size_server import SizeServer
+from sweeper.store import code as state
+from sweeper.store.code import Code
+from sweeper.store.errors import UserError
+from sweeper.store.registry import ROOT
+from sweeper.store.runs import RunStore
+from sweeper.sweep import expected_seconds
+from sweeper.train import Executor, prepare
+
+
+class Folder:
+    """An outputs folder with runs of 100 steps, two of which are trained at a time."""
+
+    def __init__(self, outputs) -> None:
+        self.outputs, self.store, self.device = outputs, RunStore(outputs), "cpu"
+
+    def run(self, task: str, heads: int, seed: int, **result: Any) -> PlannedRun:
+        config = {
+            "seed": seed,
+            "task": {"name": task},
+            "model": {"heads": heads},
+            "trainer": {"precision": "32-true", "steps": 100},
+        }
+        run = PlannedRun(
+            f"{task}-h{heads}-s{seed}", config, {"tokens": 700, "flops_per_token": 11}, {}
+        )
+        stored = self.store.freeze(
+            {"id": run.id, "config": config, "size": run.size, "names": run.names}
+        )
+        if result:
+            attempt = stored.claim({})
+            stored.publish_result(attempt, {"metrics": {}, **result})
+            attempt.finish("done")
+        return run
+
+    def executor(self) -> Any:
+        backend: Any = SimpleNamespace(device=self.device, slots=2, sharing=1)
+        nothing: Any = None
+        return Executor(nothing, self.store, nothing, backend, nothing, nothing, nothing)
+
+    def told(self, *runs: PlannedRun, done: Sequence[PlannedRun] = ()) -> float:
+        """Return the expected seconds of runs, in a plan that has others which are done."""
+        planned = {run.id: run for run in (*runs, *done)}
+        plan = Plan("demo", self.outputs, {}, {}, {}, runs=planned)
+        return expected_seconds(runs, self.store, measured(plan, self.store, self.device), 2)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return Folder(tmp_path)
+
+
+def test_runs_of_another_plan_say_what_those_of_their_task_take(folder):
+    folder.run("lm1b", 3, 0, seconds=11.0, overhead_seconds=2.0)
+    folder.run("mnli", 3, 0, seconds=77.0, overhead_seconds=5.0)
+    assert folder.told(folder.run("lm1b", 3, 1)) == pytest.approx(13.0)
+    assert folder.told(*(folder.run("lm1b", 3, seed) for seed in (1, 2, 3))) == pytest.approx(26.0)
+
+
+def test_a_plans_own_runs_say_it_where_there_are_any(folder):
+    folder.run("lm1b", 3, 0, seconds=11.0, overhead_seconds=2.0)
+    own = folder.run("lm1b", 3, 1, seconds=23.0, overhead_seconds=3.0)
+    new = folder.run("lm1b", 3, 2)
+    assert folder.told(new, done=[own]) == pytest.approx(26.0)
+
+
+def test_what_was_trained_on_a_gpu_says_nothing_of_a_cpu(folder):
+    new = folder.run("lm1b", 3, 1)
+    assumed = folder.told(new)
+    folder.run("lm1b", 3, 0, seconds=11.0, overhead_seconds=2.0, max_memory_allocated=7)
+    assert folder.told(new) == assumed
+    folder.device = "gpu"
+    assert folder.told(new) == pytest.approx(13.0)
+
+
+def test_a_damaged_run_of_another_plan_says_nothing_and_stops_nothing(folder):
+    new = folder.run("lm1b", 3, 1)
+    assumed = folder.told(new)
+    damaged = folder.run("lm1b", 3, 0, seconds=11.0, overhead_seconds=2.0)
+    (folder.store.run(damaged.id).path / "result.json").write_text("{")
+    assert folder.told(new) == assumed
+
+
+def test_of_an_interrupted_run_only_what_is_left_counts(folder):
+    folder.run("lm1b", 3, 0, seconds=20.0, overhead_seconds=2.0)
+    new = folder.run("lm1b", 3, 1)
+    attempt = folder.store.run(new.id).claim({})
+    (attempt.checkpoint_dir / "step-00000075.ckpt").touch()
+    attempt.finish("interrupted")
+    assert folder.told(new) == pytest.approx(5.0 + 2.0)
+
+
+def test_that_the_code_was_edited_meanwhile_is_told_once(folder, monkeypatch):
+    executor, now = folder.executor(), Code.read()
+    executor.console = Console(file=io.StringIO(), width=40)
+    executor.backend.code = Path("outputs/code/c0de")
+    executor.code = Code(ROOT, {**now.files, "models/block.py": b""})
+    monkeypatch.setattr(Code, "read", lambda root: executor.code)
+    executor._report_edits()
+    monkeypatch.setattr(Code, "read", lambda root: now)
+    executor._report_edits()  # it is not looked at again so soon
+    assert not executor.console.file.getvalue()
+    monkeypatch.setattr(state, "POLL_S", 0.0)
+    executor._edits._due = 0.0
+    for _ in range(2):
+        executor._report_edits()
+    told = "models changed since this sweep began, which goes on with outputs/code/c0de\n"
+    assert executor.console.file.getvalue() == told
+
+
+CONFIGS = {"a": {"data": {"sentences": 503}, "task": {"name": "lm1b"}}}
+
+
+class Process:
+    """Stands for the model process: jobs that end with these codes and say this."""
+
+    def __init__(self, *codes: int | type[BaseException], says: str = "") -> None:
+        self.codes, self.says = list(codes), says
+        self.forked, self.signalled = 0, list[tuple[int, int]]()
+
+    def fork(self, target: str, argument: Path, *, log: Path, **_: Any) -> int:
+        assert (target, argument.name) == ("prepare", "a")
+        with log.open("a") as file:
+            file.write(self.says)
+        self.forked += 1
+        return self.forked
+
+    def exit_code(self, job: int) -> int:
+        code = self.codes[job - 1]
+        if not isinstance(code, int):
+            raise code
+        return code
+
+    def signal(self, job: int, number: int) -> None:
+        self.signalled.append((job, number))
+
+
+def prepared(outputs: Path, process: Process) -> Process:
+    store, known = RunStore(outputs), set[str]()
+    prepare(Console(quiet=True), store, process, CONFIGS, known)  # type: ignore[arg-type]
+    return process
+
+
+def test_one_that_was_killed_is_tried_once_more(tmp_path):
+    assert prepared(tmp_path, Process(-9, 0)).forked == 2
+    with pytest.raises(UserError, match=r"its process was killed \(code -9\)"):
+        prepared(tmp_path, Process(-9, -9))
+
+
+def test_the_last_line_of_its_log_says_why_it_failed(tmp_path):
+    process = Process(1, says="first\nno text in \x1b[31mred\n\n")
+    with pytest.raises(UserError, match=r"prepared: no text in \\x1b\[31mred \(log: "):
+        prepared(tmp_path, process)
+    assert process.forked == 1
+
+
+def test_it_ends_with_the_sweep_that_waits_for_it(tmp_path):
+    process = Process(KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        prepared(tmp_path, process)
+    assert process.signalled == [(1, signal.SIGKILL)]
+
+
+@pytest.mark.parametrize("planted", ["link", "pipe"])
+def test_a_log_that_was_planted_is_put_aside(planted, tmp_path):
+    log, notes = tmp_path / "data" / "prepare.log", tmp_path / "notes"
+    log.parent.mkdir()
+    notes.write_text("a stranger's")
+    if planted == "link":
+        log.symlink_to(notes)
+    else:
+        os.mkfifo(log)
+    prepared(tmp_path, Process(0, says="done"))
+    assert (log.read_text(), notes.read_text()) == ("done", "a stranger's")
+
+
+def started(process: SizeServer) -> subprocess.Popen[str]:
+    process.start()
+    assert process._process is not None
+    return process._process
+
+
+def test_one_that_was_asked_nothing_is_ended_at_once():
+    process = SizeServer()
+    server = started(process)
+    process.close()
+    assert server.wait(timeout=60) == -signal.SIGTERM
+
+
+def test_one_that_was_started_early_answers_and_ends_by_itself():
+    process = SizeServer()
+    server = started(process)
+    process.tell({"op": "no such question"})
+    [answer] = process.ask([{"op": "nor this"}])
+    assert answer["error"].startswith("op=nor this: expected size")
+    assert process._process is server
+    process.close()
+    assert server.wait(timeout=60) == 0
+
+
+def test_one_that_is_gone_is_told_nothing_and_another_answers():
+    with SizeServer() as process:
+        server = started(process)
+        server.kill()
+        server.wait(timeout=60)
+        process.tell({"op": "preload"})
+        [answer] = process.ask([{"op": "no such question"}])
+        assert "error" in answer
+
+
+def test_one_that_was_stopped_is_continued_when_it_is_waited_for():
+    with SizeServer() as process:
+        server = started(process)
+        process.ask([{"op": "no such question"}])
+        server.send_signal(signal.SIGSTOP)
+        [answer] = process.ask([{"op": "nor this"}])
+        assert answer["error"].startswith("op=nor this")
+
+
+def test_one_whose_sweep_has_nowhere_to_complain_has_somewhere(monkeypatch):
+    monkeypatch.setattr("sys.stderr", None)  # as Python has it where 2 is closed
+    with SizeServer() as process:
+        assert Path(f"/proc/{started(process).pid}/fd/2").readlink() == Path(os.devnull)
+
+
+class Listener:
+    """Stands for a model process and writes down what reaches it."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def tell(self, question: dict[str, Any]) -> None:
+        self.heard.append(f"{question['op']} {question['logger']}")
+
+    def fork(self, target: str, argument: Path, **_: Any) -> int:
+        self.heard.append(f"fork {argument.name}")
+        return len(self.heard)
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["asked to", "unasked"])
+def test_jobs_are_imported_for_once_and_before_the_first(early):
+    listener = Listener()
+    backend = LocalBackend(listener, ["", ""], 0, "none")  # type: ignore[arg-type]
+    if early:
+        backend.warm()
+    for slot, name in enumerate(("a", "b")):
+        backend.start(Path(name), slot)
+    assert listener.heard == ["preload none", "fork a", "fork b"]
