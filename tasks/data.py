@@ -1,8 +1,4 @@
-"""The half of a task's contract that is data: which examples there are, from where, in what order.
-
-In: a run's config and, for data made of text, the folder where that is kept. Out: batches. The
-other half, tasks/task.py, learns from them; tasks/training/loop.py asks for one each step.
-"""
+"""The contract of a task's data: which examples there are, from where, in what order."""
 
 from __future__ import annotations
 
@@ -65,10 +61,12 @@ class Data(ABC):
 
 
 class PreparedData(Data):
-    """Data made of text, once for all runs that have the text and the keys in `shaping` in common.
+    """Data made of text, once for all runs with the same text and the same keys in `shaping`.
 
-    `last`: the file that appears last in the folder of each split. `kind` and `format`: what the
-    folder's name begins with, and the version of what lies in it.
+    Attributes:
+        kind, format: the beginning of the folder's name, and the version of its content.
+        last: the file that appears last in the folder of each split.
+        published: where the text comes from.
     """
 
     kind: ClassVar[str]
@@ -76,7 +74,6 @@ class PreparedData(Data):
     last: ClassVar[str]
     shaping: ClassVar[tuple[str, ...]]
     published: ClassVar[Source]
-    """Where the text comes from."""
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ValidationError, create_model
+from pydantic import ValidationError
 
 from sweeper.store import registry
 from sweeper.store.errors import invalid_value
 from tasks.config.architecture import Architecture
-from tasks.config.schema import problem, spelled
+from tasks.config.schema import extended, problem, spelled
 from tasks.config.sections import RunConfig
 from tasks.task import Task
 
@@ -32,9 +31,9 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
         expected = f"one of {known}, which task.name={_name(config, 'task')} trains"
         remedy = f"choose it as model={task.architectures[0]}"
         raise invalid_value("model.name", name, expected, remedy)
-    schema = _composed(task, architecture.schema_of(config["model"]))
+    schema = extended(RunConfig, task=task.Section, model=architecture.schema_of(config["model"]))
     try:
-        run = schema.model_validate(dict(config))
+        run: RunConfig = schema.model_validate(dict(config))
     except ValidationError as error:
         problems = [problem(schema, one) for one in error.errors(include_url=False)]
     else:
@@ -45,13 +44,6 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
     remedy = first.remedy + (f" (and {more} more: {problems[1].key}" if more else "")
     remedy += (", ..." if more > 1 else "") + (")" if more else "")
     raise invalid_value(first.key, first.value, first.expected, remedy)
-
-
-@functools.cache
-def _composed(task: type[Task], architecture: type[Architecture]) -> type[RunConfig]:
-    """Return RunConfig with the sections of a task and an architecture."""
-    sections: dict[str, Any] = {"task": (task.Section, ...), "model": (architecture, ...)}
-    return create_model("RunConfig", __base__=RunConfig, **sections)
 
 
 def _name(config: Mapping[str, Any], section: str) -> Any:

@@ -61,21 +61,19 @@ def open_data(task: Task, outputs: Path) -> dict[str, Any]:
 
 
 def write_digests(folder: Path) -> None:
-    """Write down what lies in a prepared folder, once.
+    """Write the digests of a prepared folder, once; OSError for a link or a pipe among its files.
 
-    What an earlier version has prepared has no digests: it is taken as it lies. OSError for a link
-    or a pipe among the files.
+    A folder that an earlier version prepared has none: they are taken as its files are now.
     """
-    if not (folder / DIGESTS).is_file():
-        every = [
-            path for path in sorted(folder.rglob("*")) if path.is_symlink() or not path.is_dir()
-        ]
-        found = [path.relative_to(folder) for path in every]
-        kept = [path for path in found if path.parts[0] != SOURCE and path.name[0] != "."]
-        files = {path.as_posix(): digest_of_file(folder / path) for path in kept}
-        publish_with_checksum(
-            folder / DIGESTS, {"format": FORMAT, "of": folder.name, "files": files}
-        )
+    if (folder / DIGESTS).is_file():
+        return
+    files = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        is_file = path.is_symlink() or not path.is_dir()
+        if is_file and name.parts[0] != SOURCE and not name.name.startswith("."):
+            files[name.as_posix()] = digest_of_file(path)
+    publish_with_checksum(folder / DIGESTS, {"format": FORMAT, "of": folder.name, "files": files})
 
 
 def check_digests(folder: Path) -> str:

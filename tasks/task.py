@@ -1,8 +1,6 @@
 """The contract of a task: the model, its loss, and what is measured at the end.
 
-In: batches, from the half of the contract that is data (tasks/data.py). Out: the means that a step
-minimises, and a run's metrics. On the road: `build` makes the model (models/). A task is a folder
-with a `task.py` that has one subclass of Task; `examples/extension/` holds one of another package.
+A task is a folder with a `task.py` that has one subclass of Task. Its data are those of data.py.
 """
 
 from __future__ import annotations
@@ -28,8 +26,7 @@ Output = TypeVar("Output")
 class Mean:
     """A mean over things of a batch, such as its tokens, before it is divided by their number.
 
-    The rows of a batch may be split between devices and worked off in parts: totals and counts add
-    up to those of the whole. A count that takes computing stays on the device.
+    Totals and counts of the parts of a batch add up to those of the whole.
     """
 
     total: Tensor
@@ -42,9 +39,8 @@ class Mean:
 def learning_rate(optimizer: OptimizerSection, steps: int, step: int) -> float:
     """Return the rate of `step`, counted from 1, in a training of `steps`.
 
-    rsqrt is tensor2tensor's constant * linear_warmup * rsqrt_decay, as the paper's LM1B runs have
-    it; linear is BERT's, and would reach 0 one step after the last; constant stays where the
-    warm-up ends.
+    rsqrt is tensor2tensor's constant * linear_warmup * rsqrt_decay; linear is BERT's, and would
+    reach 0 one step after the last.
     """
     peak, warmup = optimizer.learning_rate, optimizer.warmup_steps
     rise = min(1.0, step / warmup) if warmup else 1.0

@@ -15,7 +15,7 @@ from torch import nn
 from models.head_sizes import HeadSize, distinct_sizes
 from sweeper.store import registry
 from sweeper.store.errors import invalid_value
-from tasks.config.schema import Problem, Section, given, spelled, whole
+from tasks.config.schema import Problem, Section, extended, given, spelled, whole
 
 KEY = "model.attention.name"
 # What every variant takes besides three sizes; the rest are a variant's own options.
@@ -34,31 +34,37 @@ class AttentionSection(Section):
 
 
 def variant(name: Any) -> type[nn.Module]:
-    """Return the attention class of a name.
+    """Return the attention class of a name; UserError for an unknown one.
 
     It is built as `cls(embedding_size, heads, head_size, *, bias=False, dropout=0.0, **options)`
-    and called as `attention(x_BTD, mask_B1TT) -> x_BTD`;
-    `tasks.size_server.attention_contract` checks it. A name that is none, or a module without
-    exactly one public nn.Module, is a UserError.
+    and called as `attention(x_BTD, mask_B1TT) -> x_BTD`.
     """
     return registry.class_of(registry.ATTENTION, name, KEY, nn.Module)
 
 
-def section_of(name: Any) -> type[AttentionSection]:
+@functools.cache  # composing takes longer than everything else that is done to check a config
+def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
     """Return the section of a variant: its name and its own options, as its constructor has them.
 
     Raises:
-        UserError: no such variant, or its constructor is not one that a block can call.
+        UserError: its constructor is not one that a block can call.
     """
-    cls: Any = variant(name)
-    return _composed_section(cls, name)
-
-
-@functools.cache  # composing takes longer than everything else that is done to check a config
-def _composed_section(cls: type[nn.Module], name: str) -> type[AttentionSection]:
-    hints = typing.get_type_hints(cls.__init__)
+    hints, taken = typing.get_type_hints(cls.__init__), inspect.signature(cls)
+    own = {
+        key: parameter
+        for key, parameter in taken.parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY and key not in COMMON
+    }
+    try:
+        taken.bind(8, 2, 4, **dict.fromkeys((*COMMON, *own)))
+    except TypeError as error:
+        expected = (
+            f"{cls.__name__}(embedding_size, heads, head_size, *, bias=False, dropout=0.0, "
+            f"<own options>), but it is {cls.__name__}{taken}: {error}"
+        )
+        raise invalid_value(KEY, name, expected, "change its constructor") from None
     options: dict[str, Any] = {}
-    for key, parameter in _own_options(cls, name).items():
+    for key, parameter in own.items():
         required = parameter.default is parameter.empty
         if key not in hints:
             remedy = "write what it may be, as in `value_size: int | None = None`"
@@ -75,43 +81,21 @@ def _composed_section(cls: type[nn.Module], name: str) -> type[AttentionSection]
     return create_model("AttentionSection", __base__=AttentionSection, **options)
 
 
-def _own_options(cls: type[nn.Module], name: str) -> dict[str, inspect.Parameter]:
-    """The keywords that only this variant takes; UserError if it cannot be called as it has to."""
-    taken = inspect.signature(cls)
-    own = {
-        key: parameter
-        for key, parameter in taken.parameters.items()
-        if parameter.kind is parameter.KEYWORD_ONLY and key not in COMMON
-    }
-    try:
-        taken.bind(8, 2, 4, **dict.fromkeys((*COMMON, *own)))
-    except TypeError as error:
-        expected = (
-            f"{cls.__name__}(embedding_size, heads, head_size, *, bias=False, dropout=0.0, "
-            f"<own options>), but it is {cls.__name__}{taken}: {error}"
-        )
-        raise invalid_value(KEY, name, expected, "change its constructor") from None
-    return own
-
-
 _LARGEST_HEAD = 65_536
 
 
 def _head_size(value: Any) -> Any:
-    """`value` if it is a head size as `models.head_sizes` describes it, or null."""
-
-    def is_size(entry: Any) -> bool:
-        return type(entry) is int and 1 <= entry <= _LARGEST_HEAD
-
-    def is_list(entry: Any, of: Callable[[Any], bool]) -> bool:
-        return isinstance(entry, list) and len(entry) > 0 and all(map(of, entry))
-
-    def is_layer(entry: Any) -> bool:
-        return is_size(entry) or is_list(entry, of=is_size)
-
-    if value is None or is_size(value) or is_list(value, of=is_layer):
-        return value
-    raise ValueError("not a head size")
+    """Return `value` if it is a head size as `models.head_sizes` describes it, or None."""
+    if value is None:
+        return None
+    layers = value if isinstance(value, list) else [value]
+    sizes = [layer if isinstance(layer, list) else [layer] for layer in layers]
+    flat = [size for of_layer in sizes for size in of_layer]
+    if not sizes or not all(sizes) or any(type(size) is not int for size in flat):
+        raise ValueError("not a head size")
+    if not all(1 <= size <= _LARGEST_HEAD for size in flat):
+        raise ValueError("out of range")
+    return value
 
 
 class Architecture(Section, ABC):
@@ -139,13 +123,12 @@ class Architecture(Section, ABC):
         """Return this class with the options of the attention variant that `section` names."""
         group = section.get("attention")
         if not isinstance(group, Mapping):
-            raise invalid_value(
-                "model.attention",
-                spelled(group),
-                "a group of keys with a name",
-                "choose one of conf/model/attention",
-            )
-        return _composed(cls, section_of(group.get("name")))
+            expected, remedy = "a group of keys with a name", "choose one of conf/model/attention"
+            raise invalid_value("model.attention", spelled(group), expected, remedy)
+        name: Any = group.get("name")
+        chosen: Any = variant(name)
+        composed: type[Architecture] = extended(cls, attention=section_of(chosen, name))
+        return composed
 
     @property
     def resolved_head_size(self) -> HeadSize:
@@ -202,9 +185,3 @@ class TransformerSection(Architecture):
         named = ("layers", "embedding_size", "heads", "feedforward_size", "activation", "dropout")
         own = {key: getattr(self, key) for key in named}
         return own | {"head_size": self.resolved_head_size, "attention": self.attention.builder()}
-
-
-@functools.cache
-def _composed(architecture: type[Architecture], attention: type[AttentionSection]) -> Any:
-    """Return an architecture whose attention section is that of one variant."""
-    return create_model(architecture.__name__, __base__=architecture, attention=(attention, ...))

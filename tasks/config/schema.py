@@ -6,11 +6,12 @@ A task, a model and an attention variant each own a section; `tasks.parse` puts 
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 
 class Problem(NamedTuple):
@@ -30,6 +31,13 @@ class Section(BaseModel):
     def problems(self, path: str) -> Iterator[Problem]:
         """Yield what is wrong between keys that are each right; `path` is the section's own key."""
         yield from ()
+
+
+@functools.cache  # composing takes longer than everything else that is done to check a config
+def extended(section: type[Section], **fields: Any) -> Any:
+    """Return a section with these fields in place of its own or beside them."""
+    named: dict[str, Any] = {name: (kind, ...) for name, kind in fields.items()}
+    return create_model(section.__name__, __base__=section, **named)
 
 
 def whole(least: int, most: int, example: int) -> Any:

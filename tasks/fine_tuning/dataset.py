@@ -1,4 +1,4 @@
-"""JSON from untrusted files: stricter than Python's parser, and one error for all that is wrong."""
+"""Data sets for fine-tuning, read from untrusted files: strict JSON, and a report on every row."""
 
 from __future__ import annotations
 
@@ -30,21 +30,29 @@ UNPRINTABLE = re.compile("[\ud800-\udfff\0]")
 
 
 def load(text: str) -> Any:
-    """Return the value. Raises ValueError for anything that is not one plain JSON value.
+    """Return the value of plain JSON.
 
-    Also for NaN and infinities, for a key that comes twice, and for nesting without end.
+    Raises:
+        ValueError: it is none, has NaN, infinities or a key twice, or is nested without end.
     """
+
+    def refuse(constant: str) -> NoReturn:
+        raise ValueError(f"{constant} is no JSON number")
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        value = dict(pairs)
+        if len(value) != len(pairs):
+            raise ValueError("a key comes twice in one object")
+        return value
+
     try:
-        return json.loads(text, parse_constant=_refuse, object_pairs_hook=_object)
+        return json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 
 
 def load_file(path: Path, read: Callable[[str], Any] = load) -> Any:
-    """Return what `read` makes of a whole file.
-
-    Raises UserError if it cannot be read or is not JSON.
-    """
+    """Return what `read` makes of a whole file; UserError if it cannot be read or is not JSON."""
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -71,17 +79,6 @@ def printable(text: str) -> str:
 def mended(*texts: str) -> tuple[str, ...]:
     """Return a note if `printable` replaces characters of these texts."""
     return ("characters replaced",) if any(map(UNPRINTABLE.search, texts)) else ()
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON number")
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise ValueError("a key comes twice in one object")
-    return value
 
 
 PLACES = 5  # of the rows dropped for one reason, how many are named
@@ -118,10 +115,10 @@ class RowReport:
     def kept_of(self, file: str, rows: Iterable[tuple[str, Kind | Malformed]]) -> Iterator[Kind]:
         """Yield the good ones of (place in the file, row), of rows with one id the first."""
         for place, row in rows:
+            if not isinstance(row, Malformed) and row.id and row.id in self._ids:
+                row = Malformed("duplicate id")
             if isinstance(row, Malformed):
-                self._drop(file, place, row.reason)
-            elif row.id and row.id in self._ids:
-                self._drop(file, place, "duplicate id")
+                self._dropped.setdefault((file, row.reason), []).append(place)
             else:
                 self._ids.add(row.id)
                 self.kept += 1
@@ -157,9 +154,6 @@ class RowReport:
         share = 100 * self.kept / self.total
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.dropped.items())
         return f"only {self.kept} of {self.total} rows are kept ({share:.1f} %): {reasons}."
-
-    def _drop(self, file: str, place: str, reason: str) -> None:
-        self._dropped.setdefault((file, reason), []).append(place)
 
 
 VALIDATION = 0.02  # of the training texts, kept back
@@ -211,20 +205,24 @@ class DataSet(Source, ABC, Generic[Kind]):
         return f"{self.title}: {super().describe(data)}"
 
     def load(self, data: Mapping[str, Any], folder: Path) -> Examples[Kind]:
-        """Read all splits. `folder` is where a sample is written if it is not there yet.
+        """Read all splits; warn on stderr if many rows were dropped.
 
-        Raises UserError where a split has nothing in it. Says so on stderr if many rows were
-        dropped.
+        `folder` is where a sample is written if it is not there yet.
+
+        Raises:
+            UserError: a split has nothing in it.
         """
-        reports, kept = {}, {}
+        reports: dict[str, RowReport] = {}
+        kept: dict[str, list[Kind]] = {}
         for split, parts in self._parts(data, folder).items():
-            reports[split] = RowReport()
-            usable = self._trainable if split == "train" else iter
-            kept[split] = [
-                example
-                for name, rows in parts
-                for example in reports[split].kept_of(name, usable(rows))
-            ]
+            reports[split], kept[split] = RowReport(), []
+            for name, rows in parts:
+                if split == "train":
+                    rows = (
+                        (place, row if isinstance(row, Malformed) else self.trainable(row))
+                        for place, row in rows
+                    )
+                kept[split] += reports[split].kept_of(name, rows)
             if not kept[split]:
                 dropped = reports[split].dropped
                 why = ", ".join(f"{count} x {reason}" for reason, count in dropped.items())
@@ -265,29 +263,22 @@ class DataSet(Source, ABC, Generic[Kind]):
         }
 
     def _rows(self, split: Any) -> Iterator[tuple[str, Kind | Malformed]]:
-        number = 0
-        for batch in split.select_columns(list(self.columns)).iter(batch_size=HUB_BATCH):
-            for row in zip(*(batch[name] for name in self.columns), strict=True):
-                number += 1
-                yield str(number), self.example_of(dict(zip(self.columns, row, strict=True)))
-
-    def _trainable(
-        self, rows: Iterable[tuple[str, Kind | Malformed]]
-    ) -> Iterator[tuple[str, Kind | Malformed]]:
-        for place, row in rows:
-            yield place, row if isinstance(row, Malformed) else self.trainable(row)
+        values = (
+            row
+            for batch in split.select_columns(list(self.columns)).iter(batch_size=HUB_BATCH)
+            for row in zip(*(batch[name] for name in self.columns), strict=True)
+        )
+        for number, row in enumerate(values, 1):
+            yield str(number), self.example_of(dict(zip(self.columns, row, strict=True)))
 
     def files(self, root: Path) -> TextFiles:
-        names = visible(root)
-        train, test = (self._in_one_format(names, of) for of in (self.train, self.test))
+        chosen = []
+        for pattern in (self.train, self.test):
+            own = [name for name in visible(root) if pattern.fullmatch(name.rsplit("/", 1)[-1])]
+            by_suffix = (tuple(name for name in own if name.endswith(s)) for s in self.suffixes)
+            chosen.append(next(filter(None, by_suffix), ()))
+        train, test = chosen
         if not train or not test:
             remedy = "put them there" if root.is_dir() else "name one that exists"
             raise invalid_value("data.root", root, f"a folder with {self.expected}", remedy)
         return TextFiles(root, train, test)
-
-    def _in_one_format(self, names: list[str], pattern: re.Pattern[str]) -> tuple[str, ...]:
-        own = [name for name in names if pattern.fullmatch(name.rsplit("/", 1)[-1])]
-        for suffix in self.suffixes:
-            if chosen := tuple(name for name in own if name.endswith(suffix)):
-                return chosen
-        return ()

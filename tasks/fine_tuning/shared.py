@@ -165,27 +165,19 @@ class ExampleData(PreparedRows):
     columns: ClassVar[tuple[str, ...]]
 
     def make(self, folder: Path) -> None:
+        section, path = self.section, folder / "tokenizer.json"
         examples = self.published.load(self.text, folder / "sample")
-        tokenizer = self._tokenizer(folder, examples.splits["train"])
+        if section.tokenizer is not None:
+            path = child(folder.parent, section.tokenizer) / "tokenizer.json"
+        elif not path.exists():  # each different text once
+            lines = dict.fromkeys(t for one in examples.splits["train"] for t in one.texts())
+            chosen = itertools.islice(lines, section.tokenizer_lines)
+            save_tokenizer(train_wordpiece(chosen, section.vocabulary_size), path)
+        tokenizer = load_tokenizer(path)
         about = {**examples.rows, "validation": {}}
         about["test"] = {**about["test"], "baselines": self.measured_baselines(examples.splits)}
         for split in SPLITS:
             self.write_split(folder / split, tokenizer, examples.splits[split], about[split])
-
-    def _tokenizer(self, folder: Path, examples: list[Any]) -> Tokenizer:
-        """Return the pre-training's, or one trained on these texts, each different one once.
-
-        Raises UserError where the pre-training's is missing or damaged.
-        """
-        section = self.section
-        if section.tokenizer is not None:
-            return load_tokenizer(child(folder.parent, section.tokenizer) / "tokenizer.json")
-        path = folder / "tokenizer.json"
-        if not path.exists():
-            lines = dict.fromkeys(text for example in examples for text in example.texts())
-            chosen = itertools.islice(lines, section.tokenizer_lines)
-            save_tokenizer(train_wordpiece(chosen, section.vocabulary_size), path)
-        return load_tokenizer(path)
 
     @abstractmethod
     def write_split(
@@ -253,16 +245,13 @@ class FineTuning(Task):
             if theirs.shape != own.shape:
                 shapes = f"{name} is {tuple(theirs.shape)} there and {tuple(own.shape)} here"
                 expected = f"a pre-training of the same model and vocabulary_size ({shapes})"
-                raise invalid_value(
-                    "parent", parent, expected, "copy its model section and vocabulary_size"
-                )
+                remedy = "copy its model section and vocabulary_size"
+                raise invalid_value("parent", parent, expected, remedy)
         try:
             load_pretrained(model, weights)
         except ValueError as error:
-            expected = f"a pre-training ({error})"
-            raise invalid_value(
-                "parent", parent, expected, "name a run of task=pretraining"
-            ) from error
+            expected, remedy = f"a pre-training ({error})", "name a run of task=pretraining"
+            raise invalid_value("parent", parent, expected, remedy) from error
 
 
 def encodings(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[Encoding]:

@@ -10,6 +10,7 @@ Shapes: N pieces, S sentences, C documents.
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ import numpy as np
 from sweeper.store.errors import UserError
 from sweeper.store.files import publish_json
 from tasks.synthetic import samples
-from tasks.text.corpus import PIECES, STARTS, Add, Arrays, new_arrays
+from tasks.text.corpus import PIECES, STARTS, Arrays, new_arrays
 from tasks.text.source import Counts, Source, Text, Texts, batches, read_line
 from tasks.text.tokenizer import is_ended, split_sentences
 
@@ -59,42 +60,33 @@ def encode(
             split: stack.enter_context(new_arrays(folder, DTYPES))
             for split, folder in folders.items()
         }
-        for split, document in _encoded(documents, tokenizer):
-            _write(document, adds[split], totals[split])
+        for chunk in batches(documents, CHUNK):
+            texts = [sentence for _, document in chunk for sentence in document]
+            encodings = iter(tokenizer.encode_batch(texts, add_special_tokens=False))
+            for split, document in chunk:
+                total, pieces, sentences = totals[split], list[int](), list[int]()
+                for encoding in itertools.islice(encodings, len(document)):
+                    for start in range(0, len(encoding.ids), LONGEST_SENTENCE):
+                        sentences.append(total["pieces"] + len(pieces))
+                        pieces.extend(encoding.ids[start : start + LONGEST_SENTENCE])
+                if pieces:  # a document without any piece is none
+                    new = {
+                        "pieces": pieces,
+                        "sentences": sentences,
+                        "documents": [total["sentences"]],
+                    }
+                    for name, values in new.items():
+                        adds[split](name, values)
+                        total[name] += len(values)
         for split, add in adds.items():
             add("sentences", [totals[split]["pieces"]])
             add("documents", [totals[split]["sentences"]])
     return totals
 
 
-def _write(document: Iterable[list[int]], add: Add, totals: dict[str, int]) -> None:
-    """Write a document of sentences of pieces; one without any piece is no document."""
-    pieces: list[int] = []
-    sentences: list[int] = []
-    for sentence in document:
-        for start in range(0, len(sentence), LONGEST_SENTENCE):
-            sentences.append(totals["pieces"] + len(pieces))
-            pieces.extend(sentence[start : start + LONGEST_SENTENCE])
-    if pieces:
-        new = {"pieces": pieces, "sentences": sentences, "documents": [totals["sentences"]]}
-        for name, values in new.items():
-            add(name, values)
-            totals[name] += len(values)
-
-
 def publish_about(folder: Path, about: Mapping[str, Any]) -> None:
     """Write what a split holds; from now on it can be opened."""
     publish_json(folder / ABOUT, {"format": FORMAT, **about})
-
-
-def _encoded(
-    documents: Iterable[tuple[str, list[str]]], tokenizer: Tokenizer
-) -> Iterator[tuple[str, list[list[int]]]]:
-    for chunk in batches(documents, CHUNK):
-        sentences = [sentence for _, document in chunk for sentence in document]
-        ids = (e.ids for e in tokenizer.encode_batch(sentences, add_special_tokens=False))
-        for split, document in chunk:
-            yield split, [next(ids) for _ in document]
 
 
 LONGEST = 500  # sentences; a longer text is several documents, so that a single book can be split
