@@ -59,7 +59,7 @@ function logTicks(low, high) {
 // Return uPlot's options for an axis; where words of own ticks would overlap, the first stays.
 function axisOptions({ ticks, whole, format }, across) {
   const stroke = () => resolved("var(--faint)");
-  const line = { show: across, stroke, width: 1 };
+  const line = { show: across, stroke, width: 1, size: 5 };
   const splits = (plot) => {
     let edge = -Infinity;
     return ticks.filter((tick) => {
@@ -75,10 +75,9 @@ function axisOptions({ ticks, whole, format }, across) {
     stroke,
     font: `11px ${getComputedStyle(document.body).fontFamily}`,
     space: across ? 70 : 44,
-    gap: across ? 4 : 8,
     size: across ? 26 : (_, words) => 12 + LETTER * largest((words ?? [""]).map((w) => w.length)),
     grid: { show: !across, stroke: () => resolved("var(--rule)"), width: 1 },
-    ticks: { ...line, size: 5 },
+    ticks: line,
     border: line,
     values: (_, shown) => shown.map((tick) => format(tick)),
     ...(ticks && { splits, filter: (_, shown) => shown }),
@@ -95,7 +94,6 @@ function axisOptions({ ticks, whole, format }, across) {
 //   single  the pointer selects by its x alone
 function chartView({ x, y, lines, spots = [], tell, paint, single }) {
   let [plot, chosen] = [null, null];
-  const body = make("div.plot");
   const ring = make("div.ring", { hidden: true });
   const across = (value) => plot.valToPos(x.at(value), "x");
   const upward = (value) => plot.valToPos(value, "y");
@@ -130,7 +128,12 @@ function chartView({ x, y, lines, spots = [], tell, paint, single }) {
     Enter: () => open(chosen),
     Escape: () => choose(null),
   };
-  const drawRest = ({ ctx, bbox }) => {
+  const body = make("div.plot", {
+    pointermove: (event) => choose(nearest(event), event),
+    pointerleave: () => choose(null),
+    click: (event) => open(nearest(event)),
+  });
+  const draw = ({ ctx, bbox }) => {
     const ratio = uPlot.pxRatio;
     ctx.save();
     ctx.translate(bbox.left, bbox.top);
@@ -155,19 +158,13 @@ function chartView({ x, y, lines, spots = [], tell, paint, single }) {
     scales: { x: scale(x), y: scale(y) },
     axes: [axisOptions(x, true), axisOptions(y, false)],
     series: [{}, ...lines.map(series)],
-    hooks: { draw: [drawRest] },
+    hooks: { draw: [draw] },
   };
-  const draw = (size) => {
-    const values = lines.map(({ xs, ys }) => [xs.map(x.at), ys]);
-    plot = new uPlot({ ...options, ...size }, [null, ...values], body);
-    plot.over.append(ring);
-    plot.over.addEventListener("pointermove", (event) => choose(nearest(event), event));
-    plot.over.addEventListener("pointerleave", () => choose(null));
-    plot.over.addEventListener("click", (event) => open(nearest(event)));
-  };
+  const values = lines.map(({ xs, ys }) => [xs.map(x.at), ys]);
   new ResizeObserver(([{ contentRect: { width, height } }]) => {
-    if (plot) plot.setSize({ width, height });
-    else draw({ width, height });
+    if (plot) return plot.setSize({ width, height });
+    plot = new uPlot({ ...options, width, height }, [null, ...values], body);
+    plot.over.append(ring);
   }).observe(body);
   const place = make(
     "div.chart",
@@ -201,9 +198,9 @@ const MARKERS = [
   "M-.4-1.1H.4V-.4H1.1V.4H.4V1.1H-.4V.4H-1.1V-.4H-.4Z",
   "M-1-1L1 1M1-1L-1 1",
 ];
-const BASELINE_MARK = "M0 0L1.2-.7V.7Z";
+const BASELINE_MARK = "M0 0L2-1.2V1.2Z";
 const LIGHTEST = 40; // per cent of an arm's colour in the first of its curves
-const BASELINE_REACH = 3; // heights of the points; a baseline further off is told in words
+const BASELINE_REACH = 3; // heights of the points; a baseline further off is only in the legend
 const INTERVAL_REACH = 1.5; // heights of the points; a longer interval is cut
 
 const lookOf = (arms, arm) => arms.find(({ name }) => name === arm);
@@ -245,23 +242,23 @@ function curvesOf({ points, labels }, arms, axis) {
   });
 }
 
-function drawMark(context, path, x, y, size, colour, hollow) {
+function drawMark(context, { marker, colour, hollow }, x, y, size = 4) {
+  const [ink, paper] = [resolved(colour), resolved("var(--paper)")];
   context.save();
   context.translate(x, y);
   context.scale(size, size);
-  const paper = resolved("var(--paper)");
-  context.fillStyle = hollow ? paper : colour;
-  context.strokeStyle = hollow ? colour : paper;
+  context.fillStyle = hollow ? paper : ink;
+  context.strokeStyle = hollow ? ink : paper;
   context.lineWidth = (hollow ? 1.6 : 1) / size;
-  const shape = new Path2D(path);
+  const shape = new Path2D(marker);
   context.fill(shape);
   context.stroke(shape);
   context.restore();
 }
 
-function drawLine(context, colour, width, ...points) {
-  context.strokeStyle = colour;
-  context.lineWidth = width;
+function drawLine(context, colour, ...points) {
+  context.strokeStyle = resolved(colour);
+  context.lineWidth = 1.2;
   context.beginPath();
   for (const [x, y] of points) context.lineTo(x, y);
   context.stroke();
@@ -288,24 +285,20 @@ function pointsChart(figure, curves, baselines, axis) {
     width: curve.hollow ? 0 : 2,
   }));
   const paint = (context, across, upward, { width, height }) => {
-    for (const { points: own, marker, hollow, ...curve } of curves) {
-      const colour = resolved(curve.colour);
-      for (const { ends, seeds, mean, ...point } of own) {
+    for (const curve of curves) {
+      const seed = { marker: MARKERS[0], colour: curve.colour };
+      for (const point of curve.points) {
         const at = across(point.x[axis]);
+        const bar = (point.ends ?? []).map((end) => [at, clipped(upward(end), height)]);
         context.globalAlpha = 0.7;
-        const bar = (ends ?? []).map((end) => [at, clipped(upward(end), height)]);
-        drawLine(context, colour, 1.2, ...bar);
+        drawLine(context, curve.colour, ...bar);
         context.globalAlpha = 0.4;
-        for (const [, value] of seeds) drawMark(context, MARKERS[0], at, upward(value), 3, colour);
+        for (const [, value] of point.seeds) drawMark(context, seed, at, upward(value), 3);
         context.globalAlpha = 1;
-        drawMark(context, marker, at, upward(mean), 4, colour, hollow);
+        drawMark(context, curve, at, upward(point.mean));
       }
     }
-    const faintColour = resolved("var(--faint)");
-    for (const { value, hollow } of baselines) {
-      const size = hollow ? 8 : 6;
-      drawMark(context, BASELINE_MARK, width + 2, upward(value), size, faintColour, hollow);
-    }
+    for (const one of baselines) drawMark(context, one, width + 2, upward(one.value));
   };
   const spots = curves.flatMap((curve) =>
     curve.points.flatMap((point) =>
@@ -322,52 +315,36 @@ function pointsChart(figure, curves, baselines, axis) {
   return chartView({ x, y, lines, spots, tell, paint });
 }
 
-function legend(curves, baselines) {
-  const mark = (d, size, x, hollow) => {
-    const transform = `translate(${x} 6) scale(${size})`;
-    return make(hollow ? "path.mark.hollow" : "path.mark", { d, transform });
-  };
-  const mean = () => make("path.mean", { d: "M1 6H25" });
-  const entry = (words, color, ...marks) => {
-    const size = { width: 26, height: 12, viewBox: "0 0 26 12", "aria-hidden": "true" };
-    return make("li", { style: `color: ${color}` }, make("svg", size, marks), make("span", words));
-  };
-  return make(
-    "ul.legend",
-    curves.map(({ name, colour, marker, hollow }) =>
-      entry(name, colour, !hollow && mean(), mark(marker, 4, 13, hollow)),
-    ),
-    baselines.map(({ words, value, hollow }) => {
-      const shape = mark(BASELINE_MARK, hollow ? 8 : 6, 10, hollow);
-      return entry(`${words} ${short(value)}`, "var(--faint)", shape);
-    }),
-  );
+function legendEntry({ name, marker, colour, hollow, points }) {
+  const line = points && !hollow && make("path.mean", { d: "M-3 0H3" });
+  const mark = make(hollow ? "path.hollow" : "path", { d: marker });
+  const icon = make("svg", { viewBox: "-3.2 -1.6 6.4 3.2", "aria-hidden": "true" }, line, mark);
+  return make("li", { style: `color: ${colour}` }, icon, make("span", name));
 }
 
 function figureView(figure, arms) {
-  const { words, points, across, missing } = figure;
+  const { words, points, across, better, missing } = figure;
   if (!points.length) return emptyNote(`No finished run has a ${words} yet. ${missing}`);
   const values = seedValues(points);
   const [low, high] = [smallest(values), largest(values)];
   const reach = BASELINE_REACH * (high - low || Math.abs(high) * 0.1);
-  const isNear = ({ value }) => value >= low - reach && value <= high + reach;
-  const near = figure.baselines.filter(isNear);
-  const far = figure.baselines.filter((one) => !isNear(one));
-  const outside = far.map((one) => `${one.words} ${short(one.value)}`).join(", ");
+  const baselines = figure.baselines.map(({ words, value, hollow }) => {
+    const near = value >= low - reach && value <= high + reach;
+    const name = `${words} ${short(value)}${near ? "" : ", outside the figure"}`;
+    return { name, value, near, marker: BASELINE_MARK, colour: "var(--faint)", hollow };
+  });
+  const near = baselines.filter((one) => one.near);
   const place = make("div");
   const show = (axis) => {
     const curves = curvesOf(figure, arms, axis);
-    place.replaceChildren(pointsChart(figure, curves, near, axis), legend(curves, near));
+    const legend = make("ul.legend", [...curves, ...baselines].map(legendEntry));
+    place.replaceChildren(pointsChart(figure, curves, near, axis), legend);
   };
   show(across[0].key);
-  const notes = [
-    figure.better && `${figure.better === "lower" ? "Lower" : "Higher"} is better.`,
-    figure.marks,
-    missing,
-    outside && `Outside the figure: ${outside}.`,
-  ];
+  const aim = better && `${better === "lower" ? "Lower" : "Higher"} is better.`;
+  const notes = [aim, figure.marks, missing].filter(Boolean).join(" ");
   const over = across.length > 1 && make("figcaption", choice("Over", across, show));
-  return make("figure", over, place, make("p.faint", notes.filter(Boolean).join(" ")));
+  return make("figure", over, place, make("p.faint", notes));
 }
 
 // How the interval of each contrast closed, round by round, until it left zero or lay in the margin
@@ -376,7 +353,7 @@ function closingView(claims) {
   const article = ({ claim, measure, answer, contrasts, margin, unit }) => {
     const words = [claim, measure].filter(Boolean).join(", ");
     const figures = contrasts.map(({ words, steps }) =>
-      make("figure", closingChart(words, steps, margin ?? [], unit)),
+      make("figure", closingChart(words, steps, margin ?? [0, 0], unit)),
     );
     const head = make("h4", words, ": ", answerWord(answer));
     return make("article", head, make("div.closings", figures));
@@ -392,25 +369,25 @@ function closingChart(words, steps, margin, unit) {
   const linear = { pad: 0, given: [0] };
   const y = { ...axisOf(words, heights, linear), format: (value) => short(value) + unit };
   const x = { ...axisOf("round", [0.5, steps.length + 0.5], linear), whole: true };
+  const dot = { marker: MARKERS[0], colour: "var(--accent)" };
   const paint = (context, across, upward, { width, height }) => {
     const inside = (value) => clipped(upward(value), height);
-    const accent = resolved("var(--accent)");
     context.fillStyle = resolved("var(--band)");
     const [bottom, top] = margin.map(inside);
-    if (margin.length) context.fillRect(0, top, width, bottom - top);
+    context.fillRect(0, top, width, bottom - top);
     context.setLineDash([5, 3]);
-    drawLine(context, resolved("var(--faint)"), 1, [0, inside(0)], [width, inside(0)]);
+    drawLine(context, "var(--faint)", [0, inside(0)], [width, inside(0)]);
     steps.forEach(([value, low, high], place) => {
       if (value === null) return;
       const at = across(place + 1);
       context.setLineDash(low === null && high === null ? [2, 4] : []);
       const ends = [low === null ? height : inside(low), high === null ? 0 : inside(high)];
-      drawLine(context, accent, 1.2, ...ends.map((end) => [at, end]));
+      drawLine(context, dot.colour, ...ends.map((end) => [at, end]));
       context.setLineDash([]);
-      drawMark(context, MARKERS[0], at, inside(value), 3, accent);
+      drawMark(context, dot, at, inside(value), 3);
     });
   };
-  return chartView({ x, y, lines: [{ xs: [], ys: [], colour: "var(--accent)" }], paint });
+  return chartView({ x, y, lines: [{ xs: [], ys: [], colour: dot.colour }], paint });
 }
 
 // Training curves

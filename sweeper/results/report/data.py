@@ -67,53 +67,52 @@ def page_data(outputs: Path, tables: Sequence[Table], verdicts: Verdicts) -> dic
     """Return all that the page shows; experiments with claims come first."""
     rows: dict[str, Row] = {str(row["run"]): row for table in tables for row in table.rows}
     store = RunStore(outputs)
-    shared = Shared()
-    runs = {id: run_data(store.run(id), row, len(rows), shared) for id, row in rows.items()}
-    about = provenance(tables, runs, shared.environments)
+    steps: list[Any] = []
+    environments: list[Any] = []
+    runs = {
+        id: run_data(store.run(id), row, len(rows), steps, environments) for id, row in rows.items()
+    }
+    about = provenance(tables, runs, environments)
     order = sorted(tables, key=lambda table: not verdicts[table.name])
     return {
         "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "experiments": [experiment_data(table, verdicts[table.name]) for table in order],
         "provenance": about,
         "shared": take_shared_settings(runs.values()),
-        "steps": shared.steps,
-        "environments": shared.environments,
+        "steps": steps,
+        "environments": environments,
         "runs": runs,
     }
-
-
-class Shared:
-    """Values that many runs have alike; the page holds each once and runs refer to its index."""
-
-    def __init__(self) -> None:
-        self.steps: list[list[Any]] = []
-        self.environments: list[dict[str, Any]] = []
-        self._places: dict[str, int] = {}
-
-    def place(self, values: list[Any], value: Any) -> int:
-        """Return the index of `value` in one of the lists, to which it is added if new."""
-        key = f"{id(values)} {canonical(value)}"
-        if key not in self._places:
-            self._places[key] = len(values)
-            values.append(value)
-        return self._places[key]
 
 
 def experiment_data(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """Return the verdicts, figures, closing intervals, paper table and rows of an experiment."""
     about = table.experiment
+    scale = about.get("scale") or table.provenance.get("scale")
+    setting = [
+        scale and f"{scale} scale",
+        about.get("text") and f"text: {about['text']}",
+        table.fixed and f"with {', '.join(table.fixed)}",
+    ]
     return {
         "name": table.name,
         "title": table.title,
-        "text": about.get("text"),
-        "scale": about.get("scale") or table.provenance.get("scale"),
-        "fixed": table.fixed,
+        "setting": "; ".join(filter(None, setting)),
         "notes": not_learned(table),
         "arms": [
             {"name": arm, "label": table.label(arm), **look._asdict()}
             for arm, look in arm_looks(about["arms"]).items()
         ],
-        "verdicts": [_verdict(verdict, table) for verdict in verdicts],
+        "verdicts": [
+            {
+                "question": _question(verdict.claim, table),
+                "claim": verdict.claim,
+                "answer": verdict.label,
+                "sentence": verdict.sentence,
+                "measure": verdict.measure,
+            }
+            for verdict in verdicts
+        ],
         "closing": _closing(table, verdicts),
         "figures": [_figure(table, measure) for measure in measures(table)],
         "paper_table": asdict(paper_table(table)) if has_paper_table(table) else None,
@@ -121,18 +120,11 @@ def experiment_data(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]
     }
 
 
-def _verdict(verdict: Verdict, table: Table) -> dict[str, Any]:
-    """Return a verdict with its question: the first line of the docstring of the claim's module."""
+def _question(claim: str, table: Table) -> str:
+    """Return the first line of the docstring of the claim's module."""
     key = f"experiment.claims of {table.name}"
-    claim = registry.function(registry.CLAIMS, verdict.claim, key, "claim")
-    question = inspect.getdoc(inspect.getmodule(claim)) or verdict.claim
-    return {
-        "question": question.splitlines()[0],
-        "claim": verdict.claim,
-        "answer": verdict.label,
-        "sentence": verdict.sentence,
-        "measure": verdict.measure,
-    }
+    module = inspect.getmodule(registry.function(registry.CLAIMS, claim, key, "claim"))
+    return (inspect.getdoc(module) or claim).splitlines()[0]
 
 
 def _closing(table: Table, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
@@ -140,25 +132,27 @@ def _closing(table: Table, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
 
     A step is [value, low, high], in per cent where a claim is about ratios; None if unknown.
     """
-    rounds = table.provenance.get("rounds") or []
+    earlier: dict[tuple[str, str], list[Any]] = {}
+    for one in table.provenance.get("rounds") or ():
+        for told in one["verdicts"]:
+            earlier.setdefault((told["claim"], told["measure"]), []).append(told["contrasts"])
     metrics = {measure.words: measure.metric for measure in measures(table)}
     found = []
     for verdict in verdicts:
-        if not rounds or not verdict.numbers:
+        if not table.provenance.get("rounds") or not verdict.numbers:
             continue
         measured = Measurements(table, metrics[verdict.measure])
 
         def shown(value: float | None, ratios: bool = measured.ratios) -> float | None:
             return 100 * math.expm1(min(value, 100.0)) if ratios and value is not None else value
 
-        contrasts = verdict.numbers["contrasts"][:MOST_CONTRASTS]
-        claim = (verdict.claim, verdict.measure)
-        history = [
-            earlier["contrasts"]
-            for one in rounds
-            for earlier in one["verdicts"]
-            if (earlier["claim"], earlier["measure"]) == claim
-        ]
+        now = verdict.numbers["contrasts"][:MOST_CONTRASTS]
+        history = [*earlier.get((verdict.claim, verdict.measure), ()), now]
+        contrasts = []
+        for place, contrast in enumerate(now):
+            own = [contrasts[place] for contrasts in history if place < len(contrasts)]
+            steps = [[shown(step[key]) for key in ("value", "low", "high")] for step in own]
+            contrasts.append({"words": contrast["words"], "steps": steps})
         size = measured.margin.size if measured.margin else None
         found.append(
             {
@@ -167,17 +161,7 @@ def _closing(table: Table, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
                 "answer": verdict.label,
                 "margin": size and [shown(-size), shown(size)],
                 "unit": " %" if measured.ratios else "",
-                "contrasts": [
-                    {
-                        "words": contrast["words"],
-                        "steps": [
-                            [shown(step[place][key]) for key in ("value", "low", "high")]
-                            for step in [*history, contrasts]
-                            if place < len(step)
-                        ],
-                    }
-                    for place, contrast in enumerate(contrasts)
-                ],
+                "contrasts": contrasts,
             }
         )
     return found
@@ -187,17 +171,17 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
     points = measure.points(table)
     averaged, back = bent(points)
     spread = seed_spread(averaged)
-    estimates = {(p.arm, p.name): p.estimate(spread) for p in averaged if p.values}
     drawn = [point for point in points if point.values]
     first = str(table.experiment.get("x") or ACROSS[0])
     keys = dict.fromkeys([first, *ACROSS, *(key for point in points for key in point.settings)])
     across = [key for key in keys if len({_coordinate(p, key) for p in drawn} - {None}) > 1]
     across = across or [first]
     shown = []
-    for point in drawn:
-        estimate = estimates[point.arm, point.name]
+    for point, scaled in zip(points, averaged, strict=True):
+        if not point.values:
+            continue
+        estimate = scaled.estimate(spread)
         ends = interval(estimate)
-        seeds = sorted(point.values)
         shown.append(
             {
                 "arm": point.arm,
@@ -206,7 +190,7 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
                 "x": {key: _coordinate(point, key) for key in across},
                 "mean": back(estimate.mean),
                 "ends": ends and [back(end) for end in ends],
-                "seeds": [[seed, point.values[seed], point.runs[seed]] for seed in seeds],
+                "seeds": [[n, value, point.runs[n]] for n, value in sorted(point.values.items())],
             }
         )
     reason, without, of = missing(table, measure.metric)
@@ -218,7 +202,7 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
         "points": shown,
         "labels": {key: label(key) for point in points for key in point.settings},
         "baselines": [
-            {"words": words, "value": value, "hollow": words == next(iter(BASELINES.values()))}
+            {"words": words, "value": value, "hollow": words == BASELINES["majority"]}
             for words, value in measure.baselines(table).items()
         ],
         "marks": " ".join([*marks_in_words(drawn, spread), *tuned_in_words(table.experiment)]),
@@ -234,7 +218,7 @@ def _coordinate(point: Point, key: str) -> float | str | None:
 
 
 def _word(value: Any) -> str:
-    return "null" if value is None else value if isinstance(value, str) else canonical(value)
+    return value if isinstance(value, str) else canonical(value)
 
 
 def _rows(table: Table) -> dict[str, Any]:
@@ -251,14 +235,18 @@ def _rows(table: Table) -> dict[str, Any]:
             alike.append([label(key), cell(key, table.rows[0].get(key))])
     return {
         "columns": [{"key": key, "words": label(key)} for key in varied],
-        "rows": [[cell(key, row.get(key)) for key in varied] for row in table.rows],
+        "rows": [{key: cell(key, row.get(key)) for key in varied} for row in table.rows],
         "alike": alike,
     }
 
 
-def run_data(run: Run, row: Row, runs: int, shared: Shared) -> dict[str, Any]:
-    """Return a run, one of `runs`; "problem" says which of its files cannot be read."""
-    points = min(max(ALL_CURVE_POINTS // runs, 20), MOST_CURVE_POINTS)
+def run_data(
+    run: Run, row: Row, runs: int, steps: list[Any], environments: list[Any]
+) -> dict[str, Any]:
+    """Return a run, one of `runs`; "problem" says which of its files cannot be read.
+
+    What many runs have alike is appended to `steps` and `environments`; the run has its place.
+    """
     letters = min(max(ALL_LOG_LETTERS // runs, 100), 4000)
     found: dict[str, Any] = {key: row.get(key) for key in ("task", "seed", "state", "reason")}
     found |= {"settings": {}, "sizes": {}, "metrics": {}, "result": {}, "attempts": []}
@@ -269,7 +257,6 @@ def run_data(run: Run, row: Row, runs: int, shared: Shared) -> dict[str, Any]:
         for attempt in attempts:
             info, exit = attempt.info(), attempt.exit() or {}
             environment = {key: info.get(key, {}) for key in ("hardware", "versions")}
-            environment["code"] = info.get("code")
             done = attempt.number == found.get("finished")
             found["attempts"].append(
                 {
@@ -277,12 +264,13 @@ def run_data(run: Run, row: Row, runs: int, shared: Shared) -> dict[str, Any]:
                     "cause": Cause.DONE if done else exit.get("cause"),
                     "started": info.get("started"),
                     "resumed_from": info.get("resumed_from"),
-                    "environment": shared.place(shared.environments, environment),
+                    "environment": _place(environments, environment | {"code": info.get("code")}),
                 }
             )
+        most = min(max(ALL_CURVE_POINTS // runs, 20), MOST_CURVE_POINTS)
         found["curves"] = {
-            name: [shared.place(shared.steps, steps), values]
-            for name, (steps, values) in curves(run.history(), points).items()
+            name: [_place(steps, own), values]
+            for name, (own, values) in curves(run.history(), most).items()
         }
         # The newest attempt may have failed before it wrote a line.
         logs = (one.log_end(letters).expandtabs(4).splitlines() for one in reversed(attempts))
@@ -293,6 +281,13 @@ def run_data(run: Run, row: Row, runs: int, shared: Shared) -> dict[str, Any]:
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         found["problem"] = f"a file of the run has unexpected content: {sanitize(problem, 80)}"
     return found
+
+
+def _place(values: list[Any], value: Any) -> int:
+    """Return the index of `value` in the list, to which it is added if new."""
+    if value not in values:
+        values.append(value)
+    return values.index(value)
 
 
 def _record(run: Run) -> dict[str, Any]:
@@ -324,28 +319,22 @@ def curves(rows: Sequence[Mapping[str, Any]], most: int) -> dict[str, tuple[list
             last = len(points) - 1
             points = [points[round(place * last / (most - 1))] for place in range(most)]
         if points:
-            values = [
-                None if value is None else float(f"{value:.{CURVE_DIGITS}g}") for _, value in points
-            ]
+            values = [value and float(f"{value:.{CURVE_DIGITS}g}") for _, value in points]
             found[name] = ([step for step, _ in points], values)
     return found
 
 
 def take_shared_settings(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Remove from each run the settings that all runs have alike, and return them."""
-    with_settings = [run["settings"] for run in runs if run["settings"]]
-    if len(with_settings) < 2:
+    all_settings = [run["settings"] for run in runs if run["settings"]]
+    if len(all_settings) < 2:
         return {}
-    first, *others = with_settings
-    alike = {
-        key: value
-        for key, value in first.items()
-        if all(key in other and other[key] == value for other in others)
-    }
-    for settings in with_settings:
-        for key in alike:
+    alike = set.intersection(*(set(settings.items()) for settings in all_settings))
+    shared = {key: value for key, value in all_settings[0].items() if (key, value) in alike}
+    for settings in all_settings:
+        for key in shared:
             del settings[key]
-    return alike
+    return shared
 
 
 def provenance(
@@ -371,7 +360,8 @@ def provenance(
     for run in runs.values():
         finisher = next((a for a in run["attempts"] if a["number"] == run.get("finished")), None)
         environment = environments[finisher["environment"]] if finisher else {}
-        code.update([str(environment["code"])] if environment.get("code") else ())
+        if environment.get("code"):
+            code[str(environment["code"])] += 1
         libraries.update(f"{name} {v}" for name, v in environment.get("versions", {}).items())
         name = run["result"].get("device")
         if name is None:
@@ -389,7 +379,7 @@ def provenance(
             {"experiments": names, "plan": plan, "scale": scale, "command": command}
             for (plan, scale, command), names in commands.items()
         ],
-        "code": [list(one) for one in code.most_common()],
-        "libraries": [list(one) for one in libraries.most_common()],
+        "code": code.most_common(),
+        "libraries": libraries.most_common(),
         "devices": list(devices.values()),
     }

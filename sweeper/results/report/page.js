@@ -3,14 +3,6 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 
-// Rows as objects, by the keys of the columns
-for (const experiment of data.experiments) {
-  const keys = experiment.columns.map(({ key }) => key);
-  experiment.rows = experiment.rows.map((cells) =>
-    Object.fromEntries(cells.map((cell, place) => [keys[place], cell])),
-  );
-}
-
 // Elements
 
 // Create an element: make("p.faint", { id: "hours" }, "text"). Attributes may be left out; a
@@ -38,7 +30,8 @@ function fill(node, ...children) {
 
 const emptyNote = (words) => make("p.empty", words);
 const faint = (words) => make("span.faint", words);
-const button = (words, click, kind = "button") => make(kind, { type: "button", click }, words);
+const button = (words, click, kind = "button", attributes = {}) =>
+  make(kind, { type: "button", click, ...attributes }, words);
 const runButton = (id) => button(id, () => openRun(id), "button.link.name");
 const list = (items) => make("ul", items.map((item) => make("li", item)));
 const details = (open, summary, ...content) =>
@@ -111,10 +104,10 @@ function worded(key, value) {
 
 const sheet = document.getElementById("run");
 
-const settingsOf = (settings) =>
-  Object.entries(settings).map(([key, value]) => [key, String(value)]);
+const settingsOf = (values) =>
+  terms(Object.entries(values).map(([key, v]) => [key, String(v)]));
 const numbersOf = (values) =>
-  Object.entries(values).map(([key, value]) => [key.replaceAll("_", " "), worded(key, value)]);
+  terms(Object.entries(values).map(([key, v]) => [key.replaceAll("_", " "), worded(key, v)]));
 
 // Show the run `id`; its address opens it again.
 function openRun(id) {
@@ -150,20 +143,20 @@ function runView(id, run) {
     return terms([
       ["attempt", attempt.number],
       ["started", attempt.started?.replace("T", " ").replace("+00:00", " UTC")],
-      ["resumed at step", attempt.resumed_from?.toLocaleString("en")],
+      ["resumed at step", (attempt.resumed_from || "").toLocaleString("en")],
       ["ended", attempt.cause?.replaceAll("_", " ")],
       ["program", code],
       ["made with", facts.join(", ")],
     ]);
   });
-  const shared = settingsOf(data.shared);
   return [
     make("p", stateWord(run.state), ` ${run.reason ?? ""}`),
     run.problem && make("p.problem", run.problem),
-    part("Result", terms([...numbersOf(run.metrics), ...numbersOf(run.result)])),
+    part("Result", numbersOf({ ...run.metrics, ...run.result })),
     part("Training", curves.length ? curves : emptyNote("It has written no training curve.")),
-    part("Settings", terms([...settingsOf(run.settings), ...numbersOf(run.sizes)])),
-    shared.length && details(false, "Settings that all runs of this page share", terms(shared)),
+    part("Settings", settingsOf(run.settings), numbersOf(run.sizes)),
+    Object.keys(data.shared).length > 0 &&
+      details(false, "Settings that all runs of this page share", settingsOf(data.shared)),
     Object.hasOwn(data.runs, run.parent ?? "") && part("Fine-tuned from", runButton(run.parent)),
     part("Attempts", attempts.length ? attempts : emptyNote("None yet.")),
     part(
@@ -181,11 +174,6 @@ const MOST_ROWS = 500; // shown at once
 // Create the table of runs: sorted by any column, filtered by words. `changed(ids, words)` receives
 // the chosen runs: the ticked ones, or else all that the filter leaves.
 function rowsView({ columns, rows, arms, alike }, changed) {
-  const searched = (row) => {
-    const words = columns.map(({ key }) => worded(key, row[key]));
-    return [...words, lookOf(arms, row.arm).label].join(" ").toLowerCase();
-  };
-  const texts = new Map(rows.map((row) => [row, searched(row)]));
   const ticked = new Set();
   let [found, sorted, down] = [rows, null, false];
   const body = make("tbody");
@@ -209,9 +197,13 @@ function rowsView({ columns, rows, arms, alike }, changed) {
     const why = ticked.size ? "those ticked" : "those the filter leaves; tick rows to choose";
     changed(ids, `${counted(ids.length, "run")}: ${why}`);
   };
+  const matches = (row) => {
+    const words = columns.map(({ key }) => worded(key, row[key]));
+    const text = [...words, lookOf(arms, row.arm).label].join(" ").toLowerCase();
+    return filter.value.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+  };
   const show = () => {
-    const words = filter.value.toLowerCase().split(/\s+/);
-    found = rows.filter((row) => words.every((word) => texts.get(row).includes(word)));
+    found = rows.filter(matches);
     if (sorted) found.sort((a, b) => compared(a[sorted], b[sorted], down));
     body.replaceChildren(...found.slice(0, MOST_ROWS).map(line));
     for (const head of heads) {
@@ -232,17 +224,15 @@ function rowsView({ columns, rows, arms, alike }, changed) {
     const kind = rows.some((row) => typeof row[key] === "number") ? "th.number" : "th";
     return make(kind, { "data-key": key, scope: "col" }, button(words, sort));
   });
-  const groups = ["state", "task"].filter((key) => columns.some((column) => column.key === key));
-  const chips = groups.flatMap((key) =>
-    [...Map.groupBy(rows, (row) => String(row[key]))].map(([word, own]) => {
-      const click = () => {
-        filter.value = filter.value === word ? "" : word;
-        show();
-      };
-      const attributes = { type: "button", "data-word": word, click };
-      return make("button.chip", attributes, `${word} ${own.length}`);
-    }),
-  );
+  const chip = ([word, own]) => {
+    const click = () => {
+      filter.value = filter.value === word ? "" : word;
+      show();
+    };
+    return button(`${word} ${own.length}`, click, "button.chip", { "data-word": word });
+  };
+  const groups = ["state", "task"].flatMap((key) => [...Map.groupBy(rows, (row) => row[key])]);
+  const chips = groups.filter(([word]) => word).map(chip);
   const views = {
     run: ({ run }) => make("span.name", run),
     state: ({ state }) => stateWord(state),
@@ -296,11 +286,6 @@ const questionsOf = ({ verdicts }) => [...Map.groupBy(verdicts, ({ question }) =
 
 function experimentView(about) {
   const curves = trainingView(about);
-  const setting = [
-    about.scale && `${about.scale} scale`,
-    about.text && `text: ${about.text}`,
-    about.fixed.length && `with ${about.fixed.join(", ")}`,
-  ];
   const verdict = ([question, answers]) => {
     const sentences = answers.map(({ answer, measure, sentence }) =>
       make("p", answerWord(answer), measure ? faint(` by ${measure}. `) : " ", sentence),
@@ -313,7 +298,7 @@ function experimentView(about) {
     { id: anchorOf(about.name) },
     make("p.name", about.name),
     make("h2", about.title),
-    make("p.faint", setting.filter(Boolean).join("; ")),
+    make("p.faint", about.setting),
     make(figures.length > 1 ? "div.figures" : "div", figures),
     about.notes.map((note) => make("p.faint", note)),
     questionsOf(about).map(verdict),
@@ -338,11 +323,8 @@ const MOST_OPEN = 12; // unfinished runs that are listed without a click
 
 // Return the states of runs, each with its number; those of no run are left out.
 function tally(ids) {
-  const counts = STATES.map((state) => [
-    state,
-    ids.filter((id) => data.runs[id].state === state).length,
-  ]);
-  return counts.filter(([, count]) => count);
+  const own = Map.groupBy(ids, (id) => data.runs[id].state);
+  return STATES.filter((state) => own.has(state)).map((state) => [state, own.get(state).length]);
 }
 
 function stateInWords(ids) {
@@ -446,12 +428,11 @@ function showPage() {
   const parts = ["state", "provenance"].map((id) => make("a", { href: `#${id}` }, id));
   into("nav", names.map(experimentLink), parts);
   into("claims", claimsView());
-  for (const { figures, title, name, arms } of data.experiments) {
-    const first = figures.find(({ points }) => points.length);
-    if (first) {
-      into("first", make("h2", title, " ", experimentLink(name)), figureView(first, arms));
-      break;
-    }
+  const drawn = ({ points }) => points.length;
+  const first = data.experiments.find(({ figures }) => figures.some(drawn));
+  if (first) {
+    into("first", make("h2", first.title, " ", experimentLink(first.name)));
+    into("first", figureView(first.figures.find(drawn), first.arms));
   }
   into("state", stateView(ids));
   into("experiments", data.experiments.map(experimentView));
@@ -461,16 +442,13 @@ function showPage() {
 }
 
 // Canvases take the colours of the page when they are drawn. Printing is always light.
-const root = document.documentElement;
+function setPrinted(printed) {
+  document.documentElement.toggleAttribute("data-printed", printed);
+  redrawAll();
+}
+
 document.getElementById("theme").addEventListener("change", redrawAll);
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
-window.addEventListener("beforeprint", () => {
-  root.dataset.printed = "";
-  redrawAll();
-});
-window.addEventListener("afterprint", () => {
-  delete root.dataset.printed;
-  redrawAll();
-});
-
+window.addEventListener("beforeprint", () => setPrinted(true));
+window.addEventListener("afterprint", () => setPrinted(false));
 showPage();
