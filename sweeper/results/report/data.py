@@ -97,7 +97,7 @@ def experiment_data(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]
     return {
         "name": table.name,
         "title": table.title,
-        "setting": "; ".join(filter(None, setting)),
+        "setting": "; ".join(str(part) for part in setting if part),
         "notes": not_learned(table),
         "arms": [
             {"name": arm, "label": table.label(arm), **look._asdict()}
