@@ -15,6 +15,7 @@ from typing import Any
 WIDTHS = (1280, 390)  # a desk and a phone
 
 PROGRAMS = ("chromium", "chromedriver")
+ABSENT = [program for program in PROGRAMS if shutil.which(program) is None]
 ARGUMENTS = (
     "--headless",
     "--no-sandbox",
@@ -25,31 +26,15 @@ ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
 )
-_ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the name that the standard gives to elements
 _NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
-
-def absent() -> list[str]:
-    """Return the programs that the browser tests need and that are not installed."""
-    return [program for program in PROGRAMS if shutil.which(program) is None]
+_DRAWN = "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"
 
 
 class Browser:
-    """A browser window; `profile` is a new empty folder."""
+    """A browser window at the address of its session."""
 
-    def __init__(self, server: str, profile: Path) -> None:
-        self._server = server
-        options = {
-            "binary": shutil.which("chromium"),
-            "args": [*ARGUMENTS, f"--user-data-dir={profile}"],
-        }
-        wanted = {
-            "browserName": "chrome",
-            "goog:chromeOptions": options,
-            "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
-        }
-        answer = self._ask("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
-        self._session = f"/session/{answer['sessionId']}"
+    def __init__(self, session: str) -> None:
+        self._session = session
 
     def open(self, page: Path, fragment: str = "") -> None:
         """Open a file without a network."""
@@ -60,12 +45,7 @@ class Browser:
         self.console()
         self.requests()
         self._post("url", {"url": page.as_uri() + fragment})
-        self.drawn()
-
-    def drawn(self) -> None:
-        """Wait two frames, until the charts have been drawn."""
-        script = "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"
-        self._post("execute/async", {"script": script, "args": []})
+        self.run("")
 
     def size(self, width: int, height: int = 900) -> None:
         """Set the size of the window in pixels."""
@@ -78,55 +58,37 @@ class Browser:
         self._command("Emulation.setEmulatedMedia", {"features": features})
 
     def run(self, script: str, *arguments: Any) -> Any:
-        """Run the body of a function with these arguments and return its result."""
-        return self._post("execute/sync", {"script": script, "args": list(arguments)})
-
-    def all(self, selector: str) -> list[str]:
-        """Return the elements that match a CSS selector."""
-        found = self._post("elements", {"using": "css selector", "value": selector})
-        return [one[_ELEMENT] for one in found]
-
-    def hover(self, selector: str, place: int = 0) -> None:
-        """Scroll an element into view and move the mouse to its middle."""
-        self._mouse(selector, place)
+        """Run the body of a function with these arguments, wait two frames, return its result."""
+        result = self._post("execute/sync", {"script": script, "args": list(arguments)})
+        self._post("execute/async", {"script": _DRAWN, "args": []})
+        return result
 
     def click(self, selector: str, place: int = 0) -> None:
-        """Click the middle of an element."""
-        press = [{"type": kind, "button": 0} for kind in ("pointerDown", "pointerUp")]
-        self._mouse(selector, place, *press)
-
-    def _mouse(self, selector: str, place: int, *then: dict[str, Any]) -> None:
-        target = {_ELEMENT: self.all(selector)[place]}
-        self.run("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", target)
-        self._point(target, 0, 0, *then)
-
-    def _point(self, origin: object, x: int, y: int, *then: dict[str, Any]) -> None:
-        move = {"type": "pointerMove", "duration": 0, "x": x, "y": y, "origin": origin}
-        mouse = {"type": "pointer", "id": "mouse", "actions": [move, *then]}
-        self._post("actions", {"actions": [mouse]})
-        self.drawn()
+        """Click one of the elements that match."""
+        self.run("document.querySelectorAll(arguments[0])[arguments[1]].click()", selector, place)
 
     def move(self, x: float, y: float, press: bool = False) -> None:
         """Move the mouse to a place of the window, and click there with `press`."""
-        kinds = ("pointerDown", "pointerUp") if press else ()
-        self._point("viewport", round(x), round(y), *({"type": k, "button": 0} for k in kinds))
+        actions: list[dict[str, Any]] = [{"type": "pointerMove", "x": round(x), "y": round(y)}]
+        if press:
+            actions += [{"type": kind, "button": 0} for kind in ("pointerDown", "pointerUp")]
+        mouse = {"type": "pointer", "id": "mouse", "actions": actions}
+        self._post("actions", {"actions": [mouse]})
+        self.run("")
 
-    def type(self, selector: str, text: str) -> None:
-        """Type text into an element."""
-        self._post(f"element/{self.all(selector)[0]}/value", {"text": text})
-
-    def texts(self, selector: str) -> list[str]:
-        """Return the text of each element that matches."""
-        return self._each(selector, "textContent")
-
-    def boxes(self, selector: str) -> list[dict[str, float]]:
-        """Return the bounding box of each element that matches."""
-        return self._each(selector, "getBoundingClientRect()")
-
-    def _each(self, selector: str, asked: str) -> list[Any]:
+    def each(self, selector: str, asked: str) -> list[Any]:
+        """Return a property of each element that matches, or the result of a method."""
         script = f"return [...document.querySelectorAll(arguments[0])].map(e => e.{asked})"
         found: list[Any] = self.run(script, selector)
         return found
+
+    def texts(self, selector: str) -> list[str]:
+        """Return the text of each element that matches."""
+        return self.each(selector, "textContent")
+
+    def boxes(self, selector: str) -> list[dict[str, float]]:
+        """Return the bounding box of each element that matches."""
+        return self.each(selector, "getBoundingClientRect()")
 
     def console(self) -> list[str]:
         """Return the messages of the console since the last call."""
@@ -139,47 +101,49 @@ class Browser:
         sent = [e["params"] for e in events if e["method"] == "Network.requestWillBeSent"]
         return [str(one["request"]["url"]) for one in sent]
 
-    def close(self) -> None:
-        """End the browser."""
-        self._ask("DELETE", self._session)
-
     def _command(self, name: str, parameters: dict[str, Any]) -> None:
         self._post("goog/cdp/execute", {"cmd": name, "params": parameters})
 
     def _post(self, path: str, body: Any) -> Any:
-        return self._ask("POST", f"{self._session}/{path}", body)
+        return ask("POST", f"{self._session}/{path}", body)
 
-    def _ask(self, method: str, path: str, body: Any = None) -> Any:
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self._server + path, data, method=method)
-        try:
-            with _NO_PROXY.open(request, timeout=120) as answer:
-                return json.load(answer)["value"]
-        except urllib.error.HTTPError as error:
-            with error:
-                raise RuntimeError(json.load(error)["value"]["message"]) from None
+
+def ask(method: str, address: str, body: Any = None) -> Any:
+    """Return the answer of the driver."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(address, data, method=method)
+    try:
+        with _NO_PROXY.open(request, timeout=120) as answer:
+            return json.load(answer)["value"]
+    except urllib.error.HTTPError as error:
+        with error:
+            raise RuntimeError(json.load(error)["value"]["message"]) from None
 
 
 @contextmanager
 def browser(profile: Path) -> Iterator[Browser]:
-    """Start a browser and end it again."""
+    """Start a browser with a new empty folder as its profile, and end it again."""
+    wanted = {
+        "browserName": "chrome",
+        "goog:chromeOptions": {
+            "binary": shutil.which("chromium"),
+            "args": [*ARGUMENTS, f"--user-data-dir={profile}"],
+        },
+        "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
+    }
     with subprocess.Popen(
-        [str(shutil.which("chromedriver")), "--port=0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
+        ["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as server:
         try:
             assert server.stdout is not None
-            port = next(
-                line.split("port ")[1].strip(" .\n")
-                for line in server.stdout
-                if "started successfully on port" in line
-            )
-            window = Browser(f"http://127.0.0.1:{port}", profile)
+            started = next(line for line in server.stdout if "started successfully" in line)
+            port = started.split("port ")[1].strip(" .\n")
+            address = f"http://127.0.0.1:{port}/session"
+            answer = ask("POST", address, {"capabilities": {"alwaysMatch": wanted}})
+            session = f"{address}/{answer['sessionId']}"
             try:
-                yield window
+                yield Browser(session)
             finally:
-                window.close()
+                ask("DELETE", session)
         finally:
             server.terminate()

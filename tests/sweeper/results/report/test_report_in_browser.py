@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from sweeper.publish import collect_and_judge
-from sweeper.results.report.page import write_report
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.finetuned import Finetuned
 from tests.sweeper.results.grids import FEW, figure1
-from tests.sweeper.results.report.browser import WIDTHS, Browser, absent, browser
+from tests.sweeper.results.report.browser import ABSENT, WIDTHS, Browser, browser
 from tests.sweeper.results.report.reported import (
     PAYLOADS,
     content_of,
@@ -28,19 +26,16 @@ from tests.sweeper.results.report.reported import (
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(bool(absent()), reason=f"needs {' and '.join(absent())}"),
+    pytest.mark.skipif(bool(ABSENT), reason=f"needs {' and '.join(ABSENT)}"),
 ]
 
-RUNS = """
-const charts = [...document.querySelectorAll(arguments[0])];
-return charts.map((chart) => [...new Set(chart.spots.map(({ run }) => run))]);
-"""
 CURVES = "figure.curves .chart"
 POINTS = ".experiment figure:not(.curves) .chart"
+ROWS = ".rows tbody tr"
 CHOOSE = """
-const list = document.querySelector(arguments[0]);
-list.value = arguments[1];
-list.dispatchEvent(new Event("change"));
+const input = document.querySelector(arguments[0]);
+input.value = arguments[1];
+for (const event of ["input", "change"]) input.dispatchEvent(new Event(event));
 """
 PRESS = """
 const chart = document.querySelector(arguments[0]);
@@ -49,13 +44,10 @@ for (const key of arguments[1]) chart.dispatchEvent(new KeyboardEvent("keydown",
 """
 # Elements and their attributes, to compare two pages.
 OUTLINE = """
-const found = {};
-for (const node of document.querySelectorAll("*")) {
-  const names = node.getAttributeNames().sort().join(" ");
-  const key = `${node.tagName.toLowerCase()} ${names}`;
-  found[key] = (found[key] ?? 0) + 1;
-}
-return found;
+const kinds = [...document.querySelectorAll("*")].map(
+  (node) => `${node.tagName} ${node.getAttributeNames().sort().join(" ")}`,
+);
+return kinds.sort();
 """
 # Record the words on each canvas, then find those that leave it or cover each other.
 RECORD_WORDS = """
@@ -72,6 +64,7 @@ CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
   window.words.set(this.canvas, (window.words.get(this.canvas) ?? []).concat(box));
   draw.call(this, text, x, y);
 };
+redrawAll();
 """
 SPOILT_WORDS = """
 const spoilt = [];
@@ -94,10 +87,19 @@ OPEN = "return document.getElementById('run').open"
 
 
 @pytest.fixture(scope="module")
-def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """Start one browser for all tests."""
     with browser(tmp_path_factory.mktemp("profile")) as window:
         yield window
+
+
+@pytest.fixture
+def window(started: Browser) -> Iterator[Browser]:
+    """Return the window in its first state; at the end its console must be empty."""
+    started.size(WIDTHS[0])
+    started.prefer("light")
+    yield started
+    assert started.console() == []
 
 
 @pytest.fixture(scope="module")
@@ -107,40 +109,31 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def page(window: Browser, small: Path) -> Iterator[Browser]:
-    """Open the page of a small sweep; at the end its console must be empty."""
-    window.size(WIDTHS[0])
-    window.prefer("light")
+def page(window: Browser, small: Path) -> Browser:
+    """Open the page of a small sweep."""
     window.open(small)
-    yield window
-    assert window.console() == []
+    return window
 
 
-def runs_of(page: Browser, selector: str) -> list[list[str]]:
+def runs_of(page: Browser, selector: str) -> list[set[str]]:
     """Return the runs in each chart that matches."""
-    found: list[list[str]] = page.run(RUNS, selector)
-    return found
+    return [set(runs) for runs in page.each(selector, "spots.map(({ run }) => run)")]
 
 
 def column(page: Browser, key: str) -> list[str]:
     """Return the cells of a column from top to bottom."""
-    heads = page.run("return [...document.querySelectorAll('.rows th')].map(e => e.dataset.key)")
-    return page.texts(f".rows tbody td:nth-child({heads.index(key) + 1})")
+    place = page.each(".rows th", "dataset.key").index(key)
+    return page.texts(f"{ROWS} td:nth-child({place + 1})")
 
 
-def test_it_requests_only_itself_and_tells_the_state_of_the_sweep(
+def test_it_requests_only_itself_and_its_first_screen_has_verdicts_and_a_chart(
     page: Browser, small: Path
 ) -> None:
     assert page.requests() == [small.as_uri()]
-    assert page.texts("h1") == ["Report of a sweep"]
-    runs = content_of(small)["runs"]
-    [sentence] = page.texts(".lead")
-    assert sentence == f"Of {len(runs)} runs, {len(runs) - 2} done, 1 failed, 1 not started."
+    count = len(content_of(small)["runs"])
+    assert page.texts(".lead") == [f"Of {count} runs, {count - 2} done, 1 failed, 1 not started."]
     assert any("the loss is nan at step 7" in words for words in page.texts("#state li"))
     assert page.texts("#claims .answer") == ["Undecided"] * 3
-
-
-def test_the_first_screen_has_the_verdicts_and_a_chart(page: Browser) -> None:
     for selector in ("#claims li", "#first .chart canvas"):
         boxes = page.boxes(selector)
         assert boxes
@@ -149,37 +142,39 @@ def test_the_first_screen_has_the_verdicts_and_a_chart(page: Browser) -> None:
 
 def test_rows_sort_both_ways_with_empty_cells_last(page: Browser, small: Path) -> None:
     [experiment] = content_of(small)["experiments"]
-    assert len(page.all(".rows tbody tr")) == len(experiment["rows"])
+    assert len(page.texts(ROWS)) == len(experiment["rows"])
+    head = "th[data-key='test/perplexity']"
     for direction in ("ascending", "descending"):
-        page.click("th[data-key='test/perplexity'] button")
+        page.click(f"{head} button")
         cells = column(page, "test/perplexity")
         numbers = [float(cell) for cell in cells if cell]
         assert len(set(numbers)) > 2
         assert numbers == sorted(numbers, reverse=direction == "descending")
         assert cells[-1] == ""
-        assert len(page.all(f"th[data-key='test/perplexity'][aria-sort={direction}]")) == 1
+        assert page.each(head, "ariaSort") == [direction]
 
 
 def test_filter_and_ticks_choose_the_runs_whose_curves_are_drawn(
     page: Browser, small: Path
 ) -> None:
     done = {id for id, run in content_of(small)["runs"].items() if run["state"] == "done"}
-    [drawn] = runs_of(page, CURVES)
-    assert set(drawn) == done
-    page.type("input[type=search]", "FAILED nan")
+    assert runs_of(page, CURVES) == [done]
+    page.run(CHOOSE, "input[type=search]", "FAILED nan")
     assert column(page, "state") == ["failed"]
     assert runs_of(page, CURVES) == []
     page.click(".chip[data-word=done]")
     assert set(column(page, "state")) == {"done"}
     page.click(".rows tbody input", 1)
-    assert runs_of(page, CURVES) == [[column(page, "run")[1]]]
-    page.type("input[type=search]", " no-such-word")
-    assert page.all(".rows tbody tr") == []
+    assert runs_of(page, CURVES) == [{column(page, "run")[1]}]
+    page.run(CHOOSE, "input[type=search]", "done no-such-word")
+    assert page.texts(ROWS) == []
+    assert len(runs_of(page, CURVES)) == 1, "a ticked run stays chosen"
 
 
 def test_a_pointer_near_a_seed_selects_its_run_and_a_click_opens_it(
     page: Browser, small: Path
 ) -> None:
+    page.run("document.querySelector(arguments[0]).scrollIntoView()", POINTS)
     page.run(PRESS, POINTS, ["ArrowRight"])
     [ring] = page.boxes(".ring:not([hidden])")
     words = page.texts("#tip div")
@@ -198,11 +193,10 @@ def test_keys_step_through_a_chart_and_open_a_run_with_all_its_facts(
     page: Browser, small: Path
 ) -> None:
     page.run(PRESS, POINTS, ["ArrowRight", "ArrowRight", "ArrowLeft", "Enter"])
-    page.drawn()
     [id] = page.texts("#run-name")
     run = content_of(small)["runs"][id]
     assert page.run(OPEN)
-    assert len(page.all("dialog .chart canvas")) == 1
+    assert len(page.boxes("dialog .chart canvas")) == 1
     told = dict(zip(page.texts("dialog dt"), page.texts("dialog dd"), strict=True))
     heads = (content_of(small)["shared"] | run["settings"])["model.heads"]
     assert told["model.heads"] == str(heads)
@@ -220,7 +214,6 @@ def test_the_address_of_a_run_opens_it(window: Browser, small: Path) -> None:
     assert "It has written no training curve." in window.texts("dialog .empty")
     window.open(small, "#run=<img src=x onerror=pwned=1>")
     assert not window.run(OPEN)
-    assert window.console() == []
 
 
 def test_the_reader_chooses_the_x_axis(page: Browser) -> None:
@@ -229,7 +222,7 @@ def test_the_reader_chooses_the_x_axis(page: Browser) -> None:
     runs = runs_of(page, POINTS)
     page.run(CHOOSE, ".experiment select", "model.heads")
     assert page.texts(words)[0].startswith("heads")
-    assert list(map(set, runs_of(page, POINTS))) == list(map(set, runs))
+    assert runs_of(page, POINTS) == runs
 
 
 def test_hours_are_added_up_by_kind_of_device(window: Browser, tmp_path: Path) -> None:
@@ -246,7 +239,6 @@ def test_hours_are_added_up_by_kind_of_device(window: Browser, tmp_path: Path) -
         path.write_text(json.dumps(json.loads(path.read_text()) | hardware))
     window.open(page_of(tmp_path))
     assert window.texts("#hours") == [f"In all 2.5 h on GPUs, {len(others)}.0 h on CPUs."]
-    assert window.console() == []
 
 
 def test_an_experiment_is_addressed_by_its_name(window: Browser, tmp_path: Path) -> None:
@@ -258,23 +250,20 @@ def test_an_experiment_is_addressed_by_its_name(window: Browser, tmp_path: Path)
         write_sweep(tmp_path, sweep)
     window.open(page_of(tmp_path), "#fig1")
     assert abs(window.boxes("#fig1")[0]["top"]) < 2
-    hrefs = "return [...document.querySelectorAll('#nav a')].map(e => e.getAttribute('href'))"
-    wanted = ["#fig1", "#experiment-state", "#state", "#provenance"]
-    assert window.run(hrefs) == wanted
-    assert all(len(window.all(f"[id='{href[1:]}']")) == 1 for href in wanted)
+    hrefs = window.each("#nav a", "getAttribute('href')")
+    assert hrefs == ["#fig1", "#experiment-state", "#state", "#provenance"]
+    assert all(len(window.boxes(f"[id='{href[1:]}']")) == 1 for href in hrefs)
 
 
 def test_five_hundred_runs_are_all_there(window: Browser, tmp_path: Path) -> None:
-    window.size(WIDTHS[0])
     window.open(large_sweep(tmp_path))
     assert window.texts(".lead") == ["All 500 runs are done."]
-    assert len(window.all(".rows tbody tr")) == 500
+    assert len(window.boxes(ROWS)) == 500
     for selector in (CURVES, POINTS):
         [runs] = runs_of(window, selector)
         assert len(runs) == 500
-    window.type("input[type=search]", "heads=17")
+    window.run(CHOOSE, "input[type=search]", "heads=17")
     assert set(column(window, "point")) == {f"heads={heads}" for heads in (17, *range(170, 180))}
-    assert window.console() == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -294,7 +283,7 @@ def test_printing_draws_every_chart_in_light_colours(page: Browser) -> None:
     page.prefer("dark")
     page.run("window.dispatchEvent(new Event('beforeprint'))")
     assert page.run(PAPER) == light
-    assert len(page.all(".chart canvas")) == len(page.all(".chart")) == 3
+    assert len(page.boxes(".chart canvas")) == len(page.boxes(".chart")) == 3
     page.run("window.dispatchEvent(new Event('afterprint'))")
     assert page.run(PAPER) != light
 
@@ -303,34 +292,28 @@ def test_printing_draws_every_chart_in_light_colours(page: Browser) -> None:
 def test_no_word_is_cut_or_covered_at_any_width(
     window: Browser, tmp_path: Path, small: Path, width: int
 ) -> None:
+    window.size(width)
     for page in (small, fine_tuned(tmp_path)):
-        window.size(width)
         window.open(page)
         window.run(RECORD_WORDS)
-        window.run("redrawAll()")
-        window.drawn()
         count, spoilt = window.run(SPOILT_WORDS)
         assert count > 10
         assert spoilt == []
         assert not window.run(TOO_WIDE)
-        assert window.console() == []
 
 
 def test_each_task_has_axes_of_its_own(window: Browser, tmp_path: Path) -> None:
-    sweep = Finetuned("fig2")
-    sweep.table(tmp_path)
+    Finetuned("fig2").table(tmp_path)
     store = RunStore(tmp_path)
     for id in store.ids():
         with store.run(id).attempts()[0].metrics() as rows:
             rows.write({"step": 1, "train/loss": 2.0})
-    window.size(WIDTHS[0])
-    window.open(write_report(tmp_path, *collect_and_judge(tmp_path, None)))
+    window.open(page_of(tmp_path))
     assert window.texts("figure.curves p.name") == ["pretraining", "squad", "mnli"]
-    assert len(window.all(CURVES)) == 3
+    assert len(window.boxes(CURVES)) == 3
 
 
 def test_foreign_text_is_text(window: Browser, tmp_path: Path) -> None:
-    window.size(WIDTHS[0])
     outlines: list[Any] = []
     harmless = tuple(f"word{place}" for place in range(len(PAYLOADS)))
     for name, words in (("harmless", harmless), ("hostile", PAYLOADS)):
@@ -340,7 +323,6 @@ def test_foreign_text_is_text(window: Browser, tmp_path: Path) -> None:
         window.run(f"location.hash = '#run={run}'")
         window.click("dialog summary")
         outlines.append(window.run(OUTLINE))
-        assert window.console() == []
         assert window.requests() == [page.as_uri()]
         assert window.run("return typeof pwned") == "undefined"
     assert outlines[0] == outlines[1]
