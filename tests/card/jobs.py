@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sweeper.store.runs import Run, RunStore
+from sweeper.store.runs import Run
 from tasks import train
 from tasks.lm1b.task import LanguageModel
 from tasks.size_server.fork import become_job
 from tasks.task import Evaluator
 from tests.card.card import Card
-from tests.tasks.jobs import at_call, config, kill_self, last_word
-from tests.tasks.training.test_waiting import TASKS
+from tests.tasks.jobs import Changes, at_call, config, freeze, kill_self, last_word
+from tests.tasks.small import SMALL
 
 TRAINER = {"accelerator": "gpu", "validate_every": 0, "checkpoint_every": 0}
 FEW = {"steps": 6, "log_every": 100}
@@ -29,7 +28,7 @@ MANY_ROWS = {"task.batch_tokens": 61 * 31, "model.dropout": 0.0}
 def everything(outputs: Path) -> dict[str, Any]:
     """Run all jobs; returns what the tests ask for, by name."""
     return {
-        "ended": {name: _ended(outputs, name) for name in TASKS},
+        "ended": {name: _ended(outputs, name) for name in SMALL},
         "resumed": _resumed(outputs),
         "halved": _halved(outputs),
     }
@@ -38,20 +37,19 @@ def everything(outputs: Path) -> dict[str, Any]:
 def _ended(outputs: Path, name: str) -> dict[str, Any]:
     """A job of few steps in single precision, and one of more steps and rows in bfloat16."""
     found = {}
-    tree = copy.deepcopy(TASKS[name])
-    tree["optimizer"]["warmup_steps"] = 0  # there are few steps
-    if "batch_tokens" in tree["task"]:
-        tree["task"]["batch_tokens"] *= BATCH
+    changes = {**SMALL[name], "optimizer.warmup_steps": 0}  # there are few steps
+    if tokens := config(changes)["task"].get("batch_tokens"):
+        changes["task.batch_tokens"] = BATCH * tokens
     single, half = EXACT.get(name, ("32-true", "bf16-mixed"))
     for precision, trainer, key in ((single, FEW, "few"), (half, MANY, "many")):
-        run = _freeze(outputs, f"{name} {key}", tree, precision, **trainer)
+        run = _freeze(outputs, f"{name}-{key}", changes, precision, **trainer)
         found[key] = on_card(run)
         found[key]["rows"] = sum("train/loss" in row for row in run.history())
     return found
 
 
 def _resumed(outputs: Path) -> dict[str, Any]:
-    run = _freeze(outputs, "resumed", TASKS["lm1b"], "bf16-mixed", steps=7, checkpoint_every=2)
+    run = _freeze(outputs, "resumed", {}, "bf16-mixed", steps=7, checkpoint_every=2)
     killed = on_card(run, before=lambda: at_call(LanguageModel, "loss", 6, kill_self))
     again = on_card(run)
     steps = [attempt.info()["resumed_from"] for attempt in run.attempts()]
@@ -59,9 +57,8 @@ def _resumed(outputs: Path) -> dict[str, Any]:
 
 
 def _halved(outputs: Path) -> dict[str, Any]:
-    tree = config(MANY_ROWS)
-    whole = on_card(_freeze(outputs, "whole", tree, "bf16-mixed", steps=3))
-    run = _freeze(outputs, "halved", tree, "bf16-mixed", steps=3)
+    whole = on_card(_freeze(outputs, "whole", MANY_ROWS, "bf16-mixed", steps=3))
+    run = _freeze(outputs, "halved", MANY_ROWS, "bf16-mixed", steps=3)
     capacity = whole["peak"] - 1
     full = on_card(run, capacity=capacity)
     run.halve_micro_batches(run.attempts()[-1])
@@ -70,13 +67,11 @@ def _halved(outputs: Path) -> dict[str, Any]:
 
 
 def _freeze(
-    outputs: Path, name: str, tree: dict[str, Any], precision: str, **trainer: int | str
+    outputs: Path, name: str, changes: Changes, precision: str, **trainer: int | str
 ) -> Run:
-    tree = copy.deepcopy(tree)
-    tree["trainer"] |= {**TRAINER, "precision": precision, **trainer}
-    names = {"experiment": "none", "arm": "none", "label": name}
-    record = {"id": name.replace(" ", "-"), "config": tree, "size": {}, "names": names}
-    return RunStore(outputs).freeze(record)
+    settings = {**TRAINER, "precision": precision, **trainer}
+    own = {f"trainer.{key}": value for key, value in settings.items()}
+    return freeze(outputs, {**changes, **own}, name)
 
 
 def on_card(

@@ -43,6 +43,12 @@ def prepared(_prepared_once: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return shutil.copytree(_prepared_once, tmp_path_factory.mktemp("module") / "outputs")
 
 
+@pytest.fixture(scope="module")
+def shared(_ready_to_fork: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An outputs folder that the tests of a module share; `opened` prepares what a task needs."""
+    return tmp_path_factory.mktemp("shared")
+
+
 @pytest.fixture
 def outputs(_prepared_once: Path, tmp_path: Path) -> Path:
     """An outputs folder of the test's own, with the prepared data and no runs."""

@@ -90,7 +90,7 @@ def config(changes: Changes = {}) -> dict[str, Any]:  # noqa: B006 (never change
         if value is ...:
             del section[last]
         else:
-            section[last] = value
+            section[last] = copy.deepcopy(value)
     return tree
 
 

@@ -6,18 +6,11 @@ import pytest
 import torch
 
 from models.transformer import Decoder
-from tasks.lm1b.task import LanguageModel
-from tasks.parse import parse
+from tasks.prepare import open_data
 from tasks.task import Evaluator
-from tests.tasks.jobs import config
+from tests.tasks.small import opened
 
 CPU = Evaluator(torch.device("cpu"), "32-true")
-
-
-def opened(prepared, changes={}):  # noqa: B006
-    task = LanguageModel(parse(config(changes)))
-    task.data.open(prepared / "data" / task.data.folder_name())
-    return task
 
 
 def test_the_loss_of_a_split_is_the_mean_over_its_pieces_not_over_its_batches(prepared):
@@ -36,7 +29,7 @@ def test_the_loss_of_a_split_is_the_mean_over_its_pieces_not_over_its_batches(pr
     assert set(metrics) == set(task.measured)  # what experiments are held against
     assert metrics["test/loss"] == pytest.approx(nats / pieces, rel=1e-5)
     assert metrics["test/perplexity"] == pytest.approx(math.exp(nats / pieces), rel=1e-4)
-    about = task.data.open(prepared / "data" / task.data.folder_name())
+    about = open_data(task, prepared)
     assert pieces == about["test_tokens"]
 
 
@@ -68,17 +61,6 @@ def test_a_model_that_is_evaluated_is_neither_changed_nor_left_in_another_mode(p
     assert not model.training
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name])
-
-
-def test_the_batch_of_a_step_is_a_function_of_seed_and_step(prepared):
-    task, again = opened(prepared), opened(prepared)
-    for step in (13, 2, 1):
-        batch, same = task.data.batch(step), again.data.batch(step)
-        assert batch.keys() == same.keys()
-        assert all(torch.equal(batch[key], same[key]) for key in batch)
-    other = opened(prepared, {"seed": 4})
-    assert not torch.equal(task.data.batch(1)["tokens"], other.data.batch(1)["tokens"])
-    assert not torch.equal(task.data.batch(1)["tokens"], task.data.batch(2)["tokens"])
 
 
 def test_an_epoch_of_batches_holds_every_row_once(prepared):

@@ -9,24 +9,18 @@ from tasks.prepare import task_of
 from tasks.size_server.sizes import size
 from tasks.task import Evaluator
 from tests.tasks.jobs import config
+from tests.tasks.small import NEAREST_NEIGHBOUR
 
-D, POINTS, ROWS, SHARPNESS = 5, 7, 3, 11.0
-
-
-def _config(heads, head_size, attention="multi_head"):
-    section = {"points": POINTS, "batch_rows": ROWS, "sharpness": SHARPNESS}
-    layer = {"name": "layer", "embedding_size": D, "heads": heads, "head_size": head_size}
-    variant = {"name": attention} | ({} if attention == "multi_head" else {"shared_size": 3})
-    return config(
-        {
-            "task": {"name": "nearest_neighbour", **section},
-            "model": {**layer, "attention": variant},
-        }
-    )
+D, POINTS, ROWS, SHARPNESS = 5, 7, 3, 11.0  # of the small config
+CPU = Evaluator(torch.device("cpu"), "32-true")
 
 
-def _task(heads=1, head_size=D):
-    return task_of(parse(_config(heads, head_size)))
+def _config(heads=1, head_size=D):
+    return config({**NEAREST_NEIGHBOUR, "model.heads": heads, "model.head_size": head_size})
+
+
+def _task(**changes):
+    return task_of(parse(_config(**changes)))
 
 
 def test_rows_are_fresh_each_step_and_a_function_of_seed_and_step():
@@ -47,8 +41,7 @@ def test_one_head_as_large_as_the_points_is_exact():
         eye = torch.eye(D)
         model.attention.qkv.weight.copy_(torch.cat((SHARPNESS * D**0.5 * eye, eye, eye)))
         model.attention.output.weight.copy_(eye)
-    found = task.evaluate(model, "test", Evaluator(torch.device("cpu"), "32-true"))
-    assert set(found) == set(task.measured)
+    found = task.evaluate(model, "test", CPU)
     assert found["test/relative_error"] < 1e-9
     x_TD = task.data.batch(1)["points"][0]
     nearest = (x_TD @ x_TD.T).fill_diagonal_(-1).argmax(1)
@@ -60,12 +53,15 @@ def test_a_layer_that_says_nothing_is_wrong_by_all_of_it():
     task = _task()
     model = task.build()
     torch.nn.init.zeros_(model.attention.output.weight)
-    found = task.evaluate(model, "test", Evaluator(torch.device("cpu"), "32-true"))
+    found = task.evaluate(model, "test", CPU)
     assert found["test/relative_error"] == pytest.approx(1)
 
 
-@pytest.mark.parametrize("attention", ["multi_head", "collaborative"])
+@pytest.mark.parametrize(
+    "attention", [{"name": "multi_head"}, {"name": "collaborative", "shared_size": 3}], ids=str
+)
 def test_every_attention_variant_can_learn_it(attention):
-    found = size(_config(2, 3, attention))
+    changes = {"model.heads": 2, "model.attention": attention}
+    found = size(config({**NEAREST_NEIGHBOUR, **changes}))
     assert found["params_total"] == found["params_attention"] > 0
     assert found["tokens"] == 19 * ROWS * POINTS

@@ -22,7 +22,7 @@ from tasks.pretraining.documents import (
 from tasks.text.source import Counts
 from tasks.text.tokenizer import load_tokenizer
 from tests.tasks.jobs import config
-from tests.tasks.pretraining_job import small
+from tests.tasks.small import PRETRAINING
 
 SAMPLE = config()["data"]
 
@@ -174,7 +174,7 @@ def test_novels_and_wikipedia_are_read(shared_data, tmp_path):
 
 def masked(text, **keys):
     own = {f"task.{key}": value for key, value in keys.items()}
-    return MaskedDocuments(parse(small({**own, "data": text})))
+    return MaskedDocuments(parse(config({**PRETRAINING, **own, "data": text})))
 
 
 @pytest.fixture(scope="module")
@@ -182,23 +182,6 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("outputs") / "documents"
     masked(SAMPLE).prepare(folder)
     return folder
-
-
-def contents(folder):
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
-
-
-def test_preparing_twice_gives_the_same_bytes(folder, tmp_path):
-    masked(SAMPLE).prepare(tmp_path / "again")
-    assert contents(tmp_path / "again") == contents(folder)
-    assert len(contents(folder)) == 3 * 4 + 3  # arrays, tokenizer with its hash, sample
-
-
-def test_what_is_prepared_is_left_alone(folder):
-    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    masked(SAMPLE).prepare(folder)
-    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
 def test_every_sentence_is_there_in_order_in_the_split_of_its_document(folder):
@@ -256,13 +239,6 @@ def test_lines_are_counted(tmp_path):
     assert about["skipped"] == {"empty": 10}
 
 
-def test_a_text_that_is_not_the_planned_one_is_refused(tmp_path):
-    planned = {**SAMPLE, "digest": "documents:0123"}
-    with pytest.raises(UserError, match="expected the text that was planned with"):
-        masked(planned).prepare(tmp_path / "out")
-    masked({**SAMPLE, "digest": Library().digest(SAMPLE)}).prepare(tmp_path / "out")
-
-
 @pytest.mark.parametrize(
     "name", ["pieces.uint16", "sentences.int64", "documents.int64", "documents.json"]
 )
@@ -279,16 +255,3 @@ def test_a_split_that_is_torn_is_told_by_name(name, folder, tmp_path):
     (torn / name).unlink()
     with pytest.raises(UserError, match="torn"):
         EncodedDocuments(torn)
-
-
-def test_the_folder_is_named_by_text_and_shape():
-    names = {
-        masked(
-            {**SAMPLE, "digest": text}, vocabulary_size=size, tokenizer_lines=lines, documents=rule
-        ).folder_name()
-        for text in ("a", "b")
-        for size in (307, 311)
-        for lines in (997, 1009)
-        for rule in ("blank_line", "file")
-    }
-    assert len(names) == 16

@@ -1,4 +1,4 @@
-"""Pre-training: BERT's batches and loss, what is measured, and that a killed job loses nothing."""
+"""Pre-training: BERT's sizes, schedule, batches and loss, and that a killed job loses nothing."""
 
 import shutil
 
@@ -8,35 +8,99 @@ import torch.nn.functional as F
 
 from models.cross_entropy import IGNORED
 from tasks.parse import parse
-from tasks.prepare import prepare, task_of
 from tasks.pretraining.data import MaskedDocuments
 from tasks.pretraining.task import Pretraining
 from tasks.seeds import derive
+from tasks.size_server.sizes import size
 from tasks.task import Evaluator
 from tasks.text.tokenizer import BERT_MARKS, load_tokenizer
 from tasks.training.module import summed
-from tests.tasks.jobs import at_call, freeze, kill_self, run_job, science
-from tests.tasks.pretraining_job import SMALL, small
+from tests.tasks.jobs import at_call, config, freeze, kill_self, run_job, science
+from tests.tasks.small import PRETRAINING, opened
+
+# Table, embedding size, heads, head size, feed-forward size, parameters (reproduced to the unit).
+PUBLISHED = [
+    *(("1", 1024, heads, None, 4096, 336_226_108) for heads in (8, 16, 32)),
+    ("2A", 512, 8, 128, 4096, 167_690_044),
+    ("2A", 512, 12, 128, 4096, 192_892_732),
+    ("2A", 512, 16, 128, 4096, 218_095_420),
+    ("2A", 512, 32, 128, 4096, 318_906_172),
+    ("2B", 512, 8, 32, 4096, 129_886_012),
+    ("2B", 512, 8, 64, 4096, 142_487_356),
+    ("2B", 512, 8, 128, 4096, 167_690_044),
+    ("2B", 512, 8, 256, 4096, 218_095_420),
+    ("3", 768, 8, 128, 3072, 214_053_692),
+    ("3", 768, 12, 128, 3072, 251_839_292),
+    ("3", 768, 16, 128, 3072, 289_624_892),
+    ("3", 768, 20, 128, 3072, 327_410_492),
+]
+
+
+@pytest.mark.parametrize(
+    ("table", "embedding_size", "heads", "head_size", "feedforward_size", "parameters"),
+    PUBLISHED,
+    ids=[f"table {t}, d={d} h={h} d_p={p}" for t, d, h, p, *_ in PUBLISHED],
+)
+def test_the_papers_models_have_the_papers_parameters(
+    table, embedding_size, heads, head_size, feedforward_size, parameters
+):
+    changes = {
+        "task.vocabulary_size": 30_522,
+        "model.layers": 24,
+        "model.positions": 512,
+        "model.embedding_size": embedding_size,
+        "model.heads": heads,
+        "model.head_size": head_size,
+        "model.feedforward_size": feedforward_size,
+    }
+    found = size(config({**PRETRAINING, **changes}))
+    assert found["params_total"] == parameters
+    assert found["params_embedding"] == (30_522 + 512 + 2) * embedding_size
+
+
+def test_the_cost_of_a_position_is_three_times_every_product_of_a_forward_pass():
+    # Two operations a multiplication; D=17, W=15, F=23, V=307, T=43, 7 of them predicted.
+    block = 4 * 17 * 15 + 2 * 17 * 23 + 2 * 43 * 15
+    heads = 7 * (17 * 17 + 17 * 307) + 17 * 17 + 17 * 2
+    assert size(config(PRETRAINING))["flops_per_token"] == 3 * 2 * (2 * 43 * block + heads) // 43
+
+
+def test_each_phase_warms_up_and_ends_near_zero():
+    task = Pretraining(parse(config(PRETRAINING)))
+    rates = [task.learning_rate(step) for step in range(1, 20)]
+    # 14 steps with a warm-up of 3, then 5 with one of 2; a step after the last would be 0.
+    first = [0.01 * s / 3 for s in (1, 2, 3)] + [0.01 * (15 - s) / 12 for s in range(4, 15)]
+    second = [0.01 * s / 2 for s in (1, 2)] + [0.01 * (6 - s) / 4 for s in (3, 4, 5)]
+    assert rates == pytest.approx(first + second)
+
+
+def test_fresh_weights_have_the_deviation_that_was_asked_for():
+    changes = {"model.embedding_size": 211, "model.feedforward_size": 223}
+    torch.manual_seed(5)
+    wide = Pretraining(
+        parse(config({**PRETRAINING, **changes, "model.initializer_range": 0.1}))
+    ).build()
+    wide.requires_grad_(False)
+    torch.manual_seed(5)
+    berts = Pretraining(
+        parse(config({**PRETRAINING, **changes, "model.initializer_range": 0.02}))
+    ).build()
+    berts.requires_grad_(False)
+    for (name, one), other in zip(wide.named_parameters(), berts.parameters(), strict=True):
+        if one.ndim >= 2:
+            # Drawn within two deviations, a normal keeps 0.88 of its own.
+            assert float(other.std()) == pytest.approx(0.88 * 0.02, rel=0.1), name
+            assert torch.allclose(one, 5 * other)
+        else:
+            assert torch.equal(one, other), name
+
 
 CPU = Evaluator(torch.device("cpu"), "32-true")
 CLS, SEP = (BERT_MARKS.index(mark) for mark in ("[CLS]", "[SEP]"))
 
 
-@pytest.fixture(scope="module")
-def outputs(_ready_to_fork, tmp_path_factory):
-    outputs = tmp_path_factory.mktemp("pretraining")
-    prepare(task_of(parse(small())), outputs)
-    return outputs
-
-
-def opened(outputs, changes={}):  # noqa: B006
-    task = Pretraining(parse(small(changes)))
-    task.data.open(outputs / "data" / task.data.folder_name())
-    return task
-
-
-def test_a_batch_is_rows_of_pairs_with_pieces_hidden(outputs):
-    task = opened(outputs)
+def test_a_batch_is_rows_of_pairs_with_pieces_hidden(shared):
+    task = opened(shared, PRETRAINING)
     for step in (1, 2, 14, 15, 19):
         length, rows = (43, 3) if step <= 14 else (67, 2)
         batch = task.data.batch(step)
@@ -53,33 +117,25 @@ def test_a_batch_is_rows_of_pairs_with_pieces_hidden(outputs):
         assert ((batch["next"] == 0) | (batch["next"] == 1)).all()
 
 
-def test_the_pieces_of_a_row_are_sentences_of_the_text(outputs):
-    task = opened(outputs)
-    tokenizer = load_tokenizer(outputs / "data" / task.data.folder_name() / "tokenizer.json")
+def test_the_pieces_of_a_row_are_sentences_of_the_text(shared):
+    task = opened(shared, PRETRAINING)
+    tokenizer = load_tokenizer(shared / "data" / task.data.folder_name() / "tokenizer.json")
     batch = task.data.batch(1)
     restored = batch["tokens"].clone()
     for row in range(3):
         hidden = batch["targets"][row] != IGNORED
         restored[row, batch["places"][row][hidden]] = batch["targets"][row][hidden]
     text = "\n".join(tokenizer.decode(row.tolist()) for row in restored)
-    sample = outputs / "data" / task.data.folder_name() / "sample"
+    sample = shared / "data" / task.data.folder_name() / "sample"
     told = (sample / "documents.txt").read_text().lower()
     words = text.replace(".", " ").split()
     assert len(words) > 40
     assert sum(word in told.replace(".", " ").split() for word in words) > 0.9 * len(words)
 
 
-def test_a_batch_is_a_function_of_seed_and_step(outputs):
-    task, again, other = opened(outputs), opened(outputs), opened(outputs, {"seed": 4})
-    for step in (19, 13, 2, 1):
-        batch, same = task.data.batch(step), again.data.batch(step)
-        assert all(torch.equal(batch[key], same[key]) for key in batch)
-        assert not torch.equal(batch["tokens"], other.data.batch(step)["tokens"])
-
-
-def test_masks_pairs_and_labels_are_drawn_anew_in_every_epoch(outputs):
-    task = opened(outputs, {"task.batch_tokens": 43, "trainer.steps": 100_000})
-    epoch = task.data.open(outputs / "data" / task.data.folder_name())["rows_per_epoch"]
+def test_masks_pairs_and_labels_are_drawn_anew_in_every_epoch(shared):
+    task = opened(shared, {**PRETRAINING, "task.batch_tokens": 43, "trainer.steps": 100_000})
+    epoch = task.data.open(shared / "data" / task.data.folder_name())["rows_per_epoch"]
     epochs = [
         {tuple(task.data.batch(e * epoch + row + 1)["tokens"][0].tolist()) for row in range(epoch)}
         for e in range(2)
@@ -88,11 +144,11 @@ def test_masks_pairs_and_labels_are_drawn_anew_in_every_epoch(outputs):
     assert len(epochs[0] & epochs[1]) < 0.05 * epoch
 
 
-def test_every_run_is_measured_on_the_same_rows_each_once(outputs):
+def test_every_run_is_measured_on_the_same_rows_each_once(shared):
     changes = {"seed": 11, "task.batch_tokens": 5 * 43, "task.second_phase.steps": 0}
     for split in ("validation", "test"):
-        ours = list(opened(outputs).data.batches(split))
-        theirs = list(opened(outputs, changes).data.batches(split))
+        ours = list(opened(shared, PRETRAINING).data.batches(split))
+        theirs = list(opened(shared, {**PRETRAINING, **changes}).data.batches(split))
         assert len(ours) == len(theirs)
         for one, other in zip(ours, theirs, strict=True):
             assert all(torch.equal(one[key], other[key]) for key in one)
@@ -100,8 +156,8 @@ def test_every_run_is_measured_on_the_same_rows_each_once(outputs):
         assert len(torch.unique(rows, dim=0)) == len(rows)
 
 
-def test_the_loss_is_the_mean_over_hidden_pieces_plus_the_mean_over_pairs(outputs):
-    task = opened(outputs)
+def test_the_loss_is_the_mean_over_hidden_pieces_plus_the_mean_over_pairs(shared):
+    task = opened(shared, PRETRAINING)
     torch.manual_seed(5)
     model = task.build().eval().requires_grad_(False)
     batch = task.data.batch(1)
@@ -123,8 +179,8 @@ def test_the_loss_is_the_mean_over_hidden_pieces_plus_the_mean_over_pairs(output
     assert float(summed(task.loss(model, batch))) == pytest.approx(expected, rel=1e-5)
 
 
-def test_metrics_are_exact_over_a_split(outputs):
-    task = opened(outputs)
+def test_metrics_are_exact_over_a_split(shared):
+    task = opened(shared, PRETRAINING)
     torch.manual_seed(5)
     model = task.build()
     nats = right = masked = rows = next_right = 0.0
@@ -150,23 +206,15 @@ def test_metrics_are_exact_over_a_split(outputs):
     )
 
 
-def test_positions_seen_are_those_of_the_batches(outputs):
-    task = opened(outputs)
-    seen = 0
-    for step in range(1, 20):
-        seen += task.positions(task.data.batch(step))
-        assert task.data.tokens_seen(step) == seen
-
-
-def test_a_second_phase_of_no_steps_asks_for_nothing(outputs):
-    task = opened(outputs, {"task.second_phase.steps": 0, "model.positions": 43})
+def test_a_second_phase_of_no_steps_asks_for_nothing(shared):
+    task = opened(shared, {**PRETRAINING, "task.second_phase.steps": 0, "model.positions": 43})
     assert task.data.batch(19)["tokens"].shape == (3, 43)
     assert task.data.tokens_seen(19) == 19 * 129
 
 
-def test_an_encoder_learns(outputs):
+def test_an_encoder_learns(shared):
     changes = {"task.batch_tokens": 23 * 43, "task.second_phase.steps": 0, "model.dropout": 0.0}
-    task = opened(outputs, {**changes, "trainer.steps": 60})
+    task = opened(shared, {**PRETRAINING, **changes, "trainer.steps": 60})
     torch.manual_seed(derive(0, "weights"))
     model = task.build()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
@@ -181,16 +229,17 @@ def test_an_encoder_learns(outputs):
 
 
 @pytest.fixture
-def own(outputs, tmp_path):
+def own(shared, tmp_path):
     """An outputs folder of the test's own with the prepared data."""
-    shutil.copytree(outputs / "data", tmp_path / "outputs" / "data")
+    opened(shared, PRETRAINING)
+    shutil.copytree(shared / "data", tmp_path / "outputs" / "data")
     return tmp_path / "outputs"
 
 
 @pytest.mark.parametrize("step", [7, 14, 15, 18])
 def test_a_job_killed_in_either_phase_ends_with_the_same_bits(step, own):
-    whole = freeze(own, SMALL, "whole")
-    broken = freeze(own, SMALL, "broken")
+    whole = freeze(own, PRETRAINING, "whole")
+    broken = freeze(own, PRETRAINING, "broken")
     assert run_job(whole) == 0
     assert run_job(broken, lambda: at_call(MaskedDocuments, "batch", step, kill_self)) == -9
     assert run_job(broken) == 0

@@ -1,6 +1,5 @@
 """The size of a config is that of the model it trains, whether it is built or calculated."""
 
-import copy
 import itertools
 import random
 
@@ -11,29 +10,8 @@ from tasks.lm1b.task import LanguageModel
 from tasks.parse import parse
 from tasks.prepare import task_of
 from tasks.size_server.sizes import BUILT_FIRST, NODES, CountPolynomials, Polynomials, counts, size
-from tests.tasks.fine_tuning_configs import MNLI, SQUAD, fine_tuning
 from tests.tasks.jobs import config
-from tests.tasks.pretraining_job import small
-
-PAPER = {
-    "task.vocabulary_size": 32_768,
-    "task.sequence_length": 256,
-    "task.batch_tokens": 32_768,
-    "model.layers": 6,
-    "model.feedforward_size": 1024,
-}
-
-
-@pytest.mark.parametrize(
-    ("changes", "millions"),
-    [
-        ({"model.embedding_size": 512, "model.heads": 8, "model.head_size": None}, 29.38),
-        ({"model.embedding_size": 256, "model.heads": 70, "model.head_size": 32}, 25.31),
-    ],
-    ids=["baseline, d=512", "fixed head size, h=70"],
-)
-def test_the_papers_models_have_the_papers_number_of_parameters(changes, millions):
-    assert round(size(config({**PAPER, **changes}))["params_total"] / 1e6, 2) == millions
+from tests.tasks.small import SMALL
 
 
 def test_a_task_whose_outputs_read_the_labels_is_refused(monkeypatch):
@@ -88,19 +66,16 @@ def test_a_list_of_one_size_is_that_size(head_size):
     assert size(config({"model.head_size": head_size})) == size(config())
 
 
-BASES = {"lm1b": config, "pretraining": small, "mnli": lambda: fine_tuning(MNLI),
-         "squad": lambda: fine_tuning(SQUAD)}  # fmt: skip
-MULTI_HEAD = {"name": "multi_head"}
-CASES = [  # every task, and both kinds of collaborative heads
-    *((task, MULTI_HEAD) for task in BASES),
+CASES = [  # every task of text, and both kinds of collaborative heads
+    *((task, {"name": "multi_head"}) for task in ("lm1b", "pretraining", "mnli", "squad")),
     ("lm1b", {"name": "collaborative", "shared_size": 7}),
     ("pretraining", {"name": "collaborative", "shared_size": None}),
 ]
 HELD_OUT = 3
 
 
-def shaped(base, attention, rng):
-    changed = copy.deepcopy(base)
+def shaped(task, attention, rng):
+    changed = config(SMALL[task])
     heads, heuristic = rng.randint(1, 24), rng.random() < 0.3
     changed["model"] |= {
         "layers": 1,
@@ -123,22 +98,19 @@ def test_what_polynomials_says_is_what_a_build_says(task, attention):
 
     polynomials = CountPolynomials(build)
     for _ in range(BUILT_FIRST):
-        size(shaped(BASES[task](), attention, rng), polynomials.counts)
+        size(shaped(task, attention, rng), polynomials.counts)
     for _ in range(HELD_OUT):
-        one = shaped(BASES[task](), attention, rng)
+        one = shaped(task, attention, rng)
         assert size(one, polynomials.counts) == size(one)
     assert len(built) <= 2 * BUILT_FIRST  # else the held-out ones were built, and nothing is shown
 
 
 def test_counts_that_are_no_such_polynomial_are_always_built():
     """A branch on the shape, as a variant may have: a build that was there first gives it away."""
-    polynomials, base = (
-        CountPolynomials(lambda run: {"n": 3 * (run.model.feedforward_size > 20)}),
-        config(),
-    )
+    polynomials = CountPolynomials(lambda run: {"n": 3 * (run.model.feedforward_size > 20)})
     for feedforward in [*range(1, BUILT_FIRST + 1), 97, 20, 21]:
-        base["model"]["feedforward_size"] = feedforward
-        assert polynomials.counts(parse(base)) == {"n": 3 * (feedforward > 20)}
+        run = parse(config({"model.feedforward_size": feedforward}))
+        assert polynomials.counts(run) == {"n": 3 * (feedforward > 20)}
 
 
 def test_polynomials_through_the_nodes_has_their_values_and_no_others_that_are_not_whole():

@@ -6,37 +6,17 @@ import pytest
 import torch
 from torch import nn
 
-from sweeper.store.errors import UserError
-from sweeper.store.runs import RunStore
-from tasks.parse import parse
-from tasks.prepare import prepare, task_of
-from tasks.size_server.sizes import size
+from tasks.prepare import open_data
 from tasks.squad.__main__ import score_files
-from tasks.squad.task import QuestionAnswering
 from tasks.task import Evaluator
 from tasks.training.module import summed
-from tests.tasks.fine_tuning_configs import SQUAD, fine_tuning
-from tests.tasks.jobs import at_call, run_job, science, terminate_self
+from tests.tasks.small import SQUAD, opened
 from tests.tasks.squad import official_evaluator
 
 CPU = Evaluator(torch.device("cpu"), "32-true")
 
 
-@pytest.fixture(scope="module")
-def outputs(_ready_to_fork, tmp_path_factory):
-    """An outputs folder with the prepared data of the small config."""
-    outputs = tmp_path_factory.mktemp("squad")
-    prepare(task_of(parse(fine_tuning(SQUAD))), outputs)
-    return outputs
-
-
-LONG = {"data__competitors": 31, "data__directions": 37}  # paragraphs of several windows
-
-
-def _load(outputs, **changes):
-    task = task_of(parse(fine_tuning(SQUAD, **changes)))
-    assert isinstance(task, QuestionAnswering)
-    return task, task.data.open(prepare(task, outputs))
+LONG = {**SQUAD, "data.competitors": 31, "data.directions": 37}  # paragraphs of several windows
 
 
 class Oracle(nn.Module):
@@ -99,9 +79,10 @@ def _own_questions(root):
 
 def test_answers_are_cut_from_the_text_to_the_letter(tmp_path):
     root = _own_questions(tmp_path / "data")
-    changes = {"data__source": "local", "data__root": str(root), "task__tokenizer_lines": 3}
-    lengths = {"task__sequence_length": 61, "task__batch_tokens": 5 * 61, "task__stride": 23}
-    task, facts = _load(tmp_path / "outputs", **changes, **lengths, task__answer_length=37)
+    changes = {"data.source": "local", "data.root": str(root), "task.tokenizer_lines": 3}
+    lengths = {"task.sequence_length": 61, "task.batch_tokens": 5 * 61, "task.stride": 23}
+    task = opened(tmp_path, {**SQUAD, **changes, **lengths, "task.answer_length": 37})
+    facts = open_data(task, tmp_path)
     assert facts["test_rows"] > facts["test_questions"] == len(GOLD)
     metrics = task.evaluate(Oracle(task, "test"), "test", CPU)
     [predictions] = task.files().values()
@@ -110,8 +91,9 @@ def test_answers_are_cut_from_the_text_to_the_letter(tmp_path):
     assert set(task.measured) <= metrics.keys()
 
 
-def test_whoever_knows_every_answer_scores_100_on_the_sample(outputs):
-    task, facts = _load(outputs, **LONG)
+def test_whoever_knows_every_answer_scores_100_on_the_sample(shared):
+    task = opened(shared, LONG)
+    facts = open_data(task, shared)
     assert facts["test_rows"] > facts["test_questions"]
     metrics = task.evaluate(Oracle(task, "test"), "test", CPU)
     assert metrics["test/exact_match"] == metrics["test/f1"] == 100.0
@@ -125,11 +107,10 @@ def test_whoever_knows_every_answer_scores_100_on_real_questions(shared_data, tm
     real["data"] = real["data"][:7]
     for name in ("train-v1.1.json", "dev-v1.1.json"):
         (root / name).write_text(json.dumps(real))
-    changes = {"data__source": "local", "data__root": str(root), "task__vocabulary_size": 2003}
-    lengths = {"task__sequence_length": 128, "task__batch_tokens": 31 * 128, "task__stride": 41}
-    task, _ = _load(
-        tmp_path / "outputs", **changes, **lengths, task__answer_length=97, model__positions=131
-    )
+    changes = {"data.source": "local", "data.root": str(root), "task.vocabulary_size": 2003}
+    changes |= {"task.sequence_length": 128, "task.batch_tokens": 31 * 128, "task.stride": 41}
+    changes |= {"task.answer_length": 97, "task.tokenizer_lines": 5003, "model.positions": 131}
+    task = opened(tmp_path, {**SQUAD, **changes})
     metrics = task.evaluate(Oracle(task, "test"), "test", CPU)
     # An answer may begin or end within a word of the text; the pieces around it then go with it.
     assert metrics["test/exact_match"] > 98
@@ -138,15 +119,15 @@ def test_whoever_knows_every_answer_scores_100_on_real_questions(shared_data, tm
 
 
 def test_the_scores_are_the_official_ones_of_the_predictions_left_beside_the_result(
-    outputs, tmp_path
+    shared, tmp_path
 ):
-    task, _ = _load(outputs)
+    task = opened(shared, SQUAD)
     metrics = task.evaluate(Oracle(task, "test", rows=2), "test", CPU)
     [(name, predictions)] = task.files().items()
     assert name == "predictions.json"
     path = tmp_path / name
     path.write_text(json.dumps(predictions))
-    dataset = outputs / "data" / task.data.folder_name() / "sample" / "dev-v1.1.json"
+    dataset = shared / "data" / task.data.folder_name() / "sample" / "dev-v1.1.json"
     official = official_evaluator.evaluate(json.loads(dataset.read_text())["data"], predictions)
     assert 0 < metrics["test/f1"] < 100
     for key in ("exact_match", "f1"):
@@ -154,16 +135,16 @@ def test_the_scores_are_the_official_ones_of_the_predictions_left_beside_the_res
     assert score_files(path, dataset) == pytest.approx(official, abs=1e-9)
 
 
-def test_on_the_sample_words_alone_find_no_answer(outputs):
-    task, _ = _load(outputs)
+def test_on_the_sample_words_alone_find_no_answer(shared):
+    task = opened(shared, SQUAD)
     metrics = task.evaluate(task.build(), "test", CPU)
     assert metrics["test/bag_of_words_exact_match"] < 5
     assert metrics["test/bag_of_words_f1"] < 40
 
 
-def test_a_window_without_the_answer_points_at_its_first_position(outputs):
-    task, _ = _load(outputs, **LONG)
-    batches = list(_all_rows(task))
+def test_a_window_without_the_answer_points_at_its_first_position(shared):
+    task = opened(shared, LONG)
+    batches = [batch for split in ("validation", "test") for batch in task.data.batches(split)]
     starts = torch.cat([batch["start"] for batch in batches])
     ends = torch.cat([batch["end"] for batch in batches])
     assert (starts == 0).any()
@@ -176,62 +157,11 @@ def test_a_window_without_the_answer_points_at_its_first_position(outputs):
         assert (batch["end"] >= batch["start"]).all()
 
 
-def _all_rows(task):
-    for split in ("validation", "test"):
-        yield from task.data.batches(split)
-
-
-def test_what_stands_beside_a_row_does_not_change_its_outputs(outputs):
-    task, _ = _load(outputs)
-    model = task.build().double().eval()
-    batch = task.data.batch(1)
-    length = int(batch["attention_mask"][0].sum())
-    alone = {key: batch[key][:1, :length] for key in ("tokens", "token_type_ids", "attention_mask")}
-    together_2BT, alone_2BT = task.outputs(model, batch), task.outputs(model, alone)
-    torch.testing.assert_close(together_2BT[:, :1, :length], alone_2BT)
-    assert (together_2BT[:, 0, length:] == float("-inf")).all()
-
-
-def test_windows_without_any_known_answer_teach_nothing(outputs):
-    task, _ = _load(outputs)
+def test_windows_without_any_known_answer_teach_nothing(shared):
+    task = opened(shared, SQUAD)
     model = task.build().eval()
     batch = task.data.batch(1)
     nowhere = {**batch, **{end: torch.full_like(batch[end], -100) for end in ("start", "end")}}
     assert summed(task.loss(model, nowhere)).item() == 0.0
     half = {key: torch.cat((batch[key], nowhere[key])) for key in batch}
     torch.testing.assert_close(summed(task.loss(model, half)), summed(task.loss(model, batch)))
-
-
-def test_a_job_that_is_stopped_leaves_the_same_result_and_predictions(outputs):
-    names = {"experiment": "none", "arm": "none", "label": "squad"}
-    whole, stopped = (
-        RunStore(outputs).freeze(
-            {"id": name, "config": fine_tuning(SQUAD), "size": {}, "names": names}
-        )
-        for name in ("whole", "stopped")
-    )
-    assert run_job(whole) == 0
-
-    def sabotage():
-        at_call(QuestionAnswering, "loss", 5, terminate_self)
-
-    assert run_job(stopped, sabotage) == 75
-    assert run_job(stopped) == 0
-    assert science(stopped) == science(whole)
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        pytest.param(
-            {"task__question_length": 26},
-            "task.question_length=26: expected at most 25",
-            id="question",
-        ),
-        pytest.param({"task__stride": 0}, "task.stride=0", id="stride"),
-        pytest.param({"model__positions": 23}, "task.sequence_length=29", id="positions"),
-    ],
-)
-def test_an_impossible_config_is_one_sentence(changes, said):
-    with pytest.raises(UserError, match=said):
-        size(fine_tuning(SQUAD, **changes))

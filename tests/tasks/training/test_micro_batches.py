@@ -3,33 +3,12 @@
 import pytest
 import torch
 
-from sweeper.store import registry
-from tasks.parse import parse
-from tasks.prepare import prepare, task_of
 from tasks.training.module import TrainingModule
-from tests.tasks.fine_tuning_configs import MNLI, SQUAD, fine_tuning
-from tests.tasks.jobs import config, freeze, instead_of_call, last_word, run_job, science
-from tests.tasks.nearest_neighbour.test_task import _config as nearest_neighbour
-from tests.tasks.pretraining_job import small
+from tests.tasks.jobs import freeze, instead_of_call, last_word, run_job, science
+from tests.tasks.small import SMALL, opened
 
 STILL = {"model.dropout": 0.0}  # dropout draws other masks for parts than for the whole
-TASKS = {
-    "lm1b": config({**STILL, "task.batch_tokens": 5 * 31}),
-    "pretraining": small(STILL),
-    "mnli": fine_tuning(MNLI, model__dropout=0.0),
-    "squad": fine_tuning(SQUAD, model__dropout=0.0),
-    "nearest_neighbour": nearest_neighbour(heads=1, head_size=3),
-}
-
-
-@pytest.fixture(scope="module")
-def outputs(_ready_to_fork, tmp_path_factory):
-    return tmp_path_factory.mktemp("parts")
-
-
-def test_no_task_is_left_out():
-    """Of the tasks only representation has rows that cannot be separated."""
-    assert set(TASKS) == set(registry.names(registry.TASKS)) - {"representation"}
+SEPARABLE = sorted({*SMALL} - {"representation"})  # its problems make one row
 
 
 def gradients(task, model, parts):
@@ -42,10 +21,9 @@ def gradients(task, model, parts):
     return loss.item(), grads
 
 
-@pytest.mark.parametrize("name", TASKS)
-def test_the_parts_of_a_batch_have_together_the_gradient_of_the_whole(name, outputs):
-    task = task_of(parse(TASKS[name]))
-    task.data.open(prepare(task, outputs))
+@pytest.mark.parametrize("name", SEPARABLE)
+def test_the_parts_of_a_batch_have_together_the_gradient_of_the_whole(name, shared):
+    task = opened(shared, {**SMALL[name], **(STILL if name != "nearest_neighbour" else {})})
     torch.manual_seed(0)
     model = task.build()
     loss, whole = gradients(task, model, 1)
@@ -57,11 +35,10 @@ def test_the_parts_of_a_batch_have_together_the_gradient_of_the_whole(name, outp
             torch.testing.assert_close(gradient, whole[key], rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", TASKS)
-def test_a_step_in_half_precision_has_nearly_the_gradient_of_single(name, outputs):
+@pytest.mark.parametrize("name", SEPARABLE)
+def test_a_step_in_half_precision_has_nearly_the_gradient_of_single(name, shared):
     """On a CPU as well, where autocast hands other types on than on a GPU."""
-    task = task_of(parse(TASKS[name]))
-    task.data.open(prepare(task, outputs))
+    task = opened(shared, {**SMALL[name], **(STILL if name != "nearest_neighbour" else {})})
     torch.manual_seed(0)
     model = task.build()
     loss, single = gradients(task, model, 1)
@@ -74,15 +51,14 @@ def test_a_step_in_half_precision_has_nearly_the_gradient_of_single(name, output
 
 
 def out_of_memory():
-    instead_of_call(
-        TrainingModule, "training_step", 7, torch.OutOfMemoryError("CUDA out of memory")
-    )
+    error = torch.OutOfMemoryError("CUDA out of memory")
+    instead_of_call(TrainingModule, "training_step", 7, error)
 
 
-def test_a_run_out_of_gpu_memory_goes_on_in_parts_to_the_same_numbers(outputs):
-    alone = freeze(outputs, STILL, "alone")
+def test_a_run_out_of_gpu_memory_goes_on_in_parts_to_the_same_numbers(shared):
+    alone = freeze(shared, STILL, "alone")
     assert run_job(alone) == 0
-    run = freeze(outputs, STILL, "halved")
+    run = freeze(shared, STILL, "halved")
     assert run_job(run, out_of_memory) == 1
     assert last_word(run)["cause"] == "out_of_gpu_memory"
     assert run.halve_micro_batches(run.attempts()[-1]) == 2
@@ -95,8 +71,8 @@ def test_a_run_out_of_gpu_memory_goes_on_in_parts_to_the_same_numbers(outputs):
         assert ours == pytest.approx(theirs, rel=1e-4)
 
 
-def test_a_batch_that_cannot_be_split_further_is_said(outputs):
-    run = freeze(outputs, STILL, "rows")
+def test_a_batch_that_cannot_be_split_further_is_said(shared):
+    run = freeze(shared, STILL, "rows")
     for _ in range(3):  # three rows: two parts, three, and then no more
         assert run_job(run, out_of_memory) == 1
         run.halve_micro_batches(run.attempts()[-1])

@@ -11,22 +11,18 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from models import cross_entropy
-from sweeper.store import registry
-from tasks.parse import parse
-from tasks.prepare import prepare, task_of
 from tasks.training import job as fit
 from tasks.training import loop
 from tasks.training.loop import clip
 from tasks.training.module import TrainingModule
 from tests.tasks.jobs import at_call, freeze, last_word, run_job
-from tests.tasks.representation.test_task import _config as representation
-from tests.tasks.training.test_micro_batches import TASKS as SEPARABLE
+from tests.tasks.small import SMALL, opened
+from tests.tasks.training.test_micro_batches import SEPARABLE
 
-TASKS = {**SEPARABLE, "representation": representation()}
 META = torch.device("meta")
 COPIES = (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
 VALUES = (torch.tensor, torch.as_tensor, Tensor.new_tensor)  # of numbers, which are copied too
-STEPS = [(name, 1) for name in TASKS] + [(name, 2) for name in SEPARABLE]  # task, parts of a batch
+STEPS = [(name, 1) for name in SMALL] + [(name, 2) for name in SEPARABLE]  # task, parts of a batch
 
 
 class NoCopies(TorchDispatchMode):
@@ -48,17 +44,6 @@ class NoValues(TorchFunctionMode):
         return found
 
 
-@pytest.fixture(scope="module")
-def outputs(_ready_to_fork, tmp_path_factory):
-    return tmp_path_factory.mktemp("waiting")
-
-
-def prepared(name, outputs):
-    task = task_of(parse(TASKS[name]))
-    task.data.open(prepare(task, outputs))
-    return task
-
-
 def step(task, parts=1):
     """All of a training step but the batch, in the order in which the loop does it."""
     batch = {key: tensor.to(META) for key, tensor in task.data.batch(1).items()}
@@ -75,15 +60,11 @@ def step(task, parts=1):
         optimizer.step()
 
 
-def test_no_task_is_left_out():
-    assert set(TASKS) == set(registry.names(registry.TASKS))
-
-
 @pytest.mark.parametrize("logits", [cross_entropy._LOGITS_GPU, 1009], ids=["at once", "in chunks"])
 @pytest.mark.parametrize(("name", "parts"), STEPS)
-def test_a_step_waits_for_nothing(name, parts, logits, outputs, monkeypatch):
+def test_a_step_waits_for_nothing(name, parts, logits, shared, monkeypatch):
     monkeypatch.setattr(cross_entropy, "_LOGITS_GPU", logits)
-    step(prepared(name, outputs), parts)
+    step(opened(shared, SMALL[name]), parts)
 
 
 WAITS = {
@@ -100,8 +81,8 @@ WAITS = {
 
 
 @pytest.mark.parametrize("name", WAITS)
-def test_what_would_wait_is_told(name, outputs, monkeypatch):
-    task = prepared("nearest_neighbour", outputs)
+def test_what_would_wait_is_told(name, shared, monkeypatch):
+    task = opened(shared, SMALL["nearest_neighbour"])
     loss = task.loss
 
     def waiting(model, batch):
@@ -139,9 +120,9 @@ def watch_one_that_reads():
     at_call(loop, "clip", 7, lambda: torch.ones(3).sum().item())
 
 
-def test_the_loop_around_a_step_waits_for_nothing_either(outputs):
+def test_the_loop_around_a_step_waits_for_nothing_either(shared):
     quiet = {"trainer.validate_every": 0}
-    assert run_job(freeze(outputs, quiet, "watched"), watch) == 0
-    told = freeze(outputs, quiet, "reading")
+    assert run_job(freeze(shared, quiet, "watched"), watch) == 0
+    told = freeze(shared, quiet, "reading")
     assert run_job(told, watch_one_that_reads) == 1
     assert "reads a value" in last_word(told)["message"]

@@ -1,4 +1,4 @@
-"""Prepared data that are not what was prepared are refused, by the name of the file."""
+"""Data are prepared once, found again by name, and refused where they changed since."""
 
 import os
 import shutil
@@ -8,17 +8,55 @@ import pytest
 from sweeper.store.errors import UserError
 from tasks.parse import parse
 from tasks.prepare import DIGESTS, open_data, prepare, task_of
-from tests.tasks.fine_tuning_configs import MNLI, PRETRAINING, SQUAD, fine_tuning
 from tests.tasks.jobs import config, freeze, last_word, run_job
+from tests.tasks.small import SMALL
 
-CONFIGS = [config(), *(fine_tuning(task) for task in (PRETRAINING, MNLI, SQUAD))]
+LONGER = {"task.sequence_length": 41, "task.batch_tokens": 41}
+SHAPING = [{"data.sentences": 997}, {"task.vocabulary_size": 311}, {"task.tokenizer_lines": 503}]
+SHAPING_ONE = {
+    "lm1b": [{"task.joined": True}, LONGER],
+    "pretraining": [{"task.documents": "file"}],
+    "mnli": [{"task.tokenizer": "documents-0"}, LONGER],
+    "squad": [{"task.question_length": 11}, {"task.stride": 5}, LONGER],
+}
 
 
-@pytest.fixture(scope="module", params=CONFIGS, ids=lambda one: one["task"]["name"])
+@pytest.fixture(scope="module", params=SHAPING_ONE)
 def of(request, _ready_to_fork, tmp_path_factory):
     """A config, an outputs folder with its prepared data, and where these lie."""
-    outputs = tmp_path_factory.mktemp(request.param["task"]["name"])
-    return request.param, outputs, prepare(task_of(parse(request.param)), outputs)
+    outputs, run = tmp_path_factory.mktemp(request.param), config(SMALL[request.param])
+    return run, outputs, prepare(task_of(parse(run)), outputs)
+
+
+@pytest.mark.parametrize("name", SHAPING_ONE)
+def test_the_folder_is_named_by_the_text_and_by_every_key_that_shapes_it(name):
+    def folder_name(changes):
+        return task_of(parse(config({**SMALL[name], **changes}))).data.folder_name()
+
+    changes = [{}, {"data.digest": "another"}, *SHAPING, *SHAPING_ONE[name]]
+    assert len(set(map(folder_name, changes))) == len(changes)
+    assert folder_name({"seed": 5}) == folder_name({"model.heads": 5}) == folder_name({})
+
+
+def test_preparing_again_changes_nothing_and_elsewhere_gives_the_same_bytes(of, tmp_path):
+    run, outputs, folder = of
+    times = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    task = task_of(parse(run))
+    assert prepare(task, outputs) == folder
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == times
+    again = prepare(task, tmp_path)
+    found = {path.relative_to(again): path.read_bytes() for path in files(again)}
+    assert found == {path.relative_to(folder): path.read_bytes() for path in files(folder)}
+
+
+def test_text_that_is_not_the_planned_one_is_refused(of, tmp_path):
+    run, _, folder = of
+    found, _ = task_of(parse(run)).data.source()
+    planned = [parse({**run, "data": {**run["data"], "digest": one}}) for one in (found, "other")]
+    assert prepare(task_of(planned[0]), tmp_path).name == folder.name
+    with pytest.raises(UserError, match=r"^data\.digest=other: expected the text that was planned"):
+        prepare(task_of(planned[1]), tmp_path)
+    assert [path.name for path in (tmp_path / "data").iterdir() if path.is_dir()] == [folder.name]
 
 
 def files(folder):

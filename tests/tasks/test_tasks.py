@@ -1,0 +1,111 @@
+"""Every task keeps the contract of tasks/task.py and tasks/data.py."""
+
+import pytest
+import torch
+
+from sweeper.store.errors import UserError
+from sweeper.store.registry import TASKS, names
+from tasks.size_server.sizes import size
+from tasks.task import Evaluator
+from tasks.training.module import TrainingModule
+from tests.tasks.jobs import at_call, config, freeze, run_job, science, terminate_self
+from tests.tasks.small import MNLI, PRETRAINING, REPRESENTATION, SMALL, SQUAD, opened
+
+every_task = pytest.mark.parametrize("name", SMALL)
+
+
+def test_no_task_is_left_out():
+    assert set(SMALL) == set(names(TASKS))
+
+
+@every_task
+def test_a_batch_is_a_function_of_seed_and_step(name, shared):
+    task, again = opened(shared, SMALL[name]), opened(shared, SMALL[name])
+    first, *_, last = [task.data.batch(step) for step in range(1, 8)]
+    later = again.data.batch(7)
+    assert last.keys() == later.keys() >= again.example().keys()
+    assert all(torch.equal(last[key], later[key]) for key in last)
+    seeded = opened(shared, {**SMALL[name], "seed": 5}).data.batch(7)
+    others = [seeded] if name == "representation" else [seeded, first]  # all problems in each step
+    for other in others:
+        assert any(not torch.equal(last[key], other[key]) for key in last)
+
+
+@every_task
+def test_its_metrics_are_those_that_experiments_are_held_against(name, shared):
+    task = opened(shared, SMALL[name])
+    precision = task.config.trainer.precision
+    model = task.build().double() if precision == "64-true" else task.build()
+    metrics = task.evaluate(model, "test", Evaluator(torch.device("cpu"), precision))
+    assert set(task.measured) <= metrics.keys()
+
+
+@pytest.mark.parametrize("name", sorted({*SMALL} - {"mnli", "squad"}))  # these cut off padding
+def test_positions_seen_are_those_of_the_batches(name, shared):
+    task = opened(shared, SMALL[name])
+    seen = 0
+    for step in range(1, task.config.trainer.steps + 1):
+        seen += task.positions(task.data.batch(step))
+        assert task.data.tokens_seen(step) == seen
+
+
+@pytest.mark.parametrize("name", ["mnli", "squad"])
+def test_what_stands_beside_a_row_does_not_change_its_outputs(name, shared):
+    task = opened(shared, SMALL[name])
+    model = task.build().double().eval()
+    batch = task.data.batch(1)
+    length = int(batch["attention_mask"][0].sum())
+    alone = {key: batch[key][:1, :length] for key in ("tokens", "token_type_ids", "attention_mask")}
+    together, single = task.outputs(model, batch), task.outputs(model, alone)
+    if name == "squad":  # two scores of each position
+        assert (together[:, 0, length:] == float("-inf")).all()
+        together, single = together[:, 0, :length], single[:, 0]
+    torch.testing.assert_close(together[: len(single)], single)
+
+
+@pytest.mark.parametrize("name", ["mnli", "squad"])
+def test_a_job_that_is_stopped_leaves_the_same_result(name, shared):
+    whole, stopped = (freeze(shared, SMALL[name], f"{name}-{of}") for of in ("whole", "stopped"))
+    assert run_job(whole) == 0
+    assert (
+        run_job(stopped, lambda: at_call(TrainingModule, "training_step", 5, terminate_self)) == 75
+    )
+    assert run_job(stopped) == 0
+    assert science(stopped) == science(whole)
+
+
+@pytest.mark.parametrize(
+    ("task", "changes", "sentence"),
+    [
+        (PRETRAINING, {"task.second_phase.steps": 19}, "expected fewer than"),
+        (PRETRAINING, {"optimizer.warmup_steps": 14}, "expected fewer than"),
+        (PRETRAINING, {"task.second_phase.warmup_steps": 5}, "expected"),
+        (PRETRAINING, {"task.second_phase.batch_tokens": 66}, "expected"),
+        (PRETRAINING, {"task.batch_tokens": 44}, "expected a multiple of"),
+        (PRETRAINING, {"model.positions": 66}, "expected at least the 67"),
+        (PRETRAINING, {"model.tie_embeddings": False}, "expected true"),
+        (PRETRAINING, {"model.initializer_range": 0.0}, "expected a number"),
+        (PRETRAINING, {"task.documents": "page"}, "expected one of blank_line, file"),
+        (MNLI, {"task.batch_tokens": 36}, "expected a multiple"),
+        (MNLI, {"task.tokenizer": 5}, "expected the name of the parent's prepared data"),
+        (MNLI, {"model.name": "decoder"}, "expected"),
+        (SQUAD, {"task.question_length": 26}, "expected at most 25"),
+        (SQUAD, {"task.stride": 0}, "expected"),
+        (REPRESENTATION, {"model.heads": 2}, "expected 1"),
+        (REPRESENTATION, {"model.embedding_size": 3}, "expected at least task"),
+        (REPRESENTATION, {"model.attention.name": "decoupled"}, "expected multi_head"),
+        (REPRESENTATION, {"model": config()["model"]}, "expected one of layer"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_an_impossible_config_is_one_sentence(task, changes, sentence):
+    with pytest.raises(UserError, match=sentence) as caught:
+        size(config({**task, **changes}))
+    assert str(caught.value).startswith(next(iter(changes)))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("task", "positions"), [(MNLI, 31), (SQUAD, 23)], ids=["mnli", "squad"])
+def test_a_row_longer_than_the_model_is_refused(task, positions):
+    with pytest.raises(UserError, match=r"^task\.sequence_length=\d+: expected at most"):
+        size(config({**task, "model.positions": positions}))
