@@ -16,6 +16,7 @@ import gc
 import os
 import sys
 
+from sweeper.cli import settle_process
 from sweeper.plan.refused import SWEEPS, refuse_arguments
 from sweeper.size_server import SINGLE_THREADED, size_server
 from sweeper.store.errors import sanitize
@@ -23,7 +24,7 @@ from sweeper.store.errors import sanitize
 
 def run(arguments: list[str]) -> None:
     """Sweep, or tell what was asked about; a single run is a sweep of one."""
-    os.umask(0o077)  # as SECURITY.md says: for the owner alone
+    settle_process()
     os.environ |= SINGLE_THREADED | os.environ  # what was asked for otherwise stays
     refuse_arguments(arguments)
     flags = {argument.partition("=")[0] for argument in arguments if argument.startswith("-")}

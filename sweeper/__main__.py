@@ -8,18 +8,17 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
-import os
 import sys
 import tomllib
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
 
 from rich.console import Console
 from rich.text import Text
 
+from sweeper.cli import settle_process
 from sweeper.cli.terminal import Terminal
 from sweeper.store.errors import Faults, UserError, sanitize
 from sweeper.store.files import make_directory
@@ -32,9 +31,9 @@ Command = Callable[[Console, argparse.Namespace], int]
 def main(arguments: Sequence[str] | None = None, program: str = "python -m sweeper") -> int:
     """Run a command line and return the exit code."""
     options = _parser(program).parse_args(arguments)
-    os.umask(0o077)  # for the owner alone (SECURITY.md)
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may know ASCII alone
+    settle_process()
+    if options.outputs.is_symlink():
+        options.outputs = options.outputs.resolve()
     console = Terminal(highlight=False)
     try:
         options.faults = Faults()
@@ -256,7 +255,7 @@ class Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         about = ROOT / "pyproject.toml"
         try:
-            number = tomllib.loads(about.read_text())["project"]["version"]
+            number = tomllib.loads(about.read_text("utf-8"))["project"]["version"]
         except OSError:
             number = version("headroom-attention")
         parser.exit(0, f"headroom-attention {number}\n")

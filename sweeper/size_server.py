@@ -164,8 +164,6 @@ class SizeServer:
                 bufsize=1,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                # Of a sweep typed with 2>&- it would be whatever got that number since.
-                stderr=subprocess.DEVNULL if sys.stderr is None else None,
                 env={**os.environ, **SINGLE_THREADED},
                 start_new_session=True,  # Ctrl-C is this side's to hand on, not the terminal's
             )

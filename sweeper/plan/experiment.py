@@ -49,12 +49,26 @@ class Tune:
     grow: int = 2
 
 
+def check_seeds(key: str, seeds: Sequence[Any], *, none: bool = False) -> None:
+    """Raise UserError unless seeds are whole numbers of at least 0; `none` accepts no seeds."""
+    remedy = "for example seed=0,1,2" if key == "seed" else "for example [0,1,2]"
+    if not seeds and not none:
+        raise invalid_value(key, "[]", "at least one seed", remedy)
+    for seed in seeds:
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise invalid_value(key, seed, "whole numbers of at least 0", remedy)
+
+
 def check(experiment: Experiment) -> None:
-    """Refuse tuning that would not be a fair choice.
+    """Refuse invalid seeds, and tuning that would not be a fair choice.
 
     Raises:
         UserError: no values, another split, seeds that are judged, or runs that start from others.
     """
+    check_seeds(f"experiment.seeds of {experiment.name}", experiment.seeds)
+    for arm in experiment.arms.values():
+        where = f"experiment.arms.{arm.name}.seeds of {experiment.name}"
+        check_seeds(where, arm.seeds, none=True)
     tune = experiment.tune
     if tune is None:
         return
@@ -73,7 +87,7 @@ def check(experiment: Experiment) -> None:
         remedy = "for example validation/loss"
         raise invalid_value(f"{where}, by", tune.by, "a metric of the validation split", remedy)
     judged = {*experiment.seeds, *(seed for arm in experiment.arms.values() for seed in arm.seeds)}
-    if not tune.seeds or judged & {*tune.seeds}:
+    if judged & {*tune.seeds}:
         expected = f"seeds that are not judged, as {', '.join(map(str, sorted(judged)))} are"
         raise invalid_value(f"{where}, seeds", list(tune.seeds), expected, "for example [1000]")
     if not 0 < tune.steps <= 1:
@@ -336,6 +350,8 @@ def _read(name: str, data: dict[str, Any]) -> Experiment:
         raise UserError(f"experiment={name} has no arms; name at least one under `arms`.")
     if not experiment.title.strip():
         raise invalid_value(f"experiment.title of {name}", "", "a few words", "say what it shows")
+    if experiment.tune:
+        check_seeds(f"experiment.tune.seeds of {name}", experiment.tune.seeds)
     _check_targets(experiment)
     if not 0 < experiment.error <= 0.2:
         expected = "a chance above 0 and at most 0.2"

@@ -22,13 +22,15 @@ from sweeper.store.identity import leaves
 
 
 def is_user_error(problem: Exception) -> bool:
-    """Return whether the user can mend it: an error of Hydra, OmegaConf or the system.
+    """Return whether the user can mend it: an error of Hydra, OmegaConf, a library or the system.
 
     Hydra raises a ValueError for a few mistakes; only the raising module tells it from ours.
     """
     *_, (frame, _) = traceback.walk_tb(problem.__traceback__)
     by_hydra = str(frame.f_globals.get("__name__")).startswith("hydra.")
-    ours = UserError | HydraException | OmegaConfBaseException | OSError
+    if isinstance(problem, ImportError):
+        return not str(problem.name).startswith(("sweeper", "tasks", "models"))
+    ours = UserError | HydraException | OmegaConfBaseException | OSError | MemoryError
     return by_hydra or isinstance(problem, ours | yaml.YAMLError | UnicodeDecodeError)
 
 
@@ -41,6 +43,10 @@ def explained(problem: Exception) -> UserError:
         reason = sanitize(getattr(problem, "problem", None) or problem)
         place = f"{mark.name}, line {mark.line + 1}" if mark else "a yaml file"
         return UserError(f"{sanitize(place)} cannot be read as yaml: {reason}; correct it there.")
+    if isinstance(problem, ImportError | MemoryError):
+        reason = f"{type(problem).__name__}: {sanitize(problem)}".removesuffix(": ")
+        remedy = "allow this command more memory, or install its requirements again"
+        return UserError(f"a library cannot be loaded ({reason}); {remedy}.")
     if isinstance(problem, OverrideParseException):
         return unreadable(problem.override)
     if isinstance(problem, MissingConfigException) and problem.missing_cfg_file:

@@ -19,6 +19,7 @@ from sweeper.plan.experiment import (
     Match,
     Pretrainings,
     check,
+    check_seeds,
     read_experiment,
     with_typed,
 )
@@ -31,6 +32,7 @@ from sweeper.size_server import SizeServer
 from sweeper.store import registry
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.identity import digest_of, run_id
+from sweeper.store.runs import RunStore, State
 
 
 class Planner:
@@ -54,6 +56,7 @@ class Planner:
         template = self._composer.base([*chosen, *typed.fixed.values()])
         paths = template.beside("paths")
         outputs = typed_path("paths.outputs", paths["outputs"] if paths else None)
+        outputs = outputs.resolve() if outputs.is_symlink() else outputs
         scale = str(template.beside("scale")["name"])
         experiments = self._experiments(typed, template, scale)
         sizes = Sizes(self._process, outputs / "cache" / "sizes.json")
@@ -65,7 +68,12 @@ class Planner:
         for name, experiment in experiments.items():
             self._check_results(experiment, found[name])
         sizes.save()
-        return with_seeds(Plan(scale, outputs, experiments, texts, found), {})
+        plan = with_seeds(Plan(scale, outputs, experiments, texts, found), {})
+        for parent in {run.parent for run in plan.runs.values()} - {None, *plan.runs}:
+            if RunStore(outputs).run(str(parent)).status().state is not State.DONE:
+                expected = f"the id of a finished run in {outputs}"
+                raise invalid_value("parent", parent, expected, "train it first, or correct the id")
+        return plan
 
     def text(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return facts about the text of a config, which the size server is asked for once.
@@ -96,6 +104,11 @@ class Planner:
         given_name = template.beside("name")
         if given_name is not None:
             check_name(given_name, len(typed.experiments))
+        seeds = typed.axes.get("seed")
+        if seeds is None and ("seed" in typed.fixed or not typed.experiments):
+            seeds = [template.run({})["seed"]]
+        if seeds is not None:
+            check_seeds("seed", seeds)
         axes = {key: values for key, values in typed.axes.items() if key != "seed"}
         found = {}
         for yaml in typed.experiments:
@@ -106,21 +119,18 @@ class Planner:
             name = given_name or name_of(typed, shipped, self._composer)
             found[name] = replace(with_typed(shipped, axes, typed.values), name=name)
         if not found:
+            metric = template.beside("metric")
+            if not isinstance(metric, str):
+                remedy = "for example metric=test/loss"
+                raise invalid_value("metric", metric, "the name of a metric", remedy)
             name = given_name or name_of(typed, None, self._composer)
             found[name] = Experiment(
                 name=name,
                 title=f"{template.run({})['task']['name']}: {', '.join(axes) or 'one run'}",
-                metric=template.beside("metric"),
+                metric=metric,
                 arms={"grid": Arm("grid", " x ".join(axes) or "run", grid=axes)},
                 x=next(iter(axes), "params_total"),
             )
-        seeds = typed.axes.get("seed")
-        if seeds is None and ("seed" in typed.fixed or not typed.experiments):
-            seeds = [template.run({})["seed"]]
-        for seed in seeds or ():
-            if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-                expected = "whole numbers of at least 0"
-                raise invalid_value("seed", seed, expected, "for example seed=0,1,2")
         if seeds is not None:
             found = {n: replace(e, seeds=list(dict.fromkeys(seeds))) for n, e in found.items()}
         for experiment in found.values():

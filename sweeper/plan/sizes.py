@@ -53,7 +53,7 @@ class Sizes:
     def _code(self) -> str:
         root = registry.ROOT
         paths = sorted(sources(root, TRAINS))
-        own = [(str(path.relative_to(root)), path.read_text()) for path in paths]
+        own = [(str(path.relative_to(root)), path.read_text("utf-8")) for path in paths]
         kinds = (registry.TASKS, registry.ARCHITECTURES, registry.ATTENTION)
         every = [registry.made_of(kind, name) for kind in kinds for name in registry.names(kind)]
         return digest_of([own, every])

@@ -177,7 +177,7 @@ def _tables(outputs: Path, word: str) -> dict[str, Table]:
     if path.suffix == ".json":
         path = path.parent.parent / path.stem
     folder = path.parent if path.parent != Path() else outputs
-    if not path.name.isdigit():
+    if not path.name.isdecimal():
         return _collected(folder, planned(folder, [path.name]))
     by_number = {plan["number"]: plan for plan in plans(folder)}
     if int(path.name) not in by_number:

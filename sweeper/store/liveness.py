@@ -128,7 +128,7 @@ def _stat(pid: int) -> tuple[str, int] | None:
 
 def _first_line(path: Path) -> str:
     with suppress(OSError):
-        return path.read_text().strip()
+        return path.read_text("utf-8").strip()
     return ""
 
 

@@ -46,13 +46,20 @@ from sweeper.store.code import loaded_code  # noqa: E402
 from tasks.process import freeze_gc  # noqa: E402
 
 loaded_code()  # read when the server starts: jobs record the code that they run
-with freeze_gc():
-    from sweeper.store.errors import UserError
-    from tasks.parse import parse
-    from tasks.prepare import task_of
-    from tasks.size_server.fork import become_job, forked, preload
-    from tasks.size_server.sizes import CountPolynomials, counts, size
-    from tasks.training import machine
+try:
+    with freeze_gc():
+        from sweeper.store.errors import UserError
+        from tasks.parse import parse
+        from tasks.prepare import task_of
+        from tasks.size_server.fork import become_job, forked, preload
+        from tasks.size_server.sizes import CountPolynomials, counts, size
+        from tasks.training import machine
+except (OSError, MemoryError) as lacking:  # a limit of the system: no fault of the program
+    sys.exit(f"error: PyTorch cannot be loaded ({lacking}); raise the limits (ulimit -a).")
+except ImportError as lacking:
+    if str(lacking.name).startswith(("sweeper", "models", "tasks")):
+        raise
+    sys.exit(f"error: PyTorch cannot be loaded ({lacking}); raise the limits, or install it again.")
 
 TARGETS = {"train": "tasks.train", "prepare": "tasks.prepare"}
 

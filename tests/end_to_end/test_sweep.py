@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -234,6 +235,39 @@ def test_a_dry_run_writes_no_record(tmp_path):
     assert "4 points, 4 runs: 4 new" in done.stdout
     assert not (tmp_path / "runs").exists()
     assert not (tmp_path / "plans").exists()
+
+
+def test_a_sweep_works_in_an_odd_environment_and_a_linked_folder(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "outputs").symlink_to(tmp_path / "real")
+    odd = {"LC_ALL": "C", "PYTHONUTF8": "0", "COLUMNS": "0", "MPLBACKEND": "foo"}
+    asked = command(tmp_path / "outputs", "-m", "model.heads=1,2", "trainer.steps=6")
+    done = subprocess.run(
+        asked, cwd=ROOT, env={**os.environ, **odd}, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "real" / "report.html").exists()
+    assert main(["report", "--outputs", str(tmp_path / "outputs")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("shell", "code", "told"),
+    [
+        ("exec {} >&-", 0, ""),
+        ("exec {} 2>&-", 0, ""),
+        ("ulimit -f 0; exec {}", 2, "PyTorch cannot be loaded"),
+        ("ulimit -v 200000; exec {}", 2, "cannot be loaded"),
+    ],
+    ids=["no stdout", "no stderr", "no file", "no memory"],
+)
+def test_limits_of_the_system_end_in_sentences(tmp_path, shell, code, told):
+    asked = shlex.join(command(tmp_path, "-m", "model.heads=1,2", "hydra.sweeper.dry_run=true"))
+    ended = subprocess.run(
+        shell.format(asked), shell=True, cwd=ROOT, capture_output=True, text=True
+    )
+    assert ended.returncode == code
+    assert told in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_what_ran_can_be_asked_for_as_data(undisturbed, capfd):
