@@ -12,7 +12,7 @@ import itertools
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -47,26 +47,15 @@ ABOUT = "about.json"
 ROUND = 32  # a batch is padded to a multiple of this, so that few shapes occur
 
 
-class Marks(NamedTuple):
-    """The pieces that frame the two texts of a row."""
-
-    first: int
-    between: int
-
-    @classmethod
-    def of(cls, tokenizer: Tokenizer) -> Marks:
-        """Return [CLS] and [SEP] of a tokenizer; UserError if it has none."""
-        first, between = (tokenizer.token_to_id(mark) for mark in ("[CLS]", "[SEP]"))
-        if first is None or between is None:
-            raise UserError("the tokenizer has no [CLS] or [SEP]; name a pre-training as parent.")
-        return cls(first, between)
-
-    def row(self, first: Sequence[int], second: Sequence[int]) -> list[int]:
-        """Return the pieces of a row; it has len(SPECIAL_TOKENS) more than its texts."""
-        return [self.first, *first, self.between, *second, self.between]
-
-
 SPECIAL_TOKENS = 3  # marks in a row
+
+
+def marks_of(tokenizer: Tokenizer) -> tuple[int, int]:
+    """Return [CLS] and [SEP] of a tokenizer; UserError if it has none."""
+    first, between = (tokenizer.token_to_id(mark) for mark in ("[CLS]", "[SEP]"))
+    if first is None or between is None:
+        raise UserError("the tokenizer has no [CLS] or [SEP]; name a pre-training as parent.")
+    return first, between
 
 
 def write(
@@ -110,8 +99,7 @@ class Sequences:
     def rows(self, numbers: NDArray[np.integer[Any]], longest: int) -> dict[str, NDArray[Any]]:
         """Return tokens, token_type_ids and attention_mask of these rows, (B, T) each.
 
-        T is the length of the longest of them rounded up, and at most `longest`: positions that
-        would be padding in every row are left out, which changes no result. Padding is piece 0.
+        T is the length of the longest of them rounded up, and at most `longest`. Padding is 0.
         """
         starts_B = self._starts[numbers]
         lengths_B = self._starts[numbers + 1] - starts_B
@@ -198,9 +186,8 @@ class ExampleData(PreparedRows):
         if largest >= self.section.vocabulary_size:  # torch would only crash
             expected = f"above {largest}, the largest piece of the parent's tokenizer in the data"
             remedy = "copy the parent's task.vocabulary_size"
-            raise invalid_value(
-                "task.vocabulary_size", self.section.vocabulary_size, expected, remedy
-            )
+            found = self.section.vocabulary_size
+            raise invalid_value("task.vocabulary_size", found, expected, remedy)
         train, test = (self.splits[split].about for split in ("train", "test"))
         self.baselines: dict[str, float] = test["baselines"]
         noted = {key: {**train[of], **test[of]} for key, of in NOTED.items()}
@@ -235,10 +222,7 @@ class FineTuning(Task):
         return row | {name: zeros[:, 0] for name in self.data.columns}
 
     def inherit(self, model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-        """Take over what a pre-training has for `model`: the encoder and, where used, the pooler.
-
-        Raises UserError if those are the weights of another model.
-        """
+        """Take over the encoder and, where used, the pooler of a pre-training of this model."""
         parent = self.config.parent
         for name, own in model.state_dict().items():
             theirs = weights.get(name, own)

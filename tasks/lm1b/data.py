@@ -1,4 +1,4 @@
-"""Packed rows of text: what a row means, and reading rows fast from an array on disk.
+"""Packed rows of text on disk.
 
 A row holds whole segments one after the other and PAD at its end. A segment is a sentence, END
 being its last piece; a sentence longer than a row is cut into segments of a full row and a rest.
@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from sweeper.store.errors import UserError
 from sweeper.store.files import publish_json
 from tasks.batch import Batch
 from tasks.data import SPLITS, PreparedRows
-from tasks.text.corpus import PIECES, Add, Arrays, Corpora, Corpus, new_arrays
+from tasks.text.corpus import PIECES, Arrays, Corpora, Corpus, new_arrays
 from tasks.text.source import Counts, batches
 from tasks.text.tokenizer import (
     END,
@@ -60,16 +60,15 @@ class PackedRows:
         return len(self._targets_RT)
 
     def rows(self, numbers: NDArray[np.integer[Any]]) -> dict[str, NDArray[np.int64]]:
-        """tokens, targets, segments and positions of these rows, each (B, T) int64.
+        """Return tokens, targets, segments and positions of these rows, each (B, T) int64.
 
-        segments count from 1 in every row and are 0 on padding; positions count from 0 in every
-        segment and are 0 on padding.
+        Segments count from 1 in a row, positions from 0 in a segment; both are 0 on padding.
         """
         return expand(self._targets_RT[numbers], self._joined)
 
 
 def expand(targets_BT: NDArray[np.uint16], joined: bool = False) -> dict[str, NDArray[np.int64]]:
-    """Inputs, segments and positions of stored targets.
+    """Return tokens, targets, segments and positions of stored targets.
 
     END ends a segment and a segment without one fills its row, so both follow from the targets;
     rows of joined sentences are one segment each.
@@ -100,17 +99,6 @@ OPEN_ROWS = 10  # as tensor2tensor's pack_examples
 CHUNK = 2_000  # sentences encoded at a time
 
 
-@dataclass
-class RowCounts:
-    """The contents of a split's rows; `tokens` counts every target, END included."""
-
-    rows: int = 0
-    tokens: int = 0
-    words: int = 0
-    sentences: int = 0
-    segments: int = 0
-
-
 class FirstFit:
     """Puts each segment into the first of at most OPEN_ROWS open rows that has room for it."""
 
@@ -119,7 +107,7 @@ class FirstFit:
         self._open: list[tuple[int, list[int]]] = []  # room left, pieces
 
     def add(self, segment: list[int]) -> list[int] | None:
-        """Place a segment of 1 to sequence_length pieces; returns the row that had to be closed."""
+        """Place a segment of 1 to sequence_length pieces; return the row that is closed, if any."""
         size = len(segment)
         for place, (room, row) in enumerate(self._open):
             if size <= room:
@@ -135,13 +123,13 @@ class FirstFit:
         return self._open.pop(0)[1] if len(self._open) > OPEN_ROWS else None
 
     def rest(self) -> Iterator[list[int]]:
-        """The rows still open, oldest first."""
-        while self._open:
-            yield self._open.pop(0)[1]
+        """Yield the rows still open, oldest first."""
+        for _, row in self._open:
+            yield row
 
 
 class Joined:
-    """Puts sentences one after the other, cut wherever a row is full; interface as of FirstFit."""
+    """Puts sentences one after the other, cut wherever a row is full; has FirstFit's interface."""
 
     def __init__(self, sequence_length: int) -> None:
         self.sequence_length = sequence_length
@@ -163,53 +151,51 @@ class Joined:
 def pack_split(
     folder: Path, corpus: Corpus, split: str, tokenizer: Tokenizer, packer: FirstFit | Joined
 ) -> dict[str, Any]:
-    """Encode and pack a split into `folder`; returns what rows.json holds.
-
-    Streams: memory does not grow with the corpus. The caller keeps other processes out of `folder`.
-    """
+    """Encode and pack a split into `folder`, as a stream; return the content of rows.json."""
     if tokenizer.get_vocab_size() > LARGEST_VOCABULARY:
         raise UserError(
             f"a tokenizer of {tokenizer.get_vocab_size()} pieces: expected at most "
             f"{LARGEST_VOCABULARY}, two bytes each; choose a smaller task.vocabulary_size."
         )
-    lines, rows, sequence_length = Counts(), RowCounts(), packer.sequence_length
+    lines, sequence_length = Counts(), packer.sequence_length
+    counts = dict.fromkeys(("rows", "tokens", "words", "sentences", "segments"), 0)
     with new_arrays(folder, {"rows": PIECES}) as add:
+
+        def append(rows: list[list[int]]) -> None:
+            block = np.full((len(rows), sequence_length), PAD, PIECES)
+            for target, row in zip(block, rows, strict=True):
+                target[: len(row)] = row
+            add("rows", block)
+            counts["rows"] += len(rows)
+
         for texts in batches(corpus.lines(split, lines), CHUNK):
             closed = []
             for text, pieces in zip(texts, encode_sentences(tokenizer, texts), strict=True):
-                rows.sentences += 1
-                rows.words += len(text.split())
-                rows.tokens += len(pieces)
+                counts["sentences"] += 1
+                counts["words"] += len(text.split())
+                counts["tokens"] += len(pieces)
                 for start in range(0, len(pieces), sequence_length):
-                    rows.segments += 1
+                    counts["segments"] += 1
                     row = packer.add(pieces[start : start + sequence_length])
                     if row is not None:
                         closed.append(row)
-            rows.rows += _append(add, closed, sequence_length)
-        rows.rows += _append(add, list(packer.rest()), sequence_length)
+            append(closed)
+        append(list(packer.rest()))
     about = {
         "format": FORMAT,
         "split": split,
         "sequence_length": sequence_length,
         "vocabulary_size": tokenizer.get_vocab_size(),
-        **asdict(rows),
-        "fill": rows.tokens / (rows.rows * sequence_length),
+        **counts,
+        "fill": counts["tokens"] / (counts["rows"] * sequence_length),
         "lines": lines.total,
         "skipped": lines.skipped,
         "repaired": lines.repaired,
     }
     if isinstance(packer, Joined):
-        about |= {"joined": True, "segments": rows.rows}
+        about |= {"joined": True, "segments": counts["rows"]}
     publish_json(folder / ABOUT, about)
     return about
-
-
-def _append(add: Add, rows: list[list[int]], sequence_length: int) -> int:
-    block = np.full((len(rows), sequence_length), PAD, PIECES)
-    for target, row in zip(block, rows, strict=True):
-        target[: len(row)] = row
-    add("rows", block)
-    return len(rows)
 
 
 LINES_TOGETHER = 50  # of joined sentences: some five rows of 256 pieces, which can be read on
@@ -250,9 +236,6 @@ class PackedText(PreparedRows):
         about = {split: of.about for split, of in self.splits.items()}
         tokens = {f"{split}_tokens": facts["tokens"] for split, facts in about.items()}
         return {**rows, **tokens, "skipped": about["train"]["skipped"]}
-
-    def first(self, split: str, count: int) -> Batch:
-        return self.take(split, np.arange(min(count, len(self.splits[split]))))
 
     def take(self, split: str, numbers: np.ndarray) -> Batch:
         arrays = self.splits[split].rows(numbers)

@@ -1,8 +1,4 @@
-"""Language modelling on packed sentences: the paper's LM1B experiments (section 4.1).
-
-In: batches of packed rows (data.py). Out: nats of a step, perplexities of a split. On the road: the
-model is models/transformer.py.
-"""
+"""Language modelling on packed sentences: the paper's LM1B experiments (section 4.1)."""
 
 from __future__ import annotations
 
@@ -10,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -81,42 +78,35 @@ class LanguageModel(Task):
         found = super().evaluate(model, split, evaluator)
         # A model that diverged has no logits to speak of; its loss says so.
         if split == "test" and all(map(math.isfinite, found.values())):
-            found |= self._attention(model, evaluator)
+            few = np.arange(min(MEASURED_ROWS, len(self.data.splits[split])))
+
+            def measured(model: nn.Module, batch: Batch) -> list[HeadMeasures]:
+                return head_measures(lambda: self.outputs(cast(Decoder, model), batch))
+
+            [layers] = evaluator.run(model, [self.data.take(split, few)], measured)
+            self._layers = [
+                {"rank": layer.rank_H.tolist(), "entropy": layer.entropy_H.tolist()}
+                for layer in layers
+            ]
+            if layers:  # a variant that weighs positions in another way has none
+                ranks_H = torch.cat([layer.rank_H for layer in layers])
+                entropies_H = torch.cat([layer.entropy_H for layer in layers])
+                found["test/attention_rank"] = float(ranks_H.mean())
+                found["test/attention_entropy"] = float(entropies_H.mean())
         return found
 
     def files(self) -> dict[str, Any]:
         return {"attention.json": {"layers": self._layers}} if self._layers else {}
 
-    def _attention(self, model: nn.Module, evaluator: Evaluator) -> dict[str, float]:
-        """The mean over all heads of what they do on a few rows; per head it goes to a file."""
-        rows = self.data.first("test", MEASURED_ROWS)
-
-        def measured(model: nn.Module, batch: Batch) -> list[HeadMeasures]:
-            return head_measures(lambda: self.outputs(cast(Decoder, model), batch))
-
-        [layers] = evaluator.run(model, [rows], measured)
-        if not layers:  # a variant that weighs positions in another way
-            return {}
-        self._layers = [
-            {"rank": layer.rank_H.tolist(), "entropy": layer.entropy_H.tolist()} for layer in layers
-        ]
-        ranks_H = torch.cat([layer.rank_H for layer in layers])
-        entropies_H = torch.cat([layer.entropy_H for layer in layers])
-        return {
-            "test/attention_rank": float(ranks_H.mean()),
-            "test/attention_entropy": float(entropies_H.mean()),
-        }
-
     def metrics(self, split: str, totals: Mapping[str, float]) -> dict[str, float]:
         nats, tokens = totals["nats"], totals["tokens"]
         about = self.data.splits[split].about
+        words = about["words"] + about["sentences"]
         return {
             f"{split}/loss": nats / tokens,
             f"{split}/perplexity": _exponential(nats / tokens),
             # Per word and end of sentence, as tensor2tensor counts them: independent of the pieces.
-            f"{split}/perplexity_per_word": _exponential(
-                nats / (about["words"] + about["sentences"])
-            ),
+            f"{split}/perplexity_per_word": _exponential(nats / words),
         }
 
 

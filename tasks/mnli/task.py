@@ -28,8 +28,8 @@ from tasks.fine_tuning.shared import (
     ExampleData,
     FineTuning,
     FineTuningSection,
-    Marks,
     encodings,
+    marks_of,
     write,
 )
 from tasks.synthetic import samples
@@ -160,7 +160,7 @@ class LabelledPairs(ExampleData):
     def write_split(
         self, folder: Path, tokenizer: Tokenizer, examples: list[Pair], about: Mapping[str, Any]
     ) -> None:
-        marks = Marks.of(tokenizer)
+        cls, sep = marks_of(tokenizer)
         room = self.section.sequence_length - SPECIAL_TOKENS
         premises = encodings(tokenizer, [pair.premise for pair in examples])
         hypotheses = encodings(tokenizer, [pair.hypothesis for pair in examples])
@@ -170,7 +170,8 @@ class LabelledPairs(ExampleData):
             "seconds": [2 + len(premise) for premise, _ in cut],
             "labels": [pair.label for pair in examples],
         }
-        write(folder, [marks.row(*texts) for texts in cut], columns, about)
+        rows = [[cls, *premise, sep, *hypothesis, sep] for premise, hypothesis in cut]
+        write(folder, rows, columns, about)
 
     def measured_baselines(self, splits: Mapping[str, list[Pair]]) -> dict[str, float]:
         train, test = splits["train"], splits["test"]

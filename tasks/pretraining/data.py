@@ -1,4 +1,4 @@
-"""The keys of conf/task/pretraining.yaml, and which of its two phases a step belongs to."""
+"""The config section and the batches of pre-training, in two phases."""
 
 from __future__ import annotations
 
@@ -109,23 +109,19 @@ class MaskedDocuments(PreparedData):
                     f"{found.name} has {total['documents']} documents in the split {split}; "
                     "give it more text."
                 )
-            about = {
-                "split": split,
-                "vocabulary_size": tokenizer.get_vocab_size(),
-                **total,
-                **noted,
-            }
-            publish_about(folder / split, about)
+            of_it = {"split": split, "vocabulary_size": tokenizer.get_vocab_size()}
+            publish_about(folder / split, {**of_it, **total, **noted})
 
     def open(self, folder: Path) -> dict[str, Any]:
         splits = {split: EncodedDocuments(folder / split) for split in SPLITS}
         section, seed = self.section, self.config.seed
+        lengths = {
+            "first phase": section.sequence_length,
+            "second phase": section.second_phase.sequence_length,
+        }
         self._phases = [
             MaskedPairs(splits["train"], length, seed, purpose)
-            for purpose, length in (
-                ("first phase", section.sequence_length),
-                ("second phase", section.second_phase.sequence_length),
-            )
+            for purpose, length in lengths.items()
         ]
         self._measured = {
             split: MaskedPairs(splits[split], section.sequence_length, EVALUATION_SEED, split)

@@ -50,9 +50,9 @@ class EncodedDocuments:
 def encode(
     documents: Iterable[tuple[str, list[str]]], tokenizer: Tokenizer, folders: Mapping[str, Path]
 ) -> dict[str, dict[str, int]]:
-    """Encode (split, document) pairs into the folder of each split; returns what each got.
+    """Encode (split, document) pairs into folders, as a stream; return what each split got.
 
-    Streams: memory does not grow with the text. `publish_about` makes a split readable.
+    `publish_about` makes a split readable.
     """
     totals = {split: dict.fromkeys(DTYPES, 0) for split in folders}
     with ExitStack() as stack:
@@ -123,17 +123,17 @@ class Documents:
                 f"{self.name} has {len(found)} different documents, too few for train, validation "
                 f"and test: give it more text, or choose task.documents (now {self.rule})."
             )
-        validation = _share(len(found), VALIDATION)
-        test = 0 if own_test else _share(len(found), TEST)
+        validation, test = (
+            min(max(int(len(found) * share), FEWEST), most) for share, most in (VALIDATION, TEST)
+        )
+        if own_test:
+            test = 0
         return SplitThresholds(int(found[validation - 1]), int(found[validation + test - 1]))
 
 
 @dataclass(frozen=True)
 class SplitThresholds:
-    """The checksums that divide documents into splits; equal texts share a split.
-
-    Documents with checksums up to `validation`, and from there up to `test`, are kept out of train.
-    """
+    """The largest checksums of validation and of test; equal texts share a split."""
 
     validation: int
     test: int
@@ -152,11 +152,7 @@ def checksum(document: list[str]) -> int:
 
 
 def documents_of(text: Text, rule: str, counts: Counts) -> Iterator[list[str]]:
-    """Yield the documents of one text.
-
-    A line that ends in the middle of a sentence goes on in the next one, as in books whose lines
-    are broken at a width.
-    """
+    """Yield the documents of one text; a sentence may go on in the next line, as in books."""
     sentences: list[str] = []
     together: list[str] = []
     framed = False
@@ -179,20 +175,15 @@ def documents_of(text: Text, rule: str, counts: Counts) -> Iterator[list[str]]:
         yield sentences
 
 
-def _share(documents: int, kept_back: tuple[float, int]) -> int:
-    share, most = kept_back
-    return min(max(int(documents * share), FEWEST), most)
-
-
 class Library(Source):
     """The documents that encoders are pre-trained on."""
 
     sample = samples.DOCUMENTS
 
     def open(self, data: Mapping[str, Any], rule: str, folder: Path) -> Documents:
-        """Return the documents that `data` of a config names; a sample is kept in `folder`.
+        """Return the documents that `data` of a config names; a row on the hub is one.
 
-        A row of a data set on the hub is one document.
+        A sample is kept in `folder`.
         """
         own = {"hub": "file", "sample": "blank_line"}.get(data["source"], rule)
         return Documents(*self.texts(data, folder), own)

@@ -1,8 +1,4 @@
-"""Random numbers by counter for whole arrays: a number depends on its own counters alone.
-
-A generator of `numpy.random` has a state, so a draw depends on all earlier draws. Here a row's
-draws depend on the row alone, so a batch is a function of the numbers of its rows.
-"""
+"""Rows of two texts with masked pieces; the draws of a row depend on its number alone."""
 
 from __future__ import annotations
 
@@ -42,7 +38,7 @@ class CounterRng:
         return self.uniforms(purpose, 1)[:, 0]
 
     def uniforms(self, purpose: int, count: int) -> NDArray[np.float64]:
-        """Return `count` numbers a row, (B, count), at least 0 and below 1."""
+        """Return `count` numbers a row, (B, count), each at least 0 and below 1."""
         assert count <= _PLACES, f"{count} numbers of one purpose"
         first = purpose * _PLACES + 1
         places = np.arange(first, first + count, dtype=np.uint64)
@@ -97,8 +93,7 @@ class PairSource:
 
     An epoch has as many pairs as rows full of text fit into the split: its pieces are marked off
     at that distance, from a random place on, and the sentence at each mark begins a stretch. A
-    stretch stays inside its document: near the end of one it begins earlier. So the mean length of
-    rows does not suffer from short ends, and a document takes part in proportion to its length.
+    document takes part in proportion to its length, and few rows are short.
     """
 
     def __init__(self, documents: EncodedDocuments, sequence_length: int, seed: int) -> None:
@@ -121,9 +116,7 @@ class PairSource:
         wanted_B = np.where(short_B, shorter_B, self._room)
         shift_B = CounterRng(self._seed, (epochs_B,)).uniform(Purpose.SHIFT) * self._room
         place_B = np.minimum(numbers_B * self._room + shift_B.astype(np.int64), self._pieces - 1)
-        return self._truncated(self._pair(place_B, wanted_B, rng), rng), rng
 
-    def _pair(self, place_B: Whole, wanted_B: Whole, rng: CounterRng) -> Pairs:
         first_B, end_B, document_B = self._stretch(place_B, wanted_B)
         sentences_B = end_B - first_B
         middle_B = first_B + 1 + rng.whole(Purpose.SPLIT, sentences_B - 1)
@@ -139,13 +132,28 @@ class PairSource:
         second_B = self._span(
             np.where(random_B, other_first_B, middle_B), np.where(random_B, other_end_B, end_B)
         )
-        return Pairs(start_B, length_B, *second_B, random_B.astype(np.int64))
+        pairs = Pairs(start_B, length_B, *second_B, random_B.astype(np.int64))
+        return self.truncated(pairs, rng), rng
+
+    def truncated(self, pairs: Pairs, rng: CounterRng) -> Pairs:
+        """Shorten the longer text, then both alike, until the pair fits; cut at both ends."""
+        limit_B = np.maximum((self._room + 1) // 2, self._room - pairs.second_length)
+        first_B = np.minimum(pairs.first_length, limit_B)
+        second_B = np.minimum(pairs.second_length, self._room - first_B)
+        lost_first_B, lost_second_B = pairs.first_length - first_B, pairs.second_length - second_B
+        return Pairs(
+            pairs.first_start + rng.whole(Purpose.CUT_FIRST, lost_first_B + 1),
+            first_B,
+            pairs.second_start + rng.whole(Purpose.CUT_SECOND, lost_second_B + 1),
+            second_B,
+            pairs.random_next,
+        )
 
     def _stretch(self, place_B: Whole, wanted_B: Whole) -> tuple[Whole, Whole, Whole]:
         """Return the first sentence, the one after the last, and the document of a stretch.
 
-        It holds the wanted number of pieces, or the whole document. From a place too near the end
-        of a document it begins earlier and runs to that end.
+        It holds the wanted number of pieces, or the whole document; near the end of a document it
+        begins earlier.
         """
         sentence_B = np.searchsorted(self._sentences, place_B, "right") - 1
         document_B = np.searchsorted(self._documents, sentence_B, "right") - 1
@@ -165,30 +173,13 @@ class PairSource:
         start_B = self._sentences[first_B]
         return start_B, self._sentences[end_B] - start_B
 
-    def _truncated(self, pairs: Pairs, rng: CounterRng) -> Pairs:
-        """Shorten the longer text, then both alike, until the pair fits; cut at both ends."""
-        half = (self._room + 1) // 2
-        limit_B = np.maximum(half, self._room - pairs.second_length)
-        first_B = np.minimum(pairs.first_length, limit_B)
-        second_B = np.minimum(pairs.second_length, self._room - first_B)
-        lost_first_B, lost_second_B = pairs.first_length - first_B, pairs.second_length - second_B
-        return Pairs(
-            pairs.first_start + rng.whole(Purpose.CUT_FIRST, lost_first_B + 1),
-            first_B,
-            pairs.second_start + rng.whole(Purpose.CUT_SECOND, lost_second_B + 1),
-            second_B,
-            pairs.random_next,
-        )
-
 
 def rows_of(
     pairs: Pairs, pieces: NDArray[Any], sequence_length: int, marks: tuple[int, int]
 ) -> dict[str, NDArray[Any]]:
     """Return tokens, token_type_ids and attention_mask, (B, T) each.
 
-    A row is [CLS] first [SEP] second [SEP] and padding of 0.
-
-    marks: the ids of [CLS] and [SEP]. `types` is 1 on the second text and its [SEP].
+    A row is [CLS] first [SEP] second [SEP] and padding of 0; `marks`: the ids of [CLS] and [SEP].
     """
     first_B1, second_B1 = pairs.first_length[:, None], pairs.second_length[:, None]
     places_T = np.arange(sequence_length)
@@ -218,10 +209,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class MaskedPairs:
-    """Rows of T positions of one split; a row is a function of (seed, purpose, epoch, number).
-
-    An epoch runs through all numbers; its pairs and what is hidden in them are its own.
-    """
+    """Rows of T positions of one split; a row is a function of (seed, purpose, epoch, number)."""
 
     def __init__(
         self, documents: EncodedDocuments, sequence_length: int, seed: int, purpose: str
@@ -282,9 +270,12 @@ def mask(
 ) -> Arrays:
     """Return tokens with some hidden, (B, T); places and targets of these, (B, M) each.
 
-    candidates: what may be hidden. lengths: a row's real positions, whose share is hidden, one at
-    least. pieces: the ids a random piece is drawn from. `hidden`, (B, M), is False where a row has
-    fewer than M: there place and target mean nothing.
+    `hidden`, (B, M), is False where a row has fewer than M: there place and target mean nothing.
+
+    Args:
+        candidates_BT: where a piece may be hidden.
+        lengths_B: the real positions of a row; a share of them is hidden, at least one.
+        pieces: the ids that random pieces are drawn from.
     """
     rows, length = tokens_BT.shape
     most = predictions(length)

@@ -41,23 +41,20 @@ class Pretraining(Task):
         second = self.section.second_phase
         self._first_steps = trainer.steps - second.steps
         if self._first_steps < 1:
+            key, remedy = "task.second_phase.steps", "lower it, or give 0"
             expected = f"fewer than trainer.steps={trainer.steps}, which counts both phases"
-            raise invalid_value(
-                "task.second_phase.steps", second.steps, expected, "lower it, or give 0"
-            )
-        if optimizer.schedule == "linear" and optimizer.warmup_steps >= self._first_steps:
+            raise invalid_value(key, second.steps, expected, remedy)
+        warmup = optimizer.warmup_steps
+        if optimizer.schedule == "linear" and warmup >= self._first_steps:
             expected = f"fewer than the first phase's {self._first_steps} steps"
-            raise invalid_value(
-                "optimizer.warmup_steps", optimizer.warmup_steps, expected, "lower it"
-            )
+            raise invalid_value("optimizer.warmup_steps", warmup, expected, "lower it")
         longest = max(self.section.sequence_length, second.sequence_length * (second.steps > 0))
         assert isinstance(config.model, EncoderSection)
         positions = config.model.positions
         if positions < longest:
+            expected = f"at least the {longest} of a row"
             remedy = f"give it as model.positions={longest}"
-            raise invalid_value(
-                "model.positions", positions, f"at least the {longest} of a row", remedy
-            )
+            raise invalid_value("model.positions", positions, expected, remedy)
 
     def build(self) -> PretrainingModel:
         architecture = self.config.model

@@ -21,8 +21,8 @@ from tasks.fine_tuning.shared import (
     SPECIAL_TOKENS,
     ExampleData,
     FineTuningSection,
-    Marks,
     encodings,
+    marks_of,
     write,
 )
 from tasks.squad import scoring
@@ -219,7 +219,8 @@ class Windows(ExampleData):
             for context, encoding in zip(contexts, encodings(tokenizer, contexts), strict=True)
         }
         asked = encodings(tokenizer, [question.question for question in examples])
-        marks, rows = Marks.of(tokenizer), []
+        rows: list[list[int]] = []
+        cls, sep = marks_of(tokenizer)
         columns: dict[str, list[int]] = {
             name: [] for name in ("seconds", "question", "first", "length", "start", "end")
         }
@@ -231,7 +232,7 @@ class Windows(ExampleData):
                 answer = covered(offsets, question.start, question.start + len(question.text))
             room, place = self.section.sequence_length - SPECIAL_TOKENS - len(ids), 2 + len(ids)
             for first, length in windows(len(pieces), room, self.section.stride):
-                rows.append(marks.row(ids, pieces[first : first + length]))
+                rows.append([cls, *ids, sep, *pieces[first : first + length], sep])
                 start = end = NOWHERE
                 if answer is not None:
                     inside = first <= answer[0] and answer[1] < first + length

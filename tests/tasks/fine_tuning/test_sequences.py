@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from sweeper.store.errors import UserError
-from tasks.fine_tuning.shared import ROUND, Marks, Sequences, write
+from tasks.fine_tuning.shared import ROUND, Sequences, write
 
-MARKS = Marks(2, 3)
 TEXTS = [([11, 12], [13]), ([14], [15, 16, 17]), (list(range(20, 60)), [18]), ([], [19])]
-ROWS = [MARKS.row(*texts) for texts in TEXTS]
+ROWS = [[2, *first, 3, *second, 3] for first, second in TEXTS]
 
 
 @pytest.fixture

@@ -306,7 +306,7 @@ def test_a_pair_is_shortened_to_the_lengths_bert_shortens_it_to(documents):
     zeros = np.zeros(len(grid), np.int64)
     source = PairSource(documents, LENGTH, seed=5)
     rng = CounterRng(0, (np.arange(len(grid)),))
-    cut = source._truncated(Pairs(zeros, grid[:, 0], zeros, grid[:, 1], zeros), rng)
+    cut = source.truncated(Pairs(zeros, grid[:, 0], zeros, grid[:, 1], zeros), rng)
     expected = np.array([bert(a, b) for a, b in grid.tolist()])
     assert np.array_equal(np.stack((cut.first_length, cut.second_length), 1), expected)
     # Both ends are cut, at random: never more than there is.
