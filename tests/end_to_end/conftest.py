@@ -1,7 +1,5 @@
 """A real Slurm for the tests of this folder that ask for one: started once, for all of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.end_to_end.slurm_cluster import cluster

@@ -4,8 +4,6 @@ It asks for Debian's packages slurm-wlm and munge, and for root, whose daemons t
 slurmdbd and mariadb-server are installed too, it keeps accounts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

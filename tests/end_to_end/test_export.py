@@ -1,7 +1,5 @@
 """A sweep packed here, trained where only what the pack's README names is installed, and merged."""
 
-from __future__ import annotations
-
 import csv
 import os
 import re

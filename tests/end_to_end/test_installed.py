@@ -1,7 +1,5 @@
 """Installed from a wheel, with a package of one's own beside it, everything works from anywhere."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What a sweep left, from Python: its table, its models to the number, its notebook."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

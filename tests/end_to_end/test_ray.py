@@ -1,7 +1,5 @@
 """A real Ray on this machine: equal tables, and runs that stop when asked."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

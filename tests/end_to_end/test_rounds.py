@@ -1,7 +1,5 @@
 """Sweeps that decide, with real training: rounds, their end, and that they repeat themselves."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

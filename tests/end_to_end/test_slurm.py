@@ -1,7 +1,5 @@
 """A real Slurm: equal tables, requeues that resume, parents that hold children back."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

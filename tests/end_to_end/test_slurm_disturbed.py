@@ -3,8 +3,6 @@
 Runs compute nothing: all are done in the end, none of them twice, and nobody typed anything.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """The command a person types, from a grid to its figures, on models that train in a second."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

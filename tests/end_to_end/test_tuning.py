@@ -1,7 +1,5 @@
 """Sweeps that tune, with real training: twins of which one starts with a rate 8 times too high."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil

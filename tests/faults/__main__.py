@@ -3,8 +3,6 @@
 It prints a line of JSON for each case, and returns 1 if anything was lost.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """Cases that disturb the command a person types, `sweep.py`, and type it again."""
 
-from __future__ import annotations
-
 import csv
 import io
 import itertools

@@ -1,7 +1,5 @@
 """Cases with damaged files and full disks."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import random

@@ -1,7 +1,5 @@
 """Cases with jobs that hang, run out of memory or disk quota, or end without a message."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import resource

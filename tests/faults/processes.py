@@ -1,7 +1,5 @@
 """Cases with killed, stopped and competing processes, in small sweeps without a command line."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """All cases of the fault suite, in the order in which they run."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -5,8 +5,6 @@ schedule runs in a process forked from this one, and so do the jobs. The schedul
 jobs are those of the product; the cases in commands.py run `sweep.py` itself.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Write the table of docs/faults.md: `python -m tests.faults.table LINES`."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

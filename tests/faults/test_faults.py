@@ -1,7 +1,5 @@
 """The quick cases of the fault suite lose nothing."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

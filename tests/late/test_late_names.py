@@ -5,8 +5,6 @@ of NFS, stricter in one thing (no name of another is seen early) and laxer in an
 holds is never old).
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """One bad file or place costs what it says, never the view of a whole store."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

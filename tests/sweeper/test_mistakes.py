@@ -4,8 +4,6 @@ All are typed as they would be, up to where something would be trained, in one p
 one model process.
 """
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """What sweeps leave in one folder: no table or figure of another is replaced without saying so."""
 
-from __future__ import annotations
-
 import csv
 import io
 from pathlib import Path

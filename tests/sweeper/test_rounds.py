@@ -1,7 +1,5 @@
 """Rounds and pilots, trained by a stub: which seeds are bought, and what they cost."""
 
-from __future__ import annotations
-
 import io
 import json
 import random

@@ -1,7 +1,5 @@
 """`python -m sweeper status`: what a person is told of runs in every state."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Training a plan: expected durations, prepared data and the size server."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

@@ -5,8 +5,6 @@ Python imports this first in every process that finds it on PYTHONPATH.
     FAULTY_FOLDER   below which    FAULTY_RATE   how often    FAULTY_SEED   of the dice
 """
 
-from __future__ import annotations
-
 import builtins
 import errno
 import io

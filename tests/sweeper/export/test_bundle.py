@@ -1,7 +1,5 @@
 """Bundles: judged elsewhere from the records, with the answers that they have at home."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

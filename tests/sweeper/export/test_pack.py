@@ -1,7 +1,5 @@
 """Packs: what goes along, what may be typed after run.py, and results that come home."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The reader of archives: anything wrong is one sentence, and nothing is written elsewhere."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import random

@@ -1,7 +1,5 @@
 """Planning without a model process: a fake one answers, and counts by the closed form."""
 
-from __future__ import annotations
-
 import pytest
 
 from sweeper.hydra_section import composer

@@ -1,7 +1,5 @@
 """What an experiment file says: arms that start from others, margins and conditions."""
 
-from __future__ import annotations
-
 import shutil
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Command lines that nobody means: each ends in one sentence that names its key."""
 
-from __future__ import annotations
-
 import pytest
 
 from sweeper.hydra_section import composer

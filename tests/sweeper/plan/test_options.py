@@ -1,7 +1,5 @@
 """Every option that conf/ offers, and what shipped experiments and scales set."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Options of an installed package or of a folder outside the checkout."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

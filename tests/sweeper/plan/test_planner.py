@@ -1,7 +1,5 @@
 """Planning: what a command line becomes; the fake size server counts by the closed form."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import re

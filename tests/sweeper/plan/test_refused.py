@@ -1,7 +1,5 @@
 """No config brings code, secrets or unknown options in."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Expected durations and sizes, and how long they are remembered."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What is tried before an experiment is judged, and what is chosen from it."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections import Counter

@@ -1,7 +1,5 @@
 """What an earlier version of the program has trained, the next one knows and goes on from."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests of results work on many small records, none of which has to survive a power cut."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

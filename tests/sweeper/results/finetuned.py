@@ -1,7 +1,5 @@
 """Synthetic sweeps of fine-tuned models: a pre-training a point, its children by task and seed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

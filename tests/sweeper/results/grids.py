@@ -1,7 +1,5 @@
 """Synthetic sweeps: a Figure 1 and a Theorem 1 with a known truth, and a grid typed by hand."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Synthetic sweeps: records on disk as the sweeper leaves them, with a truth that is known."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

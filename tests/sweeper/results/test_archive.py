@@ -1,7 +1,5 @@
 """Finished runs in one file are read as if they lay in folders, whatever ended their archiving."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import zipfile

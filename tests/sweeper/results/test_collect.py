@@ -1,7 +1,5 @@
 """Every point of the newest plan has its row, whatever became of its run."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

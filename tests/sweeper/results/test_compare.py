@@ -1,7 +1,5 @@
 """Comparing two sweeps: what differs, seed by seed, and which claims have another answer."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Results shown in W&B: the saved view as code, and what the server on loopback is given."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

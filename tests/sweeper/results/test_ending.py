@@ -1,7 +1,5 @@
 """The end of a sweep: verdicts, what would decide them, and where everything lies."""
 
-from __future__ import annotations
-
 import io
 import re
 from dataclasses import replace

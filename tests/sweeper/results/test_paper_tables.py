@@ -1,7 +1,5 @@
 """Paper tables: measured and published numbers, in files and in a terminal."""
 
-from __future__ import annotations
-
 import csv
 import re
 from typing import Any

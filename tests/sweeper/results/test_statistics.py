@@ -1,7 +1,5 @@
 """Estimates agree with scipy; intervals hold over any number of analyses; decisions have costs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.stats

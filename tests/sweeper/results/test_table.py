@@ -1,7 +1,5 @@
 """Tables are exported exactly, without formulas; trials choose by the validation split alone."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

@@ -1,7 +1,5 @@
 """Schedules of a story."""
 
-from __future__ import annotations
-
 import pytest
 
 from sweeper.run.schedule import Schedule

@@ -1,7 +1,5 @@
 """What a schedule is told with: a backend that trains nothing, and jobs that do as a story says."""
 
-from __future__ import annotations
-
 from collections import deque
 
 from sweeper.run.backend import Job

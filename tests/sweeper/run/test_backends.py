@@ -1,7 +1,5 @@
 """Every backend, and the slots of the local one on cores and GPUs."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from unittest.mock import Mock

@@ -1,7 +1,5 @@
 """Which failures are tried again, and which runs count as hanging."""
 
-from __future__ import annotations
-
 import signal
 
 import pytest

@@ -1,7 +1,5 @@
 """The schedule with a backend that trains nothing: order, retries, budget and polls."""
 
-from __future__ import annotations
-
 import os
 import signal
 

@@ -1,7 +1,5 @@
 """The Slurm backend and its jobs, without a Slurm."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import json

@@ -1,7 +1,5 @@
 """What is left of a schedule, told with a clock of its own and runs of a known length."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """A store in a temporary folder, and processes that work on it beside the test."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

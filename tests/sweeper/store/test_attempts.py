@@ -1,7 +1,5 @@
 """An attempt belongs to one process, lives as long as it does, and adds to its run."""
 
-from __future__ import annotations
-
 import math
 import os
 import signal

@@ -1,7 +1,5 @@
 """The state of the code: what of it matters to whom, and a copy that stays as it is."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An outputs folder on a full, read-only or unsuitable disk."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

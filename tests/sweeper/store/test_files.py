@@ -1,7 +1,5 @@
 """Files hold the old or the new content; names and messages are harmless."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -1,7 +1,5 @@
 """A run is named by what determines its result, and by nothing else."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path

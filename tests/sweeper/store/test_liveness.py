@@ -1,7 +1,5 @@
 """Processes that live or are dead, and the locks that they hold."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

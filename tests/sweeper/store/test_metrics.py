@@ -1,7 +1,5 @@
 """A damaged line of metrics costs itself and nothing else."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

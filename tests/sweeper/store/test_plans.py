@@ -1,7 +1,5 @@
 """Plans are numbered, written once, and found again by experiment."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

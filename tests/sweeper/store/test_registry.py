@@ -1,7 +1,5 @@
 """A name is compared with our own files and with what packages register; it is never imported."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

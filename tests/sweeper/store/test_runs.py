@@ -1,7 +1,5 @@
 """The record, the result and the state of a run, which are read from its directory."""
 
-from __future__ import annotations
-
 import copy
 import json
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The claims of Figure 1, asked of worlds in which the answer is known."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from sweeper.results.claims.evidence.verdict import Decision, Verdict

@@ -1,7 +1,5 @@
 """A verdict follows the data whichever way they fall, and is never better than they are."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

@@ -1,7 +1,5 @@
 """The evidence on claims: missing, diverged and odd values, costs, and verdicts in words."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from math import inf, log

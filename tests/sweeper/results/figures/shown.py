@@ -1,7 +1,5 @@
 """Sweeps with what is hard to draw, and what of a figure can be read."""
 
-from __future__ import annotations
-
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 

@@ -1,7 +1,5 @@
 """Whatever a figure is given, its text can be read and its files are safe and the same again."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

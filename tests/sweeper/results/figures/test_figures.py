@@ -1,7 +1,5 @@
 """Figures show every seed and say what is missing, mixed or not learned."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

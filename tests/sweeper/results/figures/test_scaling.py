@@ -1,7 +1,5 @@
 """Claims over scale: the effect at each is that of the truth, and the line goes where it points."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import replace
