@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,22 @@ def run(store, record):
 def unsynced(monkeypatch):
     """Without fsync: for tests that open hundreds of files and are not about power cuts."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+@pytest.fixture
+def failing():
+    """Makes a call of the operating system fail while a block runs."""
+
+    @contextmanager
+    def failing(call, code):
+        def refuse(*arguments, **options):
+            raise OSError(code, os.strerror(code), "x")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, call, refuse)
+            yield
+
+    return failing
 
 
 Start = Callable[..., "subprocess.Popen[str]"]

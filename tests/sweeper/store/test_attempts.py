@@ -1,5 +1,6 @@
 """An attempt belongs to one process, lives as long as it does, and adds to its run."""
 
+import errno
 import math
 import os
 import signal
@@ -10,7 +11,6 @@ import pytest
 from sweeper.store.attempts import Attempt, Cause
 from sweeper.store.files import read_json
 from sweeper.store.liveness import Watcher, identity
-from sweeper.store.metrics import read_metrics
 from sweeper.store.runs import Run, State
 
 CLAIM_AND_WAIT = """
@@ -79,14 +79,9 @@ def test_a_beat_keeps_what_it_is_not_told_anew(run):
     assert attempt.last_heartbeat() == {"beat": 3, "work": 0, "step": 5, "steps": 7, "loss": "nan"}
 
 
-def test_a_beat_that_cannot_be_written_or_read_ends_nothing(run, monkeypatch):
+def test_a_beat_that_cannot_be_written_or_read_ends_nothing(run, failing):
     attempt = run.claim({})
-
-    def refuse(*arguments):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "pwrite", refuse)
+    with failing("pwrite", errno.ENOSPC):
         attempt.heartbeat(step=3)
     assert attempt.last_heartbeat() is None
     (attempt.path / "beat.json").write_bytes(b"\0" * 17)
@@ -111,29 +106,11 @@ def test_a_cause_nobody_knows_is_refused(run):
     assert run.status().state is State.RUNNING
 
 
-def test_the_metrics_of_an_attempt_lie_below_it(run):
-    attempt = run.claim({})
-    with attempt.metrics() as metrics:
-        metrics.write({"step": 3, "train/loss": 2.5})
-        metrics.sync()
-    assert read_metrics(attempt.path / "metrics.jsonl") == ([{"step": 3, "train/loss": 2.5}], 0)
-
-
 def test_the_causes_are_those_of_the_format():
-    assert [cause.value for cause in Cause] == [
-        "done",
-        "interrupted",
-        "nan",
-        "out_of_gpu_memory",
-        "out_of_host_memory",
-        "disk_full",
-        "config",
-        "data",
-        "hang",
-        "crash",
-        "killed",
-        "no_result",
-    ]
+    assert [cause.value for cause in Cause] == (
+        "done interrupted nan out_of_gpu_memory out_of_host_memory disk_full config data hang "
+        "crash killed no_result"
+    ).split()
 
 
 @pytest.mark.parametrize(
@@ -196,14 +173,9 @@ def test_a_claim_tells_who_holds_it_and_is_private(run):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_a_failed_claim_leaves_no_attempt(run, monkeypatch):
-    def refuse(*arguments):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", refuse)
-        with pytest.raises(OSError, match="No space left"):
-            run.claim({})
+def test_a_failed_claim_leaves_no_attempt(run, failing):
+    with failing("write", errno.ENOSPC), pytest.raises(OSError, match="No space left"):
+        run.claim({})
     assert list((run.path / "attempts").iterdir()) == []
     assert run.claim({}).number == 1
 
@@ -282,33 +254,19 @@ def authors(run: Run) -> dict[int, str]:
     return {row["step"]: row["by"] for row in history}
 
 
-def test_history_after_two_resumes_reads_as_one_run(run):
-    attempt_with(run, 0, range(1, 8), "first")
-    attempt_with(run, 5, range(6, 14), "second")
-    attempt_with(run, 11, range(12, 18), "third")
-    expected = dict.fromkeys(range(1, 6), "first")
-    expected |= dict.fromkeys(range(6, 12), "second")
-    expected |= dict.fromkeys(range(12, 18), "third")
-    assert authors(run) == expected
-
-
-def test_what_an_earlier_attempt_did_beyond_the_resumed_step_does_not_count(run):
-    attempt_with(run, 0, range(1, 18), "first")
-    attempt_with(run, 5, range(6, 8), "second")
-    assert max(authors(run)) == 7
-
-
-def test_a_restart_from_nothing_supersedes_all(run):
-    attempt_with(run, 0, range(1, 8), "first")
-    attempt_with(run, 0, range(1, 4), "second")
-    assert authors(run) == dict.fromkeys((1, 2, 3), "second")
-
-
-def test_an_attempt_that_came_to_nothing_leaves_no_gap(run):
-    attempt_with(run, 0, range(1, 8), "first")
-    attempt_with(run, 0, range(1, 3), "second")
-    attempt_with(run, 5, range(6, 8), "third")
-    assert list(authors(run)) == [1, 2, 3, 4, 5, 6, 7]
+@pytest.mark.parametrize(
+    ("attempts", "expected"),
+    [
+        pytest.param([(0, 7), (5, 13), (11, 17)], "11111222222333333", id="two resumes"),
+        pytest.param([(0, 17), (5, 7)], "1111122", id="beyond the resumed step nothing counts"),
+        pytest.param([(0, 7), (0, 3)], "222", id="a restart from nothing supersedes all"),
+        pytest.param([(0, 7), (0, 2), (5, 7)], "2211133", id="an attempt that came to nothing"),
+    ],
+)
+def test_attempts_add_up_to_the_history_of_one_run(run, attempts, expected):
+    for number, (resumed_from, last) in enumerate(attempts, 1):
+        attempt_with(run, resumed_from, range(resumed_from + 1, last + 1), str(number))
+    assert authors(run) == dict(enumerate(expected, 1))
 
 
 def test_the_history_of_a_done_run_ends_with_the_attempt_that_finished_it(run):
@@ -337,11 +295,6 @@ def test_a_row_that_a_resumed_attempt_writes_at_the_step_it_resumed_at_joins(run
         "by": "first",
         "validation/loss": 2.0,
     }
-
-
-def test_a_run_without_attempts_has_no_history(run):
-    assert run.history() == []
-    assert run.checkpoints() == []
 
 
 def test_checkpoints_come_newest_step_first_over_all_attempts(run):
