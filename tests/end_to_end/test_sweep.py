@@ -200,10 +200,13 @@ def holding(needle, folder):
     ("arguments", "words"),
     [
         (["hydra/launcher=nowhere"], ["nowhere"]),
+        (["hydra.sweeper.max_runs=1,2"], ["hydra.sweeper.max_runs=1,2", "not supported"]),
+        (["+hydra.sweeper.params.x=3"], ["hydra.sweeper.params.x", "never added"]),
+        (["hydra.launcher.slots=0"], ["hydra.launcher.slots=0", "at least 1"]),
         (["experiment=fig7"], ["experiment=fig7", "fig1"]),
         (["model.heads=4,3,5"], ["model.heads=3", "model.embedding_size=8", "1 more"]),
     ],
-    ids=["hydra", "planner", "size server"],
+    ids=["hydra", "values", "added", "options", "planner", "size server"],
 )
 def test_bad_input_is_one_clear_sentence_and_nothing_starts(tmp_path, arguments, words):
     done = sweep(tmp_path, *arguments)

@@ -1,10 +1,13 @@
 """Planning without a model process: a fake one answers, and counts by the closed form."""
 
+import shutil
+
 import pytest
 
 from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
 from sweeper.plan.planner import Planner
+from sweeper.store.runs import RunStore
 
 
 class FakeProcess:
@@ -61,6 +64,23 @@ def process():
 def shipped():
     """The composer of conf/, which remembers what it composed for earlier tests."""
     return composer()
+
+
+@pytest.fixture
+def store(tmp_path):
+    return RunStore(tmp_path)
+
+
+@pytest.fixture
+def with_experiment(tmp_path):
+    """Copies conf/ and adds an experiment; returns the copy."""
+
+    def with_experiment(name, text):
+        conf = shutil.copytree(CONF, tmp_path / "conf", dirs_exist_ok=True)
+        (conf / "experiment" / f"{name}.yaml").write_text(text)
+        return conf
+
+    return with_experiment
 
 
 @pytest.fixture

@@ -1,11 +1,9 @@
 """What an experiment file says: arms that start from others, margins and conditions."""
 
-import shutil
 from typing import Any
 
 import pytest
 
-from sweeper.plan.compose import CONF
 from sweeper.plan.experiment import Pretrainings, read_experiment
 from sweeper.plan.grid import holds
 from sweeper.store.errors import UserError
@@ -28,15 +26,8 @@ experiment:
 """
 
 
-def _with_experiment(tmp_path, text):
-    conf = tmp_path / "conf"
-    shutil.copytree(CONF, conf)
-    (conf / "experiment" / "heirs.yaml").write_text(text)
-    return conf
-
-
-def test_an_arm_starts_from_the_runs_of_another_seed_by_seed(plan, tmp_path):
-    found = plan("experiment=heirs", conf=_with_experiment(tmp_path, CHILDREN))
+def test_an_arm_starts_from_the_runs_of_another_seed_by_seed(plan, with_experiment):
+    found = plan("experiment=heirs", conf=with_experiment("heirs", CHILDREN))
     runs = {(p.arm, p.seed, *p.values.values()): found.runs[p.run] for p in found.points}
     assert len(found.runs) == len(runs) == 2 + 2 + 4
     for seed in (3, 5):
@@ -56,20 +47,19 @@ def test_an_arm_starts_from_the_runs_of_another_seed_by_seed(plan, tmp_path):
             assert third.config == {**second.config, **changed}
 
 
-def test_a_run_that_is_evaluated_only_is_the_same_run_wherever_it_is_planned(plan, tmp_path):
-    conf = _with_experiment(tmp_path, CHILDREN)
+def test_a_run_that_is_evaluated_only_is_the_same_run_wherever_it_is_planned(plan, with_experiment):
+    conf = with_experiment("heirs", CHILDREN)
     whole = set(plan("experiment=heirs", conf=conf).runs)
-    path = conf / "experiment" / "heirs.yaml"
-    path.write_text(CHILDREN.replace("[7, 11]", "[7]"))
+    conf = with_experiment("heirs", CHILDREN.replace("[7, 11]", "[7]"))
     assert set(plan("experiment=heirs", conf=conf).runs) < whole
 
 
 @pytest.mark.parametrize("parent", ["third", "nobody", "second"])
-def test_an_arm_starts_from_an_arm_that_stands_before_it(plan, tmp_path, parent):
+def test_an_arm_starts_from_an_arm_that_stands_before_it(plan, with_experiment, parent):
     text = CHILDREN.replace("parent: first", f"parent: {parent}")
     words = r"heirs\.arms\.second\.parent=\w+: expected an arm that stands before it; .*first"
     with pytest.raises(UserError, match=words):
-        plan("experiment=heirs", conf=_with_experiment(tmp_path, text))
+        plan("experiment=heirs", conf=with_experiment("heirs", text))
 
 
 GRID: dict[str, Any] = {

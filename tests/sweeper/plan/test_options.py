@@ -46,16 +46,13 @@ def test_every_file_begins_with_a_comment_that_says_what_it_is_for(path):
     assert len(lines[0]) > 20
 
 
-def test_every_attention_variant_has_a_yaml_and_the_other_way_round():
-    assert options("model/attention") == names(ATTENTION)
-
-
-def test_every_architecture_has_a_yaml_and_the_other_way_round():
-    assert options("model") == names(ARCHITECTURES)
-
-
-def test_every_task_has_a_yaml_and_the_other_way_round():
-    assert options("task") == names(TASKS)
+@pytest.mark.parametrize(
+    ("group", "kind"),
+    [("model/attention", ATTENTION), ("model", ARCHITECTURES), ("task", TASKS)],
+    ids=["attention", "architecture", "task"],
+)
+def test_everything_registered_has_a_yaml_and_the_other_way_round(group, kind):
+    assert options(group) == names(kind)
 
 
 def test_scales_of_tasks_are_scales_and_tasks_that_exist():

@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from sweeper.plan.compose import CONF
-from sweeper.plan.experiment import read_experiment
 from sweeper.plan.match import solve
 from sweeper.plan.planner import with_seeds
 from sweeper.plan.show import print_plan
 from sweeper.store.errors import UserError
-from sweeper.store.runs import RunStore
 
 
 def test_the_grid_of_the_readme_is_four_runs(plan):
@@ -149,96 +147,6 @@ def test_the_text_is_part_of_a_runs_name(plan):
     first = plan("data=local", "data.root=a")
     second = plan("data=local", "data.root=b")
     assert not set(first.runs) & set(second.runs)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["model.head=8"], ["model.head", "model.heads"]),
-        (["model.head=8,4"], ["model.head", "model.heads"]),
-        (
-            ["experiment=fig1", "model.embedding_size=16,24"],
-            ["matched", "model.embedding_size == 32"],
-        ),
-        (["model.heads=8", "model.heads=4"], ["model.heads", "twice"]),
-        (["model.heads=range(1,20000000)"], ["19,999,999", "max_runs"]),
-        (["model.heads=range(1,5000)", "model.layers=range(1,5000)"], ["24,990,001", "max_runs"]),
-        (["experiment=fig9"], ["experiment=fig9", "fig1"]),
-        (["task=lm2b"], ["task=lm2b", "lm1b"]),
-        (["scale=demo,gpu"], ["scale=demo,gpu", "one scale"]),
-        (["model.heads=4,,8"], ["model.heads=4,,8", "key=value"]),
-        (["model.embedding_size=30", "model.heads=4,7,8,9"], ["model.heads=4", "3 more points"]),
-        (["experiment=fig1", "seed=0,-1"], ["seed=-1", "at least 0"]),
-        (["experiment=fig1", "model.embedding_size=31"], ["arm standard", "no points"]),
-        (["experiment=fig1", "model.heads=8"], ["model.heads", "arm matched", "solves"]),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_bad_input_is_one_sentence_and_nothing_is_planned(plan, arguments, words, tmp_path):
-    with pytest.raises(UserError) as refusal:
-        plan(*arguments)
-    sentence = str(refusal.value)
-    assert "\n" not in sentence
-    assert len(sentence) < 400
-    for word in words:
-        assert word in sentence
-    assert not list(tmp_path.iterdir())
-
-
-def test_an_unreachable_target_names_the_nearest_model(plan, tmp_path):
-    conf = tmp_path / "conf"
-    shutil.copytree(CONF, conf)
-    (conf / "experiment" / "tight.yaml").write_text("""
-# @package _global_
-experiment:
-  title: too tight
-  metric: test/loss
-  arms:
-    only:
-      set: {model.embedding_size: 32, model.head_size: 16}
-      match: {to: 1500000, solve: model.heads, tolerance: 1.0e-9}
-""")
-    with pytest.raises(
-        UserError, match=r"no model.heads .* the nearest is model.heads=\d+ with"
-    ) as e:
-        plan("experiment=tight", conf=conf)
-    assert "\n" not in str(e.value)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"arms": {}}, "no arms"),
-        ({"arms": {"a": {"grid": {"model.heads": 4}}}}, r"grid\.model\.heads: .*List"),
-        ({"arms": {"a": {"girdle": {}}}}, "girdle"),
-        (
-            {"arms": {"a": {"match": {"to": "b", "solve": "model.heads", "tolerance": 0.1}}}},
-            "match.to",
-        ),
-        ({"arms": {"a": {"match": {"to": 5, "solve": "model.heads"}}}}, "tolerance"),
-        (
-            {
-                "arms": {
-                    "a": {
-                        "match": {
-                            "to": 5,
-                            "solve": "model.heads",
-                            "tolerance": 0.1,
-                            "count": "bytes",
-                        }
-                    }
-                }
-            },
-            "params_total",
-        ),
-        ({"metrics": "x"}, "metrics"),
-        ({"scales": {"gpu": {}}}, "scale=demo"),
-    ],
-)
-def test_a_wrong_experiment_file_is_one_sentence(change, words):
-    data = {"title": "t", "metric": "test/loss", "arms": {"a": {}}} | change
-    with pytest.raises(UserError, match=words):
-        read_experiment("mine", data, scale="demo")
 
 
 def test_the_last_key_varies_fastest(plan):
@@ -374,28 +282,24 @@ experiment:
 """
 
 
-def test_what_an_experiment_is_called_is_neither_markup_nor_an_order(plan, tmp_path):
-    conf = tmp_path / "conf"
-    shutil.copytree(CONF, conf)
-    (conf / "experiment" / "evil.yaml").write_text(EXPERIMENT)
-    made = plan("experiment=evil", conf=conf)
-    store = RunStore(tmp_path)
+def printed(made, store, width):
     statuses = {run: store.run(run).status() for run in made.runs}
-    console = Console(file=io.StringIO(), width=250)
+    console = Console(file=io.StringIO(), width=width)
     print_plan(console, made, statuses)
-    text = console.file.getvalue()
+    return console.file.getvalue()
+
+
+def test_what_an_experiment_is_called_is_neither_markup_nor_an_order(plan, with_experiment, store):
+    made = plan("experiment=evil", conf=with_experiment("evil", EXPERIMENT))
+    text = printed(made, store, width=250)
     assert "[/red]\\x1b[2J\\u202e" in text
     assert "and [/b]" in text
     assert not set("\x1b\u202e") & set(text)
 
 
-def test_at_80_columns_every_point_keeps_its_size_its_match_and_its_state(plan, tmp_path):
+def test_at_80_columns_every_point_keeps_its_size_its_match_and_its_state(plan, store):
     made = plan("experiment=fig1")
-    store = RunStore(tmp_path)
-    statuses = {run: store.run(run).status() for run in made.runs}
-    console = Console(file=io.StringIO(), width=80)
-    print_plan(console, made, statuses)
-    text = console.file.getvalue()
+    text = printed(made, store, width=80)
     points = {(point.arm, str(point.values)) for point in made.points}
     states = [line for line in text.splitlines() if re.search(r"\b\d+ new\b", line)]
     assert len(states) >= len(points) > 5
