@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from sweeper.store.runs import RunStore
-from tests.end_to_end.test_sweep import ROOT, TINY, _kill_jobs, numbers, sweep
+from tests.end_to_end.test_sweep import TINY, _kill_jobs, numbers, python, sweep
 
 pytestmark = pytest.mark.slow
 
@@ -24,10 +24,7 @@ MEASURED = ("seconds", "tokens_per_second", "reason")
 
 
 def sweeper(*words):
-    return subprocess.run(
-        [sys.executable, "-m", "sweeper", *map(str, words)],
-        cwd=ROOT, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+    return python("-m", "sweeper", *words)
 
 
 def with_what_they_need(names):
@@ -126,7 +123,7 @@ def test_a_pack_with_a_changed_byte_is_refused_by_the_name_of_the_file(home):
     for path in (row, there / "code" / "tasks" / "train.py", there / "README.md"):
         whole = path.read_bytes()
         path.write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
-        told = subprocess.run([sys.executable, "run.py"], cwd=there, capture_output=True, text=True)
+        told = python("run.py", cwd=there)
         path.write_bytes(whole)
         assert told.returncode == 1
         assert str(path.relative_to(there)) in told.stderr

@@ -3,18 +3,15 @@
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 import headroom_attention as headroom
+from tests.end_to_end.test_sweep import ROOT, python
 
-ROOT = Path(__file__).resolve().parents[2]
 MEASURE = "test/perplexity"
 TYPED = [
     "experiment=equal_width",
@@ -173,14 +170,9 @@ def test_the_notebook_shows_an_attention_map(outputs, name, run):
     lines = [re.sub(r"^%.*", "", one, flags=re.MULTILINE) for one in lines]  # Jupyter's own
     lines.append("shows = [p.images[0].get_array().tolist() for p in maps.axes]")
     lines.append("import json; print(json.dumps([run.id, shows]))")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", "\n".join(lines)],
-        cwd=ROOT / "examples",
-        env={**os.environ, "MPLBACKEND": "agg"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {**os.environ, "MPLBACKEND": "agg"}
+    words = ("-W", "error", "-c", "\n".join(lines))
+    done = python(*words, cwd=ROOT / "examples", env=environment)
     assert done.returncode == 0, done.stderr
     id, shows = json.loads(done.stdout.splitlines()[-1])
     weights_BHTT = headroom.run(id, outputs=outputs).attention()[0]

@@ -1,13 +1,11 @@
 """A real Ray on this machine: equal tables, and runs that stop when asked."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 
 from tests.end_to_end.test_rounds import rounds_on
-from tests.end_to_end.test_sweep import ROOT, numbers, sweep
+from tests.end_to_end.test_sweep import numbers, python, sweep
 from tests.tasks.jobs import freeze
 
 pytestmark = pytest.mark.slow
@@ -37,7 +35,7 @@ assert ended == [job]
 
 @pytest.fixture(scope="module", autouse=True)
 def _ray():
-    if subprocess.run([sys.executable, "-c", "import ray"], capture_output=True).returncode:
+    if python("-c", "import ray").returncode:
         pytest.skip("real Ray: ray not installed")
 
 
@@ -58,10 +56,7 @@ def test_rounds_are_the_same_as_on_this_machine(tmp_path):
 
 def test_a_run_that_is_signalled_saves_and_the_token_stays_with_ray(tmp_path):
     run = freeze(tmp_path, {"trainer.steps": 10**6, "trainer.validate_every": 0})
-    command = [sys.executable, "-c", SIGNALLED, str(run.path)]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": "."}
-    )
+    done = python("-c", SIGNALLED, run.path, env={**os.environ, "PYTHONPATH": "."})
     assert done.returncode == 0, done.stderr
     assert run.attempts()[0].exit()["cause"] == "interrupted"
     assert run.checkpoints()

@@ -1,12 +1,8 @@
 """Sweeps that decide, with real training: rounds, their end, and that they repeat themselves."""
 
 import itertools
-import os
 import re
-import signal
 import subprocess
-import sys
-import time
 
 import pytest
 
@@ -14,6 +10,7 @@ from benchmarks.measure import ROOT
 from benchmarks.twins import ALIKE, PLANTED, answers, command
 from sweeper.store.plans import plans
 from sweeper.store.runs import RunStore, State
+from tests.end_to_end.test_sweep import python
 from tests.faults.commands import verdicts
 
 pytestmark = pytest.mark.slow
@@ -24,14 +21,7 @@ ENDED = re.compile(r"all \d+ claims have an answer after (\d+) rounds?, (\d+) ru
 def sweep(outputs, *options, rates, repetitions=1):
     asked = command(outputs, outputs.parent / "conf", range(repetitions), rates=rates)
     asked += ["name=twins"] if repetitions == 1 else []
-    return subprocess.run(
-        [*asked, *options],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
+    return python(*asked[1:], *options)
 
 
 def done(outputs):
@@ -89,26 +79,6 @@ def test_every_round_is_a_plan_that_holds_those_before_it(planted):
     assert len(written[-1]["runs"]) == int(runs)
 
 
-def test_killed_in_a_later_round_and_typed_again_it_ends_the_same(planted, tmp_path):
-    outputs = tmp_path / "outputs"
-    asked = [*command(outputs, tmp_path / "conf", [0], rates=PLANTED), "name=twins"]
-    process = subprocess.Popen(
-        asked, cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
-    )
-    while len(done(outputs)) <= 6:  # the first round is six
-        assert process.poll() is None, "it ended before it could be killed"
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    store = RunStore(outputs)
-    while any(store.run(run).status().state is State.RUNNING for run in store.ids()):
-        time.sleep(0.02)
-    again = sweep(outputs, rates=PLANTED)
-    assert again.returncode == 0, again.stderr
-    assert ENDED.findall(again.stdout) == ENDED.findall(planted[1])
-    assert found(outputs) == found(planted[0])
-
-
 def test_typed_twice_at_once_every_run_is_trained_once(planted, tmp_path):
     outputs = tmp_path / "outputs"
     asked = command(outputs, tmp_path / "conf", [0], rates=PLANTED)
@@ -151,26 +121,9 @@ def test_twins_never_differ(tmp_path):
     assert given.keys() <= {"undecided", "no difference beyond the margin"}
 
 
-def told(*words):
-    """What a command of `python -m sweeper` ends in."""
-    asked = [sys.executable, "-m", "sweeper", *map(str, words)]
-    return subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
-
-
 def test_prices_are_told_and_a_sweep_is_what_it_is(planted):
     outputs, _ = planted
-    assert "not supported" in told("decide", "--outputs", outputs).stdout
-    same = told("compare", outputs, outputs)
+    assert "not supported" in python("-m", "sweeper", "decide", "--outputs", outputs).stdout
+    same = python("-m", "sweeper", "compare", outputs, outputs)
     assert (same.returncode, same.stderr) == (0, "")
     assert "No claim has another answer." in same.stdout
-
-
-def test_a_learning_rate_doubled_in_one_arm_flips_what_was_decided(tmp_path):
-    numbers = []
-    for rates in ((0.028, 0.04), (0.056, 0.04)):
-        in_a_round = "hydra.launcher.slots=8"
-        assert sweep(tmp_path / "outputs", in_a_round, rates=rates).returncode == 0
-        numbers.append(plans(tmp_path / "outputs")[-1]["number"])
-    found = told("compare", *numbers, "--outputs", tmp_path / "outputs")
-    assert found.returncode == 1, found.stderr
-    assert re.search("FLIPPED wins_at_equal_size.*: supported -> not supported", found.stdout)

@@ -40,10 +40,14 @@ def command(outputs, *arguments):
     return [sys.executable, "sweep.py", *arguments, *TINY, f"paths.outputs={outputs}"]
 
 
+def python(*words, cwd=ROOT, **options):
+    """Run this Python; return what it printed and its exit code."""
+    options = {"capture_output": True, "text": True, "timeout": 400, **options}
+    return subprocess.run([sys.executable, *map(str, words)], cwd=cwd, check=False, **options)
+
+
 def sweep(outputs, *arguments):
-    return subprocess.run(
-        command(outputs, *arguments), cwd=ROOT, capture_output=True, text=True, timeout=300
-    )
+    return python(*command(outputs, *arguments)[1:])
 
 
 def numbers(outputs):
@@ -161,10 +165,7 @@ def failing(tmp_path_factory):
             "optimizer.betas=[0.0,0.0]", "optimizer.weight_decay=100.0", "trainer.steps=6",
             "model.heads=1", "model.head_size=4"]  # fmt: skip
     typed = [word for word in command(folder / "outputs", *grid) if word != "logger=none"]
-    done = subprocess.run(
-        typed, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300
-    )
-    return folder, done
+    return folder, python(*typed[1:], env=environment)
 
 
 def test_a_failing_run_stops_no_other_and_the_exit_code_says_so(failing):
@@ -243,9 +244,7 @@ def test_a_sweep_works_in_an_odd_environment_and_a_linked_folder(tmp_path):
     (tmp_path / "outputs").symlink_to(tmp_path / "real")
     odd = {"LC_ALL": "C", "PYTHONUTF8": "0", "COLUMNS": "0", "MPLBACKEND": "foo"}
     asked = command(tmp_path / "outputs", "-m", "model.heads=1,2", "trainer.steps=6")
-    done = subprocess.run(
-        asked, cwd=ROOT, env={**os.environ, **odd}, capture_output=True, text=True
-    )
+    done = python(*asked[1:], env={**os.environ, **odd})
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "real" / "report.html").exists()
     assert main(["report", "--outputs", str(tmp_path / "outputs")]) == 0
@@ -269,12 +268,6 @@ def test_limits_of_the_system_end_in_sentences(tmp_path, shell, code, told):
     assert ended.returncode == code
     assert told in ended.stderr
     assert "Traceback" not in ended.stderr
-
-
-def test_what_ran_can_be_asked_for_as_data(undisturbed, capfd):
-    outputs, _ = undisturbed
-    assert main(["status", "--json", "--outputs", str(outputs)]) == 0
-    assert [line["state"] for line in json.loads(capfd.readouterr().out)] == ["done"] * 4
 
 
 # Executed by every Python process of the sweep before anything else.
@@ -308,17 +301,13 @@ def test_a_sweep_needs_nothing_that_linux_alone_has(tmp_path):
     said = subprocess.check_output([sys.executable, "-c", asked], env=environment, text=True)
     assert said.split() == ["False", "False"]
 
-    def run(*command):
-        done = subprocess.run(
-            [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
     outputs = tmp_path / "outputs"
     tiny = "model.heads=1 model.head_size=3 model.embedding_size=5 model.layers=1 trainer.steps=3"
     small = "data.sentences=500 task.vocabulary_size=300 optimizer.warmup_steps=1 logger=none"
-    told = run("sweep.py", *tiny.split(), *small.split(), f"paths.outputs={outputs}")
-    assert "1 point, 1 run: 1 new." in told
-    [line] = json.loads(run("-m", "sweeper", "status", "--json", "--outputs", str(outputs)))
+    planned = python(
+        "sweep.py", *tiny.split(), *small.split(), f"paths.outputs={outputs}", env=environment
+    )
+    assert "1 point, 1 run: 1 new." in planned.stdout, planned.stderr
+    status = ("-m", "sweeper", "status", "--json", "--outputs", outputs)
+    [line] = json.loads(python(*status, env=environment).stdout)
     assert line["state"] == "done"

@@ -3,16 +3,15 @@
 import csv
 import json
 import shutil
-import subprocess
 
 import pytest
 
-from benchmarks.measure import ROOT
 from benchmarks.twins import HANDICAP, command
 from sweeper.store.plans import newest, plans
 from sweeper.store.runs import RunStore
 from tasks.synthetic.families import World
 from tasks.synthetic.samples import LM1B, TEST_SHARD
+from tests.end_to_end.test_sweep import python
 
 pytestmark = pytest.mark.slow
 
@@ -23,9 +22,7 @@ def sweep(outputs, text, *options):
     asked = command(outputs, outputs.parent / "conf", [0], rates=HANDICAP, tuned=True)
     asked += ["data=local", f"data.root={text}", "hydra.sweeper.max_seeds=3"]
     asked += ["experiment.tune.seeds=[7]", "name=twins_00"]
-    ended = subprocess.run(
-        [*asked, *options], cwd=ROOT, capture_output=True, text=True, timeout=400, check=False
-    )
+    ended = python(*asked[1:], *options)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
 

@@ -95,7 +95,10 @@ SWEEPS = {
 # conf/experiment/<name>.yaml, below its first line
 BODY = "experiment:\n  title: t\n  metric: test/loss\n"
 ARM = f"{BODY}  arms: {{a: {{grid: {{model.heads: [2, 4]}}}}}}\n"
-MATCH = f"{BODY}  arms: {{{{a: {{{{set: {{{{model.head_size: 16}}}}, match: {{{{solve: model.heads, {{}}}}}}}}}}}}}}\n"
+MATCH = (
+    f"{BODY}  arms: {{{{a: {{{{set: {{{{model.head_size: 16}}}}, "
+    "match: {{solve: model.heads, {}}}}}}}\n"
+)
 THREE = ARM.replace("a:", "fixed:").replace("[2, 4]", "[2, 4, 8]")
 GOOD = {"three": f"{THREE}  claims: [fixed_keeps_improving]\n"}
 FILES = {
