@@ -142,6 +142,26 @@ def bent(points: Sequence[Point]) -> tuple[list[Point], Callable[[float], float]
     return [replace(p, values=own) for p, own in zip(points, logs, strict=True)], math.exp
 
 
+def keys_along(points: Sequence[Point], x: str) -> set[str]:
+    """Return the keys that change from point to point of one curve of an arm.
+
+    The first is `x` if the arm varies it, else the first key that the arm varies. Keys that change
+    together with it are along the curve too.
+    """
+    keys = points[0].settings
+    first = x if x in keys else next(iter(keys), None)
+    if first is None:
+        return set()
+
+    def together(key: str) -> bool:
+        """Return True if the values of this key and of the first key match one to one."""
+        pairs = {(str(p.settings.get(first)), str(p.settings.get(key))) for p in points}
+        one, other = (len(set(values)) for values in zip(*pairs, strict=True))
+        return len(pairs) == one == other > 1
+
+    return {first, *(key for key in keys if together(key))}
+
+
 def missing(table: Table, metric: str) -> tuple[str, int, int]:
     """Return why runs lack the metric ("2 failed, 1 running"), how many do, and of how many."""
     return _lacking((row, number(row.get(metric)) is None) for row in rows_of(table, metric))

@@ -28,7 +28,7 @@ from sweeper.results.figures.layout.panel import (
     plain,
     split,
 )
-from sweeper.results.points import Point, bent, points, seed_spread
+from sweeper.results.points import Point, bent, keys_along, points, seed_spread
 from sweeper.results.table import Table, label
 
 _PANEL_PT = 170.0
@@ -37,14 +37,10 @@ _MOST_ENTRIES = 12
 
 
 def series_of(table: Table, x: str) -> list[Series]:
-    """Return a series for each arm and each setting of its keys except those along the curve.
-
-    The key along the curve is `x` if the arm varies it, else the first key that the arm varies.
-    Keys that change together with it are along the curve too.
-    """
+    """Return a series for each arm and each setting of its keys except those along the curve."""
     every = points(table, table.metric)
     along = {
-        arm: _along([point for point in every if point.arm == arm], x)
+        arm: keys_along([point for point in every if point.arm == arm], x)
         for arm in dict.fromkeys(point.arm for point in every)
     }
 
@@ -52,22 +48,6 @@ def series_of(table: Table, x: str) -> list[Series]:
         return tuple((k, value) for k, value in point.settings.items() if k not in along[point.arm])
 
     return split(every, by=rest)
-
-
-def _along(points: Sequence[Point], x: str) -> set[str]:
-    """Return the keys that change from point to point of one curve of an arm."""
-    keys = points[0].settings
-    first = x if x in keys else next(iter(keys), None)
-    if first is None:
-        return set()
-
-    def together(key: str) -> bool:
-        """Return True if the values of this key and of the first key match one to one."""
-        pairs = {(str(p.settings.get(first)), str(p.settings.get(key))) for p in points}
-        one, other = (len(set(values)) for values in zip(*pairs, strict=True))
-        return len(pairs) == one == other > 1
-
-    return {first, *(key for key in keys if together(key))}
 
 
 def places(series: Sequence[Series], x: str) -> tuple[Callable[[Point], float | None], list[str]]:

@@ -207,33 +207,19 @@ const lookOf = (arms, arm) => arms.find(({ name }) => name === arm);
 const colourOf = (arms, arm) => `var(--arm-${lookOf(arms, arm).colour})`;
 const seedValues = (points) => points.flatMap(({ seeds }) => seeds.map(([, value]) => value));
 
-// Return the keys that vary along a curve of an arm: the key of the axis, or else the arm's first
-// key, and the keys that change together with it.
-function keysAlong(points, axis) {
-  const keys = Object.keys(points[0].settings);
-  const first = keys.includes(axis) ? axis : keys[0];
-  const count = (...of) =>
-    new Set(points.map(({ settings }) => JSON.stringify(of.map((key) => settings[key])))).size;
-  const together = (key) => count(first, key) === count(first) && count(first) === count(key);
-  return keys.filter((key) => key === first || (count(key) > 1 && together(key)));
-}
-
 // Group points into curves: points of one arm that differ only in what varies along the curve.
-function curvesOf({ points, labels }, arms, axis) {
+function curvesOf({ points }, arms, axis) {
   const several = arms.length > 1;
-  return [...Map.groupBy(points, ({ arm }) => arm)].flatMap(([arm, own]) => {
-    const [look, along] = [lookOf(arms, arm), keysAlong(own, axis)];
-    const placed = own.filter(({ x }) => x[axis] !== null);
-    const family = Map.groupBy(placed, ({ settings }) => {
-      const apart = Object.keys(settings).filter((key) => !along.includes(key));
-      return apart.map((key) => `${labels[key]} ${settings[key]}`).join(", ");
-    });
-    return [...family].map(([words, curve], place) => {
-      const share = LIGHTEST + ((100 - LIGHTEST) * place) / (family.size - 1);
+  const placed = points.filter(({ x }) => x[axis] !== null);
+  return [...Map.groupBy(placed, ({ arm }) => arm)].flatMap(([arm, own]) => {
+    const look = lookOf(arms, arm);
+    const family = [...Map.groupBy(own, ({ curves }) => curves[axis])];
+    return family.map(([words, curve], place) => {
+      const share = LIGHTEST + ((100 - LIGHTEST) * place) / (family.length - 1);
       const mixed = `color-mix(in srgb, ${colourOf(arms, arm)} ${share}%, white)`;
       return {
         name: [(several || !words) && look.label, words].filter(Boolean).join(": "),
-        colour: family.size > 1 ? mixed : colourOf(arms, arm),
+        colour: family.length > 1 ? mixed : colourOf(arms, arm),
         marker: MARKERS[(several ? look.marker : place) % MARKERS.length],
         hollow: look.single,
         points: curve.sort((a, b) => compared(a.x[axis], b.x[axis]) || a.mean - b.mean),

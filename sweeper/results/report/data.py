@@ -6,7 +6,7 @@ import inspect
 import math
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from sweeper.results.points import (
     Measure,
     Point,
     bent,
+    keys_along,
     marks_in_words,
     measures,
     missing,
@@ -176,6 +177,8 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
     keys = dict.fromkeys([first, *ACROSS, *(key for point in points for key in point.settings)])
     across = [key for key in keys if len({_coordinate(p, key) for p in drawn} - {None}) > 1]
     across = across or [first]
+    arms = {arm: [p for p in points if p.arm == arm] for arm in {p.arm for p in points}}
+    along = {(arm, key): keys_along(own, key) for arm, own in arms.items() for key in across}
     shown = []
     for point, scaled in zip(points, averaged, strict=True):
         if not point.values:
@@ -186,8 +189,8 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
             {
                 "arm": point.arm,
                 "name": point.name,
-                "settings": {key: _word(value) for key, value in point.settings.items()},
                 "x": {key: _coordinate(point, key) for key in across},
+                "curves": {key: _apart(point, along[point.arm, key]) for key in across},
                 "mean": back(estimate.mean),
                 "ends": ends and [back(end) for end in ends],
                 "seeds": [[n, value, point.runs[n]] for n, value in sorted(point.values.items())],
@@ -200,7 +203,6 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
         "better": {-1: "lower", 1: "higher"}.get(direction),
         "across": [{"key": key, "words": label(key)} for key in across],
         "points": shown,
-        "labels": {key: label(key) for point in points for key in point.settings},
         "baselines": [
             {"words": words, "value": value, "hollow": words == BASELINES["majority"]}
             for words, value in measure.baselines(table).items()
@@ -215,6 +217,12 @@ def _coordinate(point: Point, key: str) -> float | str | None:
     value = point.cells.get(key, point.settings.get(key))
     found = number(value)
     return _word(value) if found is None and value is not None else found
+
+
+def _apart(point: Point, along: Collection[str]) -> str:
+    """Return the settings in words that tell the curve of a point from others of its arm."""
+    apart = {key: value for key, value in point.settings.items() if key not in along}
+    return ", ".join(f"{label(key)} {_word(value)}" for key, value in apart.items())
 
 
 def _word(value: Any) -> str:
