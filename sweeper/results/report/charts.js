@@ -403,37 +403,30 @@ function trainingChart(ids, name, look, single = false) {
 }
 
 // Create the figure of the curves of a selection of the rows, each task on axes of its own;
-// `show(ids, words)` changes the selection.
+// `show({ ids, words })` changes the selection.
 function trainingView({ arms, rows }) {
   const armOf = new Map(rows.map(({ run, arm }) => [run, arm]).reverse());
   const names = namesOfCurves([...armOf.keys()]);
-  let [ids, name] = [[], names[0] ?? "a training curve"];
+  const chosen = { ids: [], words: "", name: names[0] ?? "a training curve" };
   const look = (id) => {
-    const arm = armOf.get(id);
-    const colour = `color-mix(in srgb, ${colourOf(arms, arm)} 70%, transparent)`;
-    return { colour, label: lookOf(arms, arm).label };
+    const colour = `color-mix(in srgb, ${colourOf(arms, armOf.get(id))} 70%, transparent)`;
+    return { colour, label: lookOf(arms, armOf.get(id)).label };
   };
   const place = make("div");
   const words = make("span.faint");
-  const draw = () => {
-    const tasks = [...Map.groupBy(ids, (id) => data.runs[id].task ?? "")];
-    const panels = tasks.map(([task, own]) =>
-      make("div", tasks.length > 1 && make("p.name", task), trainingChart(own, name, look)),
-    );
+  const show = (change) => {
+    Object.assign(chosen, change);
+    words.textContent = chosen.words;
+    const tasks = [...Map.groupBy(chosen.ids, (id) => data.runs[id].task)];
+    const panels = tasks.map(([task, ids]) => {
+      const chart = trainingChart(ids, chosen.name, look);
+      return make("div", tasks.length > 1 && make("p.name", task), chart);
+    });
     place.className = tasks.length > 1 ? "figures" : "";
     place.replaceChildren(...(panels.length ? panels : [emptyNote("No run is chosen.")]));
   };
-  const select = (key) => {
-    name = key;
-    draw();
-  };
   const entries = names.map((key) => ({ key, words: key }));
-  const of = names.length > 1 && choice("of", entries, select);
+  const of = names.length > 1 && choice("of", entries, (name) => show({ name }));
   const caption = make("figcaption", make("strong", "Training curves"), words, of);
-  const show = (chosen, about) => {
-    ids = chosen;
-    words.textContent = about;
-    draw();
-  };
   return { node: make("figure.curves", caption, place), show };
 }

@@ -171,8 +171,8 @@ function runView(id, run) {
 
 const MOST_ROWS = 500; // shown at once
 
-// Create the table of runs: sorted by any column, filtered by words. `changed(ids, words)` receives
-// the chosen runs: the ticked ones, or else all that the filter leaves.
+// Create the table of runs: sorted by any column, filtered by words. `changed({ ids, words })`
+// receives the chosen runs: the ticked ones, or else all that the filter leaves.
 function rowsView({ columns, rows, arms, alike }, changed) {
   const ticked = new Set();
   let [found, sorted, down] = [rows, null, false];
@@ -195,7 +195,7 @@ function rowsView({ columns, rows, arms, alike }, changed) {
     all.checked = found.length > 0 && found.every((row) => ticked.has(row));
     const ids = [...new Set((ticked.size ? [...ticked] : found).map(({ run }) => run))];
     const why = ticked.size ? "those ticked" : "those the filter leaves; tick rows to choose";
-    changed(ids, `${counted(ids.length, "run")}: ${why}`);
+    changed({ ids, words: `${counted(ids.length, "run")}: ${why}` });
   };
   const matches = (row) => {
     const words = columns.map(({ key }) => worded(key, row[key]));
