@@ -1,11 +1,8 @@
 """What every test stands on: one thread, fixed seeds, no network, none of the user's settings."""
 
-from __future__ import annotations
-
 import os
 import random
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -44,7 +41,7 @@ os.environ.update(
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _own_folders(tmp_path_factory):
     """W&B and the Hub keep their caches and settings apart from the user's."""
     folder = tmp_path_factory.mktemp("settings")
     with pytest.MonkeyPatch.context() as patch:
@@ -54,7 +51,7 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _seeds() -> None:
+def _seeds():
     """Every test draws the same numbers, alone or among others."""
     random.seed(0)
     # Looked up, not imported: most tests of the sweeper need neither library.
@@ -65,7 +62,7 @@ def _seeds() -> None:
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Installed]:
+def installed(tmp_path, monkeypatch):
     """Installs packages for one test."""
     packages = Installed(tmp_path, monkeypatch)
     yield packages
@@ -73,14 +70,14 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Insta
 
 
 @pytest.fixture(scope="session")
-def shared_data() -> Path:
+def shared_data():
     """The folder of real text (lm1b/, novels/, ...), which is no part of the project."""
     if not TEST_DATA.is_dir():
         pytest.skip(f"real text: no folder {TEST_DATA}; name one with HEADROOM_TEST_DATA")
     return TEST_DATA
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
+def pytest_runtest_setup(item):
     if item.get_closest_marker("gpu"):
         import torch
 

@@ -1,13 +1,7 @@
 """Packages that are installed for a test: what an installer leaves, on a path of their own."""
 
-from __future__ import annotations
-
 import importlib
 import sys
-from collections.abc import Mapping
-from pathlib import Path
-
-import pytest
 
 from sweeper.store import registry
 
@@ -15,12 +9,12 @@ from sweeper.store import registry
 class Installed:
     """Installs packages for one test, each a module with a source and entry points."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, folder, monkeypatch):
         self.folder = folder
         self._names: list[str] = []
         monkeypatch.syspath_prepend(folder)
 
-    def __call__(self, package: str, source: str, groups: Mapping[str, str]) -> Path:
+    def __call__(self, package, source, groups):
         """A package `package` 1.2.3 that registers a `name = module` in each group; its file."""
         about = self.folder / f"{package}-1.2.3.dist-info"
         about.mkdir()
@@ -34,7 +28,7 @@ class Installed:
         self.forget()
         return module
 
-    def forget(self) -> None:
+    def forget(self):
         """What a new process would not know."""
         for package in self._names:
             sys.modules.pop(package, None)

@@ -4,12 +4,9 @@ It answers by the name of the operation and keeps what it was given: runs with t
 and history, saved views, artifacts with their files.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +30,7 @@ class Remote:
 class WandbServer:
     """The server's memory, and its answers. `address` is where it listens."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.address = ""
         self.runs: dict[str, Remote] = {}
         self.views: dict[str, dict[str, Any]] = {}
@@ -44,7 +41,7 @@ class WandbServer:
         self.silent = False
         self.lock = threading.Lock()
 
-    def answer(self, query: str, variables: Mapping[str, Any]) -> dict[str, Any] | None:
+    def answer(self, query, variables):
         """The data of a GraphQL answer; None to an operation it does not know."""
         found = _OPERATION.search(query)
         name = found[1] if found else query
@@ -53,10 +50,10 @@ class WandbServer:
         if operation is None:
             self.unknown.append(name)
             return None
-        data: dict[str, Any] = operation(variables)
+        data = operation(variables)
         return data
 
-    def stream(self, run: Remote, body: Mapping[str, Any]) -> None:
+    def stream(self, run, body):
         """What a client tells while a run goes on, and how it ended."""
         for name, part in (body.get("files") or {}).items():
             lines = [json.loads(line) for line in part["content"] if name.endswith((".json", "l"))]
@@ -67,19 +64,19 @@ class WandbServer:
         if body.get("complete"):
             run.state = "failed" if body.get("exitcode") else "finished"
 
-    def _Viewer(self, _: Mapping[str, Any]) -> dict[str, Any]:
+    def _Viewer(self, _):
         names = {"id": "1", "entity": ENTITY, "username": ENTITY, "email": "", "flags": "{}"}
         return {"viewer": {**names, "admin": False, "teams": {"edges": []}, "apiKeys": None}}
 
     _GetDefaultEntity = _GetViewer = _Viewer
 
-    def _ArtifactType(self, _: Mapping[str, Any]) -> dict[str, Any]:
+    def _ArtifactType(self, _):
         return {"project": {"artifact": None}}
 
-    def _ServerFeaturesQuery(self, _: Mapping[str, Any]) -> dict[str, Any]:
+    def _ServerFeaturesQuery(self, _):
         return {"serverInfo": {"features": []}}
 
-    def _UpsertBucket(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _UpsertBucket(self, given):
         run = self.runs.setdefault(given["name"], Remote(given["name"], given["project"]))
         run.about |= {key: value for key, value in given.items() if value is not None}
         run.config |= json.loads(given.get("config") or "{}")
@@ -88,26 +85,26 @@ class WandbServer:
         rest = {"description": None, "config": "{}", "sweepName": None, "historyLineCount": 0}
         return {"upsertBucket": {"bucket": {**bucket, **rest, "project": project}}}
 
-    def _RunResumeStatus(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _RunResumeStatus(self, given):
         entity = {"id": "e", "name": ENTITY}
         return {"model": {"id": "p", "name": given["project"], "entity": entity, "bucket": None}}
 
-    def _CreateRunFiles(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _CreateRunFiles(self, given):
         urls = [
             {"name": name, "uploadUrl": f"{self.address}/storage/{given['run']}/{name}"}
             for name in given["files"]
         ]
         return {"createRunFiles": {"runID": given["run"], "uploadHeaders": [], "files": urls}}
 
-    def _MarkRunFilesUploaded(self, _: Mapping[str, Any]) -> dict[str, Any]:
+    def _MarkRunFilesUploaded(self, _):
         return {"markRunFilesUploaded": {"success": True}}
 
-    def _UpsertView2(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _UpsertView2(self, given):
         id = given.get("id") or f"view-{len(self.views)}"
         self.views[id] = dict(given)
         return {"upsertView": {"view": {"id": id, "name": given["name"]}, "inserted": True}}
 
-    def _View(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _View(self, given):
         edges = [
             {"node": {"id": id, "displayName": view["displayName"], "spec": view["spec"]}}
             for id, view in self.views.items()
@@ -115,34 +112,34 @@ class WandbServer:
         ]
         return {"project": {"allViews": {"edges": edges}}}
 
-    def _FetchArtifactDigestAlgorithm(self, _: Mapping[str, Any]) -> dict[str, Any]:
+    def _FetchArtifactDigestAlgorithm(self, _):
         return {"project": {"artifactType": None}}
 
-    def _XXHashDigestsEnabled(self, _: Mapping[str, Any]) -> dict[str, Any]:
+    def _XXHashDigestsEnabled(self, _):
         return {"entity": {"xxhashDigestsEnabled": False}}
 
-    def _CreateArtifact(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _CreateArtifact(self, given):
         [asked] = given.values()
         id = f"artifact-{len(self.artifacts)}"
         self.artifacts[id] = {**asked, "files": {}, "committed": False}
         made = {"id": id, "state": "PENDING", "artifactSequence": {"latestArtifact": None}}
         return {"createArtifact": {"artifact": made}}
 
-    def _CreateArtifactManifest(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _CreateArtifactManifest(self, given):
         url = f"{self.address}/storage/{given['artifactID']}/manifest"
         file = {"id": "m", "uploadUrl": url, "uploadHeaders": []}
         return {"createArtifactManifest": {"artifactManifest": {"id": "m", "file": file}}}
 
-    def _UpdateArtifactManifest(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _UpdateArtifactManifest(self, given):
         file = {"id": "m", "uploadUrl": f"{self.address}/storage/manifest", "uploadHeaders": []}
         return {"updateArtifactManifest": {"artifactManifest": {"id": "m", "file": file}}}
 
-    def _CreateArtifactFiles(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _CreateArtifactFiles(self, given):
         nodes = [self._artifact_file(spec) for spec in given["input"]["artifactFiles"]]
         edges = [{"node": node} for node in nodes]
         return {"createArtifactFiles": {"files": {"edges": edges}}}
 
-    def _artifact_file(self, spec: Mapping[str, Any]) -> dict[str, Any]:
+    def _artifact_file(self, spec):
         path = f"{spec['artifactID']}/{spec['name']}"
         return {
             "storagePath": path,
@@ -152,7 +149,7 @@ class WandbServer:
             "artifact": {"id": spec["artifactID"]},
         }
 
-    def _CommitArtifact(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _CommitArtifact(self, given):
         artifact = self.artifacts[given["artifactID"]]
         artifact["committed"] = True
         return {"commitArtifact": {"artifact": {"id": given["artifactID"], "digest": ""}}}

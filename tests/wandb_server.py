@@ -4,15 +4,11 @@ What it does not know is an error that names the operation, so that a new versio
 cannot be answered wrongly.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
 
@@ -26,7 +22,7 @@ class Loopback(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request, client_address):
         pass
 
 
@@ -36,18 +32,18 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     memory: WandbServer
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, *_):
         pass
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         self._reply({})
 
-    def do_PUT(self) -> None:
+    def do_PUT(self):
         with self.memory.lock:
             self.memory.files[self.path.removeprefix("/storage/")] = self._body()
         self._reply({})
 
-    def do_POST(self) -> None:
+    def do_POST(self):
         body = self._body()
         if self.memory.silent:
             self.connection.close()
@@ -61,17 +57,17 @@ class Handler(BaseHTTPRequestHandler):
             else:
                 self._reply({})  # what the client tells of itself
 
-    def _answer(self, asked: Mapping[str, Any]) -> None:
+    def _answer(self, asked):
         data = self.memory.answer(asked["query"], asked.get("variables") or {})
         if data is None:
             self._reply({"errors": [{"message": self.memory.unknown[-1]}]}, 400)
         else:
             self._reply({"data": data})
 
-    def _body(self) -> bytes:
+    def _body(self):
         return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
-    def _reply(self, value: Any, status: int = 200) -> None:
+    def _reply(self, value, status=200):
         text = json.dumps(value).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -81,7 +77,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def wandb_server() -> Iterator[WandbServer]:
+def wandb_server():
     """A server, and this process and those it starts turned to it with a key."""
     server = WandbServer()
     handler = type("Handler", (Handler,), {"memory": server})

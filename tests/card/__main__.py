@@ -3,8 +3,6 @@
 In a process of its own, which has the hooks of a CUDA device before it has torch.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import sys
@@ -12,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 
-def main(library: str, what: str, request: str, report: str) -> None:
+def main(library, what, request, report):
     shim = ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)  # before torch, which looks once
 
     from tests.card import jobs, probes, runtime, steps

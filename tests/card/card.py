@@ -4,14 +4,11 @@ Tensors of the CPU stay real; the card's have no content, and whatever is read b
 It does not show numbers, speed, workspaces, fragmentation or what Triton and NCCL do.
 """
 
-from __future__ import annotations
-
 import traceback
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -38,12 +35,12 @@ class Wait(NamedTuple):
 class Memory:
     """Bytes of the card that are in use, by storages that live."""
 
-    def __init__(self, capacity: int | None) -> None:
+    def __init__(self, capacity):
         self.capacity = capacity
         self.used = self.peak = 0
         self._live: set[int] = set()
 
-    def take(self, tensor: Tensor) -> bool:
+    def take(self, tensor):
         """Count the storage of a tensor; returns whether it is a new one."""
         storage = tensor.untyped_storage()
         key, size = storage._cdata, -(-storage.nbytes() // BLOCK) * BLOCK
@@ -57,7 +54,7 @@ class Memory:
         weakref.finalize(storage, self._give_back, key, size)
         return True
 
-    def _give_back(self, key: int, size: int) -> None:
+    def _give_back(self, key, size):
         self._live.discard(key)
         self.used -= size
 
@@ -72,7 +69,7 @@ class Card(TorchDispatchMode):
         undetermined: fused attention differentiated so that bits differ from run to run.
     """
 
-    def __init__(self, capacity: int | None = None) -> None:
+    def __init__(self, capacity=None):
         super().__init__()
         self.memory = Memory(capacity)
         self.phase = "start"
@@ -82,19 +79,17 @@ class Card(TorchDispatchMode):
         self.undetermined: set[str] = set()
         self._fake = FakeTensorMode(allow_non_fake_inputs=True)
 
-    def wait(self, what: str) -> None:
+    def wait(self, what):
         """Note that the host waits here."""
         frames = [frame for frame in traceback.extract_stack() if _is_ours(frame.filename)]
         where = [f"{Path(f.filename).relative_to(ROOT)}:{f.lineno}" for f in frames[::-1][:3]]
         self.waits.append(Wait(self.phase, what, " < ".join(where)))
 
-    def launches(self, phase: str) -> int:
+    def launches(self, phase):
         """Return the number of kernels and copies of a phase."""
         return sum(count for (at, _), count in self.kernels.items() if at == phase)
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         call = _Call(func, args, kwargs or {})
         if not call.on_card:
             return call.on_host()
@@ -107,7 +102,7 @@ class Card(TorchDispatchMode):
             return answered
         return self._run(call)
 
-    def _run(self, call: _Call) -> Any:
+    def _run(self, call):
         arguments = tree_map_only(Tensor, self._as_fake, (call.args, call.kwargs))
         with self._fake:
             found = call.func(*arguments[0], **arguments[1])
@@ -119,14 +114,14 @@ class Card(TorchDispatchMode):
             self.kernels[self.phase, call.name] += 1
         return found
 
-    def _as_fake(self, tensor: Tensor) -> Tensor:
+    def _as_fake(self, tensor):
         return tensor if isinstance(tensor, FakeTensor) else self._fake.from_tensor(tensor)
 
 
 class _Call:
     """An operator with its arguments."""
 
-    def __init__(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(self, func, args, kwargs):
         self.func, self.args, self.kwargs = func, args, kwargs
         self.name: str = func._schema.name.split("::")[1]
         tensors = [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)]
@@ -137,33 +132,33 @@ class _Call:
         self.on_card = bool(self.cards) or self.target == "cuda"
 
     @property
-    def is_composite(self) -> bool:
+    def is_composite(self):
         key = DispatchKey.CompositeImplicitAutograd
         return self.func.namespace == "aten" and _dispatch_has_kernel_for_dispatch_key(
             self.func.name(), key
         )
 
-    def on_host(self) -> Any:
+    def on_host(self):
         if self.name == "_pin_memory":  # a CPU build has none
             return pinned(self.args[0])
         return False if self.name == "is_pinned" else self.func(*self.args, **self.kwargs)
 
 
-def _item(card: Card, call: _Call) -> Any:
+def _item(card, call):
     card.wait("a value is read")
     dtype = call.args[0].dtype
     return True if dtype == torch.bool else 1.0 if dtype.is_floating_point else 1
 
 
-def _equal(card: Card, call: _Call) -> bool:
+def _equal(card, call):
     card.wait("two tensors are compared")
     return True
 
 
-def _copy(card: Card, call: _Call) -> Tensor | None:
+def _copy(card, call):
     """A copy between host and card; None for one that stays on the card."""
     into = call.args[0] if call.name == "copy_" else None
-    source: Tensor = call.args[1 if into is not None else 0]
+    source = call.args[1 if into is not None else 0]
     from_card = _of_card(source)
     to_card = _of_card(into) if into is not None else call.target in ("cuda", None)
     if from_card and to_card:
@@ -186,11 +181,11 @@ def _copy(card: Card, call: _Call) -> Tensor | None:
     return found
 
 
-def _depends_on_content(card: Card, call: _Call) -> None:
+def _depends_on_content(card, call):
     card.wait(f"the size of what {call.name} returns depends on content")
 
 
-def _index(card: Card, call: _Call) -> None:
+def _index(card, call):
     for index in call.args[1]:
         if isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8):
             card.wait(f"{call.name} by a mask: how many are True?")
@@ -198,12 +193,12 @@ def _index(card: Card, call: _Call) -> None:
             card.wait(f"{call.name} by a tensor of the host")
 
 
-def _takes_no_host_tensor(card: Card, call: _Call) -> None:
+def _takes_no_host_tensor(card, call):
     if call.hosts:
         card.wait(f"{call.name} takes a tensor of the host")
 
 
-_ANSWERS: dict[str, Callable[[Card, _Call], Any]] = {
+_ANSWERS = {
     "_local_scalar_dense": _item,
     "equal": _equal,
     **dict.fromkeys(COPIES, _copy),
@@ -213,23 +208,23 @@ _ANSWERS: dict[str, Callable[[Card, _Call], Any]] = {
 }
 
 
-def pinned(tensor: Tensor) -> Tensor:
+def pinned(tensor):
     """Return a copy that the card fetches while the host goes on."""
     copy = tensor.clone()
-    copy.is_page_locked = True  # type: ignore[attr-defined]
+    copy.is_page_locked = True
     return copy
 
 
-def _of_card(value: Any) -> bool:
+def _of_card(value):
     return isinstance(value, FakeTensor) and value.fake_device.type == "cuda"
 
 
-def _is_ours(file: str) -> bool:
+def _is_ours(file):
     path = Path(file)
     return path.is_relative_to(ROOT) and not path.is_relative_to(Path(__file__).parent)
 
 
-def active() -> Iterator[Card]:
+def active():
     """Yield the card that is in use, if one is."""
     modes = torch.utils._python_dispatch._get_current_dispatch_mode_stack()
     return (mode for mode in modes if isinstance(mode, Card))

@@ -1,20 +1,14 @@
 """The project's own jobs on the card: each in a process of its own, and what it did there."""
 
-from __future__ import annotations
-
 import json
 import os
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
-from sweeper.store.runs import Run
 from tasks import train
 from tasks.lm1b.task import LanguageModel
 from tasks.size_server.fork import become_job
 from tasks.task import Evaluator
 from tests.card.card import Card
-from tests.tasks.jobs import Changes, at_call, config, freeze, kill_self, last_word
+from tests.tasks.jobs import at_call, config, freeze, kill_self, last_word
 from tests.tasks.small import SMALL
 
 TRAINER = {"accelerator": "gpu", "validate_every": 0, "checkpoint_every": 0}
@@ -25,7 +19,7 @@ EXACT = {"representation": ("64-true", "64-true")}  # what it may be trained in
 MANY_ROWS = {"task.batch_tokens": 61 * 31, "model.dropout": 0.0}
 
 
-def everything(outputs: Path) -> dict[str, Any]:
+def everything(outputs):
     """Run all jobs; returns what the tests ask for, by name."""
     return {
         "ended": {name: _ended(outputs, name) for name in SMALL},
@@ -34,7 +28,7 @@ def everything(outputs: Path) -> dict[str, Any]:
     }
 
 
-def _ended(outputs: Path, name: str) -> dict[str, Any]:
+def _ended(outputs, name):
     """A job of few steps in single precision, and one of more steps and rows in bfloat16."""
     found = {}
     changes = {**SMALL[name], "optimizer.warmup_steps": 0}  # there are few steps
@@ -48,7 +42,7 @@ def _ended(outputs: Path, name: str) -> dict[str, Any]:
     return found
 
 
-def _resumed(outputs: Path) -> dict[str, Any]:
+def _resumed(outputs):
     run = _freeze(outputs, "resumed", {}, "bf16-mixed", steps=7, checkpoint_every=2)
     killed = on_card(run, before=lambda: at_call(LanguageModel, "loss", 6, kill_self))
     again = on_card(run)
@@ -56,7 +50,7 @@ def _resumed(outputs: Path) -> dict[str, Any]:
     return {"killed": killed, "again": again, "steps": steps}
 
 
-def _halved(outputs: Path) -> dict[str, Any]:
+def _halved(outputs):
     whole = on_card(_freeze(outputs, "whole", MANY_ROWS, "bf16-mixed", steps=3))
     run = _freeze(outputs, "halved", MANY_ROWS, "bf16-mixed", steps=3)
     capacity = whole["peak"] - 1
@@ -66,17 +60,13 @@ def _halved(outputs: Path) -> dict[str, Any]:
     return {"whole": whole, "full": full, "halved": halved}
 
 
-def _freeze(
-    outputs: Path, name: str, changes: Changes, precision: str, **trainer: int | str
-) -> Run:
+def _freeze(outputs, name, changes, precision, **trainer):
     settings = {**TRAINER, "precision": precision, **trainer}
     own = {f"trainer.{key}": value for key, value in settings.items()}
     return freeze(outputs, {**changes, **own}, name)
 
 
-def on_card(
-    run: Run, *, before: Callable[[], None] = lambda: None, capacity: int | None = None
-) -> dict[str, Any]:
+def on_card(run, *, before=lambda: None, capacity=None):
     """Do the job in a forked process, after `before`; returns its end and what the card saw."""
     report = run.path / "card.json"
     report.unlink(missing_ok=True)
@@ -92,18 +82,18 @@ def on_card(
     )
 
 
-def _work(run: Run, before: Callable[[], None], card: Card, report: Path) -> int:
+def _work(run, before, card, report):
     before()
     evaluate = Evaluator.run
 
-    def marked(*args: Any) -> Any:
+    def marked(*args):
         card.phase, phase = "evaluation", card.phase
         try:
             return evaluate(*args)
         finally:
             card.phase = phase
 
-    Evaluator.run = marked  # type: ignore[method-assign]
+    Evaluator.run = marked
     with card:
         code = train.main(str(run.path))
     seen = {

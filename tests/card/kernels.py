@@ -4,12 +4,7 @@ As documented: torch.linalg takes single and double precision, real and complex,
 torch.use_deterministic_algorithms lists what has no deterministic kernel.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-
 import torch
-from torch import Tensor
 
 NO_HALF = frozenset(
     {
@@ -85,7 +80,7 @@ NO_LAUNCH = frozenset(
 """Reserve memory and leave it as it is."""
 
 
-def check(name: str, tensors: Sequence[Tensor], undetermined: set[str]) -> None:
+def check(name, tensors, undetermined):
     """Raise what CUDA raises for such tensors, or note what it silently does in another order."""
     dtypes = {one.dtype for one in tensors}
     if name in NO_HALF and dtypes & {torch.bfloat16, torch.float16}:

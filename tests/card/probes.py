@@ -1,16 +1,10 @@
 """Single operators on the card: what it says of each."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import torch
-from torch import Tensor
 
 from tests.card.card import Card, pinned
 
-PROBES: dict[str, Callable[[Tensor], Any]] = {
+PROBES = {
     "svdvals, single": torch.linalg.svdvals,
     "svdvals, half": lambda x: torch.linalg.svdvals(x.bfloat16()),
     "qr, half": lambda x: torch.linalg.qr(x.bfloat16()),
@@ -27,13 +21,13 @@ PROBES: dict[str, Callable[[Tensor], Any]] = {
 }
 
 
-def everything() -> dict[str, Any]:
+def everything():
     """Return the error and the number of waits of each."""
     torch.use_deterministic_algorithms(True)
     return {name: _tried(probe) for name, probe in PROBES.items()}
 
 
-def _tried(probe: Callable[[Tensor], Any]) -> dict[str, Any]:
+def _tried(probe):
     error = None
     with Card() as card:
         x = torch.empty(7, 7, device="cuda")

@@ -1,10 +1,5 @@
 """What Python asks of torch.cuda, answered as by one H200; and how a module moves to the card."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
@@ -22,9 +17,9 @@ class Properties:
     total_memory, multi_processor_count = 150_754_820_096, 132
 
 
-def install() -> None:
+def install():
     """Put the answers in place, for as long as this process lives."""
-    answers: dict[str, Any] = {
+    answers = {
         "current_device": 0,
         "device_count": 1,
         "get_device_capability": (Properties.major, Properties.minor),
@@ -43,26 +38,26 @@ def install() -> None:
         setattr(torch.cuda, name, _constant(answer))
     torch.cuda.synchronize = _synchronize
     torch.cuda.max_memory_allocated = lambda device=None: max(c.memory.peak for c in active())
-    torch.amp.autocast_mode.torch.cuda.amp.common.amp_definitely_not_available = _constant(False)  # type: ignore[attr-defined]
-    Tensor.pin_memory = pinned  # type: ignore[method-assign]
-    FakeTensor.tolist = lambda tensor: tensor.cpu().tolist()  # type: ignore[method-assign]
+    torch.amp.autocast_mode.torch.cuda.amp.common.amp_definitely_not_available = _constant(False)
+    Tensor.pin_memory = pinned
+    FakeTensor.tolist = lambda tensor: tensor.cpu().tolist()
     FakeTensor.__reduce_ex__ = lambda tensor, protocol: (
         tensor.detach().cpu().__reduce_ex__(protocol)
-    )  # type: ignore[method-assign,assignment]
+    )
     _foreach_utils._foreach_supported_types.append(FakeTensor)
-    nn.Module._apply = _apply  # type: ignore[method-assign]
+    nn.Module._apply = _apply
 
 
-def _constant(answer: Any) -> Callable[..., Any]:
+def _constant(answer):
     return lambda *_, **__: answer
 
 
-def _synchronize(device: Any = None) -> None:
+def _synchronize(device=None):
     for card in active():
         card.wait("torch.cuda.synchronize")
 
 
-def _apply(module: nn.Module, function: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+def _apply(module, function, recurse=True):
     """Move by new parameters: the memory of one with no content cannot be swapped for a real one's.
 
     Whoever holds the old ones, as an optimizer may, would miss it; none does while it moves here.

@@ -1,10 +1,5 @@
 """Training steps on the card, of any shape: what they launch and how much memory they take."""
 
-from __future__ import annotations
-
-import ctypes
-from typing import Any
-
 import torch
 
 from tasks.parse import parse
@@ -17,7 +12,7 @@ from tests.card.card import Card
 MATH = 0  # of at::SDPBackend
 
 
-def measured(shim: ctypes.CDLL, config: dict[str, Any], steps: int) -> dict[str, Any]:
+def measured(shim, config, steps):
     """Return what the last of so many training steps did, and the peak of all."""
     machine.compute_repeatably("cuda")
     task = task_of(parse(config))
@@ -28,7 +23,7 @@ def measured(shim: ctypes.CDLL, config: dict[str, Any], steps: int) -> dict[str,
         with torch.device("meta"):
             module = TrainingModule(task, task.build()).to_empty(device="cuda")
         optimizer = fabric.setup_optimizers(module.configure_optimizers())
-        wrapped: Any = fabric.setup_module(module)
+        wrapped = fabric.setup_module(module)
         plain = shim.times_chosen(MATH)
         for number in range(1, steps + 1):
             card.phase = f"step {number}"

@@ -1,13 +1,7 @@
 """Models small enough to check by hand, with a different prime for every size."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor
 
 from models.transformer import Decoder, Encoder
 
@@ -30,24 +24,22 @@ ENCODER = {
     "positions": 13,
 }
 
-Row = tuple[Tensor, Tensor, Tensor]
-
 
 @pytest.fixture
-def decoder() -> Callable[..., Decoder]:
+def decoder():
     """Build a Decoder in double precision and evaluation mode; keywords override its sizes."""
 
-    def build(**changes: Any) -> Decoder:
+    def build(**changes):
         return Decoder(**{**DECODER, **changes}).double().eval()
 
     return build
 
 
 @pytest.fixture
-def pack() -> Callable[..., Row]:
+def pack():
     """Pack sentences of random tokens into one row: tokens_1T, segments_1T, positions_1T."""
 
-    def build(*lengths: int, padding: int = 0) -> Row:
+    def build(*lengths, padding=0):
         tokens = torch.randint(DECODER["vocabulary_size"], (1, sum(lengths) + padding))
         segments = [segment for segment, n in enumerate(lengths, start=1) for _ in range(n)]
         positions = [position for n in (*lengths, padding) for position in range(n)]
@@ -57,17 +49,17 @@ def pack() -> Callable[..., Row]:
 
 
 @pytest.fixture
-def encoder() -> Callable[..., Encoder]:
+def encoder():
     """Build an Encoder in double precision and evaluation mode; keywords override its sizes."""
 
-    def build(**changes: Any) -> Encoder:
+    def build(**changes):
         return Encoder(**{**ENCODER, **changes}).double().eval()
 
     return build
 
 
 @pytest.fixture
-def batch() -> Row:
+def batch():
     """Five rows of different lengths: tokens_BT, types_BT, and real_BT, which are not padding."""
     lengths = torch.tensor([[11], [7], [1], [5], [3]])
     tokens_BT = torch.randint(ENCODER["vocabulary_size"], (5, 11))

@@ -4,8 +4,6 @@ For any standard multi-head layer f and any fixed-head-size layer g of the theor
 an input on which they differ; `witness` finds it, in the three cases of the proof.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass
@@ -27,21 +25,21 @@ class Heads:
     value_HPD: Tensor
     output_HDP: Tensor
 
-    def __call__(self, x_DN: Tensor) -> Tensor:
+    def __call__(self, x_DN):
         """Return the layer's output_DN."""
         moved = self.moves_HDD() @ x_DN
         contexts = [context(*pair, x_DN) for pair in zip(self.query_HPD, self.key_HPD, strict=True)]
         return (moved @ torch.stack(contexts)).sum(0)
 
-    def moves_HDD(self) -> Tensor:
+    def moves_HDD(self):
         """Return W_o^i W_v^i, what a head makes of a position it attends to."""
         return self.output_HDP @ self.value_HPD
 
-    def forms_HDD(self) -> Tensor:
+    def forms_HDD(self):
         """Return W_k^iT W_q^i / sqrt(P): the logit of key x for query y is x^T (form) y."""
         return self.key_HPD.mT @ self.query_HPD / math.sqrt(self.query_HPD.shape[1])
 
-    def widened(self, head_size: int) -> Heads:
+    def widened(self, head_size):
         """Return the same function with larger heads, as section 3.1 notes that there is one."""
         heads, size, embedding_size = self.query_HPD.shape
         if head_size < size:
@@ -63,7 +61,7 @@ class Witness:
     input_DN: Tensor
 
 
-def witness(standard: Heads, fixed: Heads, length: int) -> Witness:
+def witness(standard, fixed, length):
     """Return where the layers differ; length n is at least 2.
 
     1. The heads' W_o W_v add up to different matrices: X = v 1^T, on which no context matters.
@@ -90,9 +88,7 @@ def witness(standard: Heads, fixed: Heads, length: int) -> Witness:
     return _farthest(3, [right_DD[0], left_DD[:, 0]], standard, fixed, head, length)
 
 
-def _farthest(
-    case: int, columns: list[Tensor], standard: Heads, fixed: Heads, head: int, length: int
-) -> Witness:
+def _farthest(case, columns, standard, fixed, head, length):
     """Return the input with these first columns, moved a little and scaled, of largest difference.
 
     The columns make the contexts of `head` differ. The outputs could still agree if what differs
@@ -110,7 +106,7 @@ def _farthest(
     return Witness(case, inputs[differences.index(max(differences))])
 
 
-def _check(standard: Heads, fixed: Heads, length: int) -> None:
+def _check(standard, fixed, length):
     heads, size, embedding_size = standard.query_HPD.shape
     fixed_size = fixed.query_HPD.shape[1]
     forms_HDD = fixed.forms_HDD()

@@ -12,26 +12,21 @@ every X of full column rank. Softmax ignores what is added to all logits of a qu
 Everything is in double precision. Shapes as in models/context_heads.py.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch
-from torch import Tensor
 
 from models.context_heads import log_context, visible
 
 _TOLERANCE = 1e-9  # relative; below it a singular value or a residual counts as zero
 
 
-def context(w_q_PD: Tensor, w_k_PD: Tensor, x_DN: Tensor, *, causal: bool = False) -> Tensor:
+def context(w_q_PD, w_k_PD, x_DN, *, causal=False):
     """Return context_NN of one head (eq. 3)."""
     return log_context(w_q_PD, w_k_PD, x_DN, causal=causal).exp()
 
 
-def theorem_1(
-    x_DN: Tensor, context_NN: Tensor, diagonal_N: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
+def theorem_1(x_DN, context_NN, diagonal_N=None):
     """Return w_q_DD and w_k_DD that form the context, constructed as in eq. 4 to 7.
 
     `diagonal_N` is the paper's arbitrary positive D_0, by default all ones. X must have full column
@@ -48,7 +43,7 @@ def theorem_1(
     return w_q_DD, w_k_DD
 
 
-def impossible_example(embedding_size: int, length: int) -> tuple[Tensor, Tensor]:
+def impossible_example(embedding_size, length):
     """Return the x_DN and a context_NN that no projections form (the paper's d < n case).
 
     X is columns of ones but for the last, which is zero: its query weighs all keys alike, and the
@@ -63,14 +58,12 @@ def impossible_example(embedding_size: int, length: int) -> tuple[Tensor, Tensor
     return x_DN, context_NN
 
 
-def smallest_head_size(context_NN: Tensor, *, causal: bool = False) -> int:
+def smallest_head_size(context_NN, *, causal=False):
     """Return the least head size that forms the context from every X of full column rank."""
     return int(torch.linalg.matrix_rank(_simplest_logits(context_NN, causal), rtol=_TOLERANCE))
 
 
-def represent(
-    x_DN: Tensor, context_NN: Tensor, head_size: int, *, causal: bool = False
-) -> tuple[Tensor, Tensor]:
+def represent(x_DN, context_NN, head_size, *, causal=False):
     """Return w_q_PD and w_k_PD of the given head size that form the context.
 
     A head size below `smallest_head_size` is a ValueError, as is what `theorem_1` refuses.
@@ -89,7 +82,7 @@ def represent(
     return w_q_PD, w_k_PD
 
 
-def _simplest_logits(context_NN: Tensor, causal: bool) -> Tensor:
+def _simplest_logits(context_NN, causal):
     """Return logits of least rank among those whose softmax is the context."""
     if not causal:
         logarithms_NN = context_NN.log()
@@ -108,7 +101,7 @@ def _simplest_logits(context_NN: Tensor, causal: bool) -> Tensor:
     return logits_NN
 
 
-def _check(x_DN: Tensor, context_NN: Tensor, *, causal: bool) -> None:
+def _check(x_DN, context_NN, *, causal):
     size, length = x_DN.shape
     if torch.linalg.matrix_rank(x_DN) < length:
         raise ValueError(f"X ({size} x {length}) does not have full column rank")

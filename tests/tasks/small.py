@@ -1,13 +1,8 @@
 """The smallest config of each task, as changes to that of lm1b in tests/tasks/jobs.py."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 from tasks.parse import parse
 from tasks.prepare import open_data, task_of
-from tasks.task import Task
-from tests.tasks.jobs import CONFIG, Changes, config
+from tests.tasks.jobs import CONFIG, config
 
 _ENCODER = {
     **CONFIG["model"],
@@ -20,7 +15,7 @@ _PIECES = {"tokenizer": None, "vocabulary_size": 307, "tokenizer_lines": 500}
 _LAYER = {"name": "layer", "heads": 1, "head_size": 3, "attention": {"name": "multi_head"}}
 _FINE_TUNED = {"model": _ENCODER, "optimizer.schedule": "linear", "trainer.steps": 7}
 
-PRETRAINING: Changes = {
+PRETRAINING = {
     "task": {
         "name": "pretraining",
         "vocabulary_size": 307,
@@ -42,11 +37,11 @@ PRETRAINING: Changes = {
     "optimizer.betas": [0.9, 0.999],
     "optimizer.epsilon": 1.0e-6,
 }
-MNLI: Changes = {
+MNLI = {
     "task": {"name": "mnli", "sequence_length": 37, "batch_tokens": 5 * 37, **_PIECES},
     **_FINE_TUNED,
 }
-SQUAD: Changes = {
+SQUAD = {
     "task": {
         "name": "squad",
         "sequence_length": 29,
@@ -59,7 +54,7 @@ SQUAD: Changes = {
     },
     **_FINE_TUNED,
 }
-REPRESENTATION: Changes = {
+REPRESENTATION = {
     "task": {
         "name": "representation",
         "mask": "bidirectional",
@@ -70,11 +65,11 @@ REPRESENTATION: Changes = {
     "model": {**_LAYER, "embedding_size": 7},
     "trainer.precision": "64-true",
 }
-NEAREST_NEIGHBOUR: Changes = {
+NEAREST_NEIGHBOUR = {
     "task": {"name": "nearest_neighbour", "points": 7, "batch_rows": 3, "sharpness": 11.0},
     "model": {**_LAYER, "embedding_size": 5},
 }
-SMALL: dict[str, Changes] = {
+SMALL = {
     "lm1b": {},
     "pretraining": PRETRAINING,
     "mnli": MNLI,
@@ -84,7 +79,7 @@ SMALL: dict[str, Changes] = {
 }
 
 
-def opened(outputs: Path, changes: Changes = {}) -> Task:  # noqa: B006 (never changed)
+def opened(outputs, changes={}):  # noqa: B006 (never changed)
     """Return the task of this config with its data prepared and open."""
     task = task_of(parse(config(changes)))
     open_data(task, outputs)
