@@ -1,7 +1,10 @@
 """Models small enough to check by hand, with a different prime for every size."""
 
+import math
+
 import pytest
 import torch
+import torch.nn.functional as F
 
 from models.transformer import Decoder, Encoder
 
@@ -64,3 +67,25 @@ def batch():
     lengths = torch.tensor([[11], [7], [1], [5], [3]])
     tokens_BT = torch.randint(ENCODER["vocabulary_size"], (5, 11))
     return tokens_BT, torch.randint(2, (5, 11)), torch.arange(11) < lengths
+
+
+@pytest.fixture
+def attended(monkeypatch):
+    """Collect query, key, value and options of each call of scaled_dot_product_attention."""
+    calls, original = [], F.scaled_dot_product_attention
+
+    def spy(query, key, value, **options):
+        calls.append((query, key, value, options))
+        return original(query, key, value, **options)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", spy)
+    return calls
+
+
+def sum_over_heads(x_TD, queries, keys, values, outputs):
+    """Return the paper's sum (eq. 8 and 9) over heads, each with its own weights."""
+    total_TD = torch.zeros_like(x_TD)
+    for query_PD, key_PD, value_UD, output_DU in zip(queries, keys, values, outputs, strict=True):
+        logits_TT = (x_TD @ query_PD.T) @ (x_TD @ key_PD.T).T / math.sqrt(len(query_PD))
+        total_TD += logits_TT.softmax(dim=1) @ (x_TD @ value_UD.T) @ output_DU.T
+    return total_TD

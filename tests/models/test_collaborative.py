@@ -110,27 +110,11 @@ def test_parameters_and_flops_equal_the_closed_form(bias, shared_size):
     assert forward_flops(lambda: attention(x_BTD)) == B * T * per_position
 
 
-def _ranks(attention, monkeypatch):
-    """Return the rank of the logits that each head hands to the softmax."""
-    handed = []
-    original = torch.nn.functional.scaled_dot_product_attention
-
-    def spy(query, key, value, **options):
-        handed.append(query @ key.transpose(-2, -1))
-        return original(query, key, value, **options)
-
-    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", spy)
-    attention.double()(torch.randn(1, 17, 23, dtype=torch.float64))
-    return torch.linalg.matrix_rank(handed[0][0]).tolist()
-
-
-def test_sharing_gives_every_head_the_rank_of_all(monkeypatch):
-    embedding_size, heads, head_size = 23, 3, 5
-    apart = MultiHeadAttention(embedding_size, heads, head_size)
-    shared = CollaborativeAttention(embedding_size, heads, head_size)
-    assert _ranks(apart, monkeypatch) == [head_size] * heads
-    monkeypatch.undo()
-    assert _ranks(shared, monkeypatch) == [heads * head_size] * heads
+@pytest.mark.parametrize(("kind", "rank"), [(MultiHeadAttention, 5), (CollaborativeAttention, 15)])
+def test_sharing_gives_every_head_the_rank_of_all(kind, rank, attended):
+    kind(23, 3, 5).double()(torch.randn(1, 17, 23, dtype=torch.float64))
+    [(query, key, _, _)] = attended
+    assert torch.linalg.matrix_rank(query @ key.mT).tolist() == [[rank] * 3]
 
 
 def test_fresh_logits_are_as_large_as_those_of_multi_head_attention():

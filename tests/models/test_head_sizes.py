@@ -3,8 +3,6 @@
 Shapes: B batch, T positions, D embedding_size.
 """
 
-import math
-
 import pytest
 import torch
 
@@ -13,7 +11,7 @@ from models.head_sizes import UnevenAttention, distinct_sizes, total_width
 from models.transformer import Decoder, Encoder
 from sweeper.store.registry import ATTENTION, names
 from tasks.config.architecture import variant
-from tests.models.conftest import DECODER, ENCODER
+from tests.models.conftest import DECODER, ENCODER, sum_over_heads
 
 B, T, D = 2, 11, 7
 SIZES = [5, 2, 13, 2]
@@ -43,14 +41,11 @@ def test_heads_of_several_sizes_are_the_papers_sum_over_heads():
     x_TD = torch.randn(T, D, dtype=torch.float64)
     expected_TD, seen = torch.zeros_like(x_TD), []
     for group in layer.groups:
-        queries, keys, values = (
-            w.unflatten(0, (group.heads, group.head_size)) for w in group.qkv.weight.chunk(3)
-        )
-        outputs = group.output.weight.unflatten(1, (group.heads, group.head_size))
-        for i in range(group.heads):
-            seen.append(group.head_size)
-            logits_TT = (x_TD @ queries[i].T) @ (x_TD @ keys[i].T).T / math.sqrt(group.head_size)
-            expected_TD += logits_TT.softmax(dim=1) @ (x_TD @ values[i].T) @ outputs[:, i].T
+        heads, head_size = group.heads, group.head_size
+        weights = (w.unflatten(0, (heads, head_size)) for w in group.qkv.weight.chunk(3))
+        outputs = group.output.weight.split(head_size, dim=1)
+        expected_TD += sum_over_heads(x_TD, *weights, outputs)
+        seen += [head_size] * heads
     assert sorted(seen) == sorted(SIZES)
     torch.testing.assert_close(layer(x_TD[None])[0], expected_TD, rtol=0, atol=1e-12)
 

@@ -11,6 +11,7 @@ from torch import nn
 
 from models.attention.decoupled import DecoupledAttention
 from models.attention.multi_head import MultiHeadAttention
+from tests.models.conftest import sum_over_heads
 
 B, T, D, H, P, U = 2, 11, 7, 3, 5, 13
 
@@ -52,53 +53,24 @@ def test_equals_torch_at_the_standard_head_size(bias, masked):
     torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
 
 
-def _paper_equation_9(attention, x_TD):
-    """V_o Concat[V_v^i X softmax((V_k^i X)^T V_q^i X / sqrt(d_p))], softmax over each column."""
-    x_DT = x_TD.T
-    v_q, v_k, v_v = attention.qkv.weight.chunk(3)
-    heads = []
-    for i in range(attention.heads):
-        rows = slice(i * attention.head_size, (i + 1) * attention.head_size)
-        logits_TT = (v_k[rows] @ x_DT).T @ (v_q[rows] @ x_DT) / math.sqrt(attention.head_size)
-        heads.append(v_v[rows] @ x_DT @ logits_TT.softmax(dim=0))
-    return (attention.output.weight @ torch.cat(heads)).T
-
-
 @pytest.mark.parametrize(
     ("embedding_size", "heads", "head_size"), [(7, 3, 5), (7, 5, 2), (13, 2, 3)]
 )
 def test_equals_the_papers_equation_9(embedding_size, heads, head_size):
     attention = MultiHeadAttention(embedding_size, heads, head_size).double()
     x_TD = torch.randn(T, embedding_size, dtype=torch.float64)
-    torch.testing.assert_close(
-        attention(x_TD[None])[0], _paper_equation_9(attention, x_TD), rtol=0, atol=1e-12
-    )
+    weights = (w.unflatten(0, (heads, head_size)) for w in attention.qkv.weight.chunk(3))
+    outputs = attention.output.weight.split(head_size, dim=1)
+    expected_TD = sum_over_heads(x_TD, *weights, outputs)
+    torch.testing.assert_close(attention(x_TD[None])[0], expected_TD, rtol=0, atol=1e-12)
 
 
-def _logits_of_one_head(head_size, monkeypatch):
-    """Return the logits_TT that a layer of one head hands to the softmax."""
-    handed = {}
-    original = torch.nn.functional.scaled_dot_product_attention
-
-    def spy(query, key, value, **options):
-        handed["logits"] = options["scale"] * query @ key.transpose(-2, -1)
-        return original(query, key, value, **options)
-
-    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", spy)
+@pytest.mark.parametrize("head_size", [1, 2, 7, T, T + 2])
+def test_a_head_smaller_than_the_sequence_is_a_low_rank_bottleneck(head_size, attended):
     attention = MultiHeadAttention(2 * T, 1, head_size).double()
     attention(torch.randn(1, T, 2 * T, dtype=torch.float64))
-    return handed["logits"][0, 0].detach()
-
-
-@pytest.mark.parametrize("head_size", [1, 2, 5, 7])
-def test_a_small_head_is_a_low_rank_bottleneck(head_size, monkeypatch):
-    rank = torch.linalg.matrix_rank(_logits_of_one_head(head_size, monkeypatch))
-    assert rank == head_size < T
-
-
-@pytest.mark.parametrize("head_size", [T, T + 2])
-def test_a_head_as_large_as_the_sequence_has_full_rank(head_size, monkeypatch):
-    assert torch.linalg.matrix_rank(_logits_of_one_head(head_size, monkeypatch)) == T
+    [(query, key, _, _)] = attended
+    assert torch.linalg.matrix_rank(query @ key.mT).item() == min(head_size, T)
 
 
 def test_each_projection_is_drawn_by_its_own_shape():
@@ -133,11 +105,8 @@ def test_values_of_any_size_are_mixed_by_the_same_weights(value_size):
     x_TD = torch.randn(T, D, dtype=torch.float64)
     queries, keys = (w.unflatten(0, (H, P)) for w in attention.query_key.weight.chunk(2))
     values = attention.value.weight.unflatten(0, (H, value_size))
-    outputs = attention.output.weight.unflatten(1, (H, value_size))
-    expected_TD = torch.zeros_like(x_TD)
-    for i in range(H):
-        logits_TT = (x_TD @ queries[i].T) @ (x_TD @ keys[i].T).T / math.sqrt(P)
-        expected_TD += logits_TT.softmax(dim=1) @ (x_TD @ values[i].T) @ outputs[:, i].T
+    outputs = attention.output.weight.split(value_size, dim=1)
+    expected_TD = sum_over_heads(x_TD, queries, keys, values, outputs)
     torch.testing.assert_close(attention(x_TD[None])[0], expected_TD, rtol=0, atol=1e-12)
 
 

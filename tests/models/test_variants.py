@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from models.attention import _heads
@@ -112,36 +111,31 @@ def test_dropout_is_for_training_only(name):
     assert torch.equal(_build(name, dropout=0.5).eval()(x_BTD), without(x_BTD))
 
 
-def _seen(attention, monkeypatch):
+def _seen(attention, attended):
     """Return the last axes of what is attended with, the output and the gradients."""
-    axes = []
-    original = F.scaled_dot_product_attention
-
-    def spy(*qkv, **options):
-        axes.extend(one.shape[-1] for one in qkv)
-        return original(*qkv, **options)
-
-    monkeypatch.setattr(F, "scaled_dot_product_attention", spy)
+    attended.clear()
     attention.zero_grad()
     torch.manual_seed(1)
     x_BTD, weights_BTD = _inputs(), torch.randn(B, T, D, dtype=torch.float64)
     output_BTD = attention(x_BTD, _causal())
     (output_BTD * weights_BTD).sum().backward()
-    monkeypatch.undo()
+    [(*qkv, _)] = attended
     gradients = {name: one.grad for name, one in attention.named_parameters()}
-    return axes, output_BTD, {**gradients, "x": x_BTD.grad}
+    return [one.shape[-1] for one in qkv], output_BTD, {**gradients, "x": x_BTD.grad}
 
 
 @every_variant
 @with_and_without_bias
-def test_heads_are_filled_up_with_zeros_for_a_gpu_and_compute_the_same(name, bias, monkeypatch):
+def test_heads_are_filled_up_with_zeros_for_a_gpu_and_compute_the_same(
+    name, bias, attended, monkeypatch
+):
     attention = _build(name, bias=bias)
     for parameter in attention.parameters():
         nn.init.normal_(parameter)
-    axes, expected_BTD, expected = _seen(attention, monkeypatch)
+    axes, expected_BTD, expected = _seen(attention, attended)
     assert {P} <= set(axes) <= {P, H * P}  # on a CPU as they are
     monkeypatch.setattr(_heads, "MULTIPLES", {"cpu": 8})
-    wider, output_BTD, gradients = _seen(attention, monkeypatch)
+    wider, output_BTD, gradients = _seen(attention, attended)
     assert wider == [-(-size // 8) * 8 for size in axes] != axes
     torch.testing.assert_close(output_BTD, expected_BTD)
     torch.testing.assert_close(gradients, expected)
@@ -149,15 +143,8 @@ def test_heads_are_filled_up_with_zeros_for_a_gpu_and_compute_the_same(name, bia
 
 @every_variant
 @with_and_without_bias
-def test_under_autocast_attention_is_in_half_precision(name, bias, monkeypatch):
-    attention, dtypes = _build(name, bias=bias).float(), []
-    original = F.scaled_dot_product_attention
-
-    def spy(*qkv, **options):
-        dtypes.extend(one.dtype for one in qkv)
-        return original(*qkv, **options)
-
-    monkeypatch.setattr(F, "scaled_dot_product_attention", spy)
+def test_under_autocast_attention_is_in_half_precision(name, bias, attended):
     with torch.autocast("cpu", torch.bfloat16):
-        attention(_inputs().float(), _causal())
-    assert dtypes == [torch.bfloat16] * 3
+        _build(name, bias=bias).float()(_inputs().float(), _causal())
+    [(*qkv, _)] = attended
+    assert [one.dtype for one in qkv] == [torch.bfloat16] * 3
