@@ -11,6 +11,7 @@ from torch import nn
 
 from models.attention.collaborative import CollaborativeAttention
 from models.attention.multi_head import MultiHeadAttention
+from models.factorise import factorise
 from models.measure import forward_flops
 
 B, T, D, H, P = 2, 7, 13, 3, 5
@@ -134,3 +135,38 @@ def test_fresh_logits_are_as_large_as_those_of_multi_head_attention():
 
     for shared_size in (17, 41, heads * head_size):
         assert spread(shared_size) == pytest.approx(1, rel=0.2)
+
+
+def _error(query_HPD, key_HPD, size):
+    wanted_HDD = query_HPD.mT @ key_HPD
+    found_HDD = torch.einsum("ds,hs,es->hde", *factorise(query_HPD, key_HPD, size))
+    return float((found_HDD - wanted_HDD).norm() / wanted_HDD.norm())
+
+
+@pytest.mark.parametrize("size", [H * P, H * P + 2])
+def test_of_full_size_the_factors_are_exact(size):
+    query_HPD, key_HPD = torch.randn(2, H, P, D, dtype=torch.float64)
+    assert _error(query_HPD, key_HPD, size) < 1e-12
+
+
+def test_heads_that_share_are_found_to_share():
+    """Products with common factors of size 2, under projections of size 5 a head."""
+    pytest.importorskip("tensorly")
+    common_QD, common_KD = torch.randn(2, 2, D, dtype=torch.float64)
+    into_HPQ = torch.randn(H, P, 2, dtype=torch.float64)
+    mixing_HQ = torch.rand(H, 2, dtype=torch.float64) + 0.5
+    query_HPD = torch.linalg.pinv(into_HPQ).mT @ (mixing_HQ.unsqueeze(-1) * common_QD)
+    key_HPD = into_HPQ @ common_KD
+    assert _error(query_HPD, key_HPD, 2) < 1e-3
+    assert _error(query_HPD, key_HPD, 1) > 0.1
+
+
+def test_a_larger_size_is_nearer_and_nothing_random_decides():
+    pytest.importorskip("tensorly")
+    query_HPD, key_HPD = torch.randn(2, H, P, D, dtype=torch.float64)
+    errors = [_error(query_HPD, key_HPD, size) for size in (2, 5, 7, 11, 15)]
+    assert errors == sorted(errors, reverse=True)
+    torch.manual_seed(1)
+    first = factorise(query_HPD, key_HPD, 7)
+    torch.manual_seed(2)
+    assert all(map(torch.equal, first, factorise(query_HPD, key_HPD, 7)))
