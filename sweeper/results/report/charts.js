@@ -57,7 +57,7 @@ function logTicks(low, high) {
 }
 
 // Return uPlot's options for an axis; where words of own ticks would overlap, the first stays.
-function axisOptions({ ticks, whole, format }, across) {
+function axisOptions({ ticks, format }, across) {
   const stroke = () => resolved("var(--faint)");
   const line = { show: across, stroke, width: 1, size: 5 };
   const splits = (plot) => {
@@ -73,7 +73,7 @@ function axisOptions({ ticks, whole, format }, across) {
   return {
     scale: across ? "x" : "y",
     stroke,
-    font: `11px ${getComputedStyle(document.body).fontFamily}`,
+    font: "11px system-ui, sans-serif",
     space: across ? 70 : 44,
     size: across ? 26 : (_, words) => 12 + LETTER * largest((words ?? [""]).map((w) => w.length)),
     grid: { show: !across, stroke: () => resolved("var(--rule)"), width: 1 },
@@ -81,7 +81,6 @@ function axisOptions({ ticks, whole, format }, across) {
     border: line,
     values: (_, shown) => shown.map((tick) => format(tick)),
     ...(ticks && { splits, filter: (_, shown) => shown }),
-    ...(whole && { incrs: [1, 2, 5, 10, 20, 50] }),
   };
 }
 
@@ -91,8 +90,7 @@ function axisOptions({ ticks, whole, format }, across) {
 //   spots   what a pointer selects: x, y, perhaps the run that opens and the line that stands out
 //   tell    returns the lines of text on a spot
 //   paint   draws the rest: paint(context, across, upward, size); pixels count from the corner
-//   single  the pointer selects by its x alone
-function chartView({ x, y, lines, spots = [], tell, paint, single }) {
+function chartView({ x, y, lines, spots = [], tell, paint }) {
   let [plot, chosen] = [null, null];
   const ring = make("div.ring", { hidden: true });
   const across = (value) => plot.valToPos(x.at(value), "x");
@@ -110,14 +108,16 @@ function chartView({ x, y, lines, spots = [], tell, paint, single }) {
   };
   const nearest = ({ clientX, clientY }) => {
     const [left, top] = [clientX - corner().left, clientY - corner().top];
-    let [best, least] = [null, single ? Infinity : NEAR];
+    let [best, least] = [null, NEAR];
     for (const spot of spots) {
-      const far = Math.hypot(across(spot.x) - left, single ? 0 : upward(spot.y) - top);
+      const far = Math.hypot(across(spot.x) - left, upward(spot.y) - top);
       if (far < least) [best, least] = [spot, far];
     }
     return best;
   };
-  const open = (spot) => spot?.run && openRun(spot.run);
+  const open = (spot) => {
+    if (spot?.run) location.hash = runAddress(spot.run);
+  };
   const step = (by) => {
     const next = chosen ? spots.indexOf(chosen) + by : Math.min(by, 0);
     if (spots.length) choose(spots.at(next % spots.length));
@@ -352,9 +352,9 @@ function closingChart(words, steps, margin, unit) {
   const near = [0, ...steps.at(-1).filter((value) => value !== null), ...margin];
   const reach = (largest(near) - smallest(near) || 1) / 2;
   const heights = [smallest(near) - reach, largest(near) + reach];
-  const linear = { pad: 0, given: [0] };
-  const y = { ...axisOf(words, heights, linear), format: (value) => short(value) + unit };
-  const x = { ...axisOf("round", [0.5, steps.length + 0.5], linear), whole: true };
+  const axis = axisOf(words, heights, { pad: 0, given: [0] });
+  const y = { ...axis, format: (value) => short(value) + unit };
+  const x = axisOf("round", steps.map((_, place) => place + 1), { own: true, given: [0] });
   const dot = { marker: MARKERS[0], colour: "var(--accent)" };
   const paint = (context, across, upward, { width, height }) => {
     const inside = (value) => clipped(upward(value), height);
@@ -381,8 +381,8 @@ function closingChart(words, steps, margin, unit) {
 const namesOfCurves = (ids) =>
   [...new Set(ids.flatMap((id) => Object.keys(data.runs[id].curves ?? {})))].sort();
 
-// Draw one curve of each run; `look(id)` returns its colour and a word about it.
-function trainingChart(ids, name, look, single = false) {
+// Draw one curve of each run; `look(id)` returns its colour and perhaps a word about it.
+function trainingChart(ids, name, look = () => ({ colour: "var(--accent)" })) {
   const lines = ids.filter((id) => data.runs[id].curves?.[name]).map((id) => {
     const [steps, ys] = data.runs[id].curves[name];
     return { id, xs: data.steps[steps], ys, width: 1.5, ...look(id) };
@@ -392,14 +392,15 @@ function trainingChart(ids, name, look, single = false) {
   const x = axisOf("step", [0, ...lines.flatMap(({ xs }) => [xs[0], xs.at(-1)])], { pad: 0.01 });
   const y = axisOf(name, numbers, { pad: 0.08 });
   const spots = lines.flatMap(({ id, xs, ys }, place) => {
-    const own = ys.map((y, at) => ({ x: xs[at], y, run: single ? null : id, line: place + 1 }));
+    const own = ys.map((y, at) => ({ x: xs[at], y, run: id, line: place + 1 }));
     return own.filter((spot) => spot.y !== null);
   });
-  const tell = ({ x, y, run, line }) => {
-    const where = `step ${x.toLocaleString("en")}: ${short(y, 5)}`;
-    return single ? [where] : [run, where, lines[line - 1].label];
-  };
-  return chartView({ x, y, lines, spots, tell, single });
+  const tell = ({ x, y, run, line }) => [
+    `step ${x.toLocaleString("en")}: ${short(y, 5)}`,
+    run,
+    lines[line - 1].label,
+  ];
+  return chartView({ x, y, lines, spots, tell });
 }
 
 // Create the figure of the curves of a selection of the rows, each task on axes of its own;

@@ -32,7 +32,8 @@ const emptyNote = (words) => make("p.empty", words);
 const faint = (words) => make("span.faint", words);
 const button = (words, click, kind = "button", attributes = {}) =>
   make(kind, { type: "button", click, ...attributes }, words);
-const runButton = (id) => button(id, () => openRun(id), "button.link.name");
+const runAddress = (id) => `#run=${encodeURIComponent(id)}`;
+const runLink = (id) => make("a.name", { href: runAddress(id) }, id);
 const list = (items) => make("ul", items.map((item) => make("li", item)));
 const details = (open, summary, ...content) =>
   make("details", { open }, make("summary", summary), content);
@@ -109,33 +110,28 @@ const settingsOf = (values) =>
 const numbersOf = (values) =>
   terms(Object.entries(values).map(([key, v]) => [key.replaceAll("_", " "), worded(key, v)]));
 
-// Show the run `id`; its address opens it again.
-function openRun(id) {
-  if (!Object.hasOwn(data.runs, id)) return;
+// Show the run that the address names, if any.
+function openAddressed() {
+  const id = decodeURIComponent(location.hash.match(/^#run=(.+)$/)?.[1] ?? "");
+  if (!Object.hasOwn(data.runs, id)) return sheet.close();
   tip.togglePopover(false);
   const head = [make("h2", { id: "run-name" }, id), button("Close", () => sheet.close())];
   sheet.replaceChildren(make("div.sheet-head", head));
   fill(sheet, runView(id, data.runs[id]));
   if (!sheet.open) sheet.showModal();
   sheet.scrollTop = 0;
-  history.replaceState(null, "", `#run=${encodeURIComponent(id)}`);
 }
 
-function openAddressed() {
-  const asked = location.hash.match(/^#run=(.+)$/);
-  if (asked) openRun(decodeURIComponent(asked[1]));
-}
-
+window.addEventListener("hashchange", openAddressed);
 sheet.addEventListener("click", (event) => event.target === sheet && sheet.close());
 sheet.addEventListener("close", () => {
   tip.togglePopover(false);
-  history.replaceState(null, "", location.pathname + location.search);
+  if (location.hash.startsWith("#run=")) history.replaceState(null, "", location.pathname);
 });
 
 function runView(id, run) {
   const part = (words, ...content) => make("section", make("h3", words), content);
-  const accent = () => ({ colour: "var(--accent)" });
-  const curves = namesOfCurves([id]).map((name) => trainingChart([id], name, accent, true));
+  const curves = namesOfCurves([id]).map((name) => trainingChart([id], name));
   const text = (words) => make("pre", { tabindex: 0 }, words);
   const attempts = run.attempts.map((attempt) => {
     const { hardware, versions, code } = data.environments[attempt.environment];
@@ -157,7 +153,7 @@ function runView(id, run) {
     part("Settings", settingsOf(run.settings), numbersOf(run.sizes)),
     Object.keys(data.shared).length > 0 &&
       details(false, "Settings that all runs of this page share", settingsOf(data.shared)),
-    Object.hasOwn(data.runs, run.parent ?? "") && part("Fine-tuned from", runButton(run.parent)),
+    Object.hasOwn(data.runs, run.parent ?? "") && part("Fine-tuned from", runLink(run.parent)),
     part("Attempts", attempts.length ? attempts : emptyNote("None yet.")),
     part(
       "End of its log",
@@ -236,7 +232,7 @@ function rowsView({ columns, rows, arms, alike }, changed) {
   const views = {
     run: ({ run }) => make("span.name", run),
     state: ({ state }) => stateWord(state),
-    point: ({ run, point }) => button(point || "one setting", () => openRun(run), "button.link"),
+    point: ({ run, point }) => make("a", { href: runAddress(run) }, point || "one setting"),
     arm: ({ arm }) => [
       make("span.swatch", { style: `color: ${colourOf(arms, arm)}` }),
       lookOf(arms, arm).label,
@@ -352,7 +348,7 @@ function stateView(ids) {
   );
   const reasons = waiting.map((id) => {
     const { state, reason } = data.runs[id];
-    return [stateWord(state), " ", runButton(id), " ", reason];
+    return [stateWord(state), " ", runLink(id), " ", reason];
   });
   const why = `${counted(waiting.length, "run")} not done, and why`;
   return [
@@ -438,7 +434,6 @@ function showPage() {
   into("experiments", data.experiments.map(experimentView));
   into("provenance", provenanceView(ids));
   openAddressed();
-  window.addEventListener("hashchange", openAddressed);
 }
 
 // Canvases take the colours of the page when they are drawn. Printing is always light.
