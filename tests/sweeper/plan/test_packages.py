@@ -33,16 +33,11 @@ def _package(installed):
 
 
 @pytest.mark.usefixtures("_package")
-def test_its_experiment_is_composed():
+def test_its_experiment_is_composed_and_the_options_of_its_backend_are_checked():
     config = composer().compose(["experiment=mine"])
     assert (config.experiment.title, config.model.heads) == ("mine", 11)
     assert "mine" in composer().options("experiment")
-
-
-@pytest.mark.usefixtures("_package")
-def test_its_backend_has_options_that_are_checked():
-    launcher = composer().hydra(["hydra/launcher=shelf"])["launcher"]
-    assert launcher == {"places": 7}
+    assert composer().hydra(["hydra/launcher=shelf"])["launcher"] == {"places": 7}
     with pytest.raises(UserError, match="places"):
         composer().hydra(["hydra/launcher=shelf", "hydra.launcher.places=many"])
 

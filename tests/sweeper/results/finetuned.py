@@ -20,28 +20,6 @@ MODELS = {heads: Model(64, heads, 16) for heads in (8, 12, 32)}
 Done = Callable[[str, int, int], bool]
 
 
-@dataclass(frozen=True)
-class Finetuned:
-    """A sweep of `finetuned` that is still to be written, as those of `synthetic` are."""
-
-    name: str
-    scale: str = "demo"
-    seeds: int = 2
-    about: Mapping[str, Any] = field(default_factory=dict)
-    done: Done = lambda task, heads, seed: True
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """The words for each arm."""
-        arms = {**described(self.name), **self.about}["arms"]
-        return {arm: entry["label"] for arm, entry in arms.items()}
-
-    def table(self, outputs: Path) -> Table:
-        """The table of the sweep, by way of the disk."""
-        given = {"scale": self.scale, "seeds": self.seeds, "about": self.about}
-        return finetuned(outputs, self.name, done=self.done, **given)
-
-
 def score(metric: str, model: Model, seed: int) -> float:
     """A score that grows with the heads and differs between seeds; an accuracy is a fraction."""
     percent = {"test/f1": 70.0, "test/exact_match": 60.0, "test/accuracy": 50.0}[metric]
@@ -61,53 +39,69 @@ def described(name: str) -> dict[str, Any]:
     return {"x": "params_total", **chosen, "claims": [], "paper": paper, "arms": arms}
 
 
-def finetuned(
-    outputs: Path,
-    name: str = "table2a",
-    *,
-    scale: str = "demo",
-    seeds: int = 2,
-    done: Done = lambda task, heads, seed: True,
-    about: Mapping[str, Any] | None = None,
-    pretrainings: int = 1,
-) -> Table:
-    """The table of a shipped experiment over `MODELS`, by way of the disk.
+@dataclass(frozen=True)
+class Finetuned:
+    """A sweep of a shipped experiment over `MODELS` that is still to be written.
 
     The seeds take turns to fine-tune so many pre-trainings.
     """
-    experiment = {**described(name), "scale": scale, "text": "made up", **(about or {})}
-    points: list[dict[str, Any]] = []
-    runs: dict[str, Any] = {}
-    store = RunStore(outputs)
 
-    def add(task: str, arm: str, model: Model, seed: int, parent: str | None) -> str:
-        id = f"{task}-{arm}-h{model.heads}-s{seed}"
-        total = model.size["params_total"] - (0 if parent is None else 4099)
-        size = {**model.size, "params_total": total}
-        sizes = {"heads": model.heads, "head_size": None, "embedding_size": 64}
-        config = {"seed": seed, "task": {"name": task}, "model": sizes, "parent": parent}
-        names = {"experiment": name, "arm": arm, "label": arm}
-        run = store.freeze({"id": id, "config": config, "size": size, "names": names})
-        if done(task, model.heads, seed):
-            metrics = {metric: score(metric, model, seed) for metric in FINETUNE.get(task, [])}
-            metrics |= BASELINES if task == "mnli" else {"test/loss": 3.7}
-            attempt = run.claim({})
-            run.publish_result(attempt, {"metrics": metrics, "steps": 97})
-            attempt.finish("done")
-        values = {"model.heads": model.heads}
-        point = {"experiment": name, "arm": arm, "task": task, "seed": seed, "values": values}
-        points.append({**point, "run": id, "matched": None})
-        runs[id] = {"size": size, "parent": parent}
-        return id
+    name: str = "table2a"
+    scale: str = "demo"
+    seeds: int = 2
+    about: Mapping[str, Any] = field(default_factory=dict)
+    done: Done = lambda task, heads, seed: True
+    pretrainings: int = 1
 
-    for place, arm in enumerate(experiment["arms"]):
-        for heads, model in MODELS.items():
-            made = Model(64 + 32 * place, heads, 16) if place else model
-            parents = [add("pretraining", arm, made, seed, None) for seed in range(pretrainings)]
-            for task in FINETUNE:
-                for seed in range(seeds):
-                    add(task, arm, made, seed, parents[seed % pretrainings])
-    plan = {"command": ["sweep.py"], "scale": scale, "points": points, "runs": runs}
-    write_plan(outputs, {**plan, "experiments": {name: experiment}})
-    [table] = collect(outputs, [name])
-    return table
+    @property
+    def labels(self) -> dict[str, str]:
+        """The words for each arm."""
+        arms = {**described(self.name), **self.about}["arms"]
+        return {arm: entry["label"] for arm, entry in arms.items()}
+
+    def table(self, outputs: Path) -> Table:
+        """The table of the sweep, by way of the disk."""
+        name = self.name
+        experiment = {**described(name), "scale": self.scale, "text": "made up", **self.about}
+        points: list[dict[str, Any]] = []
+        runs: dict[str, Any] = {}
+        store = RunStore(outputs)
+
+        def add(task: str, arm: str, model: Model, seed: int, parent: str | None) -> str:
+            id = f"{task}-{arm}-h{model.heads}-s{seed}"
+            total = model.size["params_total"] - (0 if parent is None else 4099)
+            size = {**model.size, "params_total": total}
+            sizes = {"heads": model.heads, "head_size": None, "embedding_size": 64}
+            config = {"seed": seed, "task": {"name": task}, "model": sizes, "parent": parent}
+            names = {"experiment": name, "arm": arm, "label": arm}
+            run = store.freeze({"id": id, "config": config, "size": size, "names": names})
+            if self.done(task, model.heads, seed):
+                metrics = {metric: score(metric, model, seed) for metric in FINETUNE.get(task, [])}
+                metrics |= BASELINES if task == "mnli" else {"test/loss": 3.7}
+                attempt = run.claim({})
+                run.publish_result(attempt, {"metrics": metrics, "steps": 97})
+                attempt.finish("done")
+            values = {"model.heads": model.heads}
+            point = {"experiment": name, "arm": arm, "task": task, "seed": seed, "values": values}
+            points.append({**point, "run": id, "matched": None})
+            runs[id] = {"size": size, "parent": parent}
+            return id
+
+        for place, arm in enumerate(experiment["arms"]):
+            for heads, model in MODELS.items():
+                made = Model(64 + 32 * place, heads, 16) if place else model
+                parents = [
+                    add("pretraining", arm, made, seed, None) for seed in range(self.pretrainings)
+                ]
+                for task in FINETUNE:
+                    for seed in range(self.seeds):
+                        add(task, arm, made, seed, parents[seed % self.pretrainings])
+        plan = {"command": ["sweep.py"], "scale": self.scale, "points": points, "runs": runs}
+        write_plan(outputs, {**plan, "experiments": {name: experiment}})
+        [table] = collect(outputs, [name])
+        return table
+
+
+def finetuned(outputs: Path, name: str = "table2a", **given: Any) -> Table:
+    """The table of such a sweep."""
+    return Finetuned(name, **given).table(outputs)

@@ -128,10 +128,8 @@ def test_a_run_that_never_began_hangs_too(clock):
 
 def test_who_was_told_to_end_is_ended_even_if_it_moves_again(clock):
     watchdog = Watchdog(100, 7, clock)
-    assert follow(watchdog, clock, [(0, 1), (0, 2), (101, 2), (102, 3)])[2:] == [
-        DUMP,
-        signal.SIGTERM,
-    ]
+    sent = follow(watchdog, clock, [(0, 1), (0, 2), (101, 2), (102, 3)])
+    assert sent[2:] == [DUMP, signal.SIGTERM]
 
 
 def test_a_run_that_got_on_did_not_hang(clock):

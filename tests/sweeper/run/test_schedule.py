@@ -75,13 +75,8 @@ def test_parents_go_first_and_a_failed_parent_blocks_its_children_by_name(tell):
     jobs = [job("c", 9, "p"), job("d", 9, "q"), job("p", 1), job("q", 1), job("e", 9, "d")]
     schedule, backend = tell(jobs, {jobs[3].run: ["crash"]})
     assert not schedule.execute()
-    assert phases(schedule) == {
-        "p": Phase.DONE,
-        "c": Phase.DONE,
-        "q": Phase.FAILED,
-        "d": Phase.BLOCKED,
-        "e": Phase.BLOCKED,
-    }
+    ended = {"p": Phase.DONE, "c": Phase.DONE, "q": Phase.FAILED}
+    assert phases(schedule) == {**ended, "d": Phase.BLOCKED, "e": Phase.BLOCKED}
     assert backend.started.index(jobs[2].run) < backend.started.index(jobs[0].run)
     assert jobs[3].run in schedule.states[jobs[1].run].reason
 
@@ -156,13 +151,8 @@ def test_one_failing_run_never_stops_the_others(tell):
     jobs = [job(name) for name in "abcde"]
     schedule, backend = tell(jobs, {jobs[1].run: ["nan"], jobs[3].run: ["crash"]})
     assert not schedule.execute()
-    assert counts(schedule.states) == {
-        Phase.WAITING: 0,
-        Phase.RUNNING: 0,
-        Phase.DONE: 3,
-        Phase.FAILED: 2,
-        Phase.BLOCKED: 0,
-    }
+    ended = {phase: number for phase, number in counts(schedule.states).items() if number}
+    assert ended == {Phase.DONE: 3, Phase.FAILED: 2}
     assert "nan" in schedule.states[jobs[1].run].reason
     assert len(backend.started) == 5
 
@@ -227,12 +217,8 @@ def test_what_a_queue_dropped_is_blocked_by_its_parent_or_handed_in_again(tell, 
              jobs[3].run: ["dropped", "done"]}  # fmt: skip
     schedule.backend = queue = Queue(store, story, 4)
     assert not schedule.execute()
-    assert phases(schedule) == {
-        "p": Phase.FAILED,
-        "c": Phase.BLOCKED,
-        "q": Phase.DONE,
-        "d": Phase.DONE,
-    }
+    ended = {"p": Phase.FAILED, "c": Phase.BLOCKED, "q": Phase.DONE, "d": Phase.DONE}
+    assert phases(schedule) == ended
     assert jobs[0].run in schedule.states[jobs[1].run].reason
     assert queue.started.count(jobs[3].run) == 2
 

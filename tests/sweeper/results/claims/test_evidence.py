@@ -8,8 +8,7 @@ import pytest
 
 from sweeper.results.claims.evidence.decision import Question
 from sweeper.results.claims.evidence.verdict import Decision, Found, Verdict
-from sweeper.results.collect import collect, write_tables
-from sweeper.results.judge import check_decidable, judge, lines, questions, verdicts_on, wanted
+from sweeper.results.judge import check_decidable, lines, questions, verdicts_on, wanted
 from sweeper.store.errors import UserError
 from tests.sweeper.results.claims.asked import (
     BEATS,
@@ -135,28 +134,6 @@ def test_lines_are_narrow_and_cannot_disturb_a_terminal(tmp_path):
     printed = lines([verdict], width=80)
     assert max(map(len, printed)) <= 80
     assert all(line.isprintable() for line in printed)
-
-
-@pytest.mark.parametrize(
-    ("claims", "metric", "told"),
-    [
-        (
-            ["../../etc/passwd"],
-            "test/perplexity",
-            "claims of fig1=../../etc/passwd: expected one",
-        ),
-        (["os"], "test/perplexity", "fixed_keeps_improving"),
-        ([WORSENS], "test/beauty", "metric=test/beauty: expected a name that ends in one of loss"),
-    ],
-    ids=["path", "module", "metric"],
-)
-def test_unknown_names_are_answered_with_the_known(tmp_path, claims, metric, told):
-    sweep = figure1(seeds=1)
-    sweep.claims, sweep.metric = claims, metric
-    sweep.write(tmp_path)
-    with pytest.raises(UserError) as caught:
-        judge(tmp_path, write_tables(tmp_path, collect(tmp_path)))
-    assert told in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from matplotlib.text import Text
 from sweeper.results.collect import collect
 from sweeper.results.draw import figure_of, write_figures
 from sweeper.results.figures.layout.panel import COLUMN, DOUBLE_COLUMN, rendered
-from sweeper.store.errors import UserError
 from sweeper.store.registry import FIGURES, function, names
 from tests.sweeper.results.figures.shown import HOSTILE, half, hostile, texts
 from tests.sweeper.results.finetuned import Finetuned
@@ -69,19 +68,13 @@ def drawn(request, tmp_path_factory):
 
 
 def test_the_figures_are_found():
-    assert names(FIGURES) == [
-        "attention",
-        "choices",
-        "collaborative",
-        "curves",
-        "fig1",
-        "fig2",
-        "fig3",
-        "scaling",
-        "sequence_length",
-        "table",
-        "theorem1",
-    ]
+    assert (
+        names(FIGURES)
+        == (
+            "attention choices collaborative curves fig1 fig2 fig3 scaling sequence_length table "
+            "theorem1"
+        ).split()
+    )
 
 
 def test_no_text_is_clipped_or_covered_by_other_text(drawn):
@@ -130,13 +123,3 @@ def test_files_are_what_they_are_called_and_hold_no_code(tmp_path):
     }
     assert "path" in tags
     assert not tags & {"script", "foreignObject", "image", "a"}
-
-
-@pytest.mark.parametrize("figure", ["fig9", "style", "../fig1", "os.path"])
-def test_an_unknown_figure_is_answered_with_the_known(tmp_path, figure):
-    sweep = figure1(grid=FEW, seeds=1)
-    sweep.figure = figure
-    with pytest.raises(
-        UserError, match=r"experiment\.figure of fig1=.*curves, fig1, fig2, fig3, scaling"
-    ):
-        figure_of(sweep.table(tmp_path))

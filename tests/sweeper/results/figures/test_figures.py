@@ -13,7 +13,6 @@ from sweeper.results.figures import theorem1 as knees_figure
 from sweeper.results.figures.layout.panel import apart, marks, plain
 from sweeper.results.points import points, seed_spread
 from sweeper.results.statistics.estimates import estimate, interval
-from sweeper.results.table import Table
 from tests.sweeper.results.figures.shown import half, texts, words
 from tests.sweeper.results.finetuned import MODELS, Finetuned, score
 from tests.sweeper.results.grids import FEW, PAPER, Grid, by_hand, figure1, theorem1
@@ -126,20 +125,20 @@ def test_one_seed_has_no_interval_and_the_figure_says_so(tmp_path):
             assert not lines.get_segments()
 
 
-def test_runs_of_two_versions_of_the_program_are_not_mixed_silently(tmp_path):
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [
+        ("code", "Runs of 2 versions of the program: of 0, of 1."),
+        ("device", "Runs on 2 kinds of device: of 0, of 1."),
+    ],
+)
+def test_runs_of_two_kinds_are_not_mixed_silently(tmp_path, column, told):
     table = figure1(grid=FEW).table(tmp_path)
-    rows = [{**row, "code": f"commit{row['seed'] % 2}"} for row in table.rows]
-    mixed = Table(table.name, table.experiment, {}, table.settings, [*table.columns, "code"], rows)
-    assert "Runs of 2 versions of the program: commit0, commit1." in words(fig1.draw(mixed))
-
-
-def test_points_of_different_devices_are_not_compared_silently(tmp_path):
-    table = figure1(grid=FEW).table(tmp_path)
-    rows = [{**row, "device": f"card {row['seed'] % 2}"} for row in table.rows]
-    columns = [*dict.fromkeys([*table.columns, "device"])]
-    mixed = Table(table.name, table.experiment, {}, table.settings, columns, rows)
-    assert "Runs on 2 kinds of device: card 0, card 1." in words(fig1.draw(mixed))
-    assert "kinds of device" not in words(fig1.draw(table))
+    rows = [{**row, column: f"of {row['seed'] % 2}"} for row in table.rows]
+    columns = [*dict.fromkeys([*table.columns, column])]
+    mixed = replace(table, provenance={}, columns=columns, rows=rows)
+    assert told in words(fig1.draw(mixed))
+    assert told[:12] not in words(fig1.draw(table))
 
 
 def test_heads_stand_beside_the_lines_or_else_in_the_legend(tmp_path):
