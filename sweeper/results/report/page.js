@@ -39,6 +39,8 @@ const details = (open, summary, ...content) =>
   make("details", { open }, make("summary", summary), content);
 const stateWord = (state) => make(`span.state.${state}`, state);
 
+const part = (words, ...content) => make("section", make("h3", words), content);
+
 // Create a list of terms and their values; empty values are left out.
 function terms(entries) {
   const told = entries.filter(([, value]) => (value ?? "") !== "");
@@ -130,7 +132,6 @@ sheet.addEventListener("close", () => {
 });
 
 function runView(id, run) {
-  const part = (words, ...content) => make("section", make("h3", words), content);
   const curves = namesOfCurves([id]).map((name) => trainingChart([id], name));
   const text = (words) => make("pre", { tabindex: 0 }, words);
   const attempts = run.attempts.map((attempt) => {
@@ -380,7 +381,6 @@ function claimsView() {
 function provenanceView(ids) {
   const { commands, code, libraries, devices } = data.provenance;
   const runs = (count) => faint(` (${counted(count, "run")})`);
-  const column = (words, ...content) => make("div", make("h3", words), content);
   const tallied = (entries) => {
     const items = entries.map(([word, count]) => [word, runs(count)]);
     return items.length ? list(items) : "The records do not say.";
@@ -402,14 +402,14 @@ function provenanceView(ids) {
     ]),
     make(
       "div.columns",
-      column(
+      part(
         "Training time",
         times.length ? list(times) : "No finished run yet.",
         devices.length > 1 && make("p", { id: "hours" }, `In all ${totals.join(", ")}.`),
         unfinished > 0 && make("p.faint", `As finished runs report it; ${without}`),
       ),
-      column("Program", tallied(code)),
-      column("Libraries", tallied(libraries)),
+      part("Program", tallied(code)),
+      part("Libraries", tallied(libraries)),
     ),
   ];
 }

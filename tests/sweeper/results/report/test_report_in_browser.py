@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sweeper.results.report.page import as_html
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.finetuned import Finetuned
 from tests.sweeper.results.grids import FEW, figure1
@@ -311,6 +312,21 @@ def test_each_task_has_axes_of_its_own(window: Browser, tmp_path: Path) -> None:
     window.open(page_of(tmp_path))
     assert window.texts("figure.curves p.name") == ["pretraining", "squad", "mnli"]
     assert len(window.boxes(CURVES)) == 3
+
+
+def test_intervals_are_drawn_round_by_round(window: Browser, tmp_path: Path, small: Path) -> None:
+    steps = [[2.0, None, None], [2.0, -1.0, 5.0], [None, None, None], [2.2, 1.4, 3.0]]
+    contrasts = [{"words": "4 heads over 2", "steps": steps}]
+    claim = {"claim": "one", "measure": "loss", "answer": "supported", "unit": " %"}
+    claim |= {"contrasts": contrasts, "margin": [-1, 1]}
+    data = content_of(small)
+    data["experiments"][0]["closing"] = [claim, claim | {"margin": None}]
+    page = tmp_path / "report.html"
+    page.write_text(as_html(data))
+    window.open(page)
+    assert window.texts("h4") == ["one, loss: Supported"] * 2
+    assert window.texts(".closings .axis-words") == ["4 heads over 2", "round"] * 2
+    assert len(window.boxes(".closings canvas")) == 2
 
 
 def test_foreign_text_is_text(window: Browser, tmp_path: Path) -> None:
