@@ -52,10 +52,7 @@ def shard(batch: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def split(batch: dict[str, Tensor], parts: int) -> list[dict[str, Tensor]]:
-    """Return this rank's rows in `parts` parts, whose sizes differ by at most one row.
-
-    If a rank has fewer rows than `parts`, every rank makes as many parts as it has rows.
-    """
+    """Return this rank's rows in `parts` parts, or as many as the rank with the fewest rows has."""
     if parts == 1:
         return [batch]
     rows = torch.tensor(len(next(iter(batch.values()))))

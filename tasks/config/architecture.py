@@ -101,7 +101,7 @@ def _head_size(value: Any) -> Any:
 class Architecture(Section, ABC):
     """The `model` section, with what every architecture has.
 
-    What `build` of an architecture takes, and returns, the tasks know that train it.
+    The tasks that train an architecture know what its `build` takes and returns.
     """
 
     name: str
@@ -142,20 +142,15 @@ class Architecture(Section, ABC):
         return None if others else first
 
     def problems(self, path: str) -> Iterator[Problem]:
-        if isinstance(self.head_size, list):
-            yield from self._problems_of_list(f"{path}.head_size", self.head_size)
-        if self.head_size is None and self.embedding_size % self.heads:
+        key, sizes, layers = f"{path}.head_size", self.head_size, getattr(self, "layers", None)
+        if sizes is None and self.embedding_size % self.heads:
             size = f"{path}.embedding_size={self.embedding_size}"
             near = max(h for h in range(1, self.heads + 1) if self.embedding_size % h == 0)
-            yield Problem(
-                f"{path}.heads",
-                self.heads,
-                f"a divisor of {size} (or {path}.head_size set)",
-                f"give it as {path}.heads={near}, or set {path}.head_size",
-            )
-
-    def _problems_of_list(self, key: str, sizes: list[Any]) -> Iterator[Problem]:
-        layers = getattr(self, "layers", None)
+            expected = f"a divisor of {size} (or {path}.head_size set)"
+            remedy = f"give it as {path}.heads={near}, or set {path}.head_size"
+            yield Problem(f"{path}.heads", self.heads, expected, remedy)
+        if not isinstance(sizes, list):
+            return
         if layers is None:
             yield Problem(key, sizes, "a whole number, or null", f"give it as {key}=32")
         elif len(sizes) != layers:

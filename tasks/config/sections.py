@@ -56,26 +56,21 @@ class DataSection(Section):
 
     def problems(self, path: str) -> Iterator[Problem]:
         needed = {
-            "sample": (
-                ("sentences", self.sentences, "a number of sentences", "40000"),
-                ("competitors", self.competitors, "a number of names", "12"),
-                ("directions", self.directions, "a number of families", "128"),
-            ),
-            "local": (("root", self.root, "the folder that holds the text", "FOLDER"),),
-            "hub": (("hub.path", self.hub.path, "the id of a data set", "dvruette/lm1b"),),
+            ("sample", "sentences"): (self.sentences, "a number of sentences", "40000"),
+            ("sample", "competitors"): (self.competitors, "a number of names", "12"),
+            ("sample", "directions"): (self.directions, "a number of families", "128"),
+            ("local", "root"): (self.root, "the folder that holds the text", "FOLDER"),
+            ("hub", "hub.path"): (self.hub.path, "the id of a data set", "dvruette/lm1b"),
         }
-        for name, value, expected, example in needed[self.source]:
-            key = f"{path}.{name}"
-            if value is None:
-                why = f"{expected}, since {path}.source={self.source}"
+        for (source, name), (value, expected, example) in needed.items():
+            if source == self.source and value is None:
+                key, why = f"{path}.{name}", f"{expected}, since {path}.source={source}"
                 yield Problem(key, "null", why, f"give it as {key}={example}")
         if self.directions and self.competitors and self.directions <= self.competitors:
-            yield Problem(
-                f"{path}.directions",
-                str(self.directions),
-                f"more than {path}.competitors={self.competitors}, since each is of its own family",
-                f"give it as {path}.directions=128, or 0 to plant nothing",
-            )
+            key, least = f"{path}.directions", f"{path}.competitors={self.competitors}"
+            expected = f"more than {least}, since each is of its own family"
+            remedy = f"give it as {key}=128, or 0 to plant nothing"
+            yield Problem(key, str(self.directions), expected, remedy)
 
 
 class OptimizerSection(Section):
@@ -148,12 +143,9 @@ class RunConfig(Section):
                 yield from section.problems(key)
         steps, warmup = self.trainer.steps, self.optimizer.warmup_steps
         if self.optimizer.schedule == "linear" and warmup >= steps > 0:
-            yield Problem(
-                "optimizer.warmup_steps",
-                warmup,
-                f"fewer than trainer.steps={steps}, since the linear schedule ends there at 0",
-                f"give it as optimizer.warmup_steps={steps // 10}",
-            )
+            end = f"trainer.steps={steps}, since the linear schedule ends there at 0"
+            remedy = f"give it as optimizer.warmup_steps={steps // 10}"
+            yield Problem("optimizer.warmup_steps", warmup, f"fewer than {end}", remedy)
 
 
 def partial_rows(path: str, batch_tokens: int, sequence_length: int) -> Iterator[Problem]:

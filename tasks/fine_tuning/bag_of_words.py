@@ -38,7 +38,17 @@ class BagOfWords:
             order = permutation(len(targets), 0, "bag of words", epoch)
             for first in range(0, len(order), BATCH):
                 numbers = order[first : first + BATCH]
-                self._learn([bags[number] for number in numbers], targets[numbers], squares)
+                batch = [bags[number] for number in numbers]
+                scores = self._scores(batch)
+                chances = np.exp(scores - scores.max(axis=1, keepdims=True))
+                chances /= chances.sum(axis=1, keepdims=True)
+                chances[np.arange(len(numbers)), targets[numbers]] -= 1.0
+                words, places = np.unique(np.concatenate(batch), return_inverse=True)
+                gradient = DECAY * self._weights[words]
+                of_word = np.repeat(chances, [*map(len, batch)], axis=0)
+                np.add.at(gradient, places, of_word / len(numbers))
+                squares[words] += (gradient**2).sum(axis=1)
+                self._weights[words] -= RATE * gradient / np.sqrt(squares[words])[:, None]
 
     def accuracy(self, pairs: Sequence[tuple[str, str]], labels: Sequence[int]) -> float:
         """Return the share of pairs whose label is the likeliest class."""
@@ -48,23 +58,6 @@ class BagOfWords:
     def _scores(self, bags: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
         starts = np.cumsum([0, *map(len, bags[:-1])])
         return np.add.reduceat(self._weights[np.concatenate(bags)], starts, axis=0)
-
-    def _learn(
-        self,
-        bags: Sequence[NDArray[np.int64]],
-        targets: NDArray[np.int64],
-        squares: NDArray[np.float64],
-    ) -> None:
-        scores = self._scores(bags)
-        chances = np.exp(scores - scores.max(axis=1, keepdims=True))
-        chances /= chances.sum(axis=1, keepdims=True)
-        chances[np.arange(len(targets)), targets] -= 1.0
-        words, places = np.unique(np.concatenate(bags), return_inverse=True)
-        gradient = DECAY * self._weights[words]
-        of_word = np.repeat(chances, [*map(len, bags)], axis=0)
-        np.add.at(gradient, places, of_word / len(targets))
-        squares[words] += (gradient**2).sum(axis=1)
-        self._weights[words] -= RATE * gradient / np.sqrt(squares[words])[:, None]
 
 
 def guessed_answer(question: str, context: str) -> str:

@@ -1,7 +1,6 @@
-"""The nearest neighbour, softly, on fresh points: many small heads against a large one.
+"""The nearest neighbour on fresh points: many small heads against a large one.
 
-After Amsel, Yehudai and Bruna (2024): one head as large as the points' dimension finds it for every
-input, heads of a lower rank need many.
+After Amsel, Yehudai and Bruna (2024).
 """
 
 from __future__ import annotations
@@ -56,10 +55,9 @@ class Points(Data):
 
 
 class NearestNeighbour(Task):
-    """Says for each point of a row which of the others is nearest, softly: as a mean of them.
+    """Finds for each point y of a row the mean of the others, by the softmax of sharpness * x^T y.
 
-    The target of point y is the mean of the other points x of its row, weighed by the softmax of
-    sharpness * x^T y. One head of size D forms those weights exactly.
+    One head of size D forms those weights exactly.
     """
 
     Section = NearestNeighbourSection

@@ -1,7 +1,7 @@
 """Theorem 1, measured: which contexts does gradient descent find at a given head size?
 
-Every problem is one of its own: an input X of full column rank, a context P, and a single head that
-is to form P from X. All problems of a run are fitted at once, every step on all of them.
+A problem is an input X of full column rank, a context P, and a head that is to form P from X. Every
+step fits all problems of a run.
 """
 
 from __future__ import annotations
@@ -86,9 +86,8 @@ class Representation(Task):
         ):
             if value != only:
                 expected = f"{only}, since task.name={section.name} is about single heads"
-                raise invalid_value(
-                    f"model.{key}", value, expected, f"give it as model.{key}={only}"
-                )
+                remedy = f"give it as model.{key}={only}"
+                raise invalid_value(f"model.{key}", value, expected, remedy)
         if model.embedding_size < section.sequence_length:
             expected = f"at least task.sequence_length={section.sequence_length}, as in Theorem 1"
             remedy = f"give it as model.embedding_size={section.sequence_length}"

@@ -114,7 +114,7 @@ class Server:
                 case "size":
                     answer = {"size": size(request["config"], self._polynomials.counts)}
                 case "data":
-                    self._data(request)
+                    self._fork_data(request)
                     answer = None  # its child answers
                 case "preload":
                     preload(request.get("logger", ""))
@@ -122,7 +122,14 @@ class Server:
                 case "fork":
                     answer = self._fork_job(request)
                 case "signal":
-                    answer = self._signal(request)
+                    pids = [
+                        p for p, asked in self._children.items() if asked["id"] == request["of"]
+                    ]
+                    for pid in pids:  # not reaped yet, so the numbers are still theirs
+                        # SIGKILL is for the processes that the job started, too.
+                        kill = os.killpg if request["signal"] == signal.SIGKILL else os.kill
+                        kill(pid, request["signal"])
+                    answer = {"signalled": bool(pids)}
                 case op:
                     raise UserError(f"op={op}: expected size, data, preload, fork or signal.")
         except UserError as error:
@@ -137,7 +144,7 @@ class Server:
         with contextlib.suppress(BrokenPipeError):  # nobody reads any more; running jobs go on
             os.write(self._answers, json.dumps(value).encode() + b"\n")
 
-    def _data(self, request: Request) -> None:
+    def _fork_data(self, request: Request) -> None:
         """Answer from a child: reading a corpus may start threads."""
         config = request["config"]
         task = task_of(parse(config))  # here, so that jobs find its modules imported
@@ -167,15 +174,6 @@ class Server:
             return code
 
         return {"pid": self._fork(request, job, close=(self._answers,))}
-
-    def _signal(self, request: Request) -> dict[str, Any]:
-        pids = [pid for pid, asked in self._children.items() if asked["id"] == request["of"]]
-        for pid in pids:  # not reaped yet, so the numbers are still theirs
-            if request["signal"] == signal.SIGKILL:
-                os.killpg(pid, signal.SIGKILL)  # with the processes that the job started
-            else:
-                os.kill(pid, request["signal"])
-        return {"signalled": bool(pids)}
 
     def _fork(self, request: Request, work: Callable[[], int], close: tuple[int, ...]) -> int:
         sys.stdout.flush()

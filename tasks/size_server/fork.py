@@ -74,8 +74,7 @@ def become_job(work: Callable[[], int], *, log: str | None, close: tuple[int, ..
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         for target, path in ((0, os.devnull), (1, log), (2, log)):
             if path is not None:
-                flags = os.O_RDONLY if target == 0 else _APPEND
-                opened = os.open(path, flags, 0o600)
+                opened = os.open(path, os.O_RDONLY if target == 0 else _APPEND, 0o600)
                 os.dup2(opened, target)
                 os.close(opened)
         for descriptor in close:

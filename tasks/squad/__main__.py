@@ -31,9 +31,9 @@ def main(arguments: list[str]) -> int:
 
 
 def score_files(predictions: Path, dataset: Path) -> dict[str, float]:
-    """Return what evaluate-v1.1.py prints for these two files; its notes go to stderr.
+    """Return what evaluate-v1.1.py prints for two files; UserError for files that it cannot take.
 
-    A question without a prediction scores 0. Raises UserError for files the evaluator cannot take.
+    A question without a prediction scores 0.
     """
     # As lenient as the evaluator: a key that comes twice has its last value.
     given, gold = (load_file(path, json.loads) for path in (predictions, dataset))
@@ -52,9 +52,7 @@ def score_files(predictions: Path, dataset: Path) -> dict[str, float]:
         return scoring.score(
             questions,
             given,
-            lambda question: print(
-                f"Unanswered question {question} will receive score 0.", file=sys.stderr
-            ),
+            lambda id_: print(f"Unanswered question {id_} will receive score 0.", file=sys.stderr),
         )
     except ValueError as error:
         raise UserError(f"{dataset} cannot be scored: {error}; name a SQuAD v1.1 file.") from error

@@ -11,21 +11,18 @@ PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalized(answer: str) -> str:
-    """Lower case, without ASCII punctuation, articles and surplus white space."""
+    """Return lower case, without ASCII punctuation, articles and surplus white space."""
     without_articles = re.sub(r"\b(a|an|the)\b", " ", answer.lower().translate(PUNCTUATION))
     return " ".join(without_articles.split())
 
 
 def exact_match(prediction: str, answer: str) -> float:
-    """1 if the two are equal once normalised, else 0."""
+    """Return 1 if the two are equal once normalised, else 0."""
     return float(normalized(prediction) == normalized(answer))
 
 
 def f1(prediction: str, answer: str) -> float:
-    """Overlap of the normalised words, counted with repetition.
-
-    It is 0 where no word is shared: also where both sides normalise to nothing.
-    """
+    """Return the overlap of the normalised words; 0 where both sides normalise to nothing."""
     words, expected = normalized(prediction).split(), normalized(answer).split()
     shared = (Counter(words) & Counter(expected)).total()
     if not shared:
@@ -41,9 +38,12 @@ def score(
 ) -> dict[str, float]:
     """Return exact_match and f1 in percent over all questions, each against its best gold answer.
 
-    questions: (id, gold answers) of each, an id that comes twice counting twice. `missing` is
-    called with each id that has no prediction; it scores 0. Raises ValueError if there is no
-    question, or one without a gold answer.
+    Args:
+        questions: (id, gold answers) of each; an id that comes twice counts twice.
+        missing: called with each id that has no prediction, which scores 0.
+
+    Raises:
+        ValueError: there is no question, or one without a gold answer.
     """
     total, matches, overlap = 0, 0.0, 0.0
     for question, answers in questions:

@@ -1,8 +1,7 @@
 """The world of the generated text: families, and gatherings with one member of each.
 
-Who reads that a Bamu came must look among all who were there for the one of that family. So a head
-has to tell `competitors` names apart that differ in `directions` families: the mechanism of the
-paper's Theorem 1, with a need that is known. Everything else in the text is chance.
+To find the one of a family, a head has to tell `competitors` names apart that differ in
+`directions` families: the mechanism of the paper's Theorem 1, with a need that is known.
 """
 
 from __future__ import annotations

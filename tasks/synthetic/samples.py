@@ -218,7 +218,7 @@ def numbered_examples(
     """Return a sample of numbered examples in the files of training and test.
 
     Args:
-        text: returns the content of a file with examples of these numbers.
+        text: returns the content of a file with the examples of some numbers.
         hashed: numbers that tell one generator from another.
         together: examples of a number.
     """

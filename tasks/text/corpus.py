@@ -38,9 +38,11 @@ def new_arrays(folder: Path, dtypes: Mapping[str, DTypeLike]) -> Iterator[Add]:
             name: stack.enter_context(new_file(_path(folder, name, dtype)))
             for name, dtype in dtypes.items()
         }
-        yield lambda name, values: write_all(
-            files[name], np.asarray(values, dtypes[name]).tobytes()
-        )
+
+        def add(name: str, values: ArrayLike) -> None:
+            write_all(files[name], np.asarray(values, dtypes[name]).tobytes())
+
+        yield add
 
 
 class Arrays:
@@ -79,14 +81,11 @@ def _path(folder: Path, name: str, dtype: DTypeLike) -> Path:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Text in three splits that share no line of `train`.
+    """Text in three splits, by a checksum of each line: equal lines are always in one split.
 
-    Which split a line belongs to follows from its text alone (a checksum modulo 100), so equal
-    lines are always in one split: 1 % are validation, and 2 % are test where the source has no test
-    split of its own. Lines that are skipped count as train's.
-
-    The first of every `together` lines decides for all, where text continues from line to line;
-    a line that is found twice may then be in two splits.
+    1 % are validation, and 2 % are test where the source has no test split of its own; lines that
+    are skipped count as train's. The first of every `together` lines decides for all: a line that
+    comes twice may then be in two splits.
     """
 
     name: str
@@ -97,7 +96,8 @@ class Corpus:
     def lines(self, split: str, counts: Counts | None = None) -> Iterator[str]:
         """Yield the kept lines of a split in a fixed order; `counts` is filled while reading.
 
-        Raises UserError where a file cannot be read or the split turns out empty.
+        Raises:
+            UserError: a file cannot be read, or the split is empty.
         """
         counts = Counts() if counts is None else counts
         own = split == "test" and self.test is not None

@@ -1,4 +1,4 @@
-"""Cuts running text into sentences by a plain rule, the same on every machine."""
+"""Sentences out of running text, and their pieces: byte-level BPE and BERT's WordPiece."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ _LONGEST = 16  # characters that are looked at for an abbreviation
 def split_sentences(text: str) -> list[str]:
     """Return the sentences of a paragraph in order; together they are its text, less white space.
 
-    A sentence ends at . ! ? or an ellipsis that white space follows, unless what comes next begins
-    with a small letter or the full stop belongs to an abbreviation.
+    A small letter after the mark begins no sentence, and an abbreviation ends none.
     """
     sentences, start = [], 0
     for end in _END.finditer(text):
@@ -79,10 +78,10 @@ BATCH = 1000  # lines handed to the library at a time
 
 
 def train_bpe(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
-    """Byte-level BPE of at most `vocabulary_size` pieces; PAD and END are ids 0 and 1.
+    """Return byte-level BPE of at most `vocabulary_size` pieces; PAD and END are ids 0 and 1.
 
-    A small corpus gives fewer pieces. Raises UserError for a size that cannot hold the 256 bytes
-    or does not fit two bytes on disk.
+    Raises:
+        UserError: the size cannot hold the 256 bytes or does not fit two bytes on disk.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -103,11 +102,9 @@ def train_bpe(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
 
 
 def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
-    """BERT's lower-cased WordPiece of at most `vocabulary_size` pieces; BERT_MARKS are ids 0 to 4.
+    """Return BERT's lower-cased WordPiece of at most `vocabulary_size` pieces, BERT_MARKS first.
 
-    The library numbers the continuations ##x in hash order, and numbers break ties between merges;
-    giving them as special tokens in sorted order makes training deterministic. `lines` is read
-    into memory.
+    `lines` is read into memory.
     """
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
     from tokenizers.processors import BertProcessing
@@ -121,6 +118,8 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     alphabet = sorted(
         character for character, _ in common[:WORDPIECE_CHARACTERS] if not character.isspace()
     )
+    # The library numbers these in hash order, and numbers break ties between merges: as sorted
+    # special tokens they make training deterministic.
     continuations = ["##" + character for character in alphabet]
     _check_size(vocabulary_size, len(BERT_MARKS) + 2 * len(alphabet))
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
@@ -143,13 +142,13 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
 
 
 def encode_sentences(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
-    """The pieces of each text, END after the last."""
+    """Return the pieces of each text, END after the last."""
     encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
     return [[*encoding.ids, END] for encoding in encodings]
 
 
 def save_tokenizer(tokenizer: Tokenizer, path: Path) -> str:
-    """Write tokenizer.json, and its sha256 beside it; the file itself appears last and whole."""
+    """Write tokenizer.json, and its sha256 beside it; the file itself appears last."""
     content = tokenizer.to_str().encode()
     sha256 = hashlib.sha256(content).hexdigest()
     publish(_sidecar(path), f"{sha256}\n")
@@ -158,7 +157,7 @@ def save_tokenizer(tokenizer: Tokenizer, path: Path) -> str:
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """The stored tokenizer. Raises UserError where it is absent or is not what was written."""
+    """Return the stored tokenizer; UserError if it is absent or is not what was written."""
     try:
         content, expected = read_bytes(path), read_bytes(_sidecar(path))
     except OSError as error:
@@ -174,12 +173,8 @@ def load_tokenizer(path: Path) -> Tokenizer:
 
 def _check_size(vocabulary_size: int, smallest: int) -> None:
     if not smallest <= vocabulary_size <= LARGEST_VOCABULARY:
-        raise invalid_value(
-            "task.vocabulary_size",
-            vocabulary_size,
-            f"a whole number from {smallest} to {LARGEST_VOCABULARY}",
-            "choose one",
-        )
+        expected = f"a whole number from {smallest} to {LARGEST_VOCABULARY}"
+        raise invalid_value("task.vocabulary_size", vocabulary_size, expected, "choose one")
 
 
 def _with_added(tokenizer: Tokenizer, kept: tuple[str, ...]) -> Tokenizer:

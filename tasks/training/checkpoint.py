@@ -143,9 +143,8 @@ def final_checkpoint(run: Run, key: str) -> tuple[Path, str]:
 def adapted(model: nn.Module, weights: Mapping[str, Tensor], heads: int) -> dict[str, Tensor]:
     """Return the weights with multi-head attention re-parametrised where the model shares keys.
 
-    With the full shared size the model computes the same function as its parent; with a smaller
-    one, that of the nearest factors of the query-key products (`models.factorise`). Other weights
-    are unchanged. `heads`: of the parent.
+    With a shared size below the full one, factors are the nearest (`models.factorise`). `heads`: of
+    the parent.
 
     Raises:
         UserError: the heads differ, or tensorly is needed and not installed.

@@ -32,10 +32,7 @@ CHOSEN = "TORCHINDUCTOR_CACHE_DIR"  # where a user may name a folder for everyth
 
 
 def compile_blocks(model: nn.Module, outputs: Path, own: Path) -> None:
-    """Compile each Transformer block at its first call; one graph serves all blocks.
-
-    `own`: the folder of this job alone, used if the shared one fails.
-    """
+    """Compile each Transformer block at its first call; `own`: used if the shared folder fails."""
     backend = SharedCompiler(shared_folder(outputs), own)
     for name, part in model.named_modules():
         if name.rpartition(".")[2] == "blocks":

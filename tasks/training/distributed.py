@@ -1,9 +1,8 @@
 """One run on several devices: a process (a rank) for each, and every batch split between them.
 
-The job starts the ranks of its machine as fresh processes of the same command, and ends when they
-have ended. Rank 0 claims the attempt and writes the result; the first rank that fails records why.
-Ranks of one machine meet by a file. With several machines each starts its own ranks, and NODE_RANK,
-MASTER_ADDR and MASTER_PORT say which machine it is and where they meet.
+The job starts the ranks of its machine as fresh processes of the same command, and ends with them.
+Rank 0 claims the attempt and writes the result; the first rank that fails records why. With several
+machines NODE_RANK, MASTER_ADDR and MASTER_PORT say which machine it is and where they meet.
 """
 
 from __future__ import annotations
@@ -49,22 +48,20 @@ def supervise(run: Run, devices: int, nodes: int) -> int:
             meeting[MEETING] = f"file://{folder}/meeting"
             if sys.platform == "linux":
                 meeting["GLOO_SOCKET_IFNAME"] = "lo"
-        return _wait(_start(run, devices, node, meeting))
-
-
-def _start(
-    run: Run, devices: int, node: int, meeting: Mapping[str, str]
-) -> list[subprocess.Popen[bytes]]:
-    """Start the ranks; pass signals on to them."""
-    common = {**os.environ, **meeting, "NODE_RANK": str(node)}
-    processes = []
-    for local in range(devices):
-        environment = {**common, MARK: str(node * devices + local), "LOCAL_RANK": str(local)}
+        common = {**os.environ, **meeting, "NODE_RANK": str(node)}
         command = [sys.executable, "-m", "tasks.train", str(run.path)]
-        # Ranks hold the other end of a pipe, and end with this process.
-        started = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE)
-        processes.append(started)
+        processes = []
+        for local in range(devices):
+            environment = {**common, MARK: str(node * devices + local), "LOCAL_RANK": str(local)}
+            # Ranks hold the other end of a pipe, and end with this process.
+            started = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE)
+            processes.append(started)
+        pass_signals_on(processes)
+        return exit_code_of(processes)
 
+
+def pass_signals_on(processes: list[subprocess.Popen[bytes]]) -> None:
+    """Pass signals on to the ranks: the first stop as SIGTERM, the second as SIGKILL."""
     asked = False
 
     def hand_on(number: int, frame: FrameType | None) -> None:
@@ -80,10 +77,9 @@ def _start(
     for number in STOPS:
         signal.signal(number, hand_on)
     signal.signal(signal.SIGUSR1, ask_for_stacks)
-    return processes
 
 
-def _wait(processes: list[subprocess.Popen[bytes]]) -> int:
+def exit_code_of(processes: list[subprocess.Popen[bytes]]) -> int:
     """Wait for all ranks; return the exit code of the first that failed, or 0."""
     failed, deadline = 0, float("inf")
     while any(process.poll() is None for process in processes):
@@ -139,8 +135,7 @@ class SecondaryAttempt(Attempt):
 class SynchronizedStop(Interruption):
     """The stop of all ranks after the same step, once any of them was asked to stop.
 
-    A cluster signals every process of a job, and the job passes signals on, so a rank may be asked
-    twice for one request. The job alone stops at once.
+    A rank may be asked twice for one request, so only the job stops at once.
     """
 
     asked = False

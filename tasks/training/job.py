@@ -59,7 +59,7 @@ class Job:
 
     Raises:
         Elsewhere: another process trains the run.
-        UserError: the run, or what it continues from, cannot be read.
+        UserError: the run cannot be read.
     """
 
     def __init__(self, run: Run) -> None:
@@ -70,14 +70,14 @@ class Job:
         self._resumed: Path | None = None
         if ranks.rank() == 0:
             self._claim()
+        self._interruption = Interruption(self._stop_at_once)
         if ranks.world() > 1:  # every rank joins the attempt of the first, at its checkpoint
             first = (self._attempt.path if ranks.rank() == 0 else None, self._resumed)
             path, self._resumed = ranks.broadcast(first)
             if ranks.rank():
                 assert path is not None
                 self._attempt = distributed.SecondaryAttempt(path, Watcher())
-        kind = distributed.SynchronizedStop if ranks.world() > 1 else Interruption
-        self._interruption = kind(self._stop_at_once)
+            self._interruption = distributed.SynchronizedStop(self._stop_at_once)
         self._mirror: Mirror | None = None
         self._reading_data = False  # whether an error now would be one of the data
         self._over = threading.Event()
@@ -150,10 +150,7 @@ class Job:
         return 0
 
     def _train(self) -> dict[str, Any] | None:
-        """Train to the last step, evaluate, store the weights; return the content of result.json.
-
-        Of several ranks only the first evaluates and returns anything.
-        """
+        """Train, evaluate, store the weights; return the content of result.json (rank 0)."""
         begun = time.perf_counter()
         config = parse(self._config)
         kind = machine.set_up(config.trainer)

@@ -28,12 +28,10 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
 def set_up(section: TrainerSection) -> str:
     """Set this process up to compute repeatably; return its device, "cuda" or "cpu".
 
-    It fixes the number of CPU threads, on which the last bits depend.
-
     Raises:
         UserError: the GPU that was asked for is absent.
     """
-    torch.set_num_threads(section.threads)
+    torch.set_num_threads(section.threads)  # on which the last bits depend
     found = kind_of(section.accelerator)
     if section.accelerator == "gpu" and found == "cpu":
         remedy = "give it as trainer.accelerator=auto"
@@ -51,8 +49,7 @@ def kind_of(accelerator: str) -> str:
 def keep_memory() -> None:
     """Make glibc keep freed memory, since every step allocates the same blocks again.
 
-    By default it returns large blocks to the system, which clears each page of the next ones: up to
-    a quarter of a small step. Other C libraries are left alone.
+    By default it returns large blocks to the system: up to a quarter of a small step.
     """
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
@@ -61,11 +58,7 @@ def keep_memory() -> None:
 
 
 def compute_repeatably(kind: str) -> None:
-    """Make equal steps give equal bits.
-
-    On a GPU an operation that cannot is an error: with a warning alone, the gradient of fused
-    attention would depend on the order in which its blocks end.
-    """
+    """Make equal steps give equal bits; on a GPU, an operation that cannot is an error."""
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     torch.backends.cudnn.benchmark = False
     torch.use_deterministic_algorithms(True, warn_only=kind == "cpu")
@@ -108,10 +101,8 @@ def code_of(config: Mapping[str, Any]) -> dict[str, Any]:
 @functools.cache
 def cpu_name() -> str:
     """Return the processor's model name on Linux, else its architecture."""
-    names = [
-        line.split(":", 1)[1].strip() for line in _cpu_lines() if line.startswith("model name")
-    ]
-    return names[0] if names else platform.machine()
+    named = (line for line in _cpu_lines() if line.startswith("model name"))
+    return next((line.split(":", 1)[1].strip() for line in named), platform.machine())
 
 
 @functools.cache

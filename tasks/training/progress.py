@@ -68,8 +68,7 @@ class Recorder:
     Losses stay on the device between two rows: the host waits for the device only to read them.
 
     Attributes:
-        validation: of the newest validation. Not in `metrics`: it depends on how often one
-            validates.
+        validation: the metrics of the newest validation.
         seconds: in training steps, interrupted attempts included.
         seconds_before: in training steps of interrupted attempts.
     """
@@ -156,13 +155,8 @@ class Recorder:
         }
         steps = task.config.trainer.steps
         self._context.log.row(step, row, left=self.seconds / step * (steps - step))
-        self._context.attempt.heartbeat(
-            step=step,
-            steps=steps,
-            loss=row["train/loss"],
-            tokens_per_second=row["tokens_per_second"],
-            phase="train",
-        )
+        shown = {"loss": row["train/loss"], "tokens_per_second": row["tokens_per_second"]}
+        self._context.attempt.heartbeat(step=step, steps=steps, **shown, phase="train")
         for place, loss in enumerate(losses, start=step - len(losses) + 1):
             if not math.isfinite(loss):
                 raise NotFinite("the training loss", loss, place)
