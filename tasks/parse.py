@@ -16,11 +16,7 @@ from tasks.task import Task
 
 
 def parse(config: Mapping[str, Any]) -> RunConfig:
-    """Return the typed config of a run.
-
-    Raises:
-        UserError: the first error, and the number of others.
-    """
+    """Return the typed config of a run; UserError with the first error and the number of others."""
     task: type[Task] = registry.class_of(registry.TASKS, _name(config, "task"), "task.name", Task)
     name = _name(config, "model")
     architecture: type[Architecture] = registry.class_of(

@@ -50,11 +50,7 @@ def prepare(task: Task, outputs: Path) -> Path:
 
 
 def open_data(task: Task, outputs: Path) -> dict[str, Any]:
-    """Open the task's data and return the facts that a result records of them.
-
-    Raises:
-        UserError: the data cannot be prepared, or changed since.
-    """
+    """Open the task's data and return what a result says of them; UserError if they changed."""
     folder = prepare(task, outputs)
     facts = {"sha256": check_digests(folder)} if folder.is_dir() else {}
     return {**task.data.open(folder), **facts}

@@ -36,11 +36,7 @@ def broadcast(value: Value) -> Value:
 
 
 def shard(batch: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return this rank's rows of a batch.
-
-    Raises:
-        UserError: the batch has fewer rows than there are ranks.
-    """
+    """Return this rank's rows of a batch; UserError if it has fewer rows than there are ranks."""
     if world() == 1:
         return batch
     rows = len(next(iter(batch.values())))

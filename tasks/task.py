@@ -138,11 +138,7 @@ class Task(ABC):
         """Return the model's outputs: a forward pass with every matrix product of training."""
 
     def inherit(self, model: Any, weights: Mapping[str, Tensor]) -> None:
-        """Give a fresh model the final weights of the run that `parent` names.
-
-        Raises:
-            UserError: they do not fit the model.
-        """
+        """Give a fresh model its parent's final weights; UserError if they do not fit."""
         try:
             model.load_state_dict(dict(weights))
         except RuntimeError as error:

@@ -44,11 +44,7 @@ def variant(name: Any) -> type[nn.Module]:
 
 @functools.cache  # composing takes longer than everything else that is done to check a config
 def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
-    """Return the section of a variant: its name and its own options, as its constructor has them.
-
-    Raises:
-        UserError: its constructor is not one that a block can call.
-    """
+    """Return the section of a variant: its name, and the options that its constructor has."""
     hints, taken = typing.get_type_hints(cls.__init__), inspect.signature(cls)
     own = {
         key: parameter

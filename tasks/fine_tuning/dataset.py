@@ -30,11 +30,7 @@ UNPRINTABLE = re.compile("[\ud800-\udfff\0]")
 
 
 def load(text: str) -> Any:
-    """Return the value of plain JSON.
-
-    Raises:
-        ValueError: it is none, has NaN, infinities or a key twice, or is nested without end.
-    """
+    """Return the value of JSON; ValueError for NaN, infinities, a key twice, deep nesting."""
 
     def refuse(constant: str) -> NoReturn:
         raise ValueError(f"{constant} is no JSON number")
@@ -205,13 +201,7 @@ class DataSet(Source, ABC, Generic[Kind]):
         return f"{self.title}: {super().describe(data)}"
 
     def load(self, data: Mapping[str, Any], folder: Path) -> Examples[Kind]:
-        """Read all splits; warn on stderr if many rows were dropped.
-
-        `folder` is where a sample is written if it is not there yet.
-
-        Raises:
-            UserError: a split has nothing in it.
-        """
+        """Read all splits; UserError if one is empty. `folder` is where a sample is kept."""
         reports: dict[str, RowReport] = {}
         kept: dict[str, list[Kind]] = {}
         for split, parts in self._parts(data, folder).items():

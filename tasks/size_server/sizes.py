@@ -12,7 +12,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -44,7 +44,9 @@ class CountPolynomials:
 
     def __init__(self, build: Callable[[RunConfig], Counts]) -> None:
         self._build = build
-        self._kinds: dict[str, _Kind] = {}
+        # By all of a config but its dimensions:
+        self._built: dict[str, dict[Place, Counts]] = {}
+        self._polynomials: dict[str, Polynomials] = {}
 
     def counts(self, run: RunConfig) -> Counts:
         """Return what `build(run)` would."""
@@ -54,16 +56,16 @@ class CountPolynomials:
         model = run.model.model_dump()
         rest = {key: value for key, value in model.items() if key not in NODES}
         name = canonical([rest, run.task.model_dump()])
-        kind = self._kinds.setdefault(name, _Kind({}, None))
+        built = self._built.setdefault(name, {})
         place = (run.model.embedding_size, run.model.heads, head_size, run.model.feedforward_size)
-        if place not in kind.built and len(kind.built) >= BUILT_FIRST:
-            if kind.found is None:
-                kind = self._kinds[name] = _Kind(kind.built, self._fitted(run, kind.built))
-            if kind.found is not None and (found := kind.found.at(place)) is not None:
+        if place not in built and len(built) >= BUILT_FIRST:
+            if name not in self._polynomials:
+                self._polynomials[name] = self._fitted(run, built)
+            if (found := self._polynomials[name].at(place)) is not None:
                 return found
-        if place not in kind.built:
-            kind.built[place] = self._build(run)
-        return kind.built[place]
+        if place not in built:
+            built[place] = self._build(run)
+        return built[place]
 
     def _fitted(self, run: RunConfig, built: dict[Place, Counts]) -> Polynomials:
         """Fit polynomials to counts at the nodes; return none if they miss a built count."""
@@ -78,13 +80,6 @@ class CountPolynomials:
         found = Polynomials(at_nodes)
         known = all(found.at(place) == counts for place, counts in built.items())
         return found if known else Polynomials({})
-
-
-class _Kind(NamedTuple):
-    """The known counts of configs that differ in their dimensions alone."""
-
-    built: dict[Place, Counts]
-    found: Polynomials | None
 
 
 class Polynomials:

@@ -36,14 +36,10 @@ def score(
     predictions: Mapping[str, str],
     missing: Callable[[str], None] = lambda question: None,
 ) -> dict[str, float]:
-    """Return exact_match and f1 in percent over all questions, each against its best gold answer.
+    """Return exact_match and f1 in percent over all (id, answers), each against its best answer.
 
-    Args:
-        questions: (id, gold answers) of each; an id that comes twice counts twice.
-        missing: called with each id that has no prediction, which scores 0.
-
-    Raises:
-        ValueError: there is no question, or one without a gold answer.
+    `missing` is called with each id that has no prediction, which scores 0. ValueError if there is
+    no question, or one without a gold answer.
     """
     total, matches, overlap = 0, 0.0, 0.0
     for question, answers in questions:

@@ -94,11 +94,7 @@ class Corpus:
     together: int = 1
 
     def lines(self, split: str, counts: Counts | None = None) -> Iterator[str]:
-        """Yield the kept lines of a split in a fixed order; `counts` is filled while reading.
-
-        Raises:
-            UserError: a file cannot be read, or the split is empty.
-        """
+        """Yield the kept lines of a split in order and count them; UserError if it is empty."""
         counts = Counts() if counts is None else counts
         own = split == "test" and self.test is not None
         source = self.test if own and self.test is not None else self.train

@@ -100,11 +100,7 @@ def check_text(path: Path, start: bytes) -> None:
 
 
 def raw_lines_of_file(path: Path) -> Iterator[bytes | None]:
-    """Yield the lines of a file without their ends, None for one over LINE_LIMIT.
-
-    Raises:
-        UserError: the file cannot be read or is no text in UTF-8.
-    """
+    """Yield the lines of a file without ends, None over LINE_LIMIT; UserError if it is no text."""
     try:
         with path.open("rb") as file:
             check_text(path, file.read(SAMPLE))
@@ -155,15 +151,11 @@ class TextFiles:
 
 
 def find_files(root: Path) -> TextFiles:
-    """Return the text files at `root`, a file or a folder, in the order of their relative names.
+    """Return the text files at `root`, in the order of their relative names; UserError if none.
 
     Text is every file with one of TEXT_SUFFIXES and every LM1B shard; hidden files and files about
     the collection (README, LICENSE, ...) are not. Where LM1B's training shards lie beside held-out
-    shards these two are train and test and nothing else counts; held-out shards alone are text like
-    any other.
-
-    Raises:
-        UserError: there is nothing to read.
+    shards these two are train and test and nothing else counts.
     """
     if root.is_file():
         found = TextFiles(root.parent, (root.name,), ())
@@ -229,11 +221,7 @@ COLUMN = "text"
 def load_splits(hub: Mapping[str, Any], columns: Sequence[str] = (COLUMN,)) -> dict[str, Any]:
     """Return the splits of a dataset by name: `train` is among them, and each has these columns.
 
-    Args:
-        hub: path, name and revision, as `datasets.load_dataset` takes them.
-
-    Raises:
-        UserError: the dataset cannot be loaded or has another shape.
+    `hub`: path, name and revision, as `datasets.load_dataset` takes them.
     """
     name = name_of(hub)
     import datasets  # takes seconds: only where the text is on the hub

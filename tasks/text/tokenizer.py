@@ -78,11 +78,7 @@ BATCH = 1000  # lines handed to the library at a time
 
 
 def train_bpe(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
-    """Return byte-level BPE of at most `vocabulary_size` pieces; PAD and END are ids 0 and 1.
-
-    Raises:
-        UserError: the size cannot hold the 256 bytes or does not fit two bytes on disk.
-    """
+    """Return byte-level BPE of at most `vocabulary_size` pieces; PAD and END are ids 0 and 1."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     _check_size(vocabulary_size, SMALLEST_BPE)

@@ -31,11 +31,7 @@ def sidecar(path: Path) -> Path:
 
 
 def save(value: Mapping[str, Any], path: Path, run: str) -> None:
-    """Write a checkpoint of `run` in one step, on the file system it will live on.
-
-    Raises:
-        OSError: it could not be written (a full disk); whatever was at `path` is still there.
-    """
+    """Write a checkpoint of `run` in one step; after an OSError the file is as it was before."""
     with new_file(path) as descriptor:
         writer = _Writer(descriptor)
         try:
@@ -115,11 +111,7 @@ WEIGHTS = "weights.ckpt"
 
 
 def final_weights(run: Run, key: str) -> dict[str, Tensor]:
-    """Return the final weights of a finished run, verified; `key` is where it was named.
-
-    Raises:
-        UserError: that run is not finished, or its weights are not what it published.
-    """
+    """Return the verified final weights of a finished run; `key` names it in a UserError."""
     path, digest = final_checkpoint(run, key)
     try:
         verify(path, run.id)
@@ -144,10 +136,7 @@ def adapted(model: nn.Module, weights: Mapping[str, Tensor], heads: int) -> dict
     """Return the weights with multi-head attention re-parametrised where the model shares keys.
 
     With a shared size below the full one, factors are the nearest (`models.factorise`). `heads`: of
-    the parent.
-
-    Raises:
-        UserError: the heads differ, or tensorly is needed and not installed.
+    the parent; UserError if the model has others.
     """
     found = dict(weights)
     for name, layer in model.named_modules():

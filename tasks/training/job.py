@@ -57,9 +57,7 @@ class Elsewhere(Exception):
 class Job:
     """One attempt at a run, from the claim to the exit code; of several ranks, one of them.
 
-    Raises:
-        Elsewhere: another process trains the run.
-        UserError: the run cannot be read.
+    Raises Elsewhere if another process trains the run.
     """
 
     def __init__(self, run: Run) -> None:
@@ -203,11 +201,7 @@ class Job:
         }
 
     def _micro_batches(self, task: Task) -> int:
-        """Return in how many parts this attempt computes each batch.
-
-        Raises:
-            UserError: an earlier attempt with as few rows at a time ran out of memory.
-        """
+        """Return in how many parts to compute each batch; UserError if even one row is too many."""
         asked = int(self._attempt.info().get("micro_batches", 1))
         if asked == 1:
             return 1

@@ -26,11 +26,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
 
 
 def set_up(section: TrainerSection) -> str:
-    """Set this process up to compute repeatably; return its device, "cuda" or "cpu".
-
-    Raises:
-        UserError: the GPU that was asked for is absent.
-    """
+    """Set this process up to compute repeatably; return "cuda" or "cpu" (UserError: no GPU)."""
     torch.set_num_threads(section.threads)  # on which the last bits depend
     found = kind_of(section.accelerator)
     if section.accelerator == "gpu" and found == "cpu":
