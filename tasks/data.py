@@ -22,10 +22,10 @@ DRAWN = "drawn"  # what stands for a text where there is none
 
 
 class Data(ABC):
-    """Examples in batches. What is written here is true of examples that are drawn, not read.
+    """Examples in batches; as written here, drawn at random and not read.
 
-    Whatever looks random is a function of the run's seed and a counter, never of a state: that is
-    why a run that was killed and continued ends with the same bits.
+    Whatever looks random is a function of the run's seed and a counter: a run that was killed and
+    continued ends with the same bits.
     """
 
     def __init__(self, config: RunConfig) -> None:

@@ -57,10 +57,7 @@ def open_data(task: Task, outputs: Path) -> dict[str, Any]:
 
 
 def write_digests(folder: Path) -> None:
-    """Write the digests of a prepared folder, once; OSError for a link or a pipe among its files.
-
-    A folder that an earlier version prepared has none: they are taken as its files are now.
-    """
+    """Write the digests of a prepared folder, unless it has some; OSError for a link or a pipe."""
     if (folder / DIGESTS).is_file():
         return
     files = {}

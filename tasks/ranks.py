@@ -1,7 +1,4 @@
-"""Sharding and communication between the processes (ranks) that train one run.
-
-A process that trains alone is rank 0 of 1, and nothing here changes a bit of what it computes.
-"""
+"""Sharding and communication between the processes (ranks) that train one run."""
 
 from __future__ import annotations
 

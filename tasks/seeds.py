@@ -20,10 +20,7 @@ def permutation(length: int, seed: int, *purpose: str | int) -> np.ndarray:
 
 
 class Shuffled:
-    """An endless stream of row numbers: epoch after epoch of all rows, each in an order of its own.
-
-    Any stretch of the stream can be asked for; the order of the last epochs is kept at hand.
-    """
+    """An endless stream of row numbers: epoch after epoch of all rows, each in its own order."""
 
     def __init__(self, length: int, seed: int) -> None:
         self._length = length

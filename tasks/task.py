@@ -87,10 +87,7 @@ class Evaluator:
 
 
 class Task(ABC):
-    """A learning problem, made from the config of one run.
-
-    `model` is always what `build` returned, a class that the task knows.
-    """
+    """A learning problem, made from the config of one run; `model` is what `build` returned."""
 
     Section: ClassVar[type[TaskSection]]
     """The keys of `task` in a config."""

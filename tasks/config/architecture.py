@@ -95,10 +95,7 @@ def _head_size(value: Any) -> Any:
 
 
 class Architecture(Section, ABC):
-    """The `model` section, with what every architecture has.
-
-    The tasks that train an architecture know what its `build` takes and returns.
-    """
+    """The `model` section, with what every architecture has."""
 
     name: str
     embedding_size: Annotated[int, whole(1, 65_536, 256)]

@@ -1,7 +1,4 @@
-"""The words the parts of a config are written in: sections, the kinds of their values, problems.
-
-A task, a model and an attention variant each own a section; `tasks.parse` puts them together.
-"""
+"""Sections of a config, the kinds of their values, and problems with them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A run's config as types: every key and its limits.
-
-The sections of `task` and `model` belong to the task and the architecture that the config names.
-"""
+"""A run's config as types; `task` and `model` belong to the task and the architecture."""
 
 from __future__ import annotations
 

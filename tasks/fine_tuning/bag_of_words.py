@@ -25,10 +25,7 @@ def majority_accuracy(train: Sequence[int], test: Sequence[int]) -> float:
 
 
 class BagOfWords:
-    """Multinomial logistic regression on the words of each text, with separate weights.
-
-    Fitted by Adagrad; equal data give equal weights.
-    """
+    """Multinomial logistic regression on the words of each text, fitted by Adagrad."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]], labels: Sequence[int]) -> None:
         bags, targets = [_buckets(*pair) for pair in pairs], np.asarray(labels)

@@ -165,10 +165,7 @@ class Examples(Generic[Kind]):
 
 
 class DataSet(Source, ABC, Generic[Kind]):
-    """The published form of one data set, and the reader of its examples.
-
-    It has a training split and a test split. VALIDATION of the training split is kept back.
-    """
+    """The published form of one data set, which has two splits, and the reader of its examples."""
 
     title: ClassVar[str]
     train: ClassVar[re.Pattern[str]]

@@ -80,8 +80,7 @@ def write(
 class Sequences:
     """The rows of a split; UserError as for `Arrays`.
 
-    `columns` are the arrays (R,) that were written beside the rows; of these, `seconds` says at
-    which position of a row its second text begins.
+    `columns` are arrays (R,); `seconds` says at which position of a row its second text begins.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -136,10 +135,7 @@ class FineTuningSection(TextSection):
 
 
 class ExampleData(PreparedRows):
-    """The rows of all splits as batches: tokens, token_type_ids and attention_mask, (B, T) each.
-
-    `columns` are added to a batch under their own names, (B,).
-    """
+    """Batches of tokens, token_type_ids and attention_mask, (B, T), and of `columns`, (B,)."""
 
     section: FineTuningSection
     format, last = FORMAT, ABOUT

@@ -75,10 +75,7 @@ class MultiNLI(DataSet[Pair]):
     hub_test = "validation_matched"
 
     def read_file(self, path: Path) -> Iterator[tuple[str, Pair | Malformed]]:
-        """Yield the rows of a .jsonl or a table, by line.
-
-        Raises UserError for a file that cannot be read, or a table without the columns of a pair.
-        """
+        """Yield the rows of a .jsonl or a table, by line; UserError if it cannot be read."""
         lines = enumerate(raw_lines_of_file(path), 1)
         if path.suffix == ".jsonl":
             read: Callable[[str], Pair | Malformed] = json_pair

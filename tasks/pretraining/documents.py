@@ -50,10 +50,7 @@ class EncodedDocuments:
 def encode(
     documents: Iterable[tuple[str, list[str]]], tokenizer: Tokenizer, folders: Mapping[str, Path]
 ) -> dict[str, dict[str, int]]:
-    """Encode (split, document) pairs into folders, as a stream; return what each split got.
-
-    `publish_about` makes a split readable.
-    """
+    """Encode (split, document) pairs into folders, as a stream; return what each split got."""
     totals = {split: dict.fromkeys(DTYPES, 0) for split in folders}
     with ExitStack() as stack:
         adds = {

@@ -227,8 +227,7 @@ class MaskedPairs:
     def shuffled(self, start: int, count: int) -> Arrays:
         """Return `count` rows from `start` on in the stream of shuffled epochs.
 
-        tokens, token_type_ids and attention_mask: (count, T); places, targets and hidden:
-        (count, M); next: (count,).
+        tokens, token_type_ids, attention_mask: (B, T); places, targets, hidden: (B, M); next: (B,).
         """
         epochs = np.arange(start, start + count) // len(self)
         return self._rows(epochs, self._order.stretch(start, count))

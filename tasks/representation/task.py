@@ -1,7 +1,6 @@
 """Theorem 1, measured: which contexts does gradient descent find at a given head size?
 
-A problem is an input X of full column rank, a context P, and a head that is to form P from X. Every
-step fits all problems of a run.
+A problem is an input X, a context P, and a head to form P from X; a step fits those of a run.
 """
 
 from __future__ import annotations

@@ -43,8 +43,7 @@ def windows(length: int, room: int, stride: int) -> list[Window]:
 def best_windows(cut: Sequence[Window], length: int) -> NDArray[np.int64]:
     """Return, for each piece of the text, (length,), the window where it has the most context.
 
-    That is the one with the longest shorter side, plus a hundredth of the window; of equals the
-    first.
+    That is the longest shorter side, plus a hundredth of the window; of equals the first.
     """
     pieces = np.arange(length)
     first = np.array([[window.first] for window in cut])
@@ -56,10 +55,9 @@ def best_windows(cut: Sequence[Window], length: int) -> NDArray[np.int64]:
 
 
 def covered(offsets: NDArray[np.integer], start: int, end: int) -> tuple[int, int] | None:
-    """Return the first and the last piece that hold characters from `start` to `end`.
+    """Return the first and last piece with characters from `start` to `end`; None if there is none.
 
-    offsets: (pieces, 2), where each piece begins and ends in the text, in order. None where no
-    piece does.
+    `offsets`: (pieces, 2), where each piece begins and ends in the text, in order.
     """
     first = int(np.searchsorted(offsets[:, 1], start, side="right"))
     last = int(np.searchsorted(offsets[:, 0], end, side="left")) - 1
@@ -119,9 +117,7 @@ class AnswerKey:
     def predictions(
         self, scores: Iterable[Scores], candidates: int, longest: int
     ) -> dict[str, str]:
-        """Return the answer of every question, cut from its paragraph as it stands there.
-
-        A question without a window, or without a span that may be an answer, gets the empty answer.
+        """Return the answer of every question, cut from its paragraph; empty where none is found.
 
         Args:
             scores: those of every window of the split, in order.
@@ -166,10 +162,8 @@ def best_span(
 ) -> Span | None:
     """Return the best span of at most `longest` pieces, of the best `candidates` starts and ends.
 
-    Those are of all positions; only then are the ones left out where an answer may not start (a
-    question, or a piece that another window shows with more context) or may not end. Of equal
-    spans the one with the better start wins, then the one with the better end, and of equal scores
-    the earlier. None where nothing is left.
+    Those are of all positions; only then are positions left out where no answer may start or end.
+    Of equal spans the one with the better start wins, then the better end, then the earlier.
     """
     first, last = _largest(starts_T, candidates), _largest(ends_T, candidates)
     lengths = last[None, :] - first[:, None] + 1

@@ -66,10 +66,7 @@ class SQuAD(DataSet[Question]):
     hub_test = "validation"
 
     def read_file(self, path: Path) -> Iterator[tuple[str, Question | Malformed]]:
-        """Yield the questions of a file, by their place in it.
-
-        Raises UserError for a file that cannot be read, is not JSON, or is no SQuAD file.
-        """
+        """Yield the questions of a file, by their place in it; UserError if it is no SQuAD file."""
         value = strict_json.load_file(path)
         articles = value.get("data") if isinstance(value, dict) else None
         if not isinstance(articles, list):

@@ -217,10 +217,7 @@ def numbered_examples(
 ) -> Sample:
     """Return a sample of numbered examples in the files of training and test.
 
-    Args:
-        text: returns the content of a file with the examples of some numbers.
-        hashed: numbers that tell one generator from another.
-        together: examples of a number.
+    `hashed`: numbers that tell one generator from another; `together`: examples of a number.
     """
 
     def write(folder: Path, length: int, world: World) -> None:

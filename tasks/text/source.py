@@ -1,7 +1,4 @@
-"""Text from files, the Hugging Face hub or the generator: where it lies, and its lines.
-
-Files are untrusted bytes: each line is kept, repaired, or skipped for a reason.
-"""
+"""Text from files, the Hugging Face hub or the generator, and the lines to keep, mend or skip."""
 
 from __future__ import annotations
 
@@ -276,10 +273,7 @@ class Source:
         return find_files(root)
 
     def digest(self, data: Mapping[str, Any]) -> str:
-        """Return a hash of all files or of the generator, or the data set and revision.
-
-        Nothing is written, and the hub is not contacted.
-        """
+        """Return a hash of all files or of the generator; for the hub, name and revision."""
         if data["source"] == "hub":
             return f"hub:{name_of(data['hub'])}"
         if data["source"] == "sample":

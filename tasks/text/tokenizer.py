@@ -98,10 +98,7 @@ def train_bpe(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
 
 
 def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
-    """Return BERT's lower-cased WordPiece of at most `vocabulary_size` pieces, BERT_MARKS first.
-
-    `lines` is read into memory.
-    """
+    """Return BERT's lower-cased WordPiece of at most `vocabulary_size` pieces, BERT_MARKS first."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
     from tokenizers.processors import BertProcessing
 

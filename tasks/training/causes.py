@@ -1,7 +1,4 @@
-"""How a job ends early: the signals that stop it, and the cause that the store knows for an error.
-
-The first SIGTERM or SIGINT asks the job to save and stop, the second stops it at once.
-"""
+"""The early end of a job: the signals that stop it, and the cause of an error for the store."""
 
 from __future__ import annotations
 

@@ -55,10 +55,7 @@ class Elsewhere(Exception):
 
 
 class Job:
-    """One attempt at a run, from the claim to the exit code; of several ranks, one of them.
-
-    Raises Elsewhere if another process trains the run.
-    """
+    """One attempt at a run, on one rank; Elsewhere if another process trains the run."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

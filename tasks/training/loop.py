@@ -1,7 +1,4 @@
-"""The training loop: one step, and the work between two steps.
-
-A step asks the module (module.py) for its loss, and the module the task (tasks/<name>/task.py).
-"""
+"""The training loop: one step, and the work between two steps."""
 
 from __future__ import annotations
 

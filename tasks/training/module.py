@@ -22,8 +22,7 @@ FUSED = ("cpu", "cuda")
 class TrainingModule(pl.LightningModule):
     """The model of a task and the loss of a step, a function of the step's number.
 
-    `micro_batches`: the parts in which a step computes its rows, at most one a row. Up to rounding
-    the gradient is that of the whole batch; dropout draws other masks.
+    `micro_batches`: the parts in which a step computes its rows, at most one a row.
     """
 
     def __init__(self, task: Task, model: nn.Module, micro_batches: int = 1) -> None:

@@ -167,10 +167,7 @@ class Recorder:
 
 
 class Checkpointer:
-    """Saves every `checkpoint_every` steps, at the last step, and when the job is asked to stop.
-
-    The keys of a checkpoint are those of Lightning's Trainer.
-    """
+    """Saves every `checkpoint_every` steps, at the last step, and when the job is asked to stop."""
 
     def __init__(
         self,
