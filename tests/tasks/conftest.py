@@ -10,7 +10,7 @@ import torch
 
 from tasks.parse import parse
 from tasks.prepare import prepare, task_of
-from tests.tasks.jobs import config
+from tests.tasks.jobs import config, freeze, run_job, science
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +48,14 @@ def shared(_ready_to_fork, tmp_path_factory):
 def outputs(_prepared_once, tmp_path):
     """An outputs folder of the test's own, with the prepared data and no runs."""
     return shutil.copytree(_prepared_once, tmp_path / "outputs")
+
+
+@pytest.fixture(scope="session")
+def undisturbed(_prepared_once, tmp_path_factory):
+    """The science of the small run when nothing disturbs it."""
+    run = freeze(shutil.copytree(_prepared_once, tmp_path_factory.mktemp("one") / "outputs"))
+    assert run_job(run) == 0
+    return science(run)
 
 
 class HubSplit:

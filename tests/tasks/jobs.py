@@ -144,8 +144,10 @@ def science(run: Run) -> dict[str, Any]:
     return {"rows": rows, **{key: result[key] for key in kept}}
 
 
-def at_call(owner: Any, name: str, number: int, action: Callable[[], None]) -> None:
-    """Have `action` done when `owner.name` is called for the `number`th time, before the call."""
+def at_call(
+    owner: Any, name: str, number: int, action: Callable[[], None], *, after: bool = False
+) -> None:
+    """Have `action` done before, or after, the `number`th call of `owner.name`."""
     original = getattr(owner, name)
     calls = 0
 
@@ -153,24 +155,11 @@ def at_call(owner: Any, name: str, number: int, action: Callable[[], None]) -> N
     def counted(*args: Any, **kwargs: Any) -> Any:
         nonlocal calls
         calls += 1
-        if calls == number:
+        own = calls
+        if own == number and not after:
             action()
-        return original(*args, **kwargs)
-
-    setattr(owner, name, counted)
-
-
-def after_call(owner: Any, name: str, number: int, action: Callable[[], None]) -> None:
-    """Have `action` done when the `number`th call of `owner.name` has returned."""
-    original = getattr(owner, name)
-    calls = 0
-
-    @functools.wraps(original)
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        nonlocal calls
-        calls += 1
         value = original(*args, **kwargs)
-        if calls == number:
+        if own == number and after:
             action()
         return value
 

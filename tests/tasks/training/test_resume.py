@@ -1,6 +1,5 @@
 """A job that is stopped at any point and run again ends with the bits of an undisturbed one."""
 
-import shutil
 import signal
 import threading
 from collections.abc import Callable
@@ -15,7 +14,6 @@ from tasks.training import job as attempts
 from tasks.training.module import TrainingModule
 from tasks.training.progress import Checkpointer
 from tests.tasks.jobs import (
-    after_call,
     at_call,
     freeze,
     kill_self,
@@ -25,15 +23,6 @@ from tests.tasks.jobs import (
 )
 
 Action = Callable[[], None]
-
-
-@pytest.fixture(scope="module")
-def undisturbed(prepared, tmp_path_factory):
-    outputs = tmp_path_factory.mktemp("undisturbed") / "outputs"
-    shutil.copytree(prepared, outputs)
-    run = freeze(outputs)
-    assert run_job(run) == 0
-    return science(run)
 
 
 def step(number):
@@ -61,8 +50,12 @@ POINTS = {
     "last validation": evaluation(3),
     "start of a checkpoint": lambda action: at_call(Checkpointer, "save", 3, action),
     "middle of a checkpoint": lambda action: at_call(checkpoint._Writer, "write", 40, action),
-    "checkpoint without a name": lambda action: after_call(checkpoint, "publish_json", 2, action),
-    "end of the last checkpoint": lambda action: after_call(Checkpointer, "save", 5, action),
+    "checkpoint without a name": lambda action: at_call(
+        checkpoint, "publish_json", 2, action, after=True
+    ),
+    "end of the last checkpoint": lambda action: at_call(
+        Checkpointer, "save", 5, action, after=True
+    ),
     "test": evaluation(4),
     "final weights": lambda action: at_call(checkpoint, "weights_digest", 1, action),
 }

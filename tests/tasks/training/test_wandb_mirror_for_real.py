@@ -18,13 +18,6 @@ OFFLINE = {"logger.name": "wandb"}
 ONLINE = {**OFFLINE, "logger.mode": "online"}
 
 
-@pytest.fixture(scope="module")
-def untracked(prepared):
-    run = freeze(prepared, name="untracked")
-    assert run_job(run) == 0
-    return science(run)
-
-
 @pytest.fixture
 def server():
     with wandb_server() as server:
@@ -72,18 +65,18 @@ def log_of(run):
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["left alone", "its core killed"])
-def test_offline(killed, outputs, untracked):
+def test_offline(killed, outputs, undisturbed):
     run = freeze(outputs, OFFLINE)
     assert run_job(run, kill_core if killed else wait_for_the_mirror) == 0
-    assert science(run) == untracked
+    assert science(run) == undisturbed
     assert log_of(run).count("warning: W&B is off") == killed
     assert list(outputs.glob(f"wandb/offline-run-*-{run.id}/run-{run.id}.wandb"))
 
 
-def test_online_everything_arrives(server, outputs, untracked):
+def test_online_everything_arrives(server, outputs, undisturbed):
     run = freeze(outputs, ONLINE)
     assert run_job(run, wait_for_the_mirror) == 0
-    assert science(run) == untracked
+    assert science(run) == undisturbed
     assert "warning" not in log_of(run)
     remote = server.runs[run.id]
     assert (remote.state, remote.project) == ("finished", "headroom")
@@ -95,16 +88,16 @@ def test_online_everything_arrives(server, outputs, untracked):
     assert remote.summary["test/loss"] == pytest.approx(result["metrics"]["test/loss"], rel=1e-12)
 
 
-def test_online_with_its_core_killed(server, outputs, untracked):
+def test_online_with_its_core_killed(server, outputs, undisturbed):
     run = freeze(outputs, ONLINE)
     assert run_job(run, kill_core) == 0
-    assert science(run) == untracked
+    assert science(run) == undisturbed
     assert run.id in server.runs, "it was never online: the check would be vacuous"
     assert server.runs[run.id].state == "running"
     assert log_of(run).count("warning: W&B is off") == 1
 
 
-def test_a_server_that_goes_away_in_the_middle(outputs, untracked):
+def test_a_server_that_goes_away_in_the_middle(outputs, undisturbed):
     run = freeze(outputs, ONLINE)
 
     with wandb_server() as server:
@@ -118,7 +111,7 @@ def test_a_server_that_goes_away_in_the_middle(outputs, untracked):
         stopper.start()
         assert run_job(run, silence) == 0
         stopper.join()
-    assert science(run) == untracked
+    assert science(run) == undisturbed
     assert run.id in server.runs
     assert server.runs[run.id].state == "running"
 
@@ -130,7 +123,7 @@ def _stop_when(flag, server):
 
 
 @pytest.mark.parametrize("lacking", ["server", "key"])
-def test_online_without(lacking, outputs, untracked, monkeypatch):
+def test_online_without(lacking, outputs, undisturbed, monkeypatch):
     monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")  # nobody listens to that port
     monkeypatch.setenv("HOME", str(outputs))  # where a key might be kept
     if lacking == "server":
@@ -138,6 +131,6 @@ def test_online_without(lacking, outputs, untracked, monkeypatch):
     monkeypatch.setattr(wandb_mirror, "INIT_SECONDS", 1)
     run = freeze(outputs, ONLINE)
     assert run_job(run) == 0
-    assert science(run) == untracked
+    assert science(run) == undisturbed
     assert log_of(run).count("warning: W&B is not online for this run") == 1
     assert list(outputs.glob(f"wandb/offline-run-*-{run.id}/run-{run.id}.wandb"))
