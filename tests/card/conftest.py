@@ -41,7 +41,7 @@ def jobs(library):
 
 @pytest.fixture(scope="session")
 def probes(library):
-    """What `tests.card.probes` found."""
+    """What `tests.card.steps` found of single operators."""
     return _on_card(library, "probes", {})
 
 

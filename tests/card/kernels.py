@@ -7,60 +7,32 @@ torch.use_deterministic_algorithms lists what has no deterministic kernel.
 import torch
 
 NO_HALF = frozenset(
-    {
-        "_cdist_backward",
-        "_cdist_forward",
-        "_linalg_det",
-        "_linalg_eigh",
-        "_linalg_slogdet",
-        "_linalg_solve_ex",
-        "_linalg_svd",
-        "_pdist_forward",
-        "cholesky_inverse",
-        "cholesky_solve",
-        "geqrf",
-        "histc",
-        "linalg_cholesky_ex",
-        "linalg_eig",
-        "linalg_householder_product",
-        "linalg_inv_ex",
-        "linalg_ldl_factor_ex",
-        "linalg_lu",
-        "linalg_lu_factor_ex",
-        "linalg_lu_solve",
-        "linalg_qr",
-        "linalg_solve_triangular",
-        "ormqr",
-        "triangular_solve",
-    }
+    """
+    _cdist_backward _cdist_forward _linalg_det _linalg_eigh _linalg_slogdet _linalg_solve_ex
+    _linalg_svd _pdist_forward cholesky_inverse cholesky_solve geqrf histc linalg_cholesky_ex
+    linalg_eig linalg_householder_product linalg_inv_ex linalg_ldl_factor_ex linalg_lu
+    linalg_lu_factor_ex linalg_lu_solve linalg_qr linalg_solve_triangular ormqr
+    triangular_solve
+    """.split()
 )
 """Have no kernel for bfloat16 and float16."""
 
 NEVER_DETERMINISTIC = frozenset(
-    {
-        "_ctc_loss_backward",
-        "adaptive_max_pool2d_backward",
-        "_adaptive_avg_pool2d_backward",
-        "cumsum",
-        "grid_sampler_2d_backward",
-        "histc",
-        "nll_loss2d_forward",
-        "nll_loss2d_backward",
-        "put_",
-        "reflection_pad1d_backward",
-        "reflection_pad2d_backward",
-        "upsample_bilinear2d_backward",
-        "upsample_linear1d_backward",
-    }
+    """
+    _ctc_loss_backward adaptive_max_pool2d_backward _adaptive_avg_pool2d_backward cumsum
+    grid_sampler_2d_backward histc nll_loss2d_forward nll_loss2d_backward put_
+    reflection_pad1d_backward reflection_pad2d_backward upsample_bilinear2d_backward
+    upsample_linear1d_backward
+    """.split()
 )
 """Raise where deterministic algorithms are asked for, as far as floating point is concerned."""
 
 DETERMINISTIC_WHERE_ASKED = frozenset(
-    {
-        "_scaled_dot_product_cudnn_attention_backward",
-        "_scaled_dot_product_efficient_attention_backward",
-        "_scaled_dot_product_flash_attention_backward",
-    }
+    """
+    _scaled_dot_product_cudnn_attention_backward
+    _scaled_dot_product_efficient_attention_backward
+    _scaled_dot_product_flash_attention_backward
+    """.split()
 )
 """Have a deterministic kernel, and take the other one where a warning is all that is asked for."""
 
@@ -74,9 +46,7 @@ SIZED_BY_CONTENT = (
 )
 """Make the host wait to learn how much they return."""
 
-NO_LAUNCH = frozenset(
-    {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_", "set_"}
-)
+NO_LAUNCH = "empty empty_like empty_strided new_empty new_empty_strided resize_ set_".split()
 """Reserve memory and leave it as it is."""
 
 

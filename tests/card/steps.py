@@ -1,4 +1,4 @@
-"""Training steps on the card, of any shape: what they launch and how much memory they take."""
+"""Training steps and single operators on the card: launches, memory, waits and errors."""
 
 import torch
 
@@ -7,7 +7,7 @@ from tasks.prepare import task_of
 from tasks.training import machine
 from tasks.training.loop import fabric_for, train_step
 from tasks.training.module import TrainingModule
-from tests.card.card import Card
+from tests.card.card import Card, pinned
 
 MATH = 0  # of at::SDPBackend
 
@@ -35,3 +35,37 @@ def measured(shim, config, steps):
         "largest": {dtype: size for (at, dtype), size in card.largest.items() if at == card.phase},
         "peak": card.memory.peak,
     }
+
+
+PROBES = {
+    "svdvals, single": torch.linalg.svdvals,
+    "svdvals, half": lambda x: torch.linalg.svdvals(x.bfloat16()),
+    "qr, half": lambda x: torch.linalg.qr(x.bfloat16()),
+    "sum": lambda x: x.sum(),
+    "item": lambda x: x.sum().item(),
+    "list": lambda x: x.tolist(),
+    "copy to the host": lambda x: x.cpu(),
+    "copy to the card": lambda x: torch.ones(3).to(x.device),
+    "copy that waits for its memory": lambda x: torch.ones(3).to(x.device, non_blocking=True),
+    "pinned copy": lambda x: pinned(torch.ones(3)).to(x.device, non_blocking=True),
+    "mask": lambda x: x[torch.zeros(7, 7, dtype=torch.bool, device=x.device)],
+    "running sum": lambda x: x.cumsum(0),
+    "running count": lambda x: x.long().cumsum(0),
+}
+
+
+def probed():
+    """Return the error and the number of waits of each probe."""
+    torch.use_deterministic_algorithms(True)
+    return {name: _tried(probe) for name, probe in PROBES.items()}
+
+
+def _tried(probe):
+    error = None
+    with Card() as card:
+        x = torch.empty(7, 7, device="cuda")
+        try:
+            probe(x)
+        except Exception as raised:  # whatever CUDA says is what is asked for
+            error = f"{type(raised).__name__}: {raised}"
+    return {"error": error, "waits": len(card.waits)}
