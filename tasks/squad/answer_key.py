@@ -4,19 +4,37 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweeper.store.errors import UserError
 from sweeper.store.files import publish_json, read_object
+from tasks.fine_tuning.dataset import Example
 from tasks.fine_tuning.shared import Sequences
 from tasks.text.corpus import STARTS, new_arrays
 
-if TYPE_CHECKING:
-    from tasks.squad.data import Question
+
+@dataclass(frozen=True, slots=True)
+class Question(Example):
+    """A question, the paragraph it is about, and what people answered.
+
+    start, text: an answer and where it stands in the context, in characters; -1 where none does.
+    answers: all of them, as they are scored against, wherever they stand.
+    """
+
+    question: str
+    context: str
+    answers: tuple[str, ...]
+    start: int
+    text: str
+
+    def texts(self) -> tuple[str, str]:
+        """Return the texts that a tokenizer may be trained on."""
+        return self.context, self.question
 
 
 class Window(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +15,7 @@ from sweeper.store.files import make_directory
 from tasks.config.schema import Problem, whole
 from tasks.fine_tuning import dataset as strict_json
 from tasks.fine_tuning.bag_of_words import guessed_answer
-from tasks.fine_tuning.dataset import DataSet, Example, Malformed
+from tasks.fine_tuning.dataset import DataSet, Malformed
 from tasks.fine_tuning.shared import (
     SPECIAL_TOKENS,
     ExampleData,
@@ -26,31 +25,12 @@ from tasks.fine_tuning.shared import (
     write,
 )
 from tasks.squad import scoring
-from tasks.squad.answer_key import AnswerKey, covered, windows, write_key
+from tasks.squad.answer_key import AnswerKey, Question, covered, windows, write_key
 from tasks.synthetic import samples
 from tasks.text.source import LINE_LIMIT, REPLACEMENT
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-
-
-@dataclass(frozen=True, slots=True)
-class Question(Example):
-    """A question, the paragraph it is about, and what people answered.
-
-    start, text: an answer and where it stands in the context, in characters; -1 where none does.
-    answers: all of them, as they are scored against, wherever they stand.
-    """
-
-    question: str
-    context: str
-    answers: tuple[str, ...]
-    start: int
-    text: str
-
-    def texts(self) -> tuple[str, str]:
-        """Return the texts that a tokenizer may be trained on."""
-        return self.context, self.question
 
 
 class SQuAD(DataSet[Question]):
