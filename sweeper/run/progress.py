@@ -157,6 +157,7 @@ class Display(ExitStack):
     of: str = ""
     _started: float = field(default_factory=time.monotonic)
     _begun: dict[str, float] = field(default_factory=dict)
+    _queued: set[str] = field(default_factory=set)
     _spent: dict[str, float] = field(default_factory=dict)  # slot seconds of finished runs
     _noted: str = ""
     _live: Live | None = None
@@ -177,16 +178,28 @@ class Display(ExitStack):
             if note and note != self._noted and not self._live:  # once in a log
                 self.console.print(Text(f"waiting: {note}", style="yellow"), soft_wrap=True)
             self._noted = note
+            for run in sorted(self._queued):
+                self._start(schedule, schedule.states[run])
         else:
             self.time_left.note(state)
-            now = time.monotonic()
+            self._queued.discard(state.job.run)
             if state.phase is Phase.RUNNING:
-                self._begun[state.job.run] = now
-            elif state.phase is Phase.DONE and state.job.run in self._begun:
-                self._spent[state.job.run] = now - self._begun[state.job.run]
-            self._print(schedule, state)
+                self._start(schedule, state)
+            else:
+                if state.phase is Phase.DONE and state.job.run in self._begun:
+                    self._spent[state.job.run] = time.monotonic() - self._begun[state.job.run]
+                self._print(schedule, state)
         if self._live:
             self._live.update(self._table(schedule), refresh=True)
+
+    def _start(self, schedule: Schedule, state: JobState) -> None:
+        """Show that a run has started, once its process has; until then it is queued."""
+        if state.handle is not None and not schedule.backend.begun(state.handle):
+            self._queued.add(state.job.run)
+            return
+        self._queued.discard(state.job.run)
+        self._begun[state.job.run] = time.monotonic()
+        self._print(schedule, state)
 
     def _print(self, schedule: Schedule, state: JobState) -> None:
         """Print a line for each run that ended, and in a log for each that starts."""
@@ -222,9 +235,10 @@ class Display(ExitStack):
                 heartbeat = self.time_left.heartbeat(run)
                 step, steps = heartbeat.get("step", 0), heartbeat.get("steps", 0)
                 speed, loss = heartbeat.get("tokens_per_second"), heartbeat.get("loss")
+                waits = "queued" if run in self._queued else "starting"
                 table.add_row(
                     Text(self.labels[run].label),
-                    f"{step:,} / {steps:,}" if step else heartbeat.get("phase") or "starting",
+                    f"{step:,} / {steps:,}" if step else heartbeat.get("phase") or waits,
                     f"{loss:.3f}" if isinstance(loss, float) else "-",
                     f"{speed:,.0f}" if isinstance(speed, int | float) else "-",
                     clock(self.time_left.of_run(run)),
@@ -236,7 +250,7 @@ class Display(ExitStack):
         now = time.monotonic()
         running = (run for run, s in schedule.states.items() if s.phase is Phase.RUNNING)
         about = self.about(
-            sum(self._spent.values()) + sum(now - self._begun[run] for run in running)
+            sum(self._spent.values()) + sum(now - self._begun.get(run, now) for run in running)
         )
         above = [Text(about, style="bold")] if about else []
         below = [Text(f"waiting: {self._noted}", style="yellow")] if self._noted else []

@@ -1,11 +1,14 @@
 """A real Ray on this machine: equal tables, and runs that stop when asked."""
 
 import os
+import signal
+import subprocess
+import time
 
 import pytest
 
 from tests.end_to_end.test_rounds import rounds_on
-from tests.end_to_end.test_sweep import numbers, python, sweep
+from tests.end_to_end.test_sweep import ROOT, command, numbers, python, sweep
 from tests.tasks.jobs import freeze
 
 pytestmark = pytest.mark.slow
@@ -43,7 +46,7 @@ def test_the_same_grid_gives_the_same_numbers_as_on_this_machine(tmp_path):
     grid = ["-m", "model.heads=1,2", "model.head_size=4", "trainer.steps=20"]
     here, there = tmp_path / "here", tmp_path / "there"
     for outputs, further in ((here, []), (there, ["hydra/launcher=ray"])):
-        done = sweep(outputs, *grid, "trainer.accelerator=cpu", *further)
+        done = sweep(outputs, *grid, *further)
         assert done.returncode == 0, done.stdout + done.stderr
     assert len(numbers(here)) == 2
     assert numbers(there) == numbers(here)
@@ -60,3 +63,29 @@ def test_a_run_that_is_signalled_saves_and_the_token_stays_with_ray(tmp_path):
     assert done.returncode == 0, done.stderr
     assert run.attempts()[0].exit()["cause"] == "interrupted"
     assert run.checkpoints()
+
+
+def test_a_run_that_no_node_has_room_for_is_refused_when_it_is_planned(tmp_path):
+    for asked in ("trainer.accelerator=gpu", "trainer.threads=1024"):
+        refused = sweep(tmp_path, "-m", "model.heads=1,2", "hydra/launcher=ray", asked)
+        assert refused.returncode == 2
+        assert "hydra/launcher=ray: expected a node with" in refused.stderr
+        assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_waiting_for_room_is_announced_and_ends_when_asked(tmp_path, number):
+    # Every run takes all of the machine, so the second waits for the first, which never ends.
+    every = f"hydra.launcher.cpus_per_device={len(os.sched_getaffinity(0))}"
+    grid = ["-m", "model.heads=1,2", "model.head_size=4", "trainer.steps=1000000"]
+    asked = command(tmp_path, *grid, "hydra/launcher=ray", every, "hydra.launcher.slots=2")
+    log = tmp_path / "log.txt"
+    with log.open("w") as said:
+        process = subprocess.Popen(asked, cwd=ROOT, stdout=said, stderr=said)
+    while "waiting: 1 run for room on the Ray cluster" not in log.read_text():
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.1)
+    assert log.read_text().count("started") == 1
+    process.send_signal(number)
+    assert process.wait(timeout=60) == 128 + number, log.read_text()
+    assert "running jobs were saved" in log.read_text()

@@ -21,20 +21,27 @@ from types import ModuleType
 from typing import Annotated, Any
 
 from sweeper.run.backend import WORD, Backend, BackendContext, LimitedOptions, Resources, at_least
+from sweeper.run.stop import STOPS
 from sweeper.store.errors import UserError, invalid_value, sanitize
+from sweeper.store.numbers import plural
+
+PLACED_S = 5.0  # an actor that has no place by then waits for room
 
 
 def backend(context: BackendContext) -> RayBackend:
     """Return a backend on the cluster at `hydra.launcher.address`, or on a new one here.
 
     Raises:
-        UserError: an option that cannot be, no ray, or no such cluster.
+        UserError: an option that cannot be, no ray, no such cluster, or no room for a run.
     """
     options: Options = context.options
     for needed in context.resources:
         needed.refuse_nodes("ray")
-        options.request(needed)
-    return RayBackend(connected(options.address), context)
+        options.request(needed, gpus=True)
+    made = RayBackend(connected(options.address), context)
+    if not options.slots:  # else the cluster may grow
+        made.check_room()
+    return made
 
 
 @dataclass
@@ -46,16 +53,21 @@ class Options(LimitedOptions):
     gpus_per_device: Annotated[float, at_least(0)]
     slots: Annotated[int | None, at_least(1)]
 
-    def request(self, needed: Resources) -> dict[str, float]:
-        """Return what Ray is asked for a run; raise UserError if GPUs cannot be divided so."""
-        gpus = 0 if needed.accelerator == "cpu" else self.gpus_per_device * needed.devices
-        if gpus > 1 and gpus != int(gpus):
+    def request(self, needed: Resources, *, gpus: bool) -> dict[str, float]:
+        """Return what Ray is asked for a run; `gpus`: whether the cluster has any.
+
+        Raises:
+            UserError: GPUs cannot be divided so.
+        """
+        uses = needed.accelerator == "gpu" or (needed.accelerator == "auto" and gpus)
+        wanted = self.gpus_per_device * needed.devices if uses else 0
+        if wanted > 1 and wanted != int(wanted):
             expected = f"a whole number, since a run takes trainer.devices={needed.devices} of them"
             raise invalid_value(
                 "hydra.launcher.gpus_per_device", self.gpus_per_device, expected, "say 1"
             )
         cpus = needed.threads if self.cpus_per_device is None else self.cpus_per_device
-        return {"num_cpus": cpus * needed.devices, "num_gpus": gpus}
+        return {"num_cpus": cpus * needed.devices, "num_gpus": wanted}
 
 
 class RayBackend(Backend):
@@ -65,36 +77,72 @@ class RayBackend(Backend):
         self._ray = ray
         self._options: Options = context.options
         self._resources = context.resources
+        self._nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         self._actors: dict[int, Any] = {}
         self._running: dict[Any, int] = {}  # handles by the result of `work`
+        self._placing: dict[int, tuple[Any, float]] = {}  # an answer of the actor, since when
         self._numbers = itertools.count(1)
+
+    def _request(self, needed: Resources) -> dict[str, float]:
+        return self._options.request(needed, gpus=any(node.get("GPU") for node in self._nodes))
+
+    def _room(self, needed: Resources) -> int:
+        """Return the number of runs that the nodes have room for at a time."""
+        asked = self._request(needed)
+        amounts = {"CPU": asked["num_cpus"], "GPU": asked["num_gpus"]}
+        return sum(
+            min(
+                (int(node.get(name, 0) / amount) for name, amount in amounts.items() if amount),
+                default=1,
+            )
+            for node in self._nodes
+        )
+
+    def check_room(self) -> None:
+        """Raise UserError if no node has room for a run."""
+        for needed in self._resources:
+            if not self._room(needed):
+                asked = self._request(needed)
+                there = ", ".join(
+                    f"{node.get('CPU', 0):g} CPUs and {node.get('GPU', 0):g} GPUs"
+                    for node in self._nodes
+                )
+                wanted = f"{asked['num_cpus']:g} CPUs and {asked['num_gpus']:g} GPUs"
+                expected = f"a node with {wanted} for each run, but the nodes have {there}"
+                remedy = "ask for less with trainer.devices, trainer.threads or trainer.accelerator"
+                raise invalid_value("hydra/launcher", "ray", expected, remedy)
 
     @property
     def slots(self) -> int:
-        if self._options.slots:
-            return self._options.slots
-        there = self._ray.cluster_resources()
-        fitting = []
-        for needed in self._resources:
-            asked = self._options.request(needed)
-            for name, amount in (("CPU", asked["num_cpus"]), ("GPU", asked["num_gpus"])):
-                if amount:
-                    fitting.append(int(there.get(name, 0) / amount))
-        return max(1, min(fitting, default=1))
+        return self._options.slots or max(1, min(map(self._room, self._resources)))
 
     @property
     def device(self) -> str:
-        asked = [self._options.request(needed)["num_gpus"] for needed in self._resources]
-        return "gpu" if any(asked) else "cpu"
+        return "gpu" if any(self._request(one)["num_gpus"] for one in self._resources) else "cpu"
+
+    @property
+    def note(self) -> str:
+        late = time.monotonic() - PLACED_S
+        waiting = [job for job, (_, since) in [*self._placing.items()] if since < late]
+        waiting = [job for job in waiting if not self.begun(job)]
+        runs = plural(len(waiting), "run")
+        return f"{runs} for room on the Ray cluster" if waiting else ""
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
         number = next(self._numbers)
         # Two calls at a time: one waits for the run, the other may signal it.
         actor = self._ray.remote(max_concurrency=2, max_restarts=0, max_task_retries=0)(Place)
-        request = self._options.request(Resources.of_record(run))
-        self._actors[number] = actor.options(**request).remote(str(run.resolve()), str(self.code))
-        self._running[self._actors[number].work.remote()] = number
+        request = self._request(Resources.of_record(run))
+        made = actor.options(**request).remote(str(run.resolve()), str(self.code))
+        self._actors[number] = made
+        self._placing[number] = made.placed.remote(), time.monotonic()
+        self._running[made.work.remote()] = number
         return number
+
+    def begun(self, job: int) -> bool:
+        if job in self._placing and self._ray.wait([self._placing[job][0]], timeout=0)[0]:
+            del self._placing[job]
+        return job not in self._placing
 
     def ended(self, timeout: float) -> list[int]:
         if not self._running:
@@ -104,11 +152,14 @@ class RayBackend(Backend):
         numbers = [self._running.pop(reference) for reference in ready]
         for number in numbers:
             self._ray.kill(self._actors.pop(number))  # gives its place back
+            self._placing.pop(number, None)
         return numbers
 
     def signal(self, job: int, number: int) -> None:
-        if job in self._actors:
+        if job in self._actors and self.begun(job):
             self._actors[job].signal.remote(int(number))
+        elif job in self._actors:  # it waits for room, and would get no message
+            self._ray.kill(self._actors[job])
 
 
 class Place:
@@ -119,6 +170,9 @@ class Place:
         self._root = root
         self._process: subprocess.Popen[bytes] | None = None
         self._asked_to_stop = False
+
+    def placed(self) -> None:
+        """Answer as soon as the actor has a place."""
 
     def work(self) -> int:
         """Train the run and return its exit code."""
@@ -152,6 +206,7 @@ def connected(address: str | None) -> ModuleType:
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
         arguments = {"address": "local", "_node_ip_address": "127.0.0.1"}
         arguments["include_dashboard"] = False
+    handlers = {number: signal.getsignal(number) for number in STOPS}
     try:
         ray = import_module("ray")
         ray.init(**arguments, logging_level=logging.ERROR, log_to_driver=False)
@@ -161,4 +216,6 @@ def connected(address: str | None) -> ModuleType:
     except Exception as error:  # Ray raises any kind of error if there is no cluster
         what = f"hydra.launcher.address={sanitize(address)}: no Ray cluster"
         raise UserError(f"{what} ({sanitize(error, 160)}).") from error
+    for number, handler in handlers.items():  # Ray has replaced those of the sweep
+        signal.signal(number, handler)
     return ray

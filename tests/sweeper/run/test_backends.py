@@ -1,6 +1,7 @@
 """Every backend, and the slots of the local one on cores and GPUs."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -8,6 +9,7 @@ import pytest
 
 from sweeper.run.backend import BackendContext, Job, Resources
 from sweeper.run.backends import local
+from sweeper.run.backends.ray import RayBackend
 from sweeper.store.errors import UserError
 from sweeper.store.registry import BACKENDS, names
 from tests.policies import launcher
@@ -25,10 +27,30 @@ def test_each_backend_has_a_file_and_a_yaml():
 
 def test_ray_is_asked_for_parts_of_a_gpu_or_for_whole_ones():
     half = launcher("ray", gpus_per_device=0.5)
-    assert half.request(GPU) == {"num_cpus": 1, "num_gpus": 0.5}
-    assert half.request(CPU)["num_gpus"] == 0
+    assert half.request(GPU, gpus=True) == {"num_cpus": 1, "num_gpus": 0.5}
+    assert half.request(CPU, gpus=True)["num_gpus"] == 0
     with pytest.raises(UserError, match=r"gpus_per_device=0\.5: expected a whole number"):
-        half.request(Resources("gpu", devices=3, nodes=1, threads=1))
+        half.request(Resources("gpu", devices=3, nodes=1, threads=1), gpus=True)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "slots", "device"),
+    [
+        ([{"CPU": 3}, {"CPU": 2}], 2, "cpu"),  # a run that takes 2 CPUs fits once on each
+        ([{"CPU": 8, "GPU": 4}, {"CPU": 2}], 2, "gpu"),  # 2 CPUs and 2 GPUs a run
+    ],
+    ids=["no GPU", "a GPU"],
+)
+def test_auto_is_what_the_ray_cluster_has(nodes, slots, device):
+    ray = Mock(nodes=lambda: [{"Alive": True, "Resources": own} for own in nodes])
+    auto = Resources("auto", devices=2, nodes=1, threads=1)
+    context = BackendContext(launcher("ray"), {auto}, "none", Path("outputs"), None)
+    made = RayBackend(ray, context)
+    made.check_room()
+    assert (made.slots, made.device) == (slots, device)
+    context = replace(context, resources={replace(auto, devices=5)})
+    with pytest.raises(UserError, match=r"hydra/launcher=ray: expected a node with 5 CPUs and"):
+        RayBackend(ray, context).check_room()
 
 
 JOB = Job("lm1b-s0-a", 1.0)
