@@ -41,11 +41,10 @@ def planner():
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    """Nothing here is about what is drawn, nor about power cuts."""
+    """Nothing here is about what is drawn."""
     drawn = {kind: b"drawn" for kind in ("pdf", "png", "svg")}
     monkeypatch.setattr("sweeper.results.draw.figure_of", lambda table: None)
     monkeypatch.setattr("sweeper.results.figures.layout.panel.rendered", lambda figure: drawn)
-    monkeypatch.setattr("os.fsync", lambda descriptor: None)
 
 
 @pytest.fixture

@@ -73,7 +73,6 @@ def planned():
 @pytest.fixture
 def typed(tmp_path, planned, monkeypatch):
     """Types the sweep; what it said."""
-    monkeypatch.setattr("os.fsync", lambda descriptor: None)
 
     def typed(outputs="outputs", lives=Stub.lives, *, experiment="fig2", **options):
         plans, usual = planned

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import shutil
 import zipfile
 from pathlib import Path
@@ -25,9 +24,7 @@ CLAIMS = "tables/fig1.claims.json"
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     """A small Figure 1 as it lies where it was trained, weights included."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda descriptor: None)
-        outputs = figure1(grid=FEW).write(tmp_path_factory.mktemp("home") / "outputs")
+    outputs = figure1(grid=FEW).write(tmp_path_factory.mktemp("home") / "outputs")
     for state, revision in (("1a2b", "c0ffee-dirty-7"), ("3c4d", "another commit")):
         (outputs / "code" / state).mkdir(parents=True)
         (outputs / "code" / state / "REVISION").write_text(f"{revision}\n")

@@ -1,7 +1,6 @@
 """What is tried before an experiment is judged, and what is chosen from it."""
 
 import math
-import os
 from collections import Counter
 from dataclasses import replace
 
@@ -204,7 +203,6 @@ TYPED = (
 
 @pytest.fixture
 def tuning(plan, process, tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     found = plan(*TYPED, "experiment.tune.per=arm")
     return Tuning.of(found, process, RunStore(tmp_path))
 

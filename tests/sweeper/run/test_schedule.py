@@ -12,8 +12,8 @@ from sweeper.run.stop import Stopped, StopSignals
 from sweeper.run.watchdog import DUMP, Watchdog
 from sweeper.store.runs import RunStore, State
 from tests.policies import policy
-from tests.sweeper.run import stories
-from tests.sweeper.run.stories import Queue, act, job, phases
+from tests.sweeper.run import conftest as stories
+from tests.sweeper.run.conftest import Queue, act, job, phases
 
 
 def test_longest_first_and_never_more_than_the_slots(tell):

@@ -39,12 +39,6 @@ def run(store, record):
 
 
 @pytest.fixture
-def unsynced(monkeypatch):
-    """Without fsync: for tests that open hundreds of files and are not about power cuts."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
-@pytest.fixture
 def failing():
     """Makes a call of the operating system fail while a block runs."""
 

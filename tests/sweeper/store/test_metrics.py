@@ -47,7 +47,6 @@ def test_an_absent_file_has_no_rows(tmp_path):
     assert read_metrics(tmp_path / "none") == ([], 0)
 
 
-@pytest.mark.usefixtures("unsynced")
 def test_truncated_at_every_byte_only_the_cut_line_is_lost_and_never_the_next(tmp_path):
     path = tmp_path / "m"
     data = written(path, ROWS)

@@ -10,7 +10,7 @@ from sweeper.results.claims.evidence.decision import Question
 from sweeper.results.claims.evidence.verdict import Decision, Found, Verdict
 from sweeper.results.judge import check_decidable, lines, questions, verdicts_on, wanted
 from sweeper.store.errors import UserError
-from tests.sweeper.results.claims.asked import (
+from tests.sweeper.results.claims.test_claims import (
     BEATS,
     IMPROVES,
     NOT,

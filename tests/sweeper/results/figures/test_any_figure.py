@@ -16,7 +16,7 @@ from sweeper.results.collect import collect
 from sweeper.results.draw import figure_of, write_figures
 from sweeper.results.figures.layout.panel import COLUMN, DOUBLE_COLUMN, rendered
 from sweeper.store.registry import FIGURES, function, names
-from tests.sweeper.results.figures.shown import HOSTILE, half, hostile, texts
+from tests.sweeper.results.figures.test_figures import HOSTILE, half, hostile, texts
 from tests.sweeper.results.finetuned import Finetuned
 from tests.sweeper.results.grids import FEW, PAPER, Grid, by_hand, figure1, theorem1
 from tests.sweeper.results.synthetic import Sweep

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from sweeper.results.figures import attention, collaborative, curves, fig1, fig2
@@ -13,10 +14,33 @@ from sweeper.results.figures import theorem1 as knees_figure
 from sweeper.results.figures.layout.panel import apart, marks, plain
 from sweeper.results.points import points, seed_spread
 from sweeper.results.statistics.estimates import estimate, interval
-from tests.sweeper.results.figures.shown import half, texts, words
 from tests.sweeper.results.finetuned import MODELS, Finetuned, score
 from tests.sweeper.results.grids import FEW, PAPER, Grid, by_hand, figure1, theorem1
 from tests.sweeper.results.synthetic import METRIC, Model, Sweep, paper
+
+HOSTILE = "$\\foo$ _{x} <script>alert(1)</script>\x1b[31m\n\u202e=cmd() \U0001f600 日本 \0" * 7
+
+
+def half(arm: str, model: Model, seed: int) -> bool:
+    return (model.heads + model.embedding_size // 32 + seed) % 2 == 0
+
+
+def hostile() -> Sweep:
+    sweep = figure1()
+    sweep.title = HOSTILE
+    sweep.labels = {arm: HOSTILE + arm for arm in sweep.labels}
+    return sweep
+
+
+def texts(figure: Figure) -> list[Text]:
+    """All text that can be seen."""
+    figure.draw_without_rendering()
+    found = [text for text in figure.findobj(Text) if text.get_visible()]
+    return [text for text in found if text.get_text().strip() and text.get_window_extent().width]
+
+
+def words(figure: Figure) -> str:
+    return " ".join(text.get_text() for text in texts(figure))
 
 
 def test_every_seed_and_every_mean_is_drawn(tmp_path):

@@ -1,4 +1,4 @@
-"""Tests of results work on many small records, none of which has to survive a power cut."""
+"""Tests of the sweeper write many small records, none of which has to survive a power cut."""
 
 import os
 
