@@ -1,5 +1,6 @@
-"""Every benchmark runs at tiny sizes, and its tables replace the older ones in a document."""
+"""Every benchmark runs at tiny sizes; its tables, and the page of results, follow from records."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,12 @@ import pytest
 from benchmarks.__main__ import BENCHMARKS, DOCUMENT, run
 from benchmarks.controls import DOCUMENT as CONTROLS
 from benchmarks.decisions import DOCUMENT as DECISIONS
+from benchmarks.findings import RESULTS, hours, kept, page
 from benchmarks.measure import call, fill, interleaved, present, speed_up, spread
+from sweeper.results.collect import collect, write_tables
+from sweeper.results.judge import judge
+from tests.sweeper.results.grids import FEW, figure1
+from tests.sweeper.results.synthetic import contrary, paper
 
 ROOT = Path(__file__).resolve().parents[1]
 PLACES = {
@@ -79,3 +85,46 @@ def test_ratios_are_paired_within_a_round():
     times = {"ours": [1.0, 2.0, 4.0], "theirs": [2.0, 4.0, 8.0]}
     assert speed_up(times, "ours", "theirs") == "2x (2 to 2)"
     assert spread([1.0, 2.0, 3.0, 4.0, 5.0]) == "3 (2 to 4)"
+
+
+SETTING = {"old": {"scale": "cpu", "text": "two books"}}
+
+
+def results(folder, truth):
+    """Write small results as old records have them: tables and verdicts without a plan."""
+    made = figure1(truth, FEW).write(folder / "outputs")
+    tables = write_tables(folder / "kept" / "old", collect(made, ["fig1"]))
+    judge(folder / "kept" / "old", tables)
+    (folder / "kept" / "old" / "tables" / "fig1.json").unlink()
+    return folder / "kept"
+
+
+@pytest.fixture
+def one(tmp_path, monkeypatch):
+    about = tmp_path / "findings.toml"
+    about.write_text('[old]\nscale = "cpu"\ntext = "two books"\n')
+    monkeypatch.setattr("benchmarks.findings.SETTINGS", about)
+    return results(tmp_path / "one", paper)
+
+
+def test_the_page_in_the_repository_follows_from_its_records():
+    assert (RESULTS / "README.md").read_text("utf-8") == page(RESULTS)
+
+
+def test_answer_effect_seeds_and_hours_are_those_of_the_records(one):
+    [found] = kept(one, SETTING)
+    assert (found.experiment, found.scale, found.seeds) == ("fig1", "cpu", "3")
+    assert hours(found.runs) == pytest.approx(len(found.runs) * 12.5 / 3600)
+    rows = [line for line in page(one).splitlines() if line.startswith("| fig1 |")]
+    assert len(rows) == len(found.verdicts) == 3
+    for row, verdict in zip(rows, found.verdicts, strict=True):
+        assert verdict.claim in row
+        assert f"{verdict.label}" in row
+        assert "3 seeds, 0.0" in row
+    assert "| experiment | claim | measured by | cpu |" in page(one)
+
+
+def test_equal_records_give_equal_bytes_and_others_do_not(one, tmp_path):
+    moved = Path(shutil.copytree(one, tmp_path / "moved"))
+    assert page(moved) == page(one)
+    assert page(results(tmp_path / "other", contrary)) != page(one)

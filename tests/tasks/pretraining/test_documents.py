@@ -35,31 +35,29 @@ def read(text, rule):
     return list(documents_of(text.encode().split(b"\n"), rule, Counts()))
 
 
-def test_blank_lines_part_documents_in_berts_format():
-    text = "It rained.\nWe stayed in.\n\n \t\nThe sun came out.\n"
-    assert read(text, "blank_line") == [["It rained.", "We stayed in."], ["The sun came out."]]
+BLANK = "It rained.\nWe stayed in.\n\n \t\nThe sun came out.\n"
+FRAMED = (
+    '<doc id="1" title="Ada">\nAda\n\nAda was born. She wrote.\n\n</doc>\n'
+    '<doc id="2">\n\n</doc>\n<doc id="3">\nThe end.\n<doc id="4">\nAnother one.'
+)
+FRAMES = [["Ada", "Ada was born.", "She wrote."], ["The end."], ["Another one."]]
+BROKEN = "CHAPTER I\n\nIt rained so\nhard that we\nstayed in. We\nread.\n\nThen Mr.\nHyde came."
+CHAPTER = ["CHAPTER I", "It rained so hard that we stayed in.", "We read.", "Then Mr. Hyde came."]
 
 
-def test_a_file_is_one_document_where_that_is_the_rule():
-    text = "PREFACE\n\nIt rained.\n\n\nWe stayed in.\n"
-    assert read(text, "file") == [["PREFACE", "It rained.", "We stayed in."]]
-
-
-@pytest.mark.parametrize("rule", ["blank_line", "file"])
-def test_a_frame_is_a_document_whatever_the_rule(rule):
-    text = (
-        '<doc id="1" title="Ada">\nAda\n\nAda was born. She wrote.\n\n</doc>\n'
-        '<doc id="2">\n\n</doc>\n<doc id="3">\nThe end.\n<doc id="4">\nAnother one.'
-    )
-    documents = [["Ada", "Ada was born.", "She wrote."], ["The end."], ["Another one."]]
+@pytest.mark.parametrize(
+    ("text", "rule", "documents"),
+    [
+        (BLANK, "blank_line", [["It rained.", "We stayed in."], ["The sun came out."]]),
+        (BLANK, "file", [["It rained.", "We stayed in.", "The sun came out."]]),
+        (FRAMED, "blank_line", FRAMES),
+        (FRAMED, "file", FRAMES),
+        (BROKEN, "file", [CHAPTER]),
+    ],
+    ids=["blank lines", "file", "frames", "frames in a file", "sentences over lines"],
+)
+def test_documents_are_parted_by_the_rule_and_always_by_frames(text, rule, documents):
     assert read(text, rule) == documents
-
-
-def test_a_sentence_broken_over_lines_is_one_and_a_heading_is_its_own():
-    text = "CHAPTER I\n\nIt rained so\nhard that we\nstayed in. We\nread.\n\nThen Mr.\nHyde came."
-    assert read(text, "file") == [
-        ["CHAPTER I", "It rained so hard that we stayed in.", "We read.", "Then Mr. Hyde came."]
-    ]
 
 
 def test_a_book_is_several_documents_that_are_all_of_it_in_order():

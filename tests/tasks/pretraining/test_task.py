@@ -75,17 +75,13 @@ def test_each_phase_warms_up_and_ends_near_zero():
 
 
 def test_fresh_weights_have_the_deviation_that_was_asked_for():
-    changes = {"model.embedding_size": 211, "model.feedforward_size": 223}
-    torch.manual_seed(5)
-    wide = Pretraining(
-        parse(config({**PRETRAINING, **changes, "model.initializer_range": 0.1}))
-    ).build()
-    wide.requires_grad_(False)
-    torch.manual_seed(5)
-    berts = Pretraining(
-        parse(config({**PRETRAINING, **changes, "model.initializer_range": 0.02}))
-    ).build()
-    berts.requires_grad_(False)
+    def built(deviation):
+        sizes = {"model.embedding_size": 211, "model.feedforward_size": 223}
+        changes = {**PRETRAINING, **sizes, "model.initializer_range": deviation}
+        torch.manual_seed(5)
+        return Pretraining(parse(config(changes))).build().requires_grad_(False)
+
+    wide, berts = built(0.1), built(0.02)
     for (name, one), other in zip(wide.named_parameters(), berts.parameters(), strict=True):
         if one.ndim >= 2:
             # Drawn within two deviations, a normal keeps 0.88 of its own.

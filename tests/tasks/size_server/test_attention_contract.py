@@ -124,22 +124,14 @@ def test_each_shape_is_checked_and_a_refused_value_is_the_users(installed):
     source = source.replace("super().__init__()", f"super().__init__()\n        {refuses}")
     attention_contract._checked.clear()
     installed("mine", source, {"headroom.attention": "mine = mine"})
-    attention = {"name": "mine"}
-    assert size(config({"model.attention": attention, "model.heads": 8}))
+    mine = {"model.attention": {"name": "mine"}, "model.heads": 8}
+    assert size(config(mine))
     with pytest.raises(UserError) as caught:
-        size(config({"model.attention": attention, "model.heads": 6}))
+        size(config({**mine, "model.heads": 6}))
     told = "heads=6, head_size=5, groups=4 (6 heads in 4 groups); choose other sizes or options."
     assert str(caught.value).endswith(told)
     with pytest.raises(UserError, match=r"heads=1, head_size=5, groups=4 \(1 heads in 4 groups\)"):
-        size(
-            config(
-                {
-                    "model.attention": attention,
-                    "model.heads": 8,
-                    "model.head_size": [[5] + 7 * [3]] * 2,
-                }
-            )
-        )
+        size(config({**mine, "model.head_size": [[5] + 7 * [3]] * 2}))
 
 
 @pytest.mark.parametrize("name", registry.names(registry.ATTENTION))

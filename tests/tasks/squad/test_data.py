@@ -13,6 +13,7 @@ from tasks.synthetic import samples
 from tasks.synthetic.families import World
 
 WORLD = World(competitors=5, directions=23)
+NOWHERE = "no answer stands in the context"
 CONTEXT = "The caf\u00e9 sold gold. Gold, not old gold paint, was cheap."
 
 
@@ -51,28 +52,7 @@ def test_an_answer_is_where_it_stands_or_in_the_one_place_it_can_be(answers, sta
     assert CONTEXT[start : start + len(text)] == text
     assert question.answers == tuple(answer["text"] for answer in answers)
     trainable = SQuAD().trainable(question)
-    assert trainable == (question if start >= 0 else Malformed("no answer stands in the context"))
-
-
-@pytest.mark.parametrize(
-    ("row", "context", "reason"),
-    [
-        pytest.param([], CONTEXT, "not a question", id="no_object"),
-        pytest.param({"id": 5}, CONTEXT, "no id", id="id_is_a_number"),
-        pytest.param({"id": ""}, CONTEXT, "no id", id="id_is_empty"),
-        pytest.param({"id": "q", "question": None}, CONTEXT, "a text is missing", id="no_question"),
-        pytest.param({"id": "q", "question": "?"}, None, "a text is missing", id="no_context"),
-        pytest.param({"id": "q", "question": "?"}, " \n", "empty text", id="empty_context"),
-        pytest.param({"id": "q", "question": " "}, CONTEXT, "empty text", id="empty_question"),
-        pytest.param({"id": "q", "question": "?"}, "x" * 10**7, "too long", id="ten_megabytes"),
-        pytest.param({"id": "q", "question": "?"}, CONTEXT, "no answer", id="no_answers"),
-        pytest.param(
-            {"id": "q", "question": "?", "answers": [3]}, CONTEXT, "no answer", id="number"
-        ),
-    ],
-)
-def test_what_is_no_question_says_why(row, context, reason):
-    assert question_of(row, context) == Malformed(reason)
+    assert trainable == (question if start >= 0 else Malformed(NOWHERE))
 
 
 def test_replaced_characters_move_no_answer():
@@ -122,19 +102,15 @@ MUTATIONS = {
     "place_negative": (lambda e, rng: _place(e, lambda at: -at - 1), None),
     "place_beyond": (lambda e, rng: _place(e, lambda at: at + 10**6), None),
     "place_is_text": (lambda e, rng: _place(e, str), None),
-    "answer_absent": (
-        _change(answers=[_answer("moonlight", 3)]),
-        "no answer stands in the context",
-    ),
-    "answer_ambiguous": (
-        _double,
-        "no answer stands in the context",
-    ),
-    "answer_empty": (_change(answers=[_answer("", 0)]), "no answer stands in the context"),
-    "answer_cut_by_truncation": (_truncate, "no answer stands in the context"),
+    "answer_absent": (_change(answers=[_answer("moonlight", 3)]), NOWHERE),
+    "answer_ambiguous": (_double, NOWHERE),
+    "answer_empty": (_change(answers=[_answer("", 0)]), NOWHERE),
+    "answer_cut_by_truncation": (_truncate, NOWHERE),
     "answers_none": (_change(answers=[]), "no answer"),
     "answers_null": (_change(answers=None), "no answer"),
+    "answer_is_a_number": (_change(answers=[3]), "no answer"),
     "answer_text_null": (_change(answers=[{"text": None, "answer_start": 0}]), "no answer"),
+    "question_null": (_change(question=None), "a text is missing"),
     "question_empty": (_change(question="\t"), "empty text"),
     "question_is_a_list": (_change(question=["What?"]), "a text is missing"),
     "context_empty": (lambda entry, rng: entry.update(context=""), "empty text"),
@@ -144,6 +120,8 @@ MUTATIONS = {
         "too long",
     ),
     "id_absent": (lambda entry, rng: entry["qas"][0].pop("id"), "no id"),
+    "id_is_a_number": (_change(id=5), "no id"),
+    "id_empty": (_change(id=""), "no id"),
     "id_twice": (_change(id="0-0"), "duplicate id"),
     "questions_absent": (lambda entry, rng: entry.pop("qas"), "a paragraph without questions"),
     "question_is_a_number": (lambda entry, rng: entry.update(qas=[7]), "not a question"),
@@ -152,7 +130,7 @@ MUTATIONS = {
 }
 
 
-def test_of_230_mutated_questions_each_keeps_its_answer_or_is_dropped_and_counted(tmp_path):
+def test_of_270_mutated_questions_each_keeps_its_answer_or_is_dropped_and_counted(tmp_path):
     rng = random.Random(0)
     entries, texts, expected = [], [], dict[str, int]()
     for number, (mutate, reason) in enumerate(10 * list(MUTATIONS.values())):
@@ -175,8 +153,8 @@ def test_of_230_mutated_questions_each_keeps_its_answer_or_is_dropped_and_counte
     kept = list(report.kept_of(path.name, rows))
     assert report.dropped == {**expected, "train.json: an article without paragraphs": 1}
     assert [question.context[q.start :][: len(q.text)] for q in kept for question in [q]] == texts
-    assert report.kept + sum(report.dropped.values()) == report.total == 231
-    assert report.about()["places"]["train.json: no id"][0] == "data[0].paragraphs[17].qas[0]"
+    assert report.kept + sum(report.dropped.values()) == report.total == 271
+    assert report.about()["places"]["train.json: no id"][0] == "data[0].paragraphs[19].qas[0]"
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,9 @@ from models.attention.collaborative import CollaborativeAttention
 from models.transformer import Decoder, Encoder
 from sweeper.store.errors import UserError
 from tasks.training.checkpoint import adapted
+from tests.models.conftest import DECODER
 from tests.tasks.jobs import freeze, run_job, science
 
-SIZES = {
-    "vocabulary_size": 29,
-    "layers": 2,
-    "embedding_size": 13,
-    "heads": 3,
-    "head_size": 5,
-    "feedforward_size": 17,
-}
 WIDTH = 15
 
 
@@ -31,7 +24,7 @@ def _shared(size):
 
 
 def _inputs(kind):
-    tokens_BT = torch.randint(SIZES["vocabulary_size"], (3, 7))
+    tokens_BT = torch.randint(DECODER["vocabulary_size"], (3, 7))
     ones_BT = torch.ones_like(tokens_BT)
     if kind is Decoder:
         return [tokens_BT, ones_BT, torch.arange(7).expand(3, -1)]
@@ -43,7 +36,7 @@ def _inputs(kind):
     ("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-9)], ids=str
 )
 def test_of_full_size_the_outputs_are_those_of_the_original(kind, dtype, tolerance):
-    original = kind(**SIZES).to(dtype).eval()
+    original = kind(**DECODER).to(dtype).eval()
     for layer in original.modules():  # attention that is neither faint nor even
         if isinstance(layer, nn.Linear):
             nn.init.normal_(layer.weight, std=0.3)
@@ -51,36 +44,36 @@ def test_of_full_size_the_outputs_are_those_of_the_original(kind, dtype, toleran
     wanted_BTD = original(*inputs)
     for size, near in ((WIDTH, True), (WIDTH + 2, True), (2, False)):
         pytest.importorskip("tensorly")
-        model = kind(**SIZES, attention=_shared(size)).to(dtype).eval()
-        weights = adapted(model, original.state_dict(), SIZES["heads"])
+        model = kind(**DECODER, attention=_shared(size)).to(dtype).eval()
+        weights = adapted(model, original.state_dict(), DECODER["heads"])
         model.load_state_dict(weights)
         found_BTD = model(*inputs)
         assert torch.allclose(found_BTD, wanted_BTD, rtol=0, atol=tolerance) == near
 
 
 def test_weights_that_share_already_are_taken_as_they_are():
-    model = Decoder(**SIZES, attention=_shared(7))
+    model = Decoder(**DECODER, attention=_shared(7))
     weights = model.state_dict()
-    assert adapted(model, weights, SIZES["heads"]).keys() == weights.keys()
+    assert adapted(model, weights, DECODER["heads"]).keys() == weights.keys()
 
 
 def test_other_heads_than_the_parents_are_refused():
-    original, model = Decoder(**SIZES), Decoder(**{**SIZES, "heads": 5, "head_size": 3})
-    shared = Decoder(**{**SIZES, "heads": 5, "head_size": 3}, attention=_shared(7))
+    original, model = Decoder(**DECODER), Decoder(**{**DECODER, "heads": 5, "head_size": 3})
+    shared = Decoder(**{**DECODER, "heads": 5, "head_size": 3}, attention=_shared(7))
     assert (
         model.blocks[0].attention.qkv.weight.shape == original.blocks[0].attention.qkv.weight.shape
     )
     with pytest.raises(
         UserError, match=r"model\.heads=5 of 3: expected the heads of the parent, 3"
     ):
-        adapted(shared, original.state_dict(), SIZES["heads"])
+        adapted(shared, original.state_dict(), DECODER["heads"])
 
 
 def test_without_tensorly_one_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorly.decomposition", None)
-    model = Decoder(**SIZES, attention=_shared(7))
+    model = Decoder(**DECODER, attention=_shared(7))
     with pytest.raises(UserError, match="needs tensorly, which is not installed; install it"):
-        adapted(model, Decoder(**SIZES).state_dict(), SIZES["heads"])
+        adapted(model, Decoder(**DECODER).state_dict(), DECODER["heads"])
 
 
 def test_a_run_without_steps_is_its_parent_with_shared_heads(prepared):
