@@ -14,14 +14,7 @@ from tasks.parse import parse
 from tasks.prepare import prepare, task_of
 from tasks.training import checkpoint
 from tasks.training.checkpoint import final_weights
-from tests.tasks.jobs import (
-    config,
-    freeze,
-    last_word,
-    run_job,
-    science,
-    write_corpus,
-)
+from tests.tasks.jobs import config, freeze, last_word, run_job, science, write_corpus
 
 VOCABULARY = 307
 

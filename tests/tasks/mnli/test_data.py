@@ -134,10 +134,7 @@ MUTATIONS = {
     "duplicate_id": (lambda row, rng: _text({**row, "pairID": "0e"}), "duplicate id"),
     "not_an_object": (lambda row, rng: b"[1, 2]", "not a row of named fields"),
     "nan": (lambda row, rng: _text({**row, "x": float("nan")}), "not JSON"),
-    "key_twice": (
-        lambda row, rng: _text(row)[:-1] + b', "gold_label": "entailment"}',
-        "not JSON",
-    ),
+    "key_twice": (lambda row, rng: _text(row)[:-1] + b', "gold_label": "entailment"}', "not JSON"),
     "nested_without_end": (lambda row, rng: b"[" * 100_000, "not JSON"),
     "number_of_6000_digits": (lambda row, rng: b'{"x": ' + b"9" * 6000 + b"}", "not JSON"),
     "ten_megabytes": (lambda row, rng: _text({**row, "sentence1": "x" * 10**7}), "too long"),

@@ -13,14 +13,7 @@ from tasks.training import checkpoint
 from tasks.training import job as attempts
 from tasks.training.module import TrainingModule
 from tasks.training.progress import Checkpointer
-from tests.tasks.jobs import (
-    at_call,
-    freeze,
-    kill_self,
-    run_job,
-    science,
-    terminate_self,
-)
+from tests.tasks.jobs import at_call, freeze, kill_self, run_job, science, terminate_self
 
 Action = Callable[[], None]
 
