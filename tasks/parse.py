@@ -45,7 +45,6 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
 def _name(config: Mapping[str, Any], section: str) -> Any:
     group = config.get(section)
     if not isinstance(group, Mapping):
-        raise invalid_value(
-            section, spelled(group), "a group of keys", f"choose one of conf/{section}"
-        )
+        remedy = f"choose one of conf/{section}"
+        raise invalid_value(section, spelled(group), "a group of keys", remedy)
     return group.get("name")

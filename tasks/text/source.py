@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -37,18 +38,17 @@ class Counts:
 
     total: int = 0
     kept: int = 0
-    skipped: dict[str, int] = field(default_factory=dict)
-    repaired: dict[str, int] = field(default_factory=dict)
+    skipped: Counter[str] = field(default_factory=Counter)
+    repaired: Counter[str] = field(default_factory=Counter)
 
     def add(self, line: Line) -> bool:
         """Count a line and say whether it is kept."""
         self.total += 1
         if line.skip:
-            self.skipped[line.skip] = self.skipped.get(line.skip, 0) + 1
+            self.skipped[line.skip] += 1
             return False
         self.kept += 1
-        for reason in line.repairs:
-            self.repaired[reason] = self.repaired.get(reason, 0) + 1
+        self.repaired.update(line.repairs)
         return True
 
 
@@ -236,9 +236,8 @@ def load_splits(hub: Mapping[str, Any], columns: Sequence[str] = (COLUMN,)) -> d
         raise invalid_value("data.hub", name, "a dataset with a split train", "choose another")
     for split in splits.values():
         if missing := [column for column in columns if column not in split.column_names]:
-            raise invalid_value(
-                "data.hub", name, f"a column {missing[0]}", "choose another dataset"
-            )
+            expected = f"a column {missing[0]}"
+            raise invalid_value("data.hub", name, expected, "choose another dataset")
     return dict(splits)
 
 
