@@ -10,7 +10,6 @@ from rich.console import Console
 from sweeper.__main__ import main
 from sweeper.cli.status import Line, lines, print_status
 from sweeper.store.code import Code
-from sweeper.store.errors import UserError
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore
 
@@ -114,11 +113,6 @@ def test_as_data_it_says_the_same(outputs, capsys):
     assert found["running"]["loss"] == 3.25
     assert (found["done"]["seconds"], found["done"]["estimated_seconds"]) == (90.0, 60.0)
     assert found["child"]["state"] == "blocked"
-
-
-def test_an_experiment_nobody_planned_is_said(outputs):
-    with pytest.raises(UserError, match=r"experiment=fig9: expected one that was planned .*fig1"):
-        list(lines(outputs, ["fig9"]))
 
 
 def test_the_name_of_an_experiment_is_neither_markup_nor_an_order():

@@ -111,14 +111,10 @@ def sizes(found, arm):
 
 
 @pytest.mark.parametrize("scale", LARGER_SCALES)
-def test_models_of_one_width_have_one_size(plan, scale):
+def test_models_of_one_width_have_one_size_whatever_their_heads(plan, scale):
     found = plan("experiment=equal_width", f"scale={scale}", "seed=0")
     assert len(found.runs) >= 7
     assert len(sizes(found, "narrow")) == len(sizes(found, "wide")) == 1
-
-
-@pytest.mark.parametrize("scale", LARGER_SCALES)
-def test_heads_of_several_sizes_cost_what_heads_of_one_size_cost(plan, scale):
     found = plan("experiment=head_sizes", f"scale={scale}", "seed=0")
     assert len(found.runs) == 4
     assert len({run.size["params_total"] for run in found.runs.values()}) == 1

@@ -38,10 +38,6 @@ FORMS = {
 }
 
 
-def test_there_are_as_many_probes_as_were_measured():
-    assert len(set(TARGETS)) == 27
-
-
 @pytest.fixture(scope="module")
 def given():
     """What a command line gives a sweep, read as `sweep.py` reads it."""

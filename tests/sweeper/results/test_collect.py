@@ -12,7 +12,6 @@ from sweeper.results.collect import collect, write_tables
 from sweeper.results.paper_tables import summarise
 from sweeper.results.points import measures, missing, mixed, points, unfinished
 from sweeper.results.table import exported
-from sweeper.store.errors import UserError
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.finetuned import FINETUNE, MODELS, finetuned, score
@@ -185,18 +184,6 @@ def test_hostile_names_are_cells_and_nothing_else(tmp_path):
     with exported(tmp_path, table).open(newline="") as file:
         lines = list(csv.DictReader(file))
     assert [line["arm"] for line in lines] == ["'" + hostile]
-
-
-def test_an_unknown_experiment_is_answered_with_those_that_are_known(tmp_path):
-    one_arm().write(tmp_path)
-    with pytest.raises(UserError, match=r"experiment=fig9: .* planned \(small\)"):
-        collect(tmp_path, ["small", "fig9"])
-
-
-def test_without_any_plan_the_answer_says_how_to_get_one(tmp_path):
-    with pytest.raises(UserError, match="start with a sweep"):
-        collect(tmp_path)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_version_of_the_program_is_that_of_the_attempt_that_finished(tmp_path):

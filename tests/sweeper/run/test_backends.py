@@ -97,6 +97,9 @@ def test_a_slot_for_every_core_that_a_run_does_not_share(monkeypatch):
     assert on(Resources("cpu", devices=3, nodes=1, threads=2)).slots == 2
     assert on(Resources("cpu", devices=7, nodes=1, threads=5)).slots == 1
     assert (on(CPU, slots=3).slots, on(CPU).device) == (3, "cpu")
+    cores = on(CPU, slots=2, stagger_s=7)
+    cores.start(Path("run"), 0)
+    assert cores.grant(JOB, [1]) == 1, "cores are not shared, so runs start at once"
 
 
 def test_gpus_are_shared_by_as_many_runs_as_asked(gpus):
@@ -127,12 +130,6 @@ def test_a_run_starts_on_the_gpu_that_has_the_fewest(gpus):
     assert shared.grant(JOB, [0, 1, 3]) == 1  # GPU 0 has the run of slot 2
     assert shared.grant(JOB, [0, 1, 2]) == 0
     assert shared.grant(JOB, []) is None
-
-
-def test_runs_on_cores_start_at_once(monkeypatch):
-    cores = on(CPU, slots=2, stagger_s=7)
-    cores.start(Path("run"), 0)
-    assert cores.grant(JOB, [1]) == 1
 
 
 def test_a_run_on_several_gpus_has_them_to_itself(gpus):

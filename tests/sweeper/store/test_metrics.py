@@ -36,15 +36,12 @@ def line_spans(data: bytes) -> list[tuple[int, int]]:
 
 
 def test_rows_come_back_in_order_and_each_line_is_json_with_step_first(tmp_path):
+    assert read_metrics(tmp_path / "none") == ([], 0)
     data = written(tmp_path / "m", ROWS)
     assert read_metrics(tmp_path / "m") == (ROWS, 0)
     for line, row in zip(data.splitlines(), ROWS, strict=True):
         assert json.loads(line).items() >= row.items()
         assert line.startswith(b'{"step": %d,' % row["step"])
-
-
-def test_an_absent_file_has_no_rows(tmp_path):
-    assert read_metrics(tmp_path / "none") == ([], 0)
 
 
 def test_truncated_at_every_byte_only_the_cut_line_is_lost_and_never_the_next(tmp_path):

@@ -23,6 +23,7 @@ def plan(*experiments: str, **more: Any) -> dict[str, Any]:
 
 
 def test_plans_are_numbered_in_order(tmp_path):
+    assert plans(tmp_path) == list(tmp_path.iterdir()) == []
     first = write_plan(tmp_path, plan("fig1"))
     second = write_plan(tmp_path, plan("fig3"))
     assert (first, second) == (tmp_path / "plans/0001.json", tmp_path / "plans/0002.json")
@@ -76,16 +77,8 @@ def test_more_than_9999_plans_stay_in_order(tmp_path):
     (tmp_path / "plans/0001.json").rename(tmp_path / "plans/9999.json")
     assert write_plan(tmp_path, plan("fig2")).name == "10000.json"
     assert write_plan(tmp_path, plan("fig3")).name == "10001.json"
-    assert [list(value["experiments"]) for value in plans(tmp_path)] == [
-        ["fig1"],
-        ["fig2"],
-        ["fig3"],
-    ]
-
-
-def test_no_plans_is_an_empty_list_and_reading_makes_no_folder(tmp_path):
-    assert plans(tmp_path) == []
-    assert list(tmp_path.iterdir()) == []
+    found = [list(value["experiments"]) for value in plans(tmp_path)]
+    assert found == [["fig1"], ["fig2"], ["fig3"]]
 
 
 def test_what_is_no_plan_is_left_alone(tmp_path):

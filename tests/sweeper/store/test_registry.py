@@ -1,5 +1,7 @@
 """A name is compared with our own files and with what packages register; it is never imported."""
 
+import json
+import re
 import sys
 
 import pytest
@@ -27,15 +29,15 @@ def test_listing_imports_nothing(kind, installed):
     assert "costly" not in sys.modules
 
 
-@pytest.mark.parametrize("name", ["rotary", "", "__init__", "fig1.math", "../draw", "os", "fig1 "])
+@pytest.mark.parametrize(
+    "name",
+    ["rotary", "", "__init__", "fig1.math", "../draw", "os", "fig1 ", None, ["fig1"], 7],
+)
 def test_an_unknown_name_is_answered_with_those_there_are(name):
-    with pytest.raises(UserError, match=r"experiment\.figure=.*: expected one of .*fig1, fig2"):
-        draw_of(name)
-
-
-@pytest.mark.parametrize(("name", "said"), [(None, "null"), (["fig1"], r"\[\"fig1\"\]"), (7, "7")])
-def test_what_is_no_name_is_unknown_too(name, said):
-    with pytest.raises(UserError, match=f"=?{said}: expected one of"):
+    said = re.escape(name if isinstance(name, str) else json.dumps(name))
+    with pytest.raises(
+        UserError, match=rf"experiment\.figure={said}: expected one of .*fig1, fig2"
+    ):
         draw_of(name)
 
 

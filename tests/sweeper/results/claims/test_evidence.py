@@ -153,10 +153,7 @@ def test_lines_are_narrow_and_cannot_disturb_a_terminal(tmp_path):
 )
 def test_a_difference_is_as_exact_as_its_interval(ends, ratio, words):
     assert str(Found("it", *ends, ratio)) == words
-
-
-def test_what_only_rounding_makes_differ_from_nothing_is_nothing():
-    assert Found("it", 5.05e-14, -inf, inf, ratio=False).size() == "0 [no interval]"
+    assert Found("it", 5.05e-14, -inf, inf, ratio=False).size() == "0 [no interval]", "rounding"
 
 
 SAVES = "saves_parameters"
