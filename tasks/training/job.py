@@ -1,7 +1,8 @@
-"""One training job, from a frozen record to result.json, or to exit.json with what failed.
+"""Stop 5 of the road: one training job, from a frozen record to a result.
 
+In: a run directory with its record. Out: result.json, or exit.json with the reason of a failure.
 A job claims an attempt, continues from the newest checkpoint that is whole, builds its data and its
-model, trains (loop.py), evaluates and publishes.
+model, trains (loop.py), evaluates and publishes. Next: loop.py, tasks/<name>/task.py.
 """
 
 from __future__ import annotations

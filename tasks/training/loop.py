@@ -1,4 +1,7 @@
-"""The training loop: one step, and the work between two steps."""
+"""The training loop: one step, and the work between two steps.
+
+A step asks the module (module.py) for its loss, and the module the task (tasks/<name>/task.py).
+"""
 
 from __future__ import annotations
 
