@@ -97,9 +97,7 @@ def killed(python, folder, finished):
     _kill_jobs(store)
 
 
-def test_a_sweep_trained_there_and_killed_twice_comes_home_with_the_bits_of_one_trained_here(
-    home, fresh, tmp_path
-):
+def test_a_sweep_killed_twice_elsewhere_comes_home_with_the_bits_of_one_here(home, fresh, tmp_path):
     there = home.parent / "sweep"
     assert foreign(fresh) == "[]"
     killed(fresh, there, 0)

@@ -211,9 +211,7 @@ def test_code_that_is_edited_while_jobs_wait_changes_nothing_in_what_they_comput
 
 
 @pytest.mark.skipif(not keeps_accounts(), reason="accounting: slurmdbd, mariadb-server missing")
-def test_how_a_job_ended_that_the_queue_has_forgotten_is_read_from_the_accounts(
-    tmp_path, monkeypatch
-):
+def test_the_accounts_tell_how_a_job_ended_that_the_queue_forgot(tmp_path, monkeypatch):
     run = freeze(tmp_path, LONG)
     slurm = open_backend(tmp_path)
     job = begin(slurm, run)

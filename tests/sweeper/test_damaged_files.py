@@ -117,9 +117,7 @@ UNJUDGED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("command", ["collect", "draw", "report"])
-def test_plans_that_cannot_be_judged_or_drawn_are_named_and_the_others_go_on(
-    command, outputs, capfd
-):
+def test_plans_that_cannot_be_judged_or_drawn_are_named(command, outputs, capfd):
     for name, about in UNJUDGED.items():
         write_plan(outputs, {**plan(name, "a"), "experiments": {name: about}})
     assert main([command, "--outputs", str(outputs)]) == 1

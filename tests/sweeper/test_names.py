@@ -84,9 +84,7 @@ def left(outputs: Path) -> list[set[str]]:
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_two_grids_a_trial_and_the_real_figure_leave_four_tables_and_four_figures(
-    sweep, tmp_path, order
-):
+def test_four_sweeps_leave_four_tables_and_four_figures(sweep, tmp_path, order):
     outputs = tmp_path / "outputs"
     names = [sweep(typed) for typed in list(TYPED.values())[::order]]
     assert names == list(TYPED)[::order]
@@ -202,9 +200,7 @@ def test_of_a_plan_of_two_the_other_one_stays(planner, tmp_path):
     assert found["runs"]
 
 
-def test_nothing_goes_while_it_is_trained_or_before_it_is_agreed_to(
-    sweep, tmp_path, monkeypatch, capsys
-):
+def test_nothing_goes_in_training_or_unconfirmed(sweep, tmp_path, monkeypatch, capsys):
     outputs = tmp_path / "outputs"
     sweep("name=mine model.heads=2,4")
     before = sorted(outputs.rglob("*"))

@@ -78,9 +78,7 @@ def there(home, tmp_path):
     return tmp_path / "there"
 
 
-def test_what_was_trained_elsewhere_lies_here_as_it_lay_there_and_merged_twice_changes_nothing(
-    home, there
-):
+def test_merged_runs_are_those_of_elsewhere_and_merging_again_changes_nothing(home, there):
     for run in map(RunStore(there).run, RunStore(there).ids()):
         finish(run)
     path = results(there)
@@ -258,9 +256,7 @@ def test_a_package_of_other_people_goes_along_as_if_installed_there(family, tmp_
 
 
 @pytest.mark.parametrize("along", [False, True], ids=["", "with wheels"])
-def test_where_libraries_are_missing_it_says_which_and_how_they_would_be_there(
-    family, tmp_path, along
-):
+def test_missing_libraries_are_named_with_how_to_get_them(family, tmp_path, along):
     _, plan = family
     packed(tmp_path, unfinished(tmp_path, {"fig2": plan}))
     subprocess.run(["unzip", "-q", "sweep.zip"], cwd=tmp_path, check=True)

@@ -66,9 +66,7 @@ def test_a_trial_is_shorter_validated_and_otherwise_what_is_judged(tried):
     ("name", "scale", "share"),
     [("fig1_tuned", "demo", 0.5), ("fig1_tuned", "gpu", 0.6), ("fig1", "cpu", 0.75)],
 )
-def test_tuning_figure_1_costs_a_share_of_it_however_far_ranges_grow(
-    plan, process, tmp_path, name, scale, share
-):
+def test_tuning_costs_a_share_of_figure_1(plan, process, tmp_path, name, scale, share):
     judged = plan(f"experiment={name}", f"scale={scale}")
     [(name, own)] = judged.experiments.items()
     tune = own.tune

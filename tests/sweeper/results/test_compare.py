@@ -39,9 +39,7 @@ def test_a_sweep_against_itself_differs_in_nothing(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("models", "told"), [("1", "nothing that trains"), ("2", "models")], ids=["same", "edited"]
 )
-def test_what_trained_them_is_told_beside_whether_it_made_a_difference(
-    tmp_path, capsys, models, told
-):
+def test_versions_are_told_beside_whether_results_differ(tmp_path, capsys, models, told):
     one, other = sweep(tmp_path / "one"), sweep(tmp_path / "other")
     for folder, code, parts in ((one, "aaa", {"models": "1"}), (other, "bbb", {"models": models})):
         for path in folder.glob("runs/*/attempts/*/attempt.json"):

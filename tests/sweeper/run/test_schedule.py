@@ -361,9 +361,7 @@ def begun(tell, store, count):
     return [JobState(one, Phase.RUNNING) for one in jobs], attempts
 
 
-def test_a_run_that_gets_on_is_one_question_a_look_whatever_its_heartbeat_says(
-    tell, store, asked, moments
-):
+def test_a_run_that_gets_on_costs_one_question_a_poll(tell, store, asked, moments):
     states, attempts = begun(tell, store, 3)
     poller = StatusPoller(store, 30.0)
     for step in (1, 2):
