@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from sweeper.run.backend import at_least
-from sweeper.run.failures import Policy
-from sweeper.run.watchdog import LEAST_S, Watchdog
+from sweeper.run.failures import LEAST_S, Policy, Watchdog
 
 
 @dataclass

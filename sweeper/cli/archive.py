@@ -47,7 +47,12 @@ def archive(outputs: Path, name: str) -> tuple[Path | None, int]:
         expected = "an experiment with at least 1 finished run"
         raise invalid_value("archive", name, expected, "train it first")
     folders = [run.path for run in done if run.path.is_dir()]
-    new = [folder for folder in folders if not _is_archived(outputs, folder)]
+    new = []
+    for folder in folders:  # an interrupted command may have left a folder with its archive
+        known = [one.runs[folder.name] for one in archives(outputs) if folder.name in one.runs]
+        names = files_below(folder) if known else []
+        if not known or {name: digest_of_file(folder / name) for name in names} not in known:
+            new.append(folder)
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).lstrip(".-")[:100] or "runs"
     made = write_runs(outputs, plain, new) if new else None
     away = Path(tempfile.mkdtemp(dir=outputs, prefix=_TAKEN_AWAY, suffix=".tmp"))
@@ -55,12 +60,3 @@ def archive(outputs: Path, name: str) -> tuple[Path | None, int]:
         folder.rename(away / folder.name)
     shutil.rmtree(away)
     return made, len(folders)
-
-
-def _is_archived(outputs: Path, folder: Path) -> bool:
-    """Return whether an archive has these very files, because its writer was interrupted."""
-    known = [one for one in archives(outputs) if folder.name in one.runs()]
-    if not known:
-        return False
-    digests = {name: digest_of_file(folder / name) for name in files_below(folder)}
-    return any(archive.checksums(folder.name) == digests for archive in known)

@@ -9,8 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from sweeper.run.backend import Backend, Job, JobState, Phase
-from sweeper.run.failures import Breaker, Budget, Policy, hours
-from sweeper.run.watchdog import Watchdog
+from sweeper.run.failures import Breaker, Budget, Policy, Watchdog, hours
 from sweeper.store.attempts import Cause
 from sweeper.store.liveness import send
 from sweeper.store.runs import Run, RunStore, State, Status, running

@@ -211,7 +211,8 @@ class Archive:
             raise ValueError(f"{name} was changed after it was written")
 
     @cached_property
-    def _runs(self) -> dict[str, dict[str, str]]:
+    def runs(self) -> dict[str, dict[str, str]]:
+        """The sha256 of each file, by run and by name below the run's folder."""
         found: dict[str, dict[str, str]] = {}
         for path, file in self.manifest["files"].items():
             folder, _, rest = path.partition("/")
@@ -220,17 +221,9 @@ class Archive:
                 found.setdefault(run, {})[name] = file["sha256"]
         return found
 
-    def runs(self) -> Collection[str]:
-        """Return the ids of its runs."""
-        return self._runs.keys()
-
-    def checksums(self, run: str) -> Mapping[str, str]:
-        """Return the sha256 of each file of a run by its name below the run's folder."""
-        return self._runs.get(run, {})
-
     def names(self, run: str) -> Collection[str]:
         """Return the files of a run by their names below its folder."""
-        return self.checksums(run).keys()
+        return self.runs.get(run, {}).keys()
 
     def read(self, run: str, name: str) -> bytes:
         """Return the content of a file, verified."""
@@ -323,7 +316,7 @@ def find(outputs: Path, run: str) -> Archive | None:
     unreadable = None
     for archive in archives(outputs):
         try:
-            if run in archive.runs():
+            if run in archive.runs:
                 return archive
         except OSError:
             unreadable = archive
@@ -335,7 +328,7 @@ def archived(outputs: Path) -> set[str]:
     found: set[str] = set()
     for archive in archives(outputs):
         with suppress(OSError):
-            found.update(archive.runs())
+            found.update(archive.runs)
     return found
 
 

@@ -38,11 +38,17 @@ class MetricsWriter:
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Append a row of plain values, nan and inf included; its `step` is a whole number."""
-        line = _encode(row)
+        step = row.get("step")
+        if not isinstance(step, int) or isinstance(step, bool):
+            raise ValueError(f"a row needs a whole number as step, not {step!r}")
+        if "crc" in row or any(isinstance(value, dict | list | tuple) for value in row.values()):
+            raise ValueError("a row holds plain values, none of them under the name crc")
+        plain = {"step": step} | {name: spell_float(value) for name, value in row.items()}
+        body = json.dumps(plain, allow_nan=False)[:-1].encode()
         if self._torn:
             self._repair()
         self._torn = True
-        write_all(self._descriptor, line)
+        write_all(self._descriptor, body + _check(body) + b"\n")
         self._torn = False
 
     def sync(self) -> None:
@@ -88,15 +94,8 @@ def spell_float(value: Any) -> Any:
     return str(float(value)) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _encode(row: Mapping[str, Any]) -> bytes:
-    step = row.get("step")
-    if not isinstance(step, int) or isinstance(step, bool):
-        raise ValueError(f"a row needs a whole number as step, not {step!r}")
-    if "crc" in row or any(isinstance(value, dict | list | tuple) for value in row.values()):
-        raise ValueError("a row holds plain values, none of them under the name crc")
-    plain = {"step": step} | {name: spell_float(value) for name, value in row.items()}
-    body = json.dumps(plain, allow_nan=False)[:-1].encode()
-    return body + _CHECK + b"%08x" % zlib.crc32(body) + _END + b"\n"
+def _check(body: bytes) -> bytes:
+    return _CHECK + b"%08x" % zlib.crc32(body) + _END
 
 
 def _decode(line: bytes) -> tuple[list[dict[str, Any]], bool]:
@@ -114,7 +113,7 @@ def _decode(line: bytes) -> tuple[list[dict[str, Any]], bool]:
 
 def _checked(text: bytes) -> dict[str, Any] | None:
     body, check = text[:_CHECK_AT], text[_CHECK_AT:]
-    if not body.startswith(_START) or check != _CHECK + b"%08x" % zlib.crc32(body) + _END:
+    if not body.startswith(_START) or check != _check(body):
         return None
     try:
         row = json.loads(body + b"}")

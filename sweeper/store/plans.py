@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,8 @@ from sweeper.store.files import (
 )
 
 _NUMBERED = re.compile(r"\d{4,9}\.json")
-_OLDER = re.compile(r"(.+)-(\d{4,9})", re.DOTALL)
 _SHAPE = {
+    "number": int,
     "experiments": {str: {"arms": {str: dict}}},
     "points": [{"experiment": str, "arm": str, "run": PLAIN, "seed": int, "values": dict,
                 "matched": dict | None}],
@@ -152,14 +152,20 @@ def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str
     Raises:
         UserError: nothing was planned here, or no experiment of that name.
     """
-    wanted, known = set(experiments or ()), dict[str, dict[str, Any]]()
-    for path in reversed(_paths(outputs) if wanted else ()):  # the newest tells, if it names all
-        plan = _read(path, [])
-        known = {name: plan for name in plan.get("experiments", {})} | known
-        if wanted <= known.keys():
-            break
-    known = known or newest(outputs)
-    known |= {name: old for name in experiments or () if (old := _older(outputs, name, known))}
+    read = plans(outputs)
+    known = {name: plan for plan in read for name in plan["experiments"]}
+    for plan in read:
+        for own, about in plan["experiments"].items():
+            name = older(own, plan["number"])
+            if name in (experiments or ()) and name not in known:
+                points = [point for point in plan["points"] if point["experiment"] == own]
+                points = [{**point, "experiment": name} for point in points]
+                alone = {**plan, "experiments": {name: about}, "points": points}
+                if "rounds" in plan:
+                    rounds = [{**one, "verdicts": {name: one["verdicts"][own]}}
+                              for one in plan["rounds"]]  # fmt: skip
+                    alone["rounds"] = rounds
+                known[name] = alone
     if not known:
         for fault in damaged(outputs):
             raise fault
@@ -176,28 +182,6 @@ def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str
     return {name: known[name] for name in experiments or known}
 
 
-def _older(outputs: Path, called: str, known: Collection[str]) -> dict[str, Any] | None:
-    """Return the plan that the name `older(name, number)` means, with that experiment alone."""
-    parts = _OLDER.fullmatch(called)
-    if called in known or parts is None:
-        return None
-    for plan in plans(outputs):
-        if plan.get("number") == int(parts[2]) and parts[1] in plan["experiments"]:
-            points = [point for point in plan["points"] if point["experiment"] == parts[1]]
-            alone = {
-                **plan,
-                "experiments": {called: plan["experiments"][parts[1]]},
-                "points": [{**point, "experiment": called} for point in points],
-            }
-            if "rounds" in plan:
-                alone["rounds"] = [
-                    {**one, "verdicts": {called: one["verdicts"][parts[1]]}}
-                    for one in plan["rounds"]
-                ]
-            return alone
-    return None
-
-
 def _runs_by_seed(plan: Mapping[str, Any], name: str) -> dict[str, dict[int, str]]:
     """Return the run of each seed, by point of an experiment."""
     found: dict[str, dict[int, str]] = {}
@@ -211,7 +195,7 @@ def _runs_by_seed(plan: Mapping[str, Any], name: str) -> dict[str, dict[int, str
 def _read(path: Path, faults: list[UserError]) -> dict[str, Any]:
     """Return a plan; on an error return an empty one and add the error to `faults`."""
     try:
-        plan = read_versioned(path, keys=("experiments",), shape=_SHAPE) or {}
+        plan = read_versioned(path, keys=("experiments", "number"), shape=_SHAPE) or {}
         for run in (runs := plan.get("runs", {})):
             line = [run]
             while parent := runs.get(line[-1], {}).get("parent"):

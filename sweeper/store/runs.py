@@ -254,7 +254,18 @@ class Run:
     def status(self) -> Status:
         """Return the state of the run; a run with an unreadable file has failed for that reason."""
         try:
-            return self._done() or self._unfinished()
+            if done := self._done():
+                return done
+            attempts = self.attempts()
+            if not attempts:
+                return Status(State.NEW, "no attempt yet", 0)
+            # Any may live, not only the newest: a process stopped beyond its lease may come back.
+            for attempt in reversed(attempts):
+                heartbeat = attempt.last_heartbeat()
+                if attempt.alive(heartbeat):
+                    return running(attempt.number, heartbeat)
+            newest = attempts[-1]  # read again: its process has ended, so all it wrote is there
+            return self._done() or ended(newest.number, newest.exit(), newest.last_heartbeat())
         except (UserError, OSError) as error:
             return Status(State.FAILED, sanitize(error), 0)
 
@@ -288,18 +299,6 @@ class Run:
             reason += f"; a later attempt got other metrics: {sanitize(', '.join(differing))}"
         took = result.get("seconds")
         return Status(State.DONE, reason, result["attempt"], seconds=took, result=result)
-
-    def _unfinished(self) -> Status:
-        attempts = self.attempts()
-        if not attempts:
-            return Status(State.NEW, "no attempt yet", 0)
-        # Any may live, not only the newest: a process stopped beyond its lease may come back.
-        for attempt in reversed(attempts):
-            heartbeat = attempt.last_heartbeat()
-            if attempt.alive(heartbeat):
-                return running(attempt.number, heartbeat)
-        newest = attempts[-1]  # read again: its process has ended, so all it wrote is there
-        return self._done() or ended(newest.number, newest.exit(), newest.last_heartbeat())
 
 
 class RunStore:

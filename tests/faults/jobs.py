@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from sweeper.run.watchdog import Watchdog
+from sweeper.run.failures import Watchdog
 from sweeper.store.attempts import Cause
 from sweeper.store.runs import RunStore
 from tasks.training import job

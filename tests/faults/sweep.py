@@ -18,9 +18,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sweeper.run.backend import Backend, Job
-from sweeper.run.failures import Policy
+from sweeper.run.failures import Policy, Watchdog
 from sweeper.run.schedule import Schedule
-from sweeper.run.watchdog import Watchdog
 from sweeper.store.attempts import Cause
 from sweeper.store.files import canonical
 from sweeper.store.identity import run_id

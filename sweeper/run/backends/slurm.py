@@ -62,14 +62,12 @@ class SlurmJob:
     """A job in Slurm's queue, or one that is to be submitted.
 
     Attributes:
-        needed: what each of its runs takes.
+        needed: resources of each of its runs.
         parent: the run that its runs continue, if there is one.
-        slot: the slot of the backend that it takes.
         id: Slurm's id of its last submission.
         submitted: whether it is in the queue, or has ended there.
-        state: how it stands, in Slurm's word.
         runs: its runs that the schedule does not know to have ended, by handle.
-        seconds: the time that its runs are expected to take, one after the other.
+        seconds: the expected time of its runs, one after the other.
         shared: whether it has, or had, several runs.
         after: the handle of the parent, if that had not ended.
         held_by: the id of the job that Slurm makes it wait for.
@@ -90,33 +88,22 @@ class SlurmJob:
     stopping: int = 0
     _next_poll: float = 0.0
 
-    def drop(self) -> None:
-        """Have it count as ended without a submission."""
-        self.submitted, self.state = True, "GONE"
-
     def ended(self, poll_s: float) -> list[int]:
-        """Return the runs that have ended by now.
+        """Return the runs that have ended; poll those of a job that goes on every `poll_s`.
 
         If the cluster took the job away, or if it ended before it had begun all of its runs, the
         rest of them is submitted again.
-
-        Args:
-            poll_s: the seconds between two looks at the runs of a job that goes on.
         """
         if self.state not in OVER:
             if not self.shared or time.monotonic() < self._next_poll:
                 return []
             self._next_poll = time.monotonic() + poll_s
             return self._finished()
-        if self.stopping:
-            ended = [*self.runs]
-        elif self.state in TAKEN_AWAY:
+        ended = [*self.runs]
+        if not self.stopping and self.state in TAKEN_AWAY:
             ended = self._finished()
-        elif self.shared and self.state != "CANCELLED":
-            begun = [handle for handle, run in self.runs.items() if Run(run).attempts()]
-            ended = begun or [*self.runs]
-        else:
-            ended = [*self.runs]
+        elif not self.stopping and self.shared and self.state != "CANCELLED":
+            ended = [handle for handle, run in self.runs.items() if Run(run).attempts()] or ended
         if len(ended) < len(self.runs):
             self.submitted = False
         return ended
@@ -186,24 +173,20 @@ class SlurmBackend(Backend):
         last = None if run in self._begun else read_object(job_file(run), keys=("job", "name"))
         queued = last["job"] if last and self._earlier.get(last["job"]) == last["name"] else ""
         seconds = math.inf if job.seconds is None else job.seconds
-        if queued:
-            fitting = [known for known in self._jobs if known.id == queued]
-        else:
-            fitting = [
-                known
-                for known in self._jobs
-                if not known.submitted
-                and (known.needed, known.parent) == (needed, job.parent)
-                and needed.nodes == 1
-                and known.seconds + seconds <= self._options.longest_s
-            ]
-        if fitting:
-            found = fitting[0]
-        elif free:
+
+        def fits(known: SlurmJob) -> bool:
+            if queued:
+                return known.id == queued
+            alike = (known.needed, known.parent) == (needed, job.parent) and needed.nodes == 1
+            short = known.seconds + seconds <= self._options.longest_s
+            return alike and short and not known.submitted
+
+        found = next(filter(fits, self._jobs), None)
+        if found is None:
+            if not free:
+                return None
             found = SlurmJob(needed, job.parent, free[0], queued, submitted=bool(queued))
             self._jobs.append(found)
-        else:
-            return None
         found.seconds += seconds
         self._granted = found
         return found.slot
@@ -252,11 +235,10 @@ class SlurmBackend(Backend):
     def submit_driver(self, command: Sequence[str]) -> str:
         """Submit a sweep itself as a job, unless it is queued already; return a line about it."""
         name = digest_of([*command, str(Path.cwd())])[:12]
-        names = self._active_names()
-        if names is None:
-            raise UserError(f"hydra.launcher.leave=true: {SILENT}; try again later.")
-        job = next((id for id, known in names.items() if known == name), "")
         try:
+            if (names := self._active_names()) is None:
+                raise NotNow(SILENT)
+            job = next((id for id, known in names.items() if known == name), "")
             job = job or slurm_cluster.submit_driver(
                 self._outputs, name, self._options, command, self.code
             )
@@ -281,7 +263,7 @@ class SlurmBackend(Backend):
         if its.submitted:
             slurm_cluster.send(its.id, signal.Signals(number))
         else:
-            its.drop()
+            its.submitted, its.state = True, "GONE"
 
     def exit_reason(self, job: int) -> str:
         """Return why a run is not to start again after its job ended; empty if it may."""
@@ -317,7 +299,7 @@ class SlurmBackend(Backend):
                 if not parent.submitted:
                     continue
                 if parent.state in _FAILED:
-                    job.drop()
+                    job.submitted, job.state = True, "GONE"
                     continue
                 held_by = parent.id
             batches.setdefault((job.needed, held_by), []).append(job)

@@ -4,8 +4,7 @@ import signal
 
 import pytest
 
-from sweeper.run.failures import LONGEST_WAIT_S, OWN, TRANSIENT, Breaker
-from sweeper.run.watchdog import DUMP, Watchdog
+from sweeper.run.failures import DUMP, LONGEST_WAIT_S, OWN, TRANSIENT, Breaker, Watchdog
 from sweeper.store.attempts import Cause
 from sweeper.store.runs import State, Status
 from tests.policies import policy

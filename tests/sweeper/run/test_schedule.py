@@ -6,10 +6,9 @@ import signal
 import pytest
 
 from sweeper.run.backend import Job, JobState, Phase, counts
-from sweeper.run.failures import Breaker, Budget, OnOom, hours
+from sweeper.run.failures import DUMP, Breaker, Budget, OnOom, Watchdog, hours
 from sweeper.run.schedule import MANY, Schedule, StatusPoller
 from sweeper.run.stop import Stopped, StopSignals
-from sweeper.run.watchdog import DUMP, Watchdog
 from sweeper.store.runs import RunStore, State
 from tests.policies import policy
 from tests.sweeper.run import conftest as stories
