@@ -74,12 +74,20 @@ def test_equal_lines_are_in_one_split_wherever_they_stand(tmp_path):
         assert not others & set(splits[split])
 
 
-@pytest.mark.parametrize("official", [True, False], ids=["official_folders", "flat"])
-def test_lm1b_held_out_shards_are_the_test_split_and_only_they(tmp_path, official):
-    names = (TRAIN, TEST) if official else (TRAIN.rsplit("/")[-1], TEST.rsplit("/")[-1])
-    root = write(
-        tmp_path, {names[0]: sentences(500), names[1]: sentences(7, 500), "notes.txt": ["no"]}
-    )
+@pytest.mark.parametrize(
+    ("train", "test"),
+    [
+        (TRAIN, TEST),
+        (TRAIN.rsplit("/")[-1], TEST.rsplit("/")[-1]),
+        ("all.txt", "test.txt"),
+        ("all.txt", "test/part.txt"),
+    ],
+    ids=["lm1b's folders", "lm1b's names", "a file", "a folder"],
+)
+def test_a_test_split_that_is_there_is_kept(tmp_path, train, test):
+    root = write(tmp_path, {train: sentences(500), test: sentences(7, 500)})
+    if train != "all.txt":
+        write(root, {"notes.txt": ["no"]})  # beside LM1B's shards only they are read
     splits, _ = read(local(root), tmp_path / "unused")
     assert splits["test"] == sentences(7, 500)
     assert sorted(splits["train"] + splits["validation"]) == sorted(sentences(500))
@@ -91,24 +99,9 @@ def test_held_out_shards_alone_are_divided_like_any_text(tmp_path):
     assert sorted(everything(splits)) == sorted(sentences(1000))
 
 
-@pytest.mark.parametrize("name", ["test.txt", "test/part.txt"])
-def test_a_folders_own_test_split_is_kept(tmp_path, name):
-    root = write(tmp_path, {"all.txt": sentences(500), name: sentences(5, 500)})
-    splits, _ = read(local(root), tmp_path / "unused")
-    assert splits["test"] == sentences(5, 500)
-
-
 def test_only_text_is_read(tmp_path):
-    write(
-        tmp_path,
-        {
-            "story": sentences(500),
-            "README.md": ["no"],
-            "readme.txt": ["no"],
-            ".hidden/a.txt": ["no"],
-            "data.json": ["no"],
-        },
-    )
+    others = ("README.md", "readme.txt", ".hidden/a.txt", "data.json")
+    write(tmp_path, {"story": sentences(500), **{name: ["no"] for name in others}})
     (tmp_path / "loop").symlink_to(tmp_path, target_is_directory=True)
     splits, _ = read(local(tmp_path), tmp_path / "unused")
     assert sorted(everything(splits)) == sorted(sentences(500))
