@@ -14,6 +14,7 @@ HEAVY = {"torch", "pytorch_lightning", "torchmetrics", "wandb", "datasets", "tok
 DRAWING = {"matplotlib", "pandas", "scipy"}
 CLUSTERS = {"submitit", "ray"}
 CONFIGURATION = {"hydra", "omegaconf"}
+PLAIN = {"pytorch_lightning", "wandb", "datasets"}
 
 
 def modules_of(*packages):
@@ -61,24 +62,35 @@ def loaded_by(modules):
     return loaded
 
 
-def test_the_sweeper_needs_no_training_library():
-    assert not loaded_by(modules_of("sweeper")) & (HEAVY | CLUSTERS)
+WATCHING = ["sweeper.cli.status", "sweeper.__main__"]
+# Archives are checked with pydantic; other modules of the store import them when they read one.
+STORE = [name for name in modules_of("sweeper.store") if name != "sweeper.store.archive"]
+LIGHT = {
+    "the sweeper": (modules_of("sweeper"), HEAVY | CLUSTERS),
+    "planning and watching": (
+        [*modules_of("sweeper.plan", "sweeper.run", "sweeper.store"), *WATCHING],
+        HEAVY | DRAWING,
+    ),
+    "a page": (["sweeper.results.report.page"], HEAVY | {"matplotlib", "pandas"}),
+    "the store": (STORE, HEAVY | DRAWING | CONFIGURATION | {"pydantic", "numpy", "rich"}),
+    "plugins, which Hydra loads at every start": (
+        modules_of("hydra_plugins.headroom"),
+        HEAVY | DRAWING | CLUSTERS | {"pydantic", "numpy"},
+    ),
+    "models": (
+        modules_of("models"),
+        CONFIGURATION | PLAIN | {"pydantic", "sweeper", "tasks", "hydra_plugins"},
+    ),
+    "a job": (modules_of("tasks"), CONFIGURATION | {"wandb", "datasets", "hydra_plugins"}),
+    "the warm server": (["tasks.size_server.__main__"], PLAIN),
+}
 
 
-def test_planning_and_watching_load_no_drawing_library():
-    rooms = modules_of("sweeper.plan", "sweeper.run", "sweeper.store")
-    assert not loaded_by([*rooms, "sweeper.cli.status", "sweeper.__main__"]) & (HEAVY | DRAWING)
-
-
-def test_a_page_is_written_without_a_drawing_library():
-    assert not loaded_by(["sweeper.results.report.page"]) & (HEAVY | {"matplotlib", "pandas"})
-
-
-def test_the_store_needs_the_standard_library_alone():
-    # Archives are checked with pydantic; other modules import that one only where they read one.
-    modules = [name for name in modules_of("sweeper.store") if name != "sweeper.store.archive"]
+@pytest.mark.parametrize(("modules", "unwanted"), LIGHT.values(), ids=LIGHT)
+def test_what_an_import_must_not_load_is_not_loaded(modules, unwanted):
     loaded = loaded_by(modules)
-    assert not loaded & (HEAVY | DRAWING | CONFIGURATION | {"pydantic", "numpy", "rich"})
+    assert not loaded & unwanted
+    assert modules[0] not in ("models", "tasks") or "torch" in loaded
 
 
 @pytest.mark.parametrize("flag", ["--help", "--cfg=job"], ids=["help", "config"])
@@ -133,30 +145,7 @@ def test_asking_a_command_what_it_does_stays_light():
         assert not unwanted & set(imported), name
 
 
-def test_hydra_loads_its_plugins_at_every_start_so_they_are_cheap():
-    loaded = loaded_by(modules_of("hydra_plugins.headroom"))
-    assert not loaded & (HEAVY | DRAWING | CLUSTERS | {"pydantic", "numpy"})
-
-
 def test_the_plugin_namespace_stays_open():
     # An __init__.py directly in hydra_plugins/ would hide every other installed Hydra plugin.
     assert (ROOT / "hydra_plugins" / "headroom" / "__init__.py").is_file()
     assert not (ROOT / "hydra_plugins" / "__init__.py").exists()
-
-
-def test_models_are_plain_pytorch():
-    loaded = loaded_by(modules_of("models"))
-    assert "torch" in loaded
-    assert not loaded & {"sweeper", "tasks", "hydra_plugins"}
-    assert not loaded & (CONFIGURATION | {"pytorch_lightning", "pydantic", "wandb", "datasets"})
-
-
-def test_a_job_reads_no_configuration_language():
-    loaded = loaded_by(modules_of("tasks"))
-    assert "torch" in loaded
-    assert not loaded & (CONFIGURATION | {"wandb", "datasets", "hydra_plugins"})
-
-
-def test_the_warm_server_starts_without_lightning():
-    loaded = loaded_by(["tasks.size_server.__main__"])
-    assert not loaded & {"pytorch_lightning", "wandb", "datasets"}

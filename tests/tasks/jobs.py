@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sweeper.store.attempts import Attempt, Cause
 from sweeper.store.runs import Run, RunStore
 from tasks import train
@@ -142,6 +144,14 @@ def science(run: Run) -> dict[str, Any]:
     ]
     kept = ("metrics", "steps", "tokens_seen", "weights_sha256", "data")
     return {"rows": rows, **{key: result[key] for key in kept}}
+
+
+def assert_alike(run: Run, other: Run, rel: float) -> None:
+    """Assert that two runs have the same metrics and rows but for rounding."""
+    found, expected = science(run), science(other)
+    assert found["metrics"] == pytest.approx(expected["metrics"], rel=rel)
+    for ours, theirs in zip(found["rows"], expected["rows"], strict=True):
+        assert ours == pytest.approx(theirs, rel=rel)
 
 
 def at_call(

@@ -11,7 +11,7 @@ import pytest
 
 from sweeper.store.files import publish_json
 from tasks.training.job import INTERRUPTED
-from tests.tasks.jobs import freeze, last_word, run_job, science
+from tests.tasks.jobs import assert_alike, freeze, last_word, run_job, science
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -77,12 +77,8 @@ def test_two_devices_stopped_and_continued_learn_what_one_learns(tmp_path):
     assert last_word(run)["cause"] == "interrupted"
     assert started(run).wait() == 0
     assert run.attempts()[1].info()["resumed_from"] > 0
-    expected, found = science(alone), science(run)
-    assert found["metrics"] == pytest.approx(expected["metrics"], rel=1e-5)
-    assert len(found["rows"]) == len(expected["rows"])
-    for ours, theirs in zip(found["rows"], expected["rows"], strict=True):
-        assert ours == pytest.approx(theirs, rel=1e-5)
-    assert found["tokens_seen"] == expected["tokens_seen"]
+    assert_alike(run, alone, rel=1e-5)
+    assert science(run)["tokens_seen"] == science(alone)["tokens_seen"]
     assert run.result()["device"].startswith("2 x ")
 
 
@@ -96,9 +92,7 @@ def test_two_devices_that_work_in_parts_learn_what_one_learns(tmp_path):
     publish_json(run.path / "micro_batches.json", {"micro_batches": 2})
     assert started(run).wait() == 0
     assert run.attempts()[0].info()["micro_batches"] == 2
-    assert science(run)["metrics"] == pytest.approx(science(alone)["metrics"], rel=1e-4)
-    for ours, theirs in zip(science(run)["rows"], science(alone)["rows"], strict=True):
-        assert ours == pytest.approx(theirs, rel=1e-4)
+    assert_alike(run, alone, rel=1e-4)
 
 
 @pytest.mark.slow

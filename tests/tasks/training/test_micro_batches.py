@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tasks.training.module import TrainingModule
-from tests.tasks.jobs import freeze, instead_of_call, last_word, run_job, science
+from tests.tasks.jobs import assert_alike, freeze, instead_of_call, last_word, run_job
 from tests.tasks.small import SMALL, opened
 
 STILL = {"model.dropout": 0.0}  # dropout draws other masks for parts than for the whole
@@ -65,10 +65,7 @@ def test_a_run_out_of_gpu_memory_goes_on_in_parts_to_the_same_numbers(shared):
     assert run_job(run) == 0
     assert [attempt.info()["micro_batches"] for attempt in run.attempts()] == [1, 2]
     assert run.attempts()[1].info()["resumed_from"] == 4
-    expected, found = science(alone), science(run)
-    assert found["metrics"] == pytest.approx(expected["metrics"], rel=1e-4)
-    for ours, theirs in zip(found["rows"], expected["rows"], strict=True):
-        assert ours == pytest.approx(theirs, rel=1e-4)
+    assert_alike(run, alone, rel=1e-4)
 
 
 def test_a_batch_that_cannot_be_split_further_is_said(shared):
