@@ -94,8 +94,8 @@ def _experiment(outputs: Path, name: str) -> _Removal | None:
     runs = dict.fromkeys(run for plan, _ in parts for run in runs_of(plan, own))
     names = [name, *(older(own, number) for number in numbers if name == own)]
     stay = len(used & runs.keys())
-    notes = [f"{plural(stay, 'run')} stay: other plans have them"] if stay > 1 else []
-    notes = ["1 run stays: another plan has it"] if stay == 1 else notes
+    words = "stays: another plan has it" if stay == 1 else "stay: other plans have them"
+    notes = [f"{plural(stay, 'run')} {words}"] if stay else []
     files = [path for one in names for path in files_made_of(outputs, one)]
     return _Removal([run for run in runs if run not in used], files, left, list(runs), notes)
 

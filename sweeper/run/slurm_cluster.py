@@ -81,10 +81,8 @@ class Options(LimitedOptions):
     def sbatch(self, needed: Resources, code: Path, held_by: str = "") -> dict[str, Any]:
         """Return what sbatch is asked for a run, by submitit's names.
 
-        Args:
-            needed: what the run takes; on each node one task starts a process per device.
-            code: the folder that the job starts in.
-            held_by: the job that has to complete before this one starts, if there is one.
+        On each node one task starts a process per device. `held_by`: the job that has to complete
+        before this one starts.
         """
         gpus = self.gpus(needed)
         plain = "partition account qos constraint nodelist exclude mail_type mail_user".split()
@@ -99,15 +97,13 @@ class Options(LimitedOptions):
             "gres": self.gres if gpus else None,
             "gpus_per_node": gpus if gpus and not self.gres else None,
         }
-        further = {
-            "chdir": str(code),
-            "requeue": True,
-            "reservation": self.reservation,
-            "dependency": f"afterok:{held_by}" if held_by else None,
-            "kill-on-invalid-dep": "yes" if held_by else None,
-        }
-        asked["additional_parameters"] = _without_none(further)
-        return _without_none(asked)
+        further = {"chdir": str(code), "requeue": True}
+        if self.reservation is not None:
+            further["reservation"] = self.reservation
+        if held_by:
+            further |= {"dependency": f"afterok:{held_by}", "kill-on-invalid-dep": "yes"}
+        present = {key: value for key, value in asked.items() if value is not None}
+        return {**present, "additional_parameters": further}
 
 
 class Limits(NamedTuple):
@@ -279,7 +275,3 @@ def _rows(*command: str) -> list[list[str]] | None:
 def _least(numbers: Iterable[str]) -> int:
     """Return the smallest of the numbers, at least 1; what is no number is no limit."""
     return max(1, min((int(one) for one in numbers if one.isdecimal()), default=NO_LIMIT))
-
-
-def _without_none(values: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if value is not None}

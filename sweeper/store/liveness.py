@@ -202,11 +202,9 @@ def held(path: Path, watcher: Watcher | None = None) -> Iterator[None]:
     A holder on another machine that stands still for longer than its lease loses the lock: work
     under it must be harmless when done twice.
     """
-    own, watcher = None, watcher or Watcher()
-    while own is None:
-        own = _acquire(path, watcher)
-        if own is None:
-            time.sleep(POLL_S)
+    watcher = watcher or Watcher()
+    while (own := _acquire(path, watcher)) is None:
+        time.sleep(POLL_S)
     heartbeat, released = HeartbeatFile(own), threading.Event()
 
     def keep_alive() -> None:
