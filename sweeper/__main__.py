@@ -22,6 +22,7 @@ from sweeper.cli import settle_process
 from sweeper.cli.terminal import Terminal
 from sweeper.store.errors import Faults, UserError, sanitize
 from sweeper.store.files import make_directory
+from sweeper.store.numbers import plural
 from sweeper.store.plans import damaged
 from sweeper.store.registry import ROOT
 
@@ -144,7 +145,7 @@ def archive(console: Console, options: argparse.Namespace) -> int:
 
     made, gone = make(options.outputs, options.name)
     where = relative_path(made) if made else "nothing new"
-    runs = "1 run" if gone == 1 else f"{gone} runs"
+    runs = plural(gone, "run")
     console.print(Text(f"{where}; removed the folders of {runs}"), soft_wrap=True)
     return 0
 

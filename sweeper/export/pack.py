@@ -209,13 +209,9 @@ def run_files(run: Run, *, weights: bool = True) -> dict[str, Content]:
 
 
 def unfinished(outputs: Path, plans: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the unfinished runs of planned experiments, and those that they start from.
+    """Return cost, parent and label of the unfinished runs of planned experiments.
 
-    Args:
-        plans: the plan of each experiment.
-
-    Returns:
-        The cost, parent and label of each run.
+    The runs that they start from are included, unless these are done.
 
     Raises:
         UserError: one of them is in training, or all are done.

@@ -36,20 +36,16 @@ Learn = Callable[[str, float, float | None, float], None]
 class _Running:
     """A running job at its newest report.
 
-    Attributes:
-        begun, at: moments of its start and of the report.
-        resumed, share: the share of its steps that were done at these moments.
-        beside: the share of the time beside its steps that was left at the report.
-        first: moment and share of the first report of a step.
+    `beside` is the share of the time beside its steps that was left at the report.
     """
 
     begun: float
-    resumed: float
+    resumed: float  # share of its steps done at `begun`
     adopted: bool
     at: float
-    share: float
+    share: float  # of its steps done at `at`
     beside: float = 1.0
-    first: tuple[float, float] | None = None
+    first: tuple[float, float] | None = None  # moment and share of the first report of a step
     heartbeat: Mapping[str, Any] = field(default_factory=dict)
 
 

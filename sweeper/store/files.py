@@ -252,8 +252,7 @@ def _mounted(path: Path) -> tuple[Packed | None, str, str]:
 def read_bytes(path: Path, last: int | None = None) -> bytes | None:
     """Return the content, or its `last` bytes, of a regular file; None if it is absent.
 
-    Raises:
-        OSError: the file cannot be read, is a symbolic link or is not regular.
+    OSError if it cannot be read, is a symbolic link or is not regular.
     """
     try:
         file = opened(path)
@@ -291,10 +290,7 @@ def read_json(path: Path) -> Any | None:
 def read_object(
     path: Path, *, keys: Collection[str] = (), shape: Shape = dict
 ) -> dict[str, Any] | None:
-    """Read a JSON file that holds an object with these keys and of this shape.
-
-    Returns:
-        The object; None if the file is absent.
+    """Return the object in a JSON file, with these keys and of this shape; None without a file.
 
     Raises:
         UserError: the file cannot be read, or holds something else.

@@ -294,8 +294,7 @@ class Run:
         reason = (
             f"finished at step {sanitize(result.get('steps', '?'))} (attempt {result['attempt']})"
         )
-        differing = sorted(name for name in entries(self.path) if name.startswith("differs-"))
-        if differing:
+        if differing := sorted(name for name in entries(self.path) if name.startswith("differs-")):
             reason += f"; a later attempt got other metrics: {sanitize(', '.join(differing))}"
         took = result.get("seconds")
         return Status(State.DONE, reason, result["attempt"], seconds=took, result=result)
