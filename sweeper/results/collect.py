@@ -59,7 +59,7 @@ from typing import Any
 
 from sweeper.results.paper_tables import has_paper_table, write_paper_table
 from sweeper.results.table import Table, planned_cells, run_cells, write_table
-from sweeper.store.errors import Faults, UserError, collect_errors
+from sweeper.store.errors import Faults, UserError, collect_errors, invalid_value
 from sweeper.store.files import canonical
 from sweeper.store.plans import planned
 from sweeper.store.runs import RunStore, State
@@ -174,6 +174,8 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
 
     rows = []
     for point in points:
+        own = dict(cells(point["run"]))
+        _check_point(point, own.pop("config", {}))
         matched, chosen = point.get("matched") or {}, point.get("chosen") or {}
         about = plan["runs"].get(point["run"], {})
         size, parent = dict(about.get("size", {})), about.get("parent")
@@ -186,7 +188,7 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
         row = {
             "task": point.get("task"),
             **{key: value for key, value in point["values"].items() if key != "seed"},
-            **cells(point["run"]),
+            **own,
             **chosen.get("values", {}),
             "trials": " ".join(chosen.get("trials", ())),
             **{key: size[key] for key in _SIZES if key in size},
@@ -217,6 +219,21 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
     sizes = [key for key in _SIZES if key in found]
     columns = (*_COLUMNS_BEFORE, *model, *other, *sizes, *_COLUMNS_MATCH, *metrics, *_COLUMNS_AFTER)
     return Table(name, plan["experiments"][name], provenance, settings, [*columns], rows)
+
+
+def _check_point(point: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+    """Raise UserError if a point names a run of other values; `config` is by dotted key."""
+    named = {"seed": point["seed"], **point["values"]}
+    if "task" in named:
+        named["task.name"] = named.pop("task")
+    for key, value in named.items():
+        found = config.get(key, value)
+        # A folder is completed, and null and interpolations are resolved, when a run is planned.
+        known = value is not None and found is not None and "${" not in str(value)
+        if known and key != "data.root" and found != value:
+            expected = f"{key}={plain(value)}, the value of its point in the plan"
+            run = f"{key} of run {point['run']}"
+            raise invalid_value(run, plain(found), expected, "plan the sweep again")
 
 
 def plain(value: Any) -> Any:

@@ -122,7 +122,8 @@ def run_cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, An
     if status.state is State.NEW and not present(run.path / "run.json"):
         return cells | (planned_cells(config) if config else {})
     try:
-        cells |= planned_cells(run.record()["config"])
+        recorded = run.record()["config"]
+        cells |= planned_cells(recorded) | {"config": dict(leaves(recorded))}
         result = status.result or run.result()
         if result is not None:
             cells |= {field: result.get(field) for field in _RESULT}

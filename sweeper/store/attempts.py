@@ -16,8 +16,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from sweeper.store.errors import UserError
+from sweeper.store.errors import NOTICES, UserError
 from sweeper.store.files import (
+    CHECKSUM,
     NUMBER,
     entries,
     make_directory,
@@ -25,10 +26,16 @@ from sweeper.store.files import (
     read_bytes,
     read_object,
     sync_directory,
+    verified,
+    with_checksum,
 )
 from sweeper.store.liveness import HeartbeatFile, Watcher, alive, identity, read_heartbeat
 from sweeper.store.metrics import MetricsWriter, spell_float
 
+_UNVERIFIED = (
+    "Some attempt.json have no checksum: version 0.1.0 wrote none. Whether they were changed since "
+    "cannot be seen; they say on which device and with which code a run was trained."
+)
 START_LOG = "start.log"  # beside the record
 
 _NUMBERED = re.compile(r"\d{4,9}")
@@ -82,7 +89,12 @@ class Attempt:
 
     def info(self) -> dict[str, Any]:
         """Return attempt.json: number, process, resumed_from, and the fields given to the claim."""
-        return read_object(self.path / "attempt.json", shape=_INFO) or {}
+        path = self.path / "attempt.json"
+        found = read_object(path, shape=_INFO) or {}
+        if found and CHECKSUM not in found:  # of version 0.1.0
+            NOTICES[_UNVERIFIED] = None
+            return found
+        return verified(path, found) if found else found
 
     def heartbeat(self, **fields: Any) -> None:
         """Write that the job lives and how far it is; fields not given keep their last value.
@@ -188,7 +200,8 @@ def claim_attempt(folder: Path, info: Mapping[str, Any], watcher: Watcher) -> At
         (prepared / "checkpoints").mkdir(mode=0o700)
         for number in itertools.count(earlier[-1].number + 1 if earlier else 1):
             path = folder / f"{number:04d}"
-            publish_json(prepared / "attempt.json", value | {"number": number})
+            whole = with_checksum(value | {"number": number})
+            publish_json(prepared / "attempt.json", whole)
             try:
                 prepared.rename(path)
                 break

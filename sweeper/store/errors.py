@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
+NOTICES: dict[str, None] = {}
+"""Sentences about what this process has read, in order; a command prints them when it ends."""
+
 
 class UserError(Exception):
     """An error in what a user typed or gave; `str(error)` is one sentence."""

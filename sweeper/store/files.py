@@ -304,7 +304,7 @@ def read_object(
 def read_versioned(
     path: Path, *, keys: Collection[str] = (), shape: Shape = dict
 ) -> dict[str, Any] | None:
-    """Read an object as `read_object`, and check its format and, where it has one, its checksum."""
+    """Read an object as `read_object`, and check its format and its checksum."""
     value = read_object(path, keys=("format",))
     if value is None:
         return None
@@ -314,7 +314,14 @@ def read_versioned(
             "use the version that wrote it, or another outputs folder."
         )
     _check(path, value, keys, shape)
-    if value.pop(CHECKSUM, None) not in (None, _checksum(value)):
+    return verified(path, value)
+
+
+def verified(path: Path, value: dict[str, Any]) -> dict[str, Any]:
+    """Return an object without its checksum; UserError if this is missing or another."""
+    if CHECKSUM not in value:
+        raise _unreadable(path, f"its {CHECKSUM} was removed")
+    if value.pop(CHECKSUM) != _checksum(value):
         raise _unreadable(path, "it was changed after it was written")
     return value
 

@@ -152,20 +152,15 @@ def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str
     Raises:
         UserError: nothing was planned here, or no experiment of that name.
     """
-    read = plans(outputs)
-    known = {name: plan for plan in read for name in plan["experiments"]}
-    for plan in read:
-        for own, about in plan["experiments"].items():
-            name = older(own, plan["number"])
-            if name in (experiments or ()) and name not in known:
-                points = [point for point in plan["points"] if point["experiment"] == own]
-                points = [{**point, "experiment": name} for point in points]
-                alone = {**plan, "experiments": {name: about}, "points": points}
-                if "rounds" in plan:
-                    rounds = [{**one, "verdicts": {name: one["verdicts"][own]}}
-                              for one in plan["rounds"]]  # fmt: skip
-                    alone["rounds"] = rounds
-                known[name] = alone
+    wanted, known = set(experiments or ()), dict[str, dict[str, Any]]()
+    for path in reversed(_paths(outputs)):
+        if wanted and wanted <= known.keys():  # no older plan is needed
+            break
+        plan = _read(path, [])
+        known = {name: plan for name in plan.get("experiments", {})} | known
+        for own in plan.get("experiments", {}):
+            if (name := older(own, plan["number"])) in wanted:
+                known.setdefault(name, _alone(plan, own, name))
     if not known:
         for fault in damaged(outputs):
             raise fault
@@ -180,6 +175,20 @@ def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str
             )
             raise invalid_value("experiment", name, expected, remedy)
     return {name: known[name] for name in experiments or known}
+
+
+def _alone(plan: Mapping[str, Any], experiment: str, name: str) -> dict[str, Any]:
+    """Return a plan with one of its experiments, under another name."""
+    points = [point for point in plan["points"] if point["experiment"] == experiment]
+    rounds = [
+        {**one, "verdicts": {name: one["verdicts"][experiment]}} for one in plan.get("rounds", [])
+    ]
+    return {
+        **plan,
+        "experiments": {name: plan["experiments"][experiment]},
+        "points": [{**point, "experiment": name} for point in points],
+        **({"rounds": rounds} if rounds else {}),
+    }
 
 
 def _runs_by_seed(plan: Mapping[str, Any], name: str) -> dict[str, dict[int, str]]:

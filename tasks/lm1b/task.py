@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from models.attention_map import HeadMeasures, head_measures
 from models.transformer import Decoder
+from sweeper.store.files import with_checksum
 from tasks.architectures.decoder import DecoderSection
 from tasks.batch import Batch
 from tasks.config.schema import Problem, given, whole
@@ -100,7 +101,8 @@ class LanguageModel(Task):
         return found
 
     def files(self) -> dict[str, Any]:
-        return {"attention.json": {"layers": self._layers}} if self._layers else {}
+        found = with_checksum({"layers": self._layers})
+        return {"attention.json": found} if self._layers else {}
 
     def metrics(self, split: str, totals: Mapping[str, float]) -> dict[str, float]:
         nats, tokens = totals["nats"], totals["tokens"]

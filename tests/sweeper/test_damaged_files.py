@@ -159,12 +159,39 @@ def test_a_bad_result_costs_its_run_alone(key, value, command, outputs, capfd):
     assert "second" in told
 
 
+@pytest.mark.parametrize(
+    ("change", "seal", "told"),
+    [
+        (lambda plan: None, False, "0001.json cannot be read: its sha256 was removed"),
+        (child(values={"model.heads": 3}), True, "model.heads of run a=5: expected model.heads=3"),
+        (child(seed=4), True, "seed of run a=3: expected seed=4"),
+    ],
+    ids=["no checksum", "another value", "another seed"],
+)
+def test_a_changed_plan_gives_no_table(change, seal, told, outputs, capfd):
+    changed(outputs / "plans" / "0001.json", change, seal=seal)
+    assert main(["collect", "--outputs", str(outputs)]) == 1
+    assert told in capfd.readouterr().err
+    assert not (outputs / "tables" / "first.csv").exists()
+
+
+def test_a_changed_attempt_is_seen_and_one_without_a_checksum_is_noted(outputs, capfd):
+    attempt = outputs / "runs" / "b" / "attempts" / "0001" / "attempt.json"
+    attempt.write_text(attempt.read_text().replace('"resumed_from": 0', '"resumed_from": 9'))
+    assert main(["collect", "--outputs", str(outputs)]) == 1
+    assert "attempt.json cannot be read: it was changed" in capfd.readouterr().err
+    changed(attempt, lambda info: None, seal=False)
+    assert main(["collect", "--outputs", str(outputs)]) == 0
+    [note] = capfd.readouterr().err.splitlines()
+    assert note.startswith("note: Some attempt.json have no checksum: version 0.1.0 wrote none.")
+
+
 @pytest.mark.parametrize("key", ["step", "steps", "tokens_per_second", "loss", "beat", "phase"])
 @pytest.mark.parametrize("value", ["seven", [7], None, 10**400], ids=type)
 def test_a_strange_heartbeat_ends_nothing(key, value, outputs, capfd):
     beat = outputs / "runs" / "a" / "attempts" / "0001" / "beat.json"
     attempt = beat.with_name("attempt.json")
-    changed(attempt, lambda info: info.update(machine="another", boot="another"), seal=False)
+    changed(attempt, lambda info: info.update(machine="another", boot="another"))
     changed(beat, lambda told: told.update({key: value}), seal=False)
     assert main(["status", "--outputs", str(outputs), "--all"]) == 0
     assert "running" in capfd.readouterr().out
@@ -216,7 +243,7 @@ def test_a_command_ends_in_words(place, tmp_path):
 
 
 def test_records_are_for_their_owner_alone_and_what_is_made_of_them_may_be_handed_on(tmp_path):
-    run = freeze(tmp_path / "outputs")
+    run = freeze(tmp_path / "outputs", {"model.heads": 5, "seed": 3})
     write_plan(run.outputs, plan("first", run.id))
     report = f"{sys.executable} -m sweeper report --outputs {run.outputs}"
     command = f"umask 000; {sys.executable} -m tasks.prepare {run.path} && {report}"
@@ -230,7 +257,7 @@ def test_records_are_for_their_owner_alone_and_what_is_made_of_them_may_be_hande
 
 
 def test_a_store_that_cannot_be_written_is_reported_elsewhere(tmp_path):
-    run = freeze(tmp_path / "outputs")
+    run = freeze(tmp_path / "outputs", {"model.heads": 5, "seed": 3})
     write_plan(run.outputs, plan("first", run.id))
     before = sorted(run.outputs.rglob("*"))
     elsewhere = tmp_path / "shared"

@@ -234,12 +234,6 @@ def test_one_that_was_stopped_is_continued_when_it_is_waited_for():
         assert answer["error"].startswith("op=nor this")
 
 
-def test_one_whose_sweep_has_nowhere_to_complain_has_somewhere(monkeypatch):
-    monkeypatch.setattr("sys.stderr", None)  # as Python has it where 2 is closed
-    with SizeServer() as process:
-        assert Path(f"/proc/{started(process).pid}/fd/2").readlink() == Path(os.devnull)
-
-
 class Listener:
     """Stands for a model process and writes down what reaches it."""
 

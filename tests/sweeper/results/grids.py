@@ -90,8 +90,9 @@ def by_hand(axes: Mapping[str, Sequence[Any]]) -> Sweep:
         labels={"grid": " x ".join(axes)},
     )
     for index, values in enumerate(product(*axes.values())):
-        model = Model(64, 2 + index, 32)
-        sweep.add("grid", dict(zip(axes, values, strict=True)), model, {0: 43.0 - index, 1: 42.5})
+        point = dict(zip(axes, values, strict=True))
+        heads, size = point.get("model.heads", 2 + index), point.get("model.head_size") or 32
+        sweep.add("grid", point, Model(64, heads, size), {0: 43.0 - index, 1: 42.5})
     return sweep
 
 

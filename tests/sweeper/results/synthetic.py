@@ -99,16 +99,19 @@ class Sweep:
         for seed, value in measured.items():
             run = f"lm1b-d{model.embedding_size}-h{model.heads}x{model.head_size}-s{seed}"
             sizes = {
-                "layers": LAYERS,
+                "layers": values.get("model.layers", LAYERS),
                 "embedding_size": model.embedding_size,
                 "heads": model.heads,
                 "head_size": None,
                 "feedforward_size": FEEDFORWARD,
-                "attention": {"name": "multi_head"},
+                "attention": {"name": values.get("model.attention.name", "multi_head")},
             }
+            config = {"seed": seed, "model": sizes}
+            while self.records.get(run, {"config": config})["config"] != config:
+                run += "-also"
             self.records[run] = {
                 "id": run,
-                "config": {"seed": seed, "model": sizes},
+                "config": config,
                 "size": model.size,
                 "names": {"experiment": self.name, "arm": arm, "label": arm},
             }

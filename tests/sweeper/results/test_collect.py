@@ -135,7 +135,7 @@ def test_points_are_told_apart_where_two_keys_end_alike(tmp_path):
     sweep = Sweep(name="names", labels={"grid": "grid"}, claims=())
     for kind in ("multi_head", "collaborative"):
         values = {"model.attention.name": kind, "task.name": "lm1b", "model.heads": 3}
-        sweep.add("grid", values, BIG if kind == "multi_head" else SMALL, {0: 43.0})
+        sweep.add("grid", values, Model(64, 3, 32), {0: 43.0})
     table = sweep.table(tmp_path)
     [first, _] = [row["point"] for row in table.rows]
     assert first == "model.attention.name=multi_head task.name=lm1b heads=3"

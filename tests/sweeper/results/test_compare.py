@@ -8,6 +8,7 @@ from rich.console import Console
 
 from sweeper.results.compare import compare
 from sweeper.store.errors import UserError
+from sweeper.store.files import with_checksum
 from tests.sweeper.results.synthetic import Model, Sweep
 
 HEADS = (2, 4, 8)
@@ -44,7 +45,7 @@ def test_versions_are_told_beside_whether_results_differ(tmp_path, capsys, model
     for folder, code, parts in ((one, "aaa", {"models": "1"}), (other, "bbb", {"models": models})):
         for path in folder.glob("runs/*/attempts/*/attempt.json"):
             facts = {"code": code, "code_parts": parts, "versions": {"torch": "2.8"}}
-            path.write_text(json.dumps(json.loads(path.read_text()) | facts))
+            path.write_text(json.dumps(with_checksum(json.loads(path.read_text()) | facts)))
     code, said = compared(capsys, one, other)
     assert code == 0
     assert f"code: aaa -> bbb ({told} changed)" in said

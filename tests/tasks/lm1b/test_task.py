@@ -101,7 +101,7 @@ def test_what_each_head_does_is_measured_on_the_test_split_alone(prepared):
     assert "validation/attention_rank" not in task.evaluate(model, "validation", CPU)
     assert task.files() == {}
     metrics = task.evaluate(model, "test", CPU)
-    [layers] = task.files()["attention.json"].values()
+    layers = task.files()["attention.json"]["layers"]
     heads, head_size = task.config.model.heads, task.config.model.one_head_size
     for name in ("rank", "entropy"):
         values = [value for layer in layers for value in layer[name]]

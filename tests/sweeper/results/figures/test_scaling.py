@@ -36,7 +36,8 @@ def over_scale(gain, *, seeds: int = 4) -> Sweep:
                     around(40 * math.exp(-won), f"{arm}{named}", seeds),
                     matched if arm == "standard" else None,
                 )
-        sweep.add("larger", setting, Model(2 * d, 3, 5), around(39, f"larger{d}", seeds))
+        larger = {**setting, "model.embedding_size": 2 * d}
+        sweep.add("larger", larger, Model(2 * d, 3, 5), around(39, f"larger{d}", seeds))
     for point in sweep.points:
         sweep.results[point["run"]]["tokens_seen"] = 1024 * point["values"]["trainer.steps"]
     return sweep

@@ -107,7 +107,7 @@ def foreign(outputs: Path, words: tuple[str, ...]) -> Path:
         )
         for heads in (2, 3):
             model = Model(64, 2 * place + heads, 32)
-            values = {word: f"{word}{heads}", f"{word}.{word}": heads}
+            values = {word: word, f"{word}.{word}": heads}
             sweep.add(word, values, model, {0: 40.0 + heads, 1: None})
         for record in sweep.records.values():
             record["config"] |= {"task": {"name": word}, word: word}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sweeper.results.report.page import as_html
+from sweeper.store.files import with_checksum
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.finetuned import Finetuned
 from tests.sweeper.results.grids import FEW, figure1
@@ -237,7 +238,7 @@ def test_hours_are_added_up_by_kind_of_device(window: Browser, tmp_path: Path) -
     for id in sweep.results:
         path = RunStore(tmp_path).run(id).attempts()[0].path / "attempt.json"
         hardware = {"hardware": {"cpu": "a processor"}}
-        path.write_text(json.dumps(json.loads(path.read_text()) | hardware))
+        path.write_text(json.dumps(with_checksum(json.loads(path.read_text()) | hardware)))
     window.open(page_of(tmp_path))
     assert window.texts("#hours") == [f"In all 2.5 h on GPUs, {len(others)}.0 h on CPUs."]
 
