@@ -40,6 +40,10 @@ class Data(ABC):
         """Return the name of the folder of the prepared data: equal names, equal data."""
         return DRAWN
 
+    def complete(self, folder: Path) -> bool:
+        """Return whether everything is prepared in that folder."""
+        return False
+
     def prepare(self, folder: Path) -> None:  # noqa: B027  (nothing to prepare is an answer)
         """Make what is missing in that folder. The caller keeps other processes out meanwhile."""
 
@@ -97,8 +101,11 @@ class PreparedData(Data):
         """Return the text whose hash names the folder."""
         return canonical(content)
 
+    def complete(self, folder: Path) -> bool:
+        return all((folder / split / self.last).exists() for split in SPLITS)
+
     def prepare(self, folder: Path) -> None:
-        if all((folder / split / self.last).exists() for split in SPLITS):
+        if self.complete(folder):
             return
         planned, found = self.text["digest"], self.source()[0]
         if planned not in (None, found):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,9 @@ def prepare(task: Task, outputs: Path) -> Path:
     make_directory(outputs / "data")
     folder = child(outputs / "data", task.data.folder_name())
     with held(folder):
+        if task.data.complete(folder) and not (folder / DIGESTS).is_file():
+            task.data.source()  # UserError if the text is gone: then nothing is deleted
+            shutil.rmtree(folder)  # nothing tells whether the files are as they were prepared
         task.data.prepare(folder)
         if folder.is_dir():  # drawn examples have no folder
             write_digests(folder)

@@ -198,7 +198,7 @@ def caveats(table: Table) -> list[str]:
 
 
 def mixed(table: Table) -> list[str]:
-    """Return sentences on the versions of program and PyTorch and the devices, if several."""
+    """Return sentences on the versions of program, PyTorch, devices and data, if several."""
     sentences = []
     changed = code_apart(table.rows)
     for column, words in (
@@ -213,6 +213,13 @@ def mixed(table: Table) -> list[str]:
         if not alike and (len(found) > 1 or apart):
             parts = f"; they differ in {apart}" if apart else ""
             sentences.append(f"{words.format(max(len(found), 2))}: {', '.join(found)}{parts}.")
+    digests: dict[str, set[str]] = {}
+    for prepared in {str(row["prepared"]) for row in table.rows if row.get("prepared")}:
+        text, digest = json.loads(prepared)
+        digests.setdefault(text, set()).update({digest} - {None})
+    for several in (found for found in digests.values() if len(found) > 1):
+        listed = ", ".join(digest[:8] for digest in sorted(several))
+        sentences.append(f"Runs on {len(several)} preparations of one text that differ: {listed}.")
     return sentences
 
 

@@ -12,7 +12,15 @@ from typing import Any
 
 from sweeper.store.code import state_of
 from sweeper.store.errors import UserError, invalid_value, sanitize
-from sweeper.store.files import FORMAT, as_json, make_directory, new_file, present, write_all
+from sweeper.store.files import (
+    FORMAT,
+    as_json,
+    canonical,
+    make_directory,
+    new_file,
+    present,
+    write_all,
+)
 from sweeper.store.identity import can_change_results, leaves
 from sweeper.store.runs import Run, State, lineage
 
@@ -127,6 +135,8 @@ def run_cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, An
         result = status.result or run.result()
         if result is not None:
             cells |= {field: result.get(field) for field in _RESULT}
+            text = canonical([recorded.get("data"), recorded.get("task")])
+            cells["prepared"] = [text, result.get("data", {}).get("sha256")]
             attempts, device = lineage(run, result["attempt"]), str(cells["device"] or "")
             before = [one.get("hardware", {}) for one in attempts[:-1]]
             devices = [found for one in before if (found := one.get("gpu") or one.get("cpu"))]

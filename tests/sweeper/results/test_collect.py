@@ -226,6 +226,16 @@ def test_a_run_that_was_continued_names_all_that_trained_it_and_is_marked(tmp_pa
     ]
 
 
+def test_runs_on_data_that_differ_though_the_text_is_one_are_marked(tmp_path):
+    one_arm({0: None, 1: None}).write(tmp_path)
+    for seed, digest in enumerate(("ab" * 32, "cd" * 32)):
+        [id] = [row["run"] for row in collect(tmp_path)[0].rows if row["seed"] == seed]
+        run = RunStore(tmp_path).run(str(id))
+        run.publish_result(run.claim({}), {"metrics": {METRIC: 43.0}, "data": {"sha256": digest}})
+    told = "Runs on 2 preparations of one text that differ: abababab, cdcdcdcd."
+    assert mixed(collect(tmp_path)[0]) == [told]
+
+
 @pytest.mark.parametrize(
     ("one", "other", "told"),
     [
