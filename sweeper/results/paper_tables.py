@@ -222,7 +222,7 @@ def _latex(text: str) -> str:
     return "".join(_LATEX.get(letter, letter) for letter in text)
 
 
-HEADER = ("arm", "point", "seeds", "mean", "sd", "parameters", "match error")
+HEADER = ("arm", "point", "seeds", "mean", "sd", "parameters")
 _LEFT = 2  # columns of words, aligned left; the rest are numbers
 
 
@@ -233,7 +233,8 @@ def summarise(table: Table) -> list[str]:
         return [f"{sanitize(table.name, 80)}: {head}", *lines]
     metrics = {arm: metric_of(table, arm) for arm in table.experiment["arms"]}
     everything = [p for arm, metric in metrics.items() for p in points(table, metric, [arm])]
-    rows: list[Sequence[str]] = [HEADER]
+    counts = sorted({str(row["match_count"]) for row in table.rows if row.get("match_count")})
+    rows: list[Sequence[str]] = [(*HEADER, " ".join(["match error", *counts]))]
     for point in everything:
         values = list(point.values.values())
         own, size, error = sd(values), point.at("params_total"), point.at("match_error")

@@ -1,4 +1,4 @@
-"""Does an arm win where both have the same parameters? Figures 1 and 3a: against the standard one.
+"""Does an arm win over the standard one at the matched size? Figures 1 and 3a match parameters.
 
 Every point that was matched is compared with the point it was matched to.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from sweeper.results.claims.evidence.design import Contrast, Design, Statement, Unanswerable
 from sweeper.results.points import Point
+from sweeper.results.table import label
 from sweeper.store.numbers import plural
 
 
@@ -16,8 +17,8 @@ def claim(design: Design, *, standard: str = "standard") -> Statement:
     In an experiment without such an arm, the rival is the arm whose points are matched.
     """
     every = design.of(*design.arms)
-    matched = [point.arm for point in every if point.cells.get("matched_to")]
-    rival = standard if standard in design.arms else next(iter(matched), standard)
+    matched = [point for point in every if point.cells.get("matched_to")]
+    rival = standard if standard in design.arms else next((p.arm for p in matched), standard)
     by_name = {f"{point.arm} {point.name}".strip(): point for point in every}
     weights: list[tuple[float, Point]] = []
     for point in every:
@@ -30,5 +31,7 @@ def claim(design: Design, *, standard: str = "standard") -> Statement:
     if not weights:
         raise Unanswerable(f"No point of {rival} is matched to another, or another to it.")
     pairs = len(weights) // 2
-    words = f"over {plural(pairs, 'pair')} of equal size, the other over {rival}"
+    counts = {label(str(point.cells["match_count"])) for point in matched}
+    equal = " or ".join(sorted(counts))
+    words = f"over {plural(pairs, 'pair')} with equal {equal}, the other over {rival}"
     return Contrast(words, [(weight / pairs, point) for weight, point in weights])

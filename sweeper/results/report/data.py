@@ -59,7 +59,7 @@ ALL_CURVE_POINTS, ALL_LOG_LETTERS = 75_000, 2_000_000
 
 _FIRST_COLUMNS = ("state", "arm", "point", "seed")
 _LAST_COLUMNS = ("device", "code", "torch", "reason", "run")
-_HIDDEN_COLUMNS = ("experiment", "match_count")
+_HIDDEN_COLUMNS = ("experiment",)
 _HIDDEN_SETTINGS = ("logger.", "paths.")
 _RESULT_KEYS = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
 

@@ -274,7 +274,7 @@ def test_matched_points_are_compared_with_what_they_are_matched_to(tmp_path, bon
     found = judged(sweep, WINS, tmp_path)
     assert found.verdict == expected
     matched = {point["run"][:-3] for point in sweep.points if point["matched"]}
-    assert f"ver {len(matched)} pairs of equal size" in found.sentence
+    assert f"ver {len(matched)} pairs with equal total parameters" in found.sentence
     [contrast] = found.numbers["contrasts"]
     assert contrast["value"] == pytest.approx(math.log(43 / (43 - bonus)), abs=0.004)
 
