@@ -94,12 +94,13 @@ def lines(outputs: Path, experiments: Sequence[str] = ()) -> Iterator[Line]:
 
 def _status(run: Run) -> Status:
     """Return the status of a run; one with a damaged record has failed."""
+    status = run.status()
     try:
-        if present(run.path / "run.json"):
+        if status.state is not State.NEW or present(run.path / "run.json"):
             run.record()
     except UserError as error:
         return Status(State.FAILED, sanitize(error), 0)
-    return run.status()
+    return status
 
 
 def _state(

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.errors import UserError, invalid_value, sanitize
 from tasks.synthetic.families import World
 from tasks.synthetic.samples import Sample
 
@@ -172,6 +172,11 @@ def find_files(root: Path) -> TextFiles:
         found = TextFiles(root, train, test) if train else TextFiles(root, test, ())
     else:
         raise invalid_value("data.root", root, "a folder of text files", "name one that exists")
+    top = found.root.resolve()
+    for name in found.names:
+        if not (real := (found.root / name).resolve()).is_relative_to(top):
+            expected = f"files of its own, but {name} is a link to {sanitize(real)}"
+            raise invalid_value("data.root", root, expected, "copy it with its links: cp -rL")
     if not found.bytes():
         raise invalid_value("data.root", root, "files with text in them", "all of them are empty")
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import IO, Any, cast
 
 import torch
@@ -60,9 +61,19 @@ def verify(path: Path, run: str) -> None:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Return a verified checkpoint, on the CPU. Only tensors and plain values are unpickled."""
-    with opened(path) as file:
-        value: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+    """Return a verified checkpoint, on the CPU. Only tensors and plain values are unpickled.
+
+    Raises:
+        UserError: the file holds anything else, which could run code.
+    """
+    try:
+        with opened(path) as file:
+            value: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+    except (UnpicklingError, EOFError, RuntimeError, ValueError):  # torch advises to load it
+        raise UserError(
+            f"{path} is no checkpoint of tensors and plain values, and is not loaded, since it "
+            "could run code; remove it and train the run again."
+        ) from None
     return value
 
 

@@ -175,6 +175,19 @@ def test_a_changed_plan_gives_no_table(change, seal, told, outputs, capfd):
     assert not (outputs / "tables" / "first.csv").exists()
 
 
+@pytest.mark.parametrize("folder", [False, True], ids=["missing", "a folder"])
+@pytest.mark.parametrize("command", ["status", "collect"])
+def test_a_finished_run_without_its_record_is_not_done(command, folder, outputs, capfd):
+    record = outputs / "runs" / "b" / "run.json"
+    record.unlink()
+    if folder:
+        record.mkdir()
+    assert main([command, "--outputs", str(outputs)]) == 1
+    said = capfd.readouterr()
+    words = "".join((said.out + said.err).split())  # tables fold words
+    assert "run.json" in words or "itisnotaregularfile" in words
+
+
 def test_a_changed_attempt_is_seen_and_one_without_a_checksum_is_noted(outputs, capfd):
     attempt = outputs / "runs" / "b" / "attempts" / "0001" / "attempt.json"
     attempt.write_text(attempt.read_text().replace('"resumed_from": 0', '"resumed_from": 9'))

@@ -170,6 +170,16 @@ def test_a_folder_without_text_is_refused_before_anything_is_built(tmp_path, fil
         CORPORA.digest(local(tmp_path))
 
 
+def test_a_link_out_of_the_folder_is_refused_and_one_within_it_is_read(tmp_path):
+    write(tmp_path, {"a.txt": sentences(30)})
+    (tmp_path / "b.txt").symlink_to("a.txt")
+    assert CORPORA.digest(local(tmp_path))
+    (tmp_path / "passwd").symlink_to("/etc/passwd")
+    told = r"^data\.root=.*: expected files of its own, but passwd is a link to /etc/passwd; copy"
+    with pytest.raises(UserError, match=told):
+        CORPORA.digest(local(tmp_path))
+
+
 def test_an_empty_split_is_named(tmp_path):
     write(tmp_path, {"a.txt": [*sentences(3), "", ""]})
     corpus = CORPORA.open(local(tmp_path), tmp_path / "unused")

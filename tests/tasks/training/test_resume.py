@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from sweeper.store.errors import UserError
 from sweeper.store.runs import Run, State
 from tasks.lm1b.data import PackedText
 from tasks.lm1b.task import LanguageModel
@@ -183,3 +184,20 @@ def test_what_is_kept_is_two_checkpoints_and_in_the_end_the_weights(outputs):
     left = sorted(path.name for path in run.path.glob("attempts/*/checkpoints/*"))
     assert left == ["weights.ckpt", "weights.ckpt.sha256"]
     assert not unfinished.exists()
+
+
+class Opens:
+    """Unpickled, it would run a command."""
+
+    def __reduce__(self):
+        return eval, ("open('ran', 'w')",)
+
+
+def test_a_checkpoint_that_would_run_code_is_refused_in_our_words(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    checkpoint.save({"weights": Opens()}, tmp_path / "weights.ckpt", "run")
+    with pytest.raises(UserError) as caught:
+        checkpoint.load(tmp_path / "weights.ckpt")
+    assert "is not loaded, since it could run code" in str(caught.value)
+    assert "weights_only" not in str(caught.value)
+    assert not (tmp_path / "ran").exists()
