@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -69,8 +70,11 @@ class Options(LimitedOptions):
     leave: bool
 
     def gpus(self, needed: Resources) -> int:
-        """Return how many GPUs a run takes on each node."""
-        return 0 if needed.accelerator == "cpu" else self.gpus_per_device * needed.devices
+        """Return how many GPUs a run takes on each node; `auto` takes some where nodes have any."""
+        auto = needed.accelerator == "auto" and not self.gres
+        if needed.accelerator == "cpu" or (auto and not _has_gpus(self.partition)):
+            return 0
+        return self.gpus_per_device * needed.devices
 
     @property
     def longest_s(self) -> float:
@@ -104,6 +108,36 @@ class Options(LimitedOptions):
             further |= {"dependency": f"afterok:{held_by}", "kill-on-invalid-dep": "yes"}
         present = {key: value for key, value in asked.items() if value is not None}
         return {**present, "additional_parameters": further}
+
+
+@cache
+def _has_gpus(partition: str | None) -> bool:
+    """Return whether any node of the partition (None: of all) has GPUs, or Slurm does not say."""
+    of = ["--partition", partition] if partition else []
+    rows = _rows("sinfo", "--noheader", "--format=%G", *of)
+    return rows is None or any("gpu" in row[0] for row in rows)
+
+
+def check_room(options: Options, needed: Resources) -> None:
+    """Raise UserError if sbatch would refuse the runs for good, whatever else is in the queue."""
+    asked = options.sbatch(needed, Path.cwd())
+    names = "partition account qos constraint nodelist exclude time nodes ntasks_per_node".split()
+    names += ["cpus_per_task", "mem", "gres", "gpus_per_node"]
+    typed = [f"--{key.replace('_', '-')}={asked[key]}" for key in names if key in asked]
+    if options.reservation:
+        typed.append(f"--reservation={options.reservation}")
+    command = ["sbatch", "--test-only", *typed, "--wrap", "true"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    if answer.returncode and not _FULL_OR_AWAY.search(answer.stderr):
+        raise UserError(
+            f"hydra/launcher=slurm: {_refusal(answer.stderr)}; ask for less, or name another "
+            "hydra.launcher.partition."
+        )
+
+
+def _refusal(answer: str) -> str:
+    words = "; ".join(line.removeprefix("sbatch: error: ") for line in answer.splitlines())
+    return f"sbatch refused the job: {sanitize(words)}"
 
 
 class Limits(NamedTuple):
@@ -248,8 +282,7 @@ def _submit(executor: Any, work: Sequence[Any]) -> list[str]:
             jobs = [executor.submit(each) for each in work]
     except FailedJobError:
         answer = copied.getvalue()
-        words = "; ".join(line.removeprefix("sbatch: error: ") for line in answer.splitlines())
-        sentence = f"sbatch refused the job: {sanitize(words)}"
+        sentence = _refusal(answer)
         if _FULL_OR_AWAY.search(answer):
             raise NotNow(sentence) from None
         raise UserError(f"hydra/launcher=slurm: {sentence}") from None

@@ -228,10 +228,10 @@ def test_the_accounts_tell_how_a_job_ended_that_the_queue_forgot(tmp_path, monke
 
 
 def test_what_sbatch_refuses_is_said_in_a_sentence(tmp_path):
-    refused = open_backend(tmp_path, partition="nowhere")
-    begin(refused, freeze(tmp_path))
     with pytest.raises(UserError, match=r"sbatch refused the job: .*invalid partition"):
-        refused.ended(0)
+        open_backend(tmp_path, partition="nowhere")
+    with pytest.raises(UserError, match=r"sbatch refused the job: .*; ask for less"):
+        open_backend(tmp_path, cpus_per_device=10_000)
 
 
 def test_a_store_that_others_may_write_to_is_refused_before_data_is_prepared(tmp_path):

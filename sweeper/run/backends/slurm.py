@@ -42,7 +42,8 @@ def backend(context: BackendContext) -> SlurmBackend:
     """Return a backend on the cluster that this machine can submit to.
 
     Raises:
-        UserError: an option that cannot be, no Slurm, no submitit, or a folder others may write to.
+        UserError: an option that cannot be, no Slurm, no submitit, a folder others may write to, or
+            runs that no node has room for.
     """
     try:
         import submitit  # noqa: F401
@@ -54,6 +55,8 @@ def backend(context: BackendContext) -> SlurmBackend:
         raise invalid_value("hydra/launcher", "slurm", expected, "log in to one")
     if context.outputs.exists():
         refuse_shared(context.outputs)  # checked again before each submission
+    for needed in context.resources:
+        slurm_cluster.check_room(context.options, needed)
     return SlurmBackend(context, slurm_cluster.read_limits(context.options))
 
 
