@@ -142,7 +142,7 @@ def archive(console: Console, options: argparse.Namespace) -> int:
     Writes DIR/archives/NAME-0001.zip, reads it back and removes the folders of the runs; refuses
     while one of them is in training. `unzip` in DIR puts them back.
     """
-    from sweeper.cli.archive import archive as make
+    from sweeper.cli.forget import archive as make
     from sweeper.publish import relative_path
 
     made, gone = make(options.outputs, options.name)

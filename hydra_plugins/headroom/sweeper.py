@@ -1,9 +1,11 @@
-"""Hydra's door to the sweep: `python sweep.py -m model.heads=4,8` arrives here."""
+"""Hydra's doors: `python sweep.py -m model.heads=4,8` arrives here, and packages' yaml is found."""
 
 # Hydra executes this file before it is in sys.modules: no postponed annotations here.
 import sys
 from typing import Any, cast
 
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.plugins.search_path_plugin import SearchPathPlugin
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
@@ -42,3 +44,13 @@ class HeadroomSweeper(Sweeper):
             code = getattr(stopped, "code", 130)
         if code:
             sys.exit(code)
+
+
+class InstalledConfigs(SearchPathPlugin):
+    """Adds the folders that packages register in the group `headroom.conf`, after conf/."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        from sweeper.store.registry import folders_of_conf
+
+        for package, folder in folders_of_conf().items():
+            search_path.append(package, f"file://{folder}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.__main__ import main
-from sweeper.cli.archive import archive
+from sweeper.cli.forget import archive
 from sweeper.export.bundle import write_bundle
 from sweeper.store.errors import UserError
 from sweeper.store.files import as_json, with_checksum
