@@ -20,7 +20,7 @@ from rich.text import Text
 
 from sweeper.cli import settle_process
 from sweeper.cli.terminal import Terminal
-from sweeper.store.errors import NOTICES, Faults, UserError, sanitize
+from sweeper.store.errors import Faults, UserError, sanitize, take_notices
 from sweeper.store.files import make_directory
 from sweeper.store.numbers import plural
 from sweeper.store.plans import damaged
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m sweep
         faults = [*options.faults, *damaged(options.outputs)]
         for fault in faults:
             print(f"error: {sanitize(fault, 2000)}", file=sys.stderr)
-        for notice in NOTICES:
+        for notice in take_notices():
             print(f"note: {notice}", file=sys.stderr)
         return code or int(bool(faults))
     except OSError as error:

@@ -24,7 +24,7 @@ from sweeper.run.stop import STOPS, StopSignals
 from sweeper.size_server import size_server
 from sweeper.store import registry
 from sweeper.store.code import DRIVER_CODE, Code
-from sweeper.store.errors import NOTICES, sanitize
+from sweeper.store.errors import sanitize, take_notices
 from sweeper.store.numbers import clock, plural
 from sweeper.store.plans import older, replaced
 from sweeper.store.runs import RunStore, State
@@ -114,7 +114,7 @@ def sweep(
         done = judged is not None and _train(executor, judged, estimate)
     ended = (tuning.whole if judged else tuning.trials) if tuning else plan
     print_everything(console, ended.outputs, list(ended.experiments))
-    for line in (*(spent(tuning, store) if tuning else ()), *NOTICES):
+    for line in (*(spent(tuning, store) if tuning else ()), *take_notices()):
         console.print(Text(line), soft_wrap=True)
     return 0 if done else 1
 

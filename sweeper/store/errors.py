@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 NOTICES: dict[str, None] = {}
-"""Sentences about what this process has read, in order; a command prints them when it ends."""
+"""Sentences about what this command has read, in order; it prints them when it ends."""
+
+
+def take_notices() -> tuple[str, ...]:
+    """Return the notices and forget them: the next command in this process has its own."""
+    taken = (*NOTICES,)
+    NOTICES.clear()
+    return taken
 
 
 class UserError(Exception):

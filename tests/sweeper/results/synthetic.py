@@ -107,8 +107,8 @@ class Sweep:
                 "attention": {"name": values.get("model.attention.name", "multi_head")},
             }
             config = {"seed": seed, "model": sizes}
-            while self.records.get(run, {"config": config})["config"] != config:
-                run += "-also"
+            if self.records.get(run, {"config": config})["config"] != config:
+                run += f"-{len(self.records)}"
             self.records[run] = {
                 "id": run,
                 "config": config,
