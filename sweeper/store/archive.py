@@ -180,8 +180,9 @@ class Archive:
         return self._checked[0]
 
     def unpack(self, folder: Path) -> None:
-        """Write all files, verified, below a folder that nobody else writes to."""
+        """Verify all files, then write them below a folder that nobody else writes to."""
         manifest, headers = self._checked
+        self.verify()  # of an archive that is refused nothing is written
         with self._refusing():
             places = {name: reduce(child, name.split("/"), folder) for name in headers}
             total = sum(file["size"] for file in manifest["files"].values())

@@ -23,6 +23,8 @@ from benchmarks.measure import ROOT
 from benchmarks.twins import PLANTED
 from benchmarks.twins import arguments as twins
 from sweeper.results.collect import collect, write_tables
+from sweeper.store.liveness import alive
+from sweeper.store.metrics import read_metrics
 from sweeper.store.runs import RunStore
 from tests.faults import files
 from tests.faults.sweep import Count, compare, living, reference_of
@@ -140,7 +142,7 @@ def disturbed(
 
 
 def kills(seed: int, arguments: Sequence[str], name: str, *, faults: int) -> Count:
-    """Kill the sweep, its server or its jobs with SIGKILL at random moments."""
+    """Kill the sweep, its server or its jobs with SIGKILL while a job trains."""
     count, rng = Count(f"sweep.py killed: {name}", seed), random.Random(seed)
     sweeps = itertools.takewhile(
         lambda _: count.injected < faults and not count.hung, itertools.count()
@@ -150,9 +152,9 @@ def kills(seed: int, arguments: Sequence[str], name: str, *, faults: int) -> Cou
         deadline = time.monotonic() + PATIENCE_S
         most = min(faults, count.injected + KILLS_PER_SWEEP)
         while process.poll() is None and time.monotonic() < deadline:
-            time.sleep(rng.uniform(0.5, 4.0))
+            await_training(process, command.outputs, rng)
             victims = command.processes()
-            if count.injected < most and victims and (command.outputs / "runs").exists():
+            if count.injected < most and victims and process.poll() is None:
                 with suppress(ProcessLookupError):
                     os.kill(rng.choice(victims), signal.SIGKILL)
                     count.injected += 1
@@ -161,6 +163,23 @@ def kills(seed: int, arguments: Sequence[str], name: str, *, faults: int) -> Cou
         count.hung += process.poll() is None
         command.kill()
     return count
+
+
+def await_training(process: subprocess.Popen[bytes], outputs: Path, rng: random.Random) -> None:
+    """Wait for a random moment at which a job of the sweep trains, or for the sweep's end."""
+    chosen = time.monotonic() + rng.uniform(0, 2)
+    while process.poll() is None and not (time.monotonic() > chosen and training(outputs)):
+        time.sleep(0.02)
+
+
+def training(outputs: Path) -> bool:
+    """Return whether a job that lives has written a row of metrics."""
+    return any(
+        read_metrics(attempt.metrics_path)[0] and attempt.exit() is None and alive(attempt.info())
+        for path in outputs.glob("runs/*")
+        for attempt in RunStore(outputs).run(path.name).attempts()
+        if not (path / "result.json").exists()
+    )
 
 
 def two_at_once(seed: int, *, times: int) -> Count:
@@ -255,7 +274,7 @@ def killed_rounds(seed: int, typed: Sequence[str], *, times: int) -> Count:
             process, enough = command.type(), kill * len(reference) // (times + 1)
             while process.poll() is None and len(list(outputs.glob("runs/*/result.json"))) < enough:
                 time.sleep(0.02)
-            time.sleep(rng.uniform(0, 2))
+            await_training(process, outputs, rng)
             if process.poll() is None:
                 count.injected += 1
                 process.kill()

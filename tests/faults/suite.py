@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from tests.faults import commands, files, jobs, processes
+from tests.faults import commands, files, fuzz, jobs, processes
 from tests.faults.sweep import Count, Setting, settings
 
 KILLED_SEEDS, KILLS_PER_SEED = 10, 24
+FUZZES = 4
 
 
 def counts(seed: int, *, quick: bool, only: str = "", typed: Sequence[str] = ()) -> Iterator[Count]:
@@ -39,6 +40,11 @@ def cases(
     for number in range(1 if quick else KILLED_SEEDS):
         other = replace(setting, seed=seed + number)
         yield "kills", partial(processes.kills, other, faults=10 if quick else KILLS_PER_SEED)
+    for number in range(1 if quick else FUZZES):
+        damaged = partial(fuzz.damaged_outputs, seed + number, files=5 if quick else 250)
+        crafted = partial(fuzz.crafted_archives, seed + number, archives=20 if quick else 75)
+        yield "fuzz outputs", damaged
+        yield "fuzz archives", crafted
     if quick:
         return
     if mounts:
