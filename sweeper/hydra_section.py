@@ -17,8 +17,8 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
-from sweeper.options import SweepOptions
 from sweeper.plan.compose import CONF, Composer
+from sweeper.run.options import SweepOptions
 from sweeper.store import registry
 
 SWEEPER = "hydra_plugins.headroom.sweeper.HeadroomSweeper"

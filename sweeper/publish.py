@@ -16,8 +16,7 @@ from sweeper.results.paper_tables import summarise
 from sweeper.results.points import not_learned
 from sweeper.results.summary import brief
 from sweeper.results.table import Table, exported, stem
-from sweeper.run.backend import JobState, Phase
-from sweeper.run.schedule import Schedule
+from sweeper.run.schedule import JobState, Phase, Schedule
 from sweeper.store.errors import Faults, UserError, sanitize
 from sweeper.store.plans import newest
 

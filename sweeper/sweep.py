@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.cli.terminal import Terminal
-from sweeper.options import SweepOptions
 from sweeper.plan.compose import Composer
 from sweeper.plan.plan import Plan, PlannedRun
 from sweeper.plan.planner import Planner
@@ -20,6 +19,7 @@ from sweeper.plan.show import print_plan
 from sweeper.plan.throughput import Throughput, measured
 from sweeper.run.backend import Backend, BackendContext, Resources
 from sweeper.run.makespan import makespan, remaining, share_done
+from sweeper.run.options import SweepOptions
 from sweeper.run.stop import STOPS, StopSignals
 from sweeper.size_server import size_server
 from sweeper.store import registry

@@ -11,15 +11,15 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.options import SweepOptions
 from sweeper.plan.plan import Plan, Rounds
 from sweeper.plan.throughput import Throughput, measured
 from sweeper.publish import FiguresAsTheyCome, print_unfinished
 from sweeper.results.table import set_aside
-from sweeper.run.backend import Backend, Job, JobState, Phase
-from sweeper.run.failures import Budget, hours
+from sweeper.run.backend import Backend, Job
+from sweeper.run.failures import Budget, Watchdog, hours
+from sweeper.run.options import SweepOptions
 from sweeper.run.progress import Display, RunLabel, TimeLeft
-from sweeper.run.schedule import Schedule
+from sweeper.run.schedule import JobState, Phase, Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.size_server import SizeServer
 from sweeper.store.code import Code, Edits, pin
@@ -195,7 +195,7 @@ class Executor:
                 jobs,
                 options,
                 changed,
-                options.watchdog(),
+                Watchdog.of(options),
                 self.signals.check,
                 budget=Budget(
                     limit, self.chosen_h + hours(self.store, plan.runs) if limit else 0.0

@@ -7,7 +7,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from sweeper.hydra_section import composer
-from sweeper.run.failures import OnOom, Policy
+from sweeper.run.options import OnOom, Policy
 
 
 def policy(**changes: Any) -> Policy:

@@ -24,8 +24,8 @@ class HeadroomSweeper(Sweeper):
         self.config = config
 
     def sweep(self, arguments: list[str]) -> None:
-        from sweeper.options import SweepOptions
         from sweeper.plan.compose import Composer
+        from sweeper.run.options import SweepOptions
         from sweeper.sweep import Launcher, sweep
 
         assert self.config is not None

@@ -12,18 +12,11 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from sweeper.export.pack import check_output, parse_manifest, run_files, write_export
-from sweeper.options import SweepOptions
-from sweeper.run.backend import (
-    BackendContext,
-    Job,
-    JobState,
-    LimitedOptions,
-    Phase,
-    Resources,
-    counts,
-)
+from sweeper.run.backend import BackendContext, Job, Resources
 from sweeper.run.backends import local
-from sweeper.run.schedule import Schedule
+from sweeper.run.failures import Watchdog
+from sweeper.run.options import LimitedOptions, SweepOptions
+from sweeper.run.schedule import JobState, Phase, Schedule, counts
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.size_server import size_server
 from sweeper.store.archive import MANIFEST, Content, check_manifest
@@ -144,7 +137,7 @@ def train(
             jobs,
             changed=report,
             policy=options,
-            watchdog=options.watchdog(),
+            watchdog=Watchdog.of(options),
             check_for_stop=signals.check,
         )
         with signals.held():

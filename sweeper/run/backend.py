@@ -1,56 +1,16 @@
-"""The interface between the schedule and the backends: jobs, their states, options, resources.
-
-Options are dataclasses: Hydra checks keys and types, construction checks ranges. Defaults and
-comments are in the yaml of the same name under conf/hydra/.
-"""
+"""The interface between the schedule and the backends: jobs and the resources they take."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol, get_type_hints
+from typing import Any, Protocol
 
 from sweeper.size_server import SizeServer
 from sweeper.store.errors import invalid_value
 from sweeper.store.registry import ROOT
-from sweeper.store.runs import Run, Status
-
-
-class Limit(NamedTuple):
-    """A condition on the value of an option, used as `Annotated[int, limit]`, and its words."""
-
-    fits: Callable[[Any], object]
-    expected: str
-
-
-def at_least(least: float) -> Limit:
-    """Return a lower limit of a number."""
-    return Limit(lambda value: value >= least, f"a number of at least {least:g}")
-
-
-WORD = Limit(re.compile(r"[!-~]+").fullmatch, "a word without blanks")
-"""Text that cannot become two words or lines of a script."""
-LINES = Limit(lambda lines: all(map(str.isprintable, lines)), "a list of printable lines")
-
-
-@dataclass
-class LimitedOptions:
-    """The base of the options of a backend or of the sweep."""
-
-    section: ClassVar[str] = "hydra.launcher"
-    """The config section that sets them."""
-
-    def __post_init__(self) -> None:
-        """Raise UserError for a value that breaks its limit; null is checked by its type."""
-        for name, hint in get_type_hints(type(self), include_extras=True).items():
-            for limit in getattr(hint, "__metadata__", ()):
-                value = getattr(self, name)
-                if value is not None and not limit.fits(value):
-                    key = f"{self.section}.{name}"
-                    raise invalid_value(key, value, limit.expected, "correct the value")
+from sweeper.store.runs import Run
 
 
 @dataclass(frozen=True)
@@ -116,44 +76,6 @@ class Job:
     parent: str | None = None
     rank: int = 0  # lower ranks start first
     seconds: float | None = None  # expected, if known
-
-
-class Phase(StrEnum):
-    """The phase of a run in this sweep."""
-
-    WAITING = "waiting"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-    BLOCKED = "blocked"
-
-
-@dataclass
-class JobState:
-    """A run in this sweep. `handle` is None while another sweep's process trains it."""
-
-    job: Job
-    phase: Phase = Phase.WAITING
-    slot: int | None = None
-    handle: int | None = None
-    tries: int = 0
-    """Starts since the last one that got further than all before it."""
-    furthest: int = 0
-    not_before: float = 0.0
-    reason: str = ""
-    status: Status | None = None
-    """While it runs: as of the last poll."""
-
-    def measure(self, status: Status) -> None:
-        """Count tries anew if the attempt that ended got further than all before it."""
-        step = (status.heartbeat or {}).get("step", 0)
-        if step > self.furthest:
-            self.furthest, self.tries = step, 1
-
-
-def counts(states: Mapping[str, JobState]) -> dict[Phase, int]:
-    """Return the number of runs in each phase."""
-    return {phase: sum(e.phase is phase for e in states.values()) for phase in Phase}
 
 
 class Backend(Protocol):

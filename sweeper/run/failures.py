@@ -8,18 +8,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from statistics import median
-from typing import Annotated, Any, ClassVar
+from typing import Any
 
-from sweeper.run.backend import LimitedOptions, at_least, device_hours
+from sweeper.run.backend import device_hours
+from sweeper.run.options import Policy, SweepOptions
 from sweeper.store.attempts import Cause
-from sweeper.store.liveness import HEARTBEAT_SECONDS
 from sweeper.store.runs import RunStore, Status
 
-LONGEST_WAIT_S = 600.0
-# Another start may mend these. Runs are deterministic, so any other failure would repeat.
-TRANSIENT = (Cause.INTERRUPTED, Cause.KILLED, Cause.HANG, Cause.DISK_FULL)
 # Caused by a run's own settings: they say nothing about the other runs.
 OWN = (Cause.NAN, Cause.OUT_OF_GPU_MEMORY, Cause.OUT_OF_HOST_MEMORY)
 
@@ -29,48 +25,7 @@ DUMP = signal.SIGUSR1
 SLOW = 10
 """A step may take this many times the median step."""
 
-LEAST_S = 3 * HEARTBEAT_SECONDS  # the heartbeat allows no closer watch
-
 Progress = tuple[int, object, object]  # batches done, step, phase
-
-
-class OnOom(StrEnum):
-    """The reaction to a run that is out of GPU memory."""
-
-    fail = "fail"
-    halve = "halve"
-
-
-@dataclass
-class Policy(LimitedOptions):
-    """The keys of `hydra.sweeper` about failures (conf/hydra/sweeper/headroom.yaml)."""
-
-    section: ClassVar[str] = "hydra.sweeper"
-    tries: Annotated[int, at_least(1)]
-    wait_s: Annotated[float, at_least(0)]
-    equal_failures: Annotated[int, at_least(0)]
-    fail_fast: bool
-    on_oom: OnOom
-
-    def again(self, status: Status, tries: int) -> bool:
-        """Return whether a run that ended with `status` starts again after `tries` starts.
-
-        After a full disk it always does: the run is not at fault.
-        """
-        if self.fail_fast or status.cause not in TRANSIENT:
-            return False
-        return status.cause is Cause.DISK_FULL or tries < self.tries
-
-    def halves(self, *, auto: bool) -> bool:
-        """Return whether a run that is out of GPU memory starts again with half the rows at a time.
-
-        `auto` says that the run itself asks for it, by `trainer.micro_batches=auto`.
-        """
-        return (auto or self.on_oom is OnOom.halve) and not self.fail_fast
-
-    def wait(self, tries: int) -> float:
-        """Return the seconds before the next start; they double with each failed start."""
-        return float(min(LONGEST_WAIT_S, self.wait_s * 2 ** (min(tries, 32) - 1)))
 
 
 @dataclass
@@ -154,6 +109,11 @@ class Watchdog:
     grace_s: float
     clock: Callable[[], float] = time.monotonic
     _watched: dict[str, _Watched] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, options: SweepOptions) -> Watchdog | None:
+        """Return the watchdog of a sweep; None if `hang_after_s` is null."""
+        return cls(options.hang_after_s, options.hang_grace_s) if options.hang_after_s else None
 
     def due(self, attempt: str, heartbeat: Mapping[str, Any] | None) -> signal.Signals | None:
         """Return the signal to send now to a running attempt with this heartbeat, if any."""

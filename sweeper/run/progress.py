@@ -17,9 +17,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from sweeper.run.backend import JobState, Phase, counts
 from sweeper.run.makespan import makespan, remaining, share_done
-from sweeper.run.schedule import Schedule
+from sweeper.run.schedule import JobState, Phase, Schedule, counts
 from sweeper.store.numbers import clock
 from sweeper.store.runs import RunStore, Taken
 

@@ -4,18 +4,58 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
-from sweeper.run.backend import Backend, Job, JobState, Phase
-from sweeper.run.failures import Breaker, Budget, Policy, Watchdog, hours
+from sweeper.run.backend import Backend, Job
+from sweeper.run.failures import Breaker, Budget, Watchdog, hours
+from sweeper.run.options import Policy
 from sweeper.store.attempts import Cause
 from sweeper.store.liveness import send
 from sweeper.store.runs import Run, RunStore, State, Status, running
 
 POLL_S = 0.5  # between two looks at adopted runs, and two drawings of the display
 MANY = 15  # running runs; beyond, each is polled less often, to spare the file server
+
+
+class Phase(StrEnum):
+    """The phase of a run in this sweep."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+
+
+@dataclass
+class JobState:
+    """A run in this sweep. `handle` is None while another sweep's process trains it."""
+
+    job: Job
+    phase: Phase = Phase.WAITING
+    slot: int | None = None
+    handle: int | None = None
+    tries: int = 0
+    """Starts since the last one that got further than all before it."""
+    furthest: int = 0
+    not_before: float = 0.0
+    reason: str = ""
+    status: Status | None = None
+    """While it runs: as of the last poll."""
+
+    def measure(self, status: Status) -> None:
+        """Count tries anew if the attempt that ended got further than all before it."""
+        step = (status.heartbeat or {}).get("step", 0)
+        if step > self.furthest:
+            self.furthest, self.tries = step, 1
+
+
+def counts(states: Mapping[str, JobState]) -> dict[Phase, int]:
+    """Return the number of runs in each phase."""
+    return {phase: sum(e.phase is phase for e in states.values()) for phase in Phase}
 
 
 @dataclass

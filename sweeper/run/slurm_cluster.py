@@ -20,7 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from sweeper.run.backend import LINES, WORD, LimitedOptions, Resources, at_least
+from sweeper.run.backend import Resources
+from sweeper.run.options import LINES, WORD, LimitedOptions, at_least
 from sweeper.run.slurm_job import DriverWork, RunsWork, job_file
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.files import make_directory, publish_json

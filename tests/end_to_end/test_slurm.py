@@ -8,9 +8,9 @@ import time
 import pytest
 
 from sweeper.run import slurm_cluster
-from sweeper.run.backend import BackendContext, Job, Phase, Resources
+from sweeper.run.backend import BackendContext, Job, Resources
 from sweeper.run.backends.slurm import backend
-from sweeper.run.schedule import Schedule
+from sweeper.run.schedule import Phase, Schedule
 from sweeper.run.slurm_cluster import OVER
 from sweeper.size_server import SizeServer
 from sweeper.store.code import Code, differing, pin, state_of

@@ -18,7 +18,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sweeper.run.backend import Backend, Job
-from sweeper.run.failures import Policy, Watchdog
+from sweeper.run.failures import Watchdog
+from sweeper.run.options import Policy
 from sweeper.run.schedule import Schedule
 from sweeper.store.attempts import Cause
 from sweeper.store.files import canonical

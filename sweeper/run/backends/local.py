@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from sweeper.run.backend import Backend, BackendContext, Job, LimitedOptions, Resources, at_least
+from sweeper.run.backend import Backend, BackendContext, Job, Resources
+from sweeper.run.options import LimitedOptions, at_least
 from sweeper.size_server import SizeServer
 from sweeper.store.attempts import START_LOG
 from sweeper.store.errors import invalid_value

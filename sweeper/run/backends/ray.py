@@ -20,7 +20,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
 
-from sweeper.run.backend import WORD, Backend, BackendContext, LimitedOptions, Resources, at_least
+from sweeper.run.backend import Backend, BackendContext, Resources
+from sweeper.run.options import WORD, LimitedOptions, at_least
 from sweeper.run.stop import STOPS
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.numbers import plural

@@ -13,7 +13,7 @@ from sweeper.cli.pack import options_of
 from sweeper.export import runner
 from sweeper.export.pack import merge, run_files, unfinished, write_export, write_pack
 from sweeper.hydra_section import composer
-from sweeper.run.failures import OnOom
+from sweeper.run.options import OnOom
 from sweeper.store.archive import MANIFEST
 from sweeper.store.errors import UserError
 from sweeper.store.files import publish_with_checksum

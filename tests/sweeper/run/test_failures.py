@@ -4,7 +4,8 @@ import signal
 
 import pytest
 
-from sweeper.run.failures import DUMP, LONGEST_WAIT_S, OWN, TRANSIENT, Breaker, Watchdog
+from sweeper.run.failures import DUMP, OWN, Breaker, Watchdog
+from sweeper.run.options import LONGEST_WAIT_S, TRANSIENT
 from sweeper.store.attempts import Cause
 from sweeper.store.runs import State, Status
 from tests.policies import policy

@@ -5,9 +5,10 @@ import signal
 
 import pytest
 
-from sweeper.run.backend import Job, JobState, Phase, counts
-from sweeper.run.failures import DUMP, Breaker, Budget, OnOom, Watchdog, hours
-from sweeper.run.schedule import MANY, Schedule, StatusPoller
+from sweeper.run.backend import Job
+from sweeper.run.failures import DUMP, Breaker, Budget, Watchdog, hours
+from sweeper.run.options import OnOom
+from sweeper.run.schedule import MANY, JobState, Phase, Schedule, StatusPoller, counts
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.store.runs import RunStore, State
 from tests.policies import policy

@@ -4,9 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from sweeper.run.backend import Job, JobState, Phase
+from sweeper.run.backend import Job
 from sweeper.run.makespan import makespan
 from sweeper.run.progress import AFTER, PACE_S, TimeLeft
+from sweeper.run.schedule import JobState, Phase
 from sweeper.store.runs import RunStore, Taken
 
 STEPS = 100

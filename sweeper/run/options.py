@@ -1,0 +1,111 @@
+"""Options from Hydra's own section: of the sweep, and what those of backends are made of.
+
+They are dataclasses: Hydra checks keys and types, construction checks ranges. Defaults and comments
+are in the yaml under conf/hydra/.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar, NamedTuple, get_type_hints
+
+from sweeper.store.attempts import Cause
+from sweeper.store.errors import invalid_value
+from sweeper.store.liveness import HEARTBEAT_SECONDS
+from sweeper.store.runs import Status
+
+LONGEST_WAIT_S = 600.0
+LEAST_S = 3 * HEARTBEAT_SECONDS  # the heartbeat allows no closer watch over a run
+# Another start may mend these. Runs are deterministic, so any other failure would repeat.
+TRANSIENT = (Cause.INTERRUPTED, Cause.KILLED, Cause.HANG, Cause.DISK_FULL)
+
+
+class Limit(NamedTuple):
+    """A condition on the value of an option, used as `Annotated[int, limit]`, and its words."""
+
+    fits: Callable[[Any], object]
+    expected: str
+
+
+def at_least(least: float) -> Limit:
+    """Return a lower limit of a number."""
+    return Limit(lambda value: value >= least, f"a number of at least {least:g}")
+
+
+WORD = Limit(re.compile(r"[!-~]+").fullmatch, "a word without blanks")
+"""Text that cannot become two words or lines of a script."""
+LINES = Limit(lambda lines: all(map(str.isprintable, lines)), "a list of printable lines")
+
+
+@dataclass
+class LimitedOptions:
+    """The base of the options of a backend or of the sweep."""
+
+    section: ClassVar[str] = "hydra.launcher"
+    """The config section that sets them."""
+
+    def __post_init__(self) -> None:
+        """Raise UserError for a value that breaks its limit; null is checked by its type."""
+        for name, hint in get_type_hints(type(self), include_extras=True).items():
+            for limit in getattr(hint, "__metadata__", ()):
+                value = getattr(self, name)
+                if value is not None and not limit.fits(value):
+                    key = f"{self.section}.{name}"
+                    raise invalid_value(key, value, limit.expected, "correct the value")
+
+
+class OnOom(StrEnum):
+    """The reaction to a run that is out of GPU memory."""
+
+    fail = "fail"
+    halve = "halve"
+
+
+@dataclass
+class Policy(LimitedOptions):
+    """The keys of `hydra.sweeper` about failures."""
+
+    section: ClassVar[str] = "hydra.sweeper"
+    tries: Annotated[int, at_least(1)]
+    wait_s: Annotated[float, at_least(0)]
+    equal_failures: Annotated[int, at_least(0)]
+    fail_fast: bool
+    on_oom: OnOom
+
+    def again(self, status: Status, tries: int) -> bool:
+        """Return whether a run that ended with `status` starts again after `tries` starts.
+
+        After a full disk it always does: the run is not at fault.
+        """
+        if self.fail_fast or status.cause not in TRANSIENT:
+            return False
+        return status.cause is Cause.DISK_FULL or tries < self.tries
+
+    def halves(self, *, auto: bool) -> bool:
+        """Return whether a run that is out of GPU memory starts again with half the rows at a time.
+
+        `auto` says that the run itself asks for it, by `trainer.micro_batches=auto`.
+        """
+        return (auto or self.on_oom is OnOom.halve) and not self.fail_fast
+
+    def wait(self, tries: int) -> float:
+        """Return the seconds before the next start; they double with each failed start."""
+        return float(min(LONGEST_WAIT_S, self.wait_s * 2 ** (min(tries, 32) - 1)))
+
+
+@dataclass
+class SweepOptions(Policy):
+    """The options of a sweep, `hydra.sweeper` (conf/hydra/sweeper/headroom.yaml)."""
+
+    dry_run: bool
+    decide: bool
+    pilot: Annotated[int | None, at_least(2)]
+    max_seeds: Annotated[int, at_least(3)]
+    budget_device_hours: Annotated[float | None, at_least(0)]
+    until: list[str]
+    max_runs: Annotated[int, at_least(1)]
+    hang_after_s: Annotated[float | None, at_least(LEAST_S)]
+    hang_grace_s: Annotated[float, at_least(1)]
