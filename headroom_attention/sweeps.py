@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from signal import SIGINT
 from typing import TYPE_CHECKING
@@ -43,7 +44,7 @@ def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFr
     given = _typed(overrides, outputs)
     of_sweep = [override for override in given if override.startswith("hydra")]
     most = int(loaded.hydra(of_sweep)["sweeper"]["max_runs"])
-    with SizeServer() as process:
+    with closing(SizeServer()) as process:
         of_runs = [override for override in given if override not in of_sweep]
         made = Planner(loaded, process, max_runs=most).plan(of_runs)
     tables = Records(RunStore(made.outputs)).tables(made.as_data())

@@ -43,7 +43,7 @@ class Gone(UserError):
 
 
 class SizeServer:
-    """A `tasks.size_server`, started when needed. Close it, or use it as a context manager."""
+    """A `tasks.size_server`, started when needed. Close it, as `contextlib.closing` does."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
@@ -57,17 +57,6 @@ class SizeServer:
         self.exits: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
         """(request id, exit code) of ended jobs. If the server itself ends: (request id, UNKNOWN)
         of each job it had not reported, which may live on."""
-
-    def __enter__(self) -> SizeServer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-        self.code = ROOT
-
-    def start(self) -> None:
-        """Start the process now: it imports for a second before its first answer."""
-        self._started()
 
     def tell(self, question: Mapping[str, Any]) -> None:
         """Send a question without waiting for its answer; questions are handled in order.
@@ -126,7 +115,7 @@ class SizeServer:
                 process.stdin.close()
 
     def _send(self, question: Mapping[str, Any]) -> int:
-        process = self._started()
+        process = self.start()
         self._asked = True
         number = next(self._numbers)
         with self._lock:
@@ -153,7 +142,8 @@ class SizeServer:
             raise self._gone()
         return answer
 
-    def _started(self) -> subprocess.Popen[str]:
+    def start(self) -> subprocess.Popen[str]:
+        """Return the process; a new one imports for a second before its first answer."""
         if self._process is not None and self._process.poll() is not None:
             self.close()
         if self._process is None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
@@ -35,15 +36,13 @@ if TYPE_CHECKING:
     from sweeper.tune import Tuning
 
 
-class Launcher(NamedTuple):
-    """A backend by its name in `hydra/launcher`, and the `hydra.launcher` section."""
-
-    name: str
-    options: Any
-
-
 def sweep(
-    arguments: Sequence[str], *, composer: Composer, options: SweepOptions, launcher: Launcher
+    arguments: Sequence[str],
+    *,
+    composer: Composer,
+    options: SweepOptions,
+    launcher: str,
+    launcher_options: Any,
 ) -> int:
     """Plan the command line, train what is missing, publish the results; return the exit code.
 
@@ -51,7 +50,8 @@ def sweep(
         arguments: overrides as typed, swept ones included.
         composer: of the configs that the command line is about.
         options: the `hydra.sweeper` section.
-        launcher: where runs execute.
+        launcher: the choice of `hydra/launcher`: where runs execute.
+        launcher_options: the `hydra.launcher` section.
 
     Returns:
         0 if every run of the plan is done (in a dry run: can be planned), else 1; 130 after Ctrl-C
@@ -62,7 +62,8 @@ def sweep(
     """
     console = Terminal(highlight=False, width=None if sys.stdout.isatty() else 160)
     driver = os.environ.get(DRIVER_CODE)  # set if this sweep is itself a job of a cluster
-    with StopSignals(() if driver else STOPS) as signals, size_server() as process:
+    with StopSignals(() if driver else STOPS) as signals, closing(size_server()) as process:
+        process.code = registry.ROOT  # until the code of the sweep is pinned
         code = Code.read(Path(driver or registry.ROOT))
         if not options.dry_run:
             from sweeper.results.draw import import_figures
@@ -80,10 +81,10 @@ def sweep(
             tuning = Tuning.of(plan, process, store)
         whole = tuning.whole if tuning else plan
         configs = [run.config for run in whole.runs.values()]
-        make = registry.function(registry.BACKENDS, launcher.name, "hydra/launcher", "backend")
+        make = registry.function(registry.BACKENDS, launcher, "hydra/launcher", "backend")
         backend = make(
             BackendContext(
-                options=launcher.options,
+                options=launcher_options,
                 resources=frozenset(Resources.of(config) for config in configs),
                 logger=configs[0]["logger"]["name"],
                 outputs=plan.outputs,
@@ -100,7 +101,7 @@ def sweep(
         from sweeper.tune import spent, tune
 
         executor = Executor(console, store, process, backend, options, signals, code)
-        if getattr(launcher.options, "leave", False) and not driver:
+        if getattr(launcher_options, "leave", False) and not driver:
             ready = (tuning.judged or tuning.trials) if tuning else plan
             left = executor.left(ready)
             if left:

@@ -26,7 +26,7 @@ class HeadroomSweeper(Sweeper):
     def sweep(self, arguments: list[str]) -> None:
         from sweeper.plan.compose import Composer
         from sweeper.run.options import SweepOptions
-        from sweeper.sweep import Launcher, sweep
+        from sweeper.sweep import sweep
 
         assert self.config is not None
         section = self.config.hydra
@@ -36,9 +36,8 @@ class HeadroomSweeper(Sweeper):
                 composer=Composer(self.loader, section.job.config_name),
                 options=cast(SweepOptions, OmegaConf.to_object(section.sweeper)),
                 # Hydra's own launchers run functions of this process; a backend is only named.
-                launcher=Launcher(
-                    section.runtime.choices["hydra/launcher"], OmegaConf.to_object(section.launcher)
-                ),
+                launcher=section.runtime.choices["hydra/launcher"],
+                launcher_options=OmegaConf.to_object(section.launcher),
             )
         except KeyboardInterrupt as stopped:
             code = getattr(stopped, "code", 130)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def pack(
         remedy = "leave it out; run.py places the runs on the GPUs of the machine it is started on"
         raise invalid_value("hydra/launcher", launcher, "local", remedy)
     store = RunStore(outputs)
-    with size_server() as process:
+    with closing(size_server()) as process:
         if overrides or not names or not set(names) <= newest(outputs).keys():
             experiments = [f"experiment={','.join(names)}"] if names else []
             planner = Planner(loaded, process, max_runs=int(hydra["sweeper"]["max_runs"]))

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -123,7 +124,7 @@ def train(
 
     store.check_writable()
     jobs = [Job(run, about.cost, about.parent) for run, about in runs.items()]
-    with StopSignals() as signals, size_server() as process:
+    with StopSignals() as signals, closing(size_server()) as process:
         context = BackendContext(
             options=launcher,
             resources=frozenset(Resources.of_record(store.run(run).path) for run in runs),

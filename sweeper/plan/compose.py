@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,19 +28,19 @@ NOT_PART_OF_A_RUN = ("name", "experiment", "scale", "paths", "metric")
 Made = TypeVar("Made")
 
 
+@dataclass
 class Composer:
     """A composer of configs by Hydra's loader, with a cache."""
 
-    def __init__(self, loader: ConfigLoader, config_name: str = "config") -> None:
-        self.loader = loader
-        self._config_name = config_name
-        self._templates: dict[tuple[str, ...], RunTemplate] = {}
-        self._options: dict[str, list[str]] = {}
+    loader: ConfigLoader
+    config_name: str = "config"
+    _templates: dict[tuple[str, ...], RunTemplate] = field(default_factory=dict)
+    _options: dict[str, list[str]] = field(default_factory=dict)
 
     def options(self, group: str) -> list[str]:
         """Return the yaml files that `group` chooses from; none if it is not a group."""
         if group not in self._options:
-            options = self.loader.get_group_options(group, config_name=self._config_name)
+            options = self.loader.get_group_options(group, config_name=self.config_name)
             self._options[group] = options
         return self._options[group]
 
@@ -54,7 +55,7 @@ class Composer:
             UserError: an unknown key or choice, with the nearest that exists.
         """
         try:
-            return self.loader.load_configuration(self._config_name, [*overrides], RunMode.RUN)
+            return self.loader.load_configuration(self.config_name, [*overrides], RunMode.RUN)
         except (HydraException, OmegaConfBaseException, YAMLError, UnicodeDecodeError) as problem:
             raise explained(problem) from None
         except ValueError as problem:  # a group of yaml files given a number, or null

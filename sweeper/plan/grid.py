@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import math
+import itertools
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
@@ -13,29 +13,23 @@ from sweeper.plan.experiment import Arm
 from sweeper.store.errors import UserError, invalid_value
 
 
-def count(arm: Arm) -> int:
-    """Return the number of combinations of an arm's values, without making them."""
-    return math.prod(len(values) for values in arm.grid.values())
-
-
-def split_axes(arm: Arm, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a combination with a value for each key.
+def combinations(arm: Arm) -> list[dict[str, Any]]:
+    """Return the distinct combinations of an arm's values by key; the last axis varies fastest.
 
     An axis may move several keys together: `model.heads,model.layers: [[8, 2], [9, 3]]`.
     """
-    found = {}
-    for axis, given in values.items():
-        keys = [key.strip() for key in axis.split(",")]
-        if len(keys) == 1:
-            found[axis] = given
-        elif isinstance(given, list) and len(given) == len(keys):
-            found |= zip(keys, given, strict=True)
-        else:
-            expected = f"a list of {len(keys)} values, one for each of its keys"
-            raise invalid_value(
-                f"{arm.name}.grid.{axis}", given, expected, "correct the experiment's yaml"
-            )
-    return found
+    every: dict[str, dict[str, Any]] = {}
+    for values in itertools.product(*arm.grid.values()):
+        found: dict[str, Any] = {}
+        for axis, given in zip(arm.grid, values, strict=True):
+            keys = [key.strip() for key in axis.split(",")]
+            if len(keys) > 1 and not (isinstance(given, list) and len(given) == len(keys)):
+                where, expected = f"{arm.name}.grid.{axis}", f"a list of {len(keys)} values"
+                remedy = "write one for each of its keys into the experiment's yaml"
+                raise invalid_value(where, given, expected, remedy)
+            found |= zip(keys, given, strict=True) if len(keys) > 1 else {axis: given}
+        every.setdefault(repr(values), found)
+    return [*every.values()]
 
 
 def check_size(points: int, limit: int, what: str) -> None:

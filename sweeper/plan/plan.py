@@ -69,10 +69,6 @@ class PlannedPoint:
     matched: Matched | None
     chosen: Chosen | None = None
 
-    def as_data(self) -> dict[str, Any]:
-        """Return the point as plain data."""
-        return {key: value for key, value in asdict(self).items() if key != "chosen" or value}
-
 
 @dataclass(frozen=True)
 class PlannedRun:
@@ -150,7 +146,10 @@ class Plan:
                 | ({"tuning": list(self.tuning[name])} if name in self.tuning else {})
                 for name, e in self.experiments.items()
             },
-            "points": [point.as_data() for point in self.points],
+            "points": [
+                {key: value for key, value in asdict(point).items() if key != "chosen" or value}
+                for point in self.points
+            ],
             "runs": {
                 run.id: {"size": run.size, "parent": run.parent} for run in self.runs.values()
             },

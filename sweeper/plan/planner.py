@@ -8,8 +8,10 @@ and runs. In: overrides. Out: a `Plan`, in memory only. Next: match.py, then run
 from __future__ import annotations
 
 import itertools
+import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sweeper.plan.compose import Composer, RunTemplate
@@ -23,7 +25,7 @@ from sweeper.plan.experiment import (
     read_experiment,
     with_typed,
 )
-from sweeper.plan.grid import check_size, count, describe_values, holds, lookup, split_axes
+from sweeper.plan.grid import check_size, combinations, describe_values, holds, lookup
 from sweeper.plan.match import solve
 from sweeper.plan.overrides import Typed, check_name, name_of, read, typed_path
 from sweeper.plan.plan import Configuration, Matched, Plan, PlannedPoint, PlannedRun
@@ -35,14 +37,14 @@ from sweeper.store.identity import digest_of, run_id
 from sweeper.store.runs import RunStore, State
 
 
+@dataclass
 class Planner:
     """A planner of command lines; one instance reuses what it composed and asked for."""
 
-    def __init__(self, composer: Composer, process: SizeServer, *, max_runs: int) -> None:
-        self._composer = composer
-        self._process = process
-        self._max_runs = max_runs
-        self._texts: dict[str, dict[str, Any]] = {}
+    composer: Composer
+    process: SizeServer
+    max_runs: int
+    _texts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def plan(self, arguments: Iterable[str]) -> Plan:
         """Plan one command line.
@@ -50,18 +52,18 @@ class Planner:
         Raises:
             UserError: anything that would keep a run of it from being trained.
         """
-        typed = read(arguments, self._composer, max_points=self._max_runs)
+        typed = read(arguments, self.composer, max_points=self.max_runs)
         # Keys of one experiment's task may be typed, so it is composed with that experiment.
         chosen = [f"experiment={name}" for name in typed.experiments[:1]]
-        template = self._composer.base([*chosen, *typed.fixed.values()])
+        template = self.composer.base([*chosen, *typed.fixed.values()])
         paths = template.beside("paths")
         outputs = typed_path("paths.outputs", paths["outputs"] if paths else None)
         outputs = outputs.resolve() if outputs.is_symlink() else outputs
         scale = str(template.beside("scale")["name"])
         experiments = self._experiments(typed, template, scale)
-        sizes = Sizes(self._process, outputs / "cache" / "sizes.json")
+        sizes = Sizes(self.process, outputs / "cache" / "sizes.json")
         found = {
-            name: [*_Configurations(self, self._composer, typed, sizes, experiment).all()]
+            name: [*_Configurations(self, self.composer, typed, sizes, experiment).all()]
             for name, experiment in experiments.items()
         }
         texts = {name: self.text(of[0].config)["describe"] for name, of in found.items()}
@@ -88,7 +90,7 @@ class Planner:
         data = {key: value for key, value in config["data"].items() if key != "digest"}
         key = digest_of([data, config["task"]])
         if key not in self._texts:
-            [answer] = self._process.ask([{"op": "data", "config": config}])
+            [answer] = self.process.ask([{"op": "data", "config": config}])
             if "error" in answer:
                 raise UserError(answer["error"])
             self._texts[key] = answer
@@ -113,17 +115,17 @@ class Planner:
         found = {}
         for yaml in typed.experiments:
             chosen = [f"experiment={yaml}", *typed.fixed.values()]
-            whole = self._composer.base(chosen).beside("experiment")
-            scales = self._composer.options("scale")
+            whole = self.composer.base(chosen).beside("experiment")
+            scales = self.composer.options("scale")
             shipped = read_experiment(yaml, whole, scale=scale, scales=scales, typed=typed.values)
-            name = given_name or name_of(typed, shipped, self._composer)
+            name = given_name or name_of(typed, shipped, self.composer)
             found[name] = replace(with_typed(shipped, axes, typed.values), name=name)
         if not found:
             metric = template.beside("metric")
             if not isinstance(metric, str):
                 remedy = "for example metric=test/loss"
                 raise invalid_value("metric", metric, "the name of a metric", remedy)
-            name = given_name or name_of(typed, None, self._composer)
+            name = given_name or name_of(typed, None, self.composer)
             found[name] = Experiment(
                 name=name,
                 title=f"{template.run({})['task']['name']}: {', '.join(axes) or 'one run'}",
@@ -135,8 +137,12 @@ class Planner:
             found = {n: replace(e, seeds=list(dict.fromkeys(seeds))) for n, e in found.items()}
         for experiment in found.values():
             check(experiment)
-        points = sum(len(e.seeds) * sum(map(count, e.arms.values())) for e in found.values())
-        check_size(points, self._max_runs, "the sweep")
+        points = sum(
+            len(experiment.seeds) * math.prod(map(len, arm.grid.values()))
+            for experiment in found.values()
+            for arm in experiment.arms.values()
+        )
+        check_size(points, self.max_runs, "the sweep")
         return found
 
     def _check_results(self, experiment: Experiment, points: Sequence[Configuration]) -> None:
@@ -184,23 +190,16 @@ class Planner:
         raise invalid_value(f"experiment.x of {name}", key, expected, "correct it")
 
 
+@dataclass
 class _Configurations:
-    """The configurations of one experiment, as a command line changes it."""
+    """The configurations of one experiment, as a command line changes it; `done` by arm."""
 
-    def __init__(
-        self,
-        planner: Planner,
-        composer: Composer,
-        typed: Typed,
-        sizes: Sizes,
-        experiment: Experiment,
-    ) -> None:
-        self._planner = planner
-        self._composer = composer
-        self._typed = typed
-        self._sizes = sizes
-        self._experiment = experiment
-        self._done: dict[str, list[Configuration]] = {name: [] for name in experiment.arms}
+    planner: Planner
+    composer: Composer
+    typed: Typed
+    sizes: Sizes
+    experiment: Experiment
+    done: dict[str, list[Configuration]] = field(default_factory=lambda: defaultdict(list))
 
     def all(self) -> Iterator[Configuration]:
         """Yield every configuration with its size, each before those that are fine-tuned from it.
@@ -208,44 +207,37 @@ class _Configurations:
         Raises:
             UserError: an invalid config, a target out of reach, or an arm without points.
         """
-        experiment, arms = self._experiment, self._experiment.arms.values()
+        experiment, arms = self.experiment, self.experiment.arms.values()
         # The arms that others are matched to, or start from, come first.
         for arm in sorted(arms, key=lambda arm: 2 if arm.parent else 1 if arm.match else 0):
             made = [*(self._children(arm) if arm.parent else self._combinations(arm))]
-            sizes = self._sizes.of([point.config for point in made])
+            sizes = self.sizes.of([point.config for point in made])
             for point, size in zip(made, sizes, strict=True):
                 model = dict(point.config["model"])
                 # Replace null by the value it stands for: the same model is the same run.
                 model["head_size"] = size.get("head_size", model["head_size"])
                 config = {**point.config, "model": model}
-                self._done[arm.name].append(replace(point, size=size, config=config))
+                self.done[arm.name].append(replace(point, size=size, config=config))
         one = bool(experiment.finetune) and experiment.pretrainings is Pretrainings.one
         for arm in arms:
-            if not self._done[arm.name]:
+            if not self.done[arm.name]:
                 why = f"of its grid, `where: {arm.where}` leaves none"
                 if arm.match and arm.match.where:
                     why = f"no point of {arm.match.to} is one where {arm.match.where}"
                 name = experiment.yaml or experiment.name
                 raise UserError(f"arm {arm.name} of {name} has no points: {why}.")
-            for point in self._done[arm.name]:
+            for point in self.done[arm.name]:
                 yield replace(point, once=one)
                 for task in experiment.finetune:
                     config = self._child_config({"task": task}, point.config)
                     config["parent"] = run_id(point.config)
-                    [size] = self._sizes.of([config])
+                    [size] = self.sizes.of([config])
                     yield replace(point, config=config, size=size, parent=None if one else point)
-
-    def _grid(self, arm: Arm) -> list[dict[str, Any]]:
-        """Return the distinct combinations of an arm's values; the last axis varies fastest."""
-        chosen = itertools.product(*arm.grid.values())
-        every = [dict(zip(arm.grid, values, strict=True)) for values in chosen]
-        distinct = {repr(values): values for values in every}.values()
-        return [split_axes(arm, values) for values in distinct]
 
     def _children(self, arm: Arm) -> Iterator[Configuration]:
         """Yield the configurations of an arm that start from the runs of its parent arm."""
         assert arm.parent is not None
-        for parent, values in itertools.product(self._done[arm.parent], self._grid(arm)):
+        for parent, values in itertools.product(self.done[arm.parent], combinations(arm)):
             config = self._child_config({**arm.set, **values}, parent.config)
             if holds(arm.where, config):
                 yield Configuration(arm, {**parent.values, **values}, config, parent=parent)
@@ -259,12 +251,12 @@ class _Configurations:
             targets = [(f"{match.to:,}", match.to, {})]
         else:
             targets = [
-                self._target(match, p) for p in self._done[match.to] if holds(match.where, p.config)
+                self._target(match, p) for p in self.done[match.to] if holds(match.where, p.config)
             ]
-        for values, target in itertools.product(self._grid(arm), targets):
+        for values, target in itertools.product(combinations(arm), targets):
             given = {**values, **target[2]} if target else values
-            groups, plain = self._split_groups({**arm.set, **given})
-            config = self._with_data(self._template(groups).run(plain))
+            template, plain = self._template({**arm.set, **given})
+            config = self._with_data(template.run(plain))
             if not holds(arm.where, config):
                 continue
             point = Configuration(arm, given, config)
@@ -287,13 +279,13 @@ class _Configurations:
         template = RunTemplate(point.config)
 
         def size_at(value: int) -> int | None:
-            [size] = self._sizes.answers([template.run({match.solve: value})])
+            [size] = self.sizes.answers([template.run({match.solve: value})])
             return None if isinstance(size, Invalid) else size[match.count]
 
         step = match.multiple_of
         if isinstance(step, str):
             step = int(lookup(step, point.config))
-        where = f"{self._experiment.yaml}, arm {point.arm.name}"
+        where = f"{self.experiment.yaml}, arm {point.arm.name}"
         try:
             found = solve(size_at, target, step=step)
         except UserError as problem:
@@ -313,17 +305,14 @@ class _Configurations:
             config=template.run(solved),
         )
 
-    def _template(self, groups: Mapping[str, Any]) -> RunTemplate:
-        """Return the keys that every run with this choice of yaml files shares."""
-        yaml = self._experiment.yaml
+    def _template(self, settings: Mapping[str, Any]) -> tuple[RunTemplate, dict[str, Any]]:
+        """Return what runs with the yaml files among these settings share, and the other keys."""
+        yaml = self.experiment.yaml
+        groups = {k: v for k, v in settings.items() if self.composer.is_group(k)}
         chosen = [f"experiment={yaml}"] if yaml else []
-        own = [text for key, text in self._typed.fixed.items() if key not in groups]
-        return self._composer.base([*chosen, *(f"{k}={v}" for k, v in groups.items()), *own])
-
-    def _split_groups(self, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Split settings into choices of yaml files and values of keys."""
-        groups = {k: v for k, v in settings.items() if self._composer.is_group(k)}
-        return groups, {k.lstrip("+"): v for k, v in settings.items() if k not in groups}
+        own = [text for key, text in self.typed.fixed.items() if key not in groups]
+        template = self.composer.base([*chosen, *(f"{k}={v}" for k, v in groups.items()), *own])
+        return template, {k.lstrip("+"): v for k, v in settings.items() if k not in groups}
 
     def _child_config(
         self, settings: Mapping[str, Any], parent: Mapping[str, Any]
@@ -333,19 +322,19 @@ class _Configurations:
         On the parent's own task it is the parent's config with the settings. On another task,
         dropout is that task's own: it is no part of the weights.
         """
-        groups, plain = self._split_groups(settings)
         task = parent["task"]["name"]
-        composed = self._template({"task": task, **groups}).run({})
+        template, plain = self._template({"task": task, **settings})
+        composed = template.run({})
         other_task = composed["task"]["name"] != task
         model = dict(parent["model"])
         if other_task:
             model["dropout"] = composed["model"]["dropout"]
-        if "model/attention" in groups:
+        if "model/attention" in settings:
             model["attention"] = composed["model"]["attention"]
         whole = {**(composed if other_task else parent), "model": model}
         config = RunTemplate(whole).run(plain)
         if other_task and "tokenizer" in config["task"]:
-            config["task"]["tokenizer"] = self._planner.text(parent)["prepared"]
+            config["task"]["tokenizer"] = self.planner.text(parent)["prepared"]
         return self._with_data(config)
 
     def _with_data(self, config: dict[str, Any]) -> dict[str, Any]:
@@ -361,7 +350,7 @@ class _Configurations:
         if data.get("root"):
             root = typed_path("data.root", data["root"])
             data["root"] = str(root / task if (root / task).is_dir() else root)
-        data["digest"] = self._planner.text(config)["digest"]
+        data["digest"] = self.planner.text(config)["digest"]
         return config
 
 
@@ -378,7 +367,10 @@ def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:
     runs: dict[str, PlannedRun] = {}
     for experiment in plan.experiments.values():
         found = plan.configurations[experiment.name]
-        for one, seeds in zip(found, _seed_counts(found, experiment, wanted), strict=True):
+        counts = [len(one.arm.seeds or experiment.seeds) for one in found]
+        if wanted:
+            counts = _more_seeds(found, experiment, wanted, counts)
+        for one, seeds in zip(found, counts, strict=True):
             for seed in _seeds(one, experiment, seeds):
                 config = _seeded_config(one, seed)
                 run, task, values = run_id(config), config["task"]["name"], one.values
@@ -392,13 +384,13 @@ def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:
     return replace(plan, points=points, runs=runs)
 
 
-def _seed_counts(
-    found: Sequence[Configuration], experiment: Experiment, wanted: Mapping[str, int]
+def _more_seeds(
+    found: Sequence[Configuration],
+    experiment: Experiment,
+    wanted: Mapping[str, int],
+    own: Sequence[int],
 ) -> list[int]:
     """Return the number of seeds of each configuration; parents stand before their children."""
-    own = [len(one.arm.seeds or experiment.seeds) for one in found]
-    if not wanted:
-        return own
 
     def first(one: Configuration) -> str:
         return run_id(_seeded_config(one, _seeds(one, experiment, 1)[0]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from sweeper.store.files import (
 from sweeper.store.identity import digest_of, identity
 
 Size = dict[str, int]
+SAME_SIZE = ("seed", "data", "parent")
+"""Keys of a config that the size of its model does not depend on."""
 _SHAPE = {"sizes": {str: {str: int}}}
 
 
@@ -31,22 +34,25 @@ class Invalid(UserError):
     """An invalid config; the sentence says why."""
 
 
+@dataclass
 class Sizes:
     """Sizes of configs: `params_total`, `params_non_embedding`, `flops_per_token`, ...
 
     The cache is keyed by config and by the code that builds it; losing it costs only time.
+
+    Attributes:
+        built: the number of models built.
     """
 
-    def __init__(self, process: SizeServer, memory: Path) -> None:
-        self._process = process
-        self._path = memory
-        self.built = 0  # the number of models built
+    process: SizeServer
+    path: Path
+    built: int = 0
 
     @cached_property
     def _known(self) -> dict[str, Size]:
         stored = None
         with contextlib.suppress(UserError):  # a damaged cache is built again
-            stored = read_versioned(self._path, keys=("code", "sizes", CHECKSUM), shape=_SHAPE)
+            stored = read_versioned(self.path, keys=("code", "sizes", CHECKSUM), shape=_SHAPE)
         return stored["sizes"] if stored and stored["code"] == self._code else {}
 
     @cached_property
@@ -68,12 +74,13 @@ class Sizes:
 
     def answers(self, configs: Sequence[Mapping[str, Any]]) -> list[Size | Invalid]:
         """Return the size of each config, or why it has none."""
-        keys = [self.name(config) for config in configs]
+        parts = [identity(config).items() for config in configs]
+        keys = [digest_of([{k: v for k, v in part if k not in SAME_SIZE}]) for part in parts]
         asked = {
             key: config for key, config in zip(keys, configs, strict=True) if key not in self._known
         }
         found: dict[str, Size | Invalid] = {}
-        answers = self._process.ask({"op": "size", "config": config} for config in asked.values())
+        answers = self.process.ask({"op": "size", "config": config} for config in asked.values())
         for key, answer in zip(asked, answers, strict=True):
             if "error" in answer:
                 found[key] = Invalid(answer["error"])
@@ -82,17 +89,11 @@ class Sizes:
                 self.built += 1
         return [found[key] if key in found else self._known[key] for key in keys]
 
-    def name(self, config: Mapping[str, Any]) -> str:
-        """Return the cache key of a config, shared by all configs of the same size."""
-        part = identity(config)
-        kept = {key: value for key, value in part.items() if key not in ("seed", "data", "parent")}
-        return digest_of([kept])
-
     def save(self) -> None:
         """Write the cache if possible; called once, at the end of planning."""
         if not self.built:
             return
         known = {"format": FORMAT, "code": self._code, "sizes": self._known}
         with contextlib.suppress(OSError, UserError):  # a dry run works on a read-only store
-            make_directory(self._path.parent)
-            publish(self._path, canonical(with_checksum(known)), durable=False)
+            make_directory(self.path.parent)
+            publish(self.path, canonical(with_checksum(known)), durable=False)

@@ -81,8 +81,9 @@ class Throughput:
 def measured(plan: Plan, store: RunStore, device: str, sharing: int = 1) -> Throughput:
     """Return expected times by the finished runs of a plan, and of other plans for other tasks."""
     own = list(_finished(plan.runs.values(), store, device))
-    missing = {_task(run) for run in plan.runs} - {_task(run.id) for run, _, _ in own}
-    ids = [run for run in store.ids() if _task(run) in missing and run not in plan.runs]
+    tasks = {run: run.partition("-")[0] for run in (*store.ids(), *plan.runs)}
+    missing = {tasks[run] for run in plan.runs} - {tasks[run.id] for run, _, _ in own}
+    ids = [run for run in store.ids() if tasks[run] in missing and run not in plan.runs]
     others: list[tuple[PlannedRun, float, float | None]] = []
     for name in sorted(ids, key=lambda run: store.run(run).path.stat().st_mtime)[-OTHERS:]:
         with suppress(UserError, OSError):  # a damaged run of another plan is skipped
@@ -104,7 +105,3 @@ def _finished(
         training = result.get("seconds")
         if training and ("max_memory_allocated" in result) == (device == "gpu"):
             yield run, training, result.get("overhead_seconds")
-
-
-def _task(run: str) -> str:
-    return run.partition("-")[0]

@@ -90,23 +90,19 @@ class Backend(Protocol):
     queues: bool = False
     """Whether it accepts a run whose parent is running, and starts it once that is done."""
 
-    @property
-    def slots(self) -> int:
-        """The number of runs it takes at a time."""
+    slots: int
+    """The number of runs it takes at a time."""
 
-    @property
-    def device(self) -> str:
-        """The device that runs train on: "cpu" or "gpu"."""
+    device: str
+    """The device that runs train on: "cpu" or "gpu"."""
+
+    sharing: int = 1
+    """The number of slots that share one GPU."""
 
     @property
     def note(self) -> str:
         """One line on what the backend waits for; empty if it waits for nothing."""
         return ""
-
-    @property
-    def sharing(self) -> int:
-        """The number of slots that share one GPU."""
-        return 1
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
         """Start the frozen run in a directory; return a handle. `after`: of its running parent."""

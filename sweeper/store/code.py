@@ -32,7 +32,7 @@ REVISION = "REVISION"  # a file beside exported code: its `revision`
 
 TRAINS = ("models", "tasks")
 FOLDERS = (*TRAINS, "sweeper/store", "sweeper/run", "sweeper/export")
-BESIDE = ("sweeper/__init__.py", "sweeper/size_server.py", "sweeper/options.py")
+BESIDE = ("sweeper/__init__.py", "sweeper/size_server.py")
 COMMIT = "commit"  # in place of parts, for attempts that did not record them
 DRIVER_CODE = "HEADROOM_LEFT"  # variable of a sweep that is a job: the folder of its pinned code
 POLL_S = 30.0  # at least, between two readings of all files

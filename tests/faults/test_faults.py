@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.slow
 def test_every_command_line_of_the_suite_can_be_planned(tmp_path: Path) -> None:
-    with size_server() as process:
+    with closing(size_server()) as process:
         planner = Planner(composer(CONF), process, max_runs=100)
         for line in LINES.values():
             plan = planner.plan([*line[1:], f"paths.outputs={tmp_path}"])

@@ -5,6 +5,7 @@ one model process.
 """
 
 import shutil
+from contextlib import closing
 
 import pytest
 
@@ -199,7 +200,7 @@ def here(tmp_path_factory):
 def told(here):
     """The sentence that a sweep ends in."""
     known = composer(here / "conf")
-    with SizeServer() as process:
+    with closing(SizeServer()) as process:
 
         def told(typed):
             arguments = typed.replace("HERE", str(here)).split(" ")

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -192,9 +193,7 @@ def test_a_log_that_was_planted_is_put_aside(planted, tmp_path):
 
 
 def started(process: SizeServer) -> subprocess.Popen[str]:
-    process.start()
-    assert process._process is not None
-    return process._process
+    return process.start()
 
 
 def test_one_that_was_asked_nothing_is_ended_at_once():
@@ -216,7 +215,7 @@ def test_one_that_was_started_early_answers_and_ends_by_itself():
 
 
 def test_one_that_is_gone_is_told_nothing_and_another_answers():
-    with SizeServer() as process:
+    with closing(SizeServer()) as process:
         server = started(process)
         server.kill()
         server.wait(timeout=60)
@@ -226,7 +225,7 @@ def test_one_that_is_gone_is_told_nothing_and_another_answers():
 
 
 def test_one_that_was_stopped_is_continued_when_it_is_waited_for():
-    with SizeServer() as process:
+    with closing(SizeServer()) as process:
         server = started(process)
         process.ask([{"op": "no such question"}])
         server.send_signal(signal.SIGSTOP)

@@ -84,18 +84,9 @@ class LocalBackend(Backend):
         self._started: dict[str, float] = {}  # when the last run started, by GPUs
         self._logger = logger
         self._warmed = False
-
-    @property
-    def slots(self) -> int:
-        return len(self._gpus)
-
-    @property
-    def device(self) -> str:
-        return "gpu" if self._gpus[0] else "cpu"
-
-    @property
-    def sharing(self) -> int:
-        return self._gpus.count(self._gpus[0]) if self._gpus[0] else 1
+        self.slots = len(gpus)
+        self.device = "gpu" if gpus[0] else "cpu"
+        self.sharing = gpus.count(gpus[0]) if gpus[0] else 1
 
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
         """Return the free slot whose GPU has the fewest runs.

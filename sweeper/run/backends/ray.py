@@ -83,6 +83,9 @@ class RayBackend(Backend):
         self._running: dict[Any, int] = {}  # handles by the result of `work`
         self._placing: dict[int, tuple[Any, float]] = {}  # an answer of the actor, since when
         self._numbers = itertools.count(1)
+        resources = context.resources
+        self.slots = self._options.slots or max(1, min(map(self._room, resources)))
+        self.device = "gpu" if any(self._request(one)["num_gpus"] for one in resources) else "cpu"
 
     def _request(self, needed: Resources) -> dict[str, float]:
         return self._options.request(needed, gpus=any(node.get("GPU") for node in self._nodes))
@@ -112,14 +115,6 @@ class RayBackend(Backend):
                 expected = f"a node with {wanted} for each run, but the nodes have {there}"
                 remedy = "ask for less with trainer.devices, trainer.threads or trainer.accelerator"
                 raise invalid_value("hydra/launcher", "ray", expected, remedy)
-
-    @property
-    def slots(self) -> int:
-        return self._options.slots or max(1, min(map(self._room, self._resources)))
-
-    @property
-    def device(self) -> str:
-        return "gpu" if any(self._request(one)["num_gpus"] for one in self._resources) else "cpu"
 
     @property
     def note(self) -> str:

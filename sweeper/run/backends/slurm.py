@@ -147,14 +147,8 @@ class SlurmBackend(Backend):
         self._earlier: dict[str, str] | None = None  # names in the queue at first, by id
         self._handles = itertools.count(1)
         self._next_poll = 0.0
-
-    @property
-    def slots(self) -> int:
-        return min(self._options.jobs, self._limits.jobs)
-
-    @property
-    def device(self) -> str:
-        return "gpu" if any(map(self._options.gpus, self._resources)) else "cpu"
+        self.slots = min(self._options.jobs, limits.jobs)
+        self.device = "gpu" if any(map(self._options.gpus, context.resources)) else "cpu"
 
     @property
     def note(self) -> str:
