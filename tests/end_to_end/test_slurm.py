@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from sweeper.run import slurm_cluster
+from sweeper.run import slurm as slurm_module
 from sweeper.run.backend import BackendContext, Job, Resources
 from sweeper.run.backends.slurm import backend
 from sweeper.run.schedule import Phase, Schedule
-from sweeper.run.slurm_cluster import OVER
+from sweeper.run.slurm import OVER
 from sweeper.size_server import SizeServer
 from sweeper.store.code import Code, differing, pin, state_of
 from sweeper.store.errors import UserError
@@ -143,10 +143,10 @@ def test_a_sweep_that_is_left_to_the_queue_gives_the_same_numbers_as_on_this_mac
     assert len(told) == 2
     assert told[0] == told[1]  # it is where it was left
     deadline = time.monotonic() + 240  # to fail in words where it would hang
-    while slurm_cluster.queue()[told[0]][0] not in OVER:
-        assert time.monotonic() < deadline, slurm_cluster.queue()
+    while slurm_module.queue()[told[0]][0] not in OVER:
+        assert time.monotonic() < deadline, slurm_module.queue()
         time.sleep(0.5)
-    assert slurm_cluster.queue()[told[0]][0] == "COMPLETED"
+    assert slurm_module.queue()[told[0]][0] == "COMPLETED"
     assert len(numbers(here)) == 2
     assert numbers(there) == numbers(here)
     assert (there / "figures" / "left.pdf").exists()
@@ -218,9 +218,9 @@ def test_the_accounts_tell_how_a_job_ended_that_the_queue_forgot(tmp_path, monke
     slurm.ended(0)
     told = json.loads((tmp_path / "slurm" / f"{run.id}.json").read_text())
     subprocess.run(["scancel", told["job"]], check=True)
-    while slurm_cluster.read_accounts([told["job"]]) != {told["job"]: "CANCELLED"}:
+    while slurm_module.read_accounts([told["job"]]) != {told["job"]: "CANCELLED"}:
         time.sleep(0.2)
-    monkeypatch.setattr(slurm_cluster, "queue", dict)
+    monkeypatch.setattr(slurm_module, "queue", dict)
     while not (over := slurm.ended(0.1)):
         pass
     assert over == [job]

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from sweeper.run.backend import BackendContext, Job, Resources
-from sweeper.run.backends import slurm as backends
+from sweeper.run.backends.slurm import backend
 from sweeper.run.schedule import Schedule
+from sweeper.run.slurm import SILENT, SlurmBackend
 from sweeper.size_server import SizeServer
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
@@ -73,7 +74,7 @@ def _code(slurm, tmp_path_factory):
     (root / "tasks").mkdir()
     (root / "tasks" / "train.py").write_text(TRAIN)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backends.SlurmBackend, "code", root)
+        patch.setattr(SlurmBackend, "code", root)
         yield
 
 
@@ -93,7 +94,7 @@ class Sweep:
         context = BackendContext(
             launcher("slurm", **given), {Resources.of(config())}, "none", outputs, SizeServer()
         )
-        self.backend = backends.backend(context)
+        self.backend = backend(context)
         jobs = [Job(run.id, 1.0, seconds=seconds) for run in self.runs]
         self.schedule = Schedule(RunStore(outputs), self.backend, jobs, policy(), self._look)
         self.notes, self.most, self.when = set(), 0, {}
@@ -193,7 +194,7 @@ def test_what_preempts_drains_and_restarts_costs_no_run(slurm, tmp_path):
     def drain():
         admin("scontrol", "update", f"NodeName={NODES[0]}", "State=DRAIN", "Reason=test")
         admin("scontrol", "shutdown", "slurmctld")
-        sweep.when[lambda: sweep.backend.note == backends.SILENT] = restart
+        sweep.when[lambda: sweep.backend.note == SILENT] = restart
 
     def restart():
         slurm.start("slurmctld", "-D")

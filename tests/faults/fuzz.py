@@ -6,6 +6,7 @@ outside its folder, or give a number that differs from the one that was measured
 
 import csv
 import hashlib
+import io
 import json
 import os
 import random
@@ -22,7 +23,7 @@ import time
 import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +79,8 @@ def victim() -> Iterator[Victim]:
         files = {kind: place / f"{kind}.zip" for kind in ("pack", "bundle")}
         call(["pack", name, "-o", str(files["pack"]), "--outputs", str(packed)])
         subprocess.run(["unzip", "-q", str(files["pack"]), "-d", str(place)], check=True)
-        subprocess.run([sys.executable, "run.py"], cwd=place / "pack", check=True)
+        trained = [sys.executable, "run.py"]
+        subprocess.run(trained, cwd=place / "pack", check=True, stdout=subprocess.DEVNULL)
         files["results"] = place / "pack" / "results.zip"
         shutil.copytree(outputs, place / "archived")
         call(["archive", name, "--outputs", str(place / "archived")])
@@ -89,7 +91,8 @@ def victim() -> Iterator[Victim]:
 
 def call(arguments: list[str]) -> None:
     """Run a command that must succeed in this process, which loads what its forks then share."""
-    assert main(arguments) == 0, arguments
+    with redirect_stdout(io.StringIO()):
+        assert main(arguments) == 0, arguments
 
 
 def rows_of(outputs: Path) -> dict[tuple[str, ...], Row]:

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.run import slurm_cluster
+from sweeper.run import slurm as slurm_module
 from sweeper.run.backend import BackendContext, Job, Resources
-from sweeper.run.backends import slurm as backends
-from sweeper.run.slurm_cluster import NO_LIMIT, Limits, NotNow, read_limits
+from sweeper.run.slurm import NO_LIMIT, SILENT, Limits, NotNow, SlurmBackend, read_limits, request
 from sweeper.run.slurm_job import DriverWork, RunsWork, belongs, job_file
 from sweeper.size_server import SizeServer
 from sweeper.store.code import DRIVER_CODE
@@ -38,15 +37,15 @@ class Cluster:
         self.submitted, self.states, self.names, self.signals = [], {}, {}, []
         self.answers = True
         self._ids = map(str, itertools.count(1))
-        monkeypatch.setattr(slurm_cluster, "submit_runs", self._submit)
-        monkeypatch.setattr(slurm_cluster, "queue", self._queue)
-        monkeypatch.setattr(slurm_cluster, "read_accounts", lambda jobs: {})
-        monkeypatch.setattr(slurm_cluster, "send", lambda *sent: self.signals.append(sent))
+        monkeypatch.setattr(slurm_module, "submit_runs", self._submit)
+        monkeypatch.setattr(slurm_module, "queue", self._queue)
+        monkeypatch.setattr(slurm_module, "read_accounts", lambda jobs: {})
+        monkeypatch.setattr(slurm_module, "send", lambda *sent: self.signals.append(sent))
         monkeypatch.setattr("time.sleep", lambda seconds: None)
         given = replace(usual(), poll_s=0.1, **options)
         resources = {Resources.of(config())}
         context = BackendContext(given, resources, "none", outputs, SizeServer())
-        self.backend = backends.SlurmBackend(context, Limits(array, 50))
+        self.backend = SlurmBackend(context, Limits(array, 50))
 
     def _submit(self, outputs, jobs, options, needed, held_by, code):
         if len(jobs) > self.room - len(self.states):
@@ -199,13 +198,13 @@ def test_nothing_is_started_or_lost_while_slurm_does_not_answer(cluster):
     slurm = cluster()
     slurm.answers = False
     assert slurm.start("a") is None
-    assert slurm.backend.note == backends.SILENT
+    assert slurm.backend.note == SILENT
     slurm.answers = True
     handle = slurm.start("a")
     slurm.poll()
     slurm.answers = False
     assert slurm.poll() == []
-    assert slurm.backend.note == backends.SILENT
+    assert slurm.backend.note == SILENT
     slurm.answers, slurm.states = True, {"1": "COMPLETED"}
     assert slurm.poll() == [handle]
     assert slurm.backend.note == ""
@@ -219,7 +218,7 @@ def test_a_sweep_is_submitted_as_a_job_once_however_often_it_is_typed(cluster, m
         slurm.states["7"], slurm.names["7"] = "PENDING", name
         return "7"
 
-    monkeypatch.setattr(slurm_cluster, "submit_driver", submit)
+    monkeypatch.setattr(slurm_module, "submit_driver", submit)
     command = ["python", "sweep.py", "-m", "seed=1,2"]
     said = [slurm.backend.submit_driver(command) for _ in range(2)]
     assert said[0] == said[1]
@@ -235,7 +234,7 @@ def test_a_sweep_is_submitted_as_a_job_once_however_often_it_is_typed(cluster, m
 
 def test_sbatch_is_asked_for_what_a_run_takes(tmp_path):
     options = launcher("slurm", timeout_min=7, mem_gb=1.5, partition="p", signal_delay_s=5)
-    gpus = options.sbatch(Resources("auto", devices=3, nodes=2, threads=5), tmp_path, "17")
+    gpus = request(options, Resources("auto", devices=3, nodes=2, threads=5), tmp_path, "17")
     held = {"dependency": "afterok:17", "kill-on-invalid-dep": "yes"}
     assert gpus == {
         "time": 7, "partition": "p", "setup": [], "signal_delay_s": 5, "array_parallelism": 256,
@@ -244,7 +243,7 @@ def test_sbatch_is_asked_for_what_a_run_takes(tmp_path):
     }  # fmt: skip
     typed = replace(usual(), gres="gpu:a100:2", exclude="n[03,17]", reservation="course")
     gpu, cpu = (
-        typed.sbatch(Resources(kind, devices=1, nodes=1, threads=1), tmp_path)
+        request(typed, Resources(kind, devices=1, nodes=1, threads=1), tmp_path)
         for kind in ("auto", "cpu")
     )
     assert (gpu["gres"], gpu["exclude"]) == ("gpu:a100:2", "n[03,17]")
