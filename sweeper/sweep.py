@@ -174,7 +174,7 @@ def _print_cost(
         seconds = expected_seconds(runs, store, throughput, slots)
         measured_on = "measured on finished runs"
         basis = measured_on if throughput.measured else "assumed: no finished run to measure it on"
-        tokens, flops = sum(run.tokens for run in runs), sum(run.flops for run in runs)
+        tokens, flops = sum(run.size["tokens"] for run in runs), sum(run.flops for run in runs)
         console.print(
             f"To train: {plural(len(runs), 'run')}, {tokens:.3g} tokens, {flops:.3g} FLOPs; about "
             f"{clock(seconds)} with {slots} at a time ({basis})."

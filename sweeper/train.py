@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import signal
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from rich.console import Console
@@ -22,12 +24,14 @@ from sweeper.run.progress import Display, RunLabel, TimeLeft
 from sweeper.run.schedule import JobState, Phase, Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.size_server import SizeServer
-from sweeper.store.code import Code, Edits, pin
+from sweeper.store.code import Code, differing, pin
 from sweeper.store.errors import UserError, sanitize
 from sweeper.store.files import make_directory, publish, read_bytes
 from sweeper.store.identity import NOT_IN_IDENTITY, digest_of
 from sweeper.store.plans import older, replaced, write_plan
 from sweeper.store.runs import RunStore, State
+
+EDITS_POLL_S = 30.0  # at least, between two readings of all files of the code
 
 
 def prepare(
@@ -98,10 +102,7 @@ class Executor:
     chosen_h: float = 0.0
     _failed: set[str] = field(default_factory=set)
     _prepared: set[str] = field(default_factory=set)
-
-    @cached_property
-    def _edits(self) -> Edits:
-        return Edits(self.code)
+    _edits_due: float = -math.inf
 
     def left(self, plan: Plan) -> list[str]:
         """Return the runs of a plan that are to be trained."""
@@ -214,7 +215,14 @@ class Executor:
 
     def _report_edits(self) -> None:
         """Print once that the code was edited; the runs of this sweep go on with the old code."""
-        if changed := self._edits.new():
+        if time.monotonic() < self._edits_due:
+            return
+        self._edits_due = time.monotonic() + EDITS_POLL_S
+        changed = []
+        with suppress(OSError):  # files come and go while another commit is checked out
+            changed = differing([self.code.parts(), Code.read(self.code.root).parts()])
+        if changed:
+            self._edits_due = math.inf
             words = f"{', '.join(changed)} changed since this sweep began, which goes on with"
             self.console.print(Text(f"{words} {self.backend.code}"), soft_wrap=True)
 

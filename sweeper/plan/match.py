@@ -10,29 +10,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from sweeper.store.errors import UserError
 
 LARGEST = 2**20
 
 
-@dataclass(frozen=True)
-class Solution:
-    """A whole number and the count it achieves against its target."""
-
-    value: int
-    achieved: int
-    target: int
-
-    @property
-    def error(self) -> float:
-        """achieved / target - 1."""
-        return self.achieved / self.target - 1
-
-
-def solve(count: Callable[[int], int | None], target: int, *, step: int = 1) -> Solution:
-    """The multiple of `step` whose count is nearest to `target`.
+def solve(count: Callable[[int], int | None], target: int, *, step: int = 1) -> tuple[int, int]:
+    """Return the multiple of `step` whose count is nearest to `target`, and this count.
 
     Args:
         count: the size a model has at a value of the key, or None where there is no such model.
@@ -54,7 +39,7 @@ def solve(count: Callable[[int], int | None], target: int, *, step: int = 1) -> 
 
     below = _last_not_above(at, target, _guess([at(1), at(2), at(3)], target))
     best = min((below, below + 1), key=lambda m: (abs(at(m) - target), m)) if below else 1
-    return Solution(best * step, at(best), target)
+    return best * step, at(best)
 
 
 def _guess(first: list[int], target: int) -> int:

@@ -97,14 +97,9 @@ class PlannedRun:
         return steps
 
     @property
-    def tokens(self) -> int:
-        """The number of positions it trains on."""
-        return self.size["tokens"]
-
-    @property
     def flops(self) -> int:
         """Training FLOPs of the run."""
-        return self.tokens * self.size["flops_per_token"]
+        return self.size["tokens"] * self.size["flops_per_token"]
 
 
 @dataclass(frozen=True)

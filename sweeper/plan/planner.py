@@ -287,21 +287,22 @@ class _Configurations:
             step = int(lookup(step, point.config))
         where = f"{self.experiment.yaml}, arm {point.arm.name}"
         try:
-            found = solve(size_at, target, step=step)
+            value, achieved = solve(size_at, target, step=step)
         except UserError as problem:
             raise UserError(f"{where}: {match.solve} cannot be solved for: {problem}.") from None
-        if abs(found.error) > match.tolerance:
+        error = achieved / target - 1
+        if abs(error) > match.tolerance:
             raise UserError(
                 f"{where}: no {match.solve} brings {match.count} within {match.tolerance:.2%} of "
-                f"{target:,} ({label}); the nearest is {match.solve}={found.value} with "
-                f"{found.achieved:,} ({found.error:+.2%}); widen match.tolerance or choose another "
+                f"{target:,} ({label}); the nearest is {match.solve}={value} with "
+                f"{achieved:,} ({error:+.2%}); widen match.tolerance or choose another "
                 "target."
             )
-        solved = {match.solve: found.value}
+        solved = {match.solve: value}
         return replace(
             point,
             values={**point.values, **solved},
-            matched=Matched(label, match.count.value, target, found.achieved, found.error),
+            matched=Matched(label, match.count.value, target, achieved, error),
             config=template.run(solved),
         )
 

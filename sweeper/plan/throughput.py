@@ -34,11 +34,8 @@ class Throughput:
         self._trained: dict[str, dict[str, float]] = {}  # seconds per FLOP
         self._beside: dict[str, dict[str, float]] = {}  # seconds
         self._similar: dict[str, list[str]] = {}
-
-    @property
-    def measured(self) -> bool:
+        self.measured = False
         """True if a measured run says how fast training is."""
-        return bool(self._trained)
 
     def learn(
         self, run: PlannedRun, training: float, beside: float | None, share: float = 1.0
@@ -49,6 +46,7 @@ class Throughput:
         """
         if run.steps and run.flops and share >= ENOUGH:
             self._note(self._trained, run, training / (run.flops * share))
+            self.measured = True
         if beside is not None:
             self._note(self._beside, run, beside)
 

@@ -10,11 +10,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.metadata
-import math
 import secrets
 import shutil
 import subprocess
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,7 +33,6 @@ FOLDERS = (*TRAINS, "sweeper/store", "sweeper/run", "sweeper/export")
 BESIDE = ("sweeper/__init__.py", "sweeper/size_server.py")
 COMMIT = "commit"  # in place of parts, for attempts that did not record them
 DRIVER_CODE = "HEADROOM_LEFT"  # variable of a sweep that is a job: the folder of its pinned code
-POLL_S = 30.0  # at least, between two readings of all files
 _NO_PART = "tasks/size_server"  # it starts jobs
 
 
@@ -106,26 +103,6 @@ def sources(root: Path, folders: Iterable[str]) -> list[Path]:
     found = [path for folder in folders for path in (root / folder).rglob("*.py")]
     # Editors leave dangling links and hidden files beside edited files.
     return [path for path in found if path.is_file() and not path.name.startswith(".")]
-
-
-@dataclass
-class Edits:
-    """A watch on the code that reports once that it was edited."""
-
-    code: Code
-    _due: float = -math.inf
-
-    def new(self) -> list[str]:
-        """Return the parts that changed, once; then and before, nothing."""
-        if time.monotonic() < self._due:
-            return []
-        self._due = time.monotonic() + POLL_S
-        changed = []
-        with suppress(OSError):  # files come and go while another commit is checked out
-            changed = differing([self.code.parts(), Code.read(self.code.root).parts()])
-        if changed:
-            self._due = math.inf
-        return changed
 
 
 @functools.cache

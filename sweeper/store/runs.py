@@ -300,13 +300,12 @@ class Run:
         return Status(State.DONE, reason, result["attempt"], seconds=took, result=result)
 
 
+@dataclass(frozen=True)
 class RunStore:
     """All runs of an outputs folder. Reading writes nothing."""
 
-    def __init__(self, outputs: Path, watcher: Watcher | None = None) -> None:
-        self.outputs = outputs
-        self._root = outputs / "runs"
-        self._watcher = watcher or Watcher()
+    outputs: Path
+    _watcher: Watcher = field(default_factory=Watcher)
 
     def check_writable(self) -> None:
         """Raise UserError unless the outputs folder allows every operation of the store."""
@@ -322,13 +321,14 @@ class RunStore:
 
     def run(self, run_id: str) -> Run:
         """Return the run with this id, which need not exist; UserError for an id that is unsafe."""
-        mount(path := child(self._root, run_id), lambda: find(self.outputs, run_id))
+        mount(path := child(self.outputs / "runs", run_id), lambda: find(self.outputs, run_id))
         return Run(path, self._watcher)
 
     def ids(self) -> list[str]:
         """Return the ids of all frozen runs, sorted."""
-        names = entries(self._root, folders=True)
-        lying = {name for name in names if present(self._root / name / "run.json")}
+        folder = self.outputs / "runs"
+        names = entries(folder, folders=True)
+        lying = {name for name in names if present(folder / name / "run.json")}
         return sorted(lying | archived(self.outputs))
 
     def freeze(self, record: Mapping[str, Any], *, apart_from: Collection[str] = ()) -> Run:

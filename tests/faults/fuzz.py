@@ -22,7 +22,7 @@ import tempfile
 import time
 import zipfile
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from copy import deepcopy
 from dataclasses import dataclass
@@ -210,15 +210,15 @@ def continue_sweep(count: Count, whole: Victim, outputs: Path, said: str) -> Non
         count.complaints += 1
         complain(f"{said}: sweep ended with {code}: {log[-1500:]}")
     elif code == 0:
-        made = rows_of(outputs)
-        kept = [
-            {key: value for key, value in row.items() if key not in RETRAINED}
-            for rows in (made, whole.rows)
-            for _, row in sorted(rows.items())
-        ]
-        if kept[: len(made)] != kept[len(made) :]:
+        check_numbers(count, whole, outputs, code, f"{said}: sweep", RETRAINED)
+        if lost := [key for key, row in whole.rows.items() if not measured(rows_of(outputs), key)]:
             count.wrong += 1
-            complain(f"{said}: sweep gave other numbers")
+            complain(f"{said}: the sweep says that it is done, without {lost[:3]}")
+
+
+def measured(rows: Mapping[tuple[str, ...], Row], key: tuple[str, ...]) -> bool:
+    """Return whether a table has the row, with its result."""
+    return key in rows and bool(rows[key]["test/perplexity"])
 
 
 def typed(count: Count, folder: Path, line: Sequence[str], said: str, outputs: Path) -> int:

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from sweeper import train
 from sweeper.plan.plan import Plan, PlannedRun
 from sweeper.plan.throughput import measured
 from sweeper.run.backends.local import LocalBackend
 from sweeper.size_server import SizeServer
-from sweeper.store import code as state
 from sweeper.store.code import Code
 from sweeper.store.errors import UserError
 from sweeper.store.registry import ROOT
@@ -118,8 +118,8 @@ def test_that_the_code_was_edited_meanwhile_is_told_once(folder, monkeypatch):
     monkeypatch.setattr(Code, "read", lambda root: now)
     executor._report_edits()  # it is not looked at again so soon
     assert not executor.console.file.getvalue()
-    monkeypatch.setattr(state, "POLL_S", 0.0)
-    executor._edits._due = 0.0
+    monkeypatch.setattr(train, "EDITS_POLL_S", 0.0)
+    executor._edits_due = 0.0
     for _ in range(2):
         executor._report_edits()
     told = "models changed since this sweep began, which goes on with outputs/code/c0de\n"
