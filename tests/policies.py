@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from omegaconf import OmegaConf
 
 from sweeper.hydra_section import composer
-from sweeper.run.options import OnOom, Policy
+from sweeper.run.options import SweepOptions
 
 
-def policy(**changes: Any) -> Policy:
-    """A policy that differs from the usual one of tests."""
-    usual = {"tries": 3, "wait_s": 0.0, "equal_failures": 3, "fail_fast": False}
-    return Policy(**{"on_oom": OnOom.fail, **usual, **changes})
+@cache
+def _as_configured() -> Any:
+    return OmegaConf.to_object(composer().compose([]).hydra.sweeper)
+
+
+def policy(**changes: Any) -> SweepOptions:
+    """Options of a sweep that differ from the usual ones of tests."""
+    usual = {"tries": 3, "wait_s": 0.0, "equal_failures": 3}
+    options: SweepOptions = replace(_as_configured(), **{**usual, **changes})
+    return options
 
 
 def launcher(name: str, **changes: Any) -> Any:

@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 from sweeper.run.backend import device_hours
-from sweeper.run.options import Policy, SweepOptions
+from sweeper.run.options import SweepOptions
 from sweeper.store.attempts import Cause
 from sweeper.store.runs import RunStore, Status
 
@@ -49,7 +49,7 @@ class Breaker:
         tripped: why nothing more starts; empty while jobs start.
     """
 
-    policy: Policy
+    policy: SweepOptions
     budget: Budget = field(default_factory=Budget)
     tripped: str = ""
     _alike: list[str] = field(default_factory=list)

@@ -65,10 +65,19 @@ class OnOom(StrEnum):
 
 
 @dataclass
-class Policy(LimitedOptions):
-    """The keys of `hydra.sweeper` about failures."""
+class SweepOptions(LimitedOptions):
+    """The options of a sweep, `hydra.sweeper` (conf/hydra/sweeper/headroom.yaml)."""
 
     section: ClassVar[str] = "hydra.sweeper"
+    dry_run: bool
+    decide: bool
+    pilot: Annotated[int | None, at_least(2)]
+    max_seeds: Annotated[int, at_least(3)]
+    budget_device_hours: Annotated[float | None, at_least(0)]
+    until: list[str]
+    max_runs: Annotated[int, at_least(1)]
+    hang_after_s: Annotated[float | None, at_least(LEAST_S)]
+    hang_grace_s: Annotated[float, at_least(1)]
     tries: Annotated[int, at_least(1)]
     wait_s: Annotated[float, at_least(0)]
     equal_failures: Annotated[int, at_least(0)]
@@ -94,21 +103,6 @@ class Policy(LimitedOptions):
     def wait(self, tries: int) -> float:
         """Return the seconds before the next start; they double with each failed start."""
         return float(min(LONGEST_WAIT_S, self.wait_s * 2 ** (min(tries, 32) - 1)))
-
-
-@dataclass
-class SweepOptions(Policy):
-    """The options of a sweep, `hydra.sweeper` (conf/hydra/sweeper/headroom.yaml)."""
-
-    dry_run: bool
-    decide: bool
-    pilot: Annotated[int | None, at_least(2)]
-    max_seeds: Annotated[int, at_least(3)]
-    budget_device_hours: Annotated[float | None, at_least(0)]
-    until: list[str]
-    max_runs: Annotated[int, at_least(1)]
-    hang_after_s: Annotated[float | None, at_least(LEAST_S)]
-    hang_grace_s: Annotated[float, at_least(1)]
 
 
 @dataclass

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from sweeper.run.backend import Backend, Job
 from sweeper.run.failures import Breaker, Budget, Watchdog, hours
-from sweeper.run.options import Policy
+from sweeper.run.options import SweepOptions
 from sweeper.store.attempts import Cause
 from sweeper.store.liveness import send
 from sweeper.store.runs import Run, RunStore, State, Status, running
@@ -124,7 +124,7 @@ class Schedule:
     store: RunStore
     backend: Backend
     jobs: Sequence[Job]
-    policy: Policy
+    policy: SweepOptions
     changed: Callable[[Schedule, JobState | None], None] = lambda schedule, state: None
     watchdog: Watchdog | None = None
     check_for_stop: Callable[[], None] = lambda: None

@@ -19,7 +19,7 @@ from typing import Any
 
 from sweeper.run.backend import Backend, Job
 from sweeper.run.failures import Watchdog
-from sweeper.run.options import Policy
+from sweeper.run.options import SweepOptions
 from sweeper.run.schedule import Schedule
 from sweeper.store.attempts import Cause
 from sweeper.store.files import canonical
@@ -233,7 +233,7 @@ def orchestrate(
     ids: Sequence[str],
     backend: ForkBackend,
     *,
-    policy: Policy = PATIENT,
+    policy: SweepOptions = PATIENT,
     watchdog: Watchdog | None = None,
 ) -> None:
     """Run these runs, with the schedule in this process."""
