@@ -13,10 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.attention.multi_head import MultiHeadAttention
-from models.block import Block
+from models.block import Block, FeedForward
 from models.cross_entropy import IGNORED, linear_cross_entropy
 from models.embedding import TokenEmbedding, TypedEmbedding
-from models.feed_forward import FeedForward
 from models.head_sizes import HeadSize, attention_layers
 from models.initialisation import truncated_normal_
 from models.mask import attention_mask

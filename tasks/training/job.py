@@ -37,8 +37,7 @@ from tasks.task import Evaluator, Task
 from tasks.training import checkpoint, distributed, machine
 from tasks.training.causes import Interrupted, Interruption, NotFinite, cause_of, message_of
 from tasks.training.checkpoint import WEIGHTS, adapted, final_weights
-from tasks.training.loop import train
-from tasks.training.module import TrainingModule
+from tasks.training.loop import TrainingModule, train
 from tasks.training.progress import (
     MetricsLog,
     Recorder,

@@ -18,7 +18,6 @@ from tasks import ranks
 from tasks.task import Evaluator, Task
 from tasks.training import checkpoint
 from tasks.training.causes import Interrupted, Interruption, NotFinite
-from tasks.training.module import TrainingModule
 from tasks.training.wandb_mirror import Mirror
 
 
@@ -173,7 +172,7 @@ class Checkpointer:
         self,
         context: RunContext,
         recorder: Recorder,
-        module: TrainingModule,
+        module: nn.Module,
         optimizer: torch.optim.Optimizer,
     ) -> None:
         self._context = context

@@ -5,8 +5,7 @@ import torch
 from tasks.parse import parse
 from tasks.prepare import task_of
 from tasks.training import machine
-from tasks.training.loop import fabric_for, train_step
-from tasks.training.module import TrainingModule
+from tasks.training.loop import TrainingModule, fabric_for, train_step
 from tests.card.card import Card, pinned
 
 MATH = 0  # of at::SDPBackend

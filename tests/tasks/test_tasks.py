@@ -7,7 +7,7 @@ from sweeper.store.errors import UserError
 from sweeper.store.registry import TASKS, names
 from tasks.size_server.sizes import size
 from tasks.task import Evaluator
-from tasks.training.module import TrainingModule
+from tasks.training.loop import TrainingModule
 from tests.tasks.jobs import at_call, config, freeze, run_job, science, terminate_self
 from tests.tasks.small import MNLI, PRETRAINING, REPRESENTATION, SMALL, SQUAD, opened
 

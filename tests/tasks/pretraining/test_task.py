@@ -14,7 +14,7 @@ from tasks.seeds import derive
 from tasks.size_server.sizes import size
 from tasks.task import Evaluator
 from tasks.text.tokenizer import BERT_MARKS, load_tokenizer
-from tasks.training.module import summed
+from tasks.training.loop import summed
 from tests.tasks.jobs import at_call, config, freeze, kill_self, run_job, science
 from tests.tasks.small import PRETRAINING, opened
 

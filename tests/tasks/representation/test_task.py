@@ -7,7 +7,7 @@ from tasks.parse import parse
 from tasks.prepare import task_of
 from tasks.size_server.sizes import size
 from tasks.task import Evaluator
-from tasks.training.module import summed
+from tasks.training.loop import summed
 from tests.models.theorem_1 import represent
 from tests.tasks.jobs import config
 from tests.tasks.small import REPRESENTATION

@@ -9,7 +9,7 @@ from torch import nn
 from tasks.prepare import open_data
 from tasks.squad.__main__ import score_files
 from tasks.task import Evaluator
-from tasks.training.module import summed
+from tasks.training.loop import summed
 from tests.tasks.small import SQUAD, opened
 from tests.tasks.squad import official_evaluator
 

@@ -15,7 +15,7 @@ from tasks.lm1b.task import LanguageModel
 from tasks.task import Mean
 from tasks.training import checkpoint
 from tasks.training.causes import cause_of
-from tasks.training.module import TrainingModule
+from tasks.training.loop import TrainingModule
 from tests.tasks.jobs import (
     at_call,
     config,

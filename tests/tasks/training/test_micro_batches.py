@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tasks.training.module import TrainingModule
+from tasks.training.loop import TrainingModule
 from tests.tasks.jobs import assert_alike, freeze, instead_of_call, last_word, run_job
 from tests.tasks.small import SMALL, opened
 

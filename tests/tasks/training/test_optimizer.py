@@ -8,8 +8,7 @@ from torch import nn
 
 from tasks.parse import parse
 from tasks.prepare import task_of
-from tasks.training.loop import clip
-from tasks.training.module import adamw
+from tasks.training.loop import adamw, clip
 from tests.tasks.jobs import config
 
 

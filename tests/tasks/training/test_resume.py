@@ -12,7 +12,7 @@ from tasks.lm1b.data import PackedText
 from tasks.lm1b.task import LanguageModel
 from tasks.training import checkpoint
 from tasks.training import job as attempts
-from tasks.training.module import TrainingModule
+from tasks.training.loop import TrainingModule
 from tasks.training.progress import Checkpointer
 from tests.tasks.jobs import at_call, freeze, kill_self, run_job, science, terminate_self
 

@@ -13,8 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from models import cross_entropy
 from tasks.training import job as fit
 from tasks.training import loop
-from tasks.training.loop import clip
-from tasks.training.module import TrainingModule
+from tasks.training.loop import TrainingModule, clip
 from tests.tasks.jobs import at_call, freeze, last_word, run_job
 from tests.tasks.small import SMALL, opened
 from tests.tasks.training.test_micro_batches import SEPARABLE

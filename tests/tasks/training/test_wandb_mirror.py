@@ -9,7 +9,7 @@ import types
 import pytest
 
 from tasks.training import wandb_mirror
-from tasks.training.module import TrainingModule
+from tasks.training.loop import TrainingModule
 from tests.tasks.jobs import freeze, instead_of_call, kill_self, run_job, science
 
 WANDB = {"logger.name": "wandb"}
