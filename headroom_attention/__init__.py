@@ -26,8 +26,7 @@ if not (HOUSE / "sweep.py").is_file():  # a checkout: the same folders, one abov
 if str(HOUSE) not in sys.path:
     sys.path.insert(0, str(HOUSE))
 
-from headroom_attention.results import figure, table, verdicts  # noqa: E402
-from headroom_attention.sweeps import plan, sweep  # noqa: E402
+from headroom_attention.experiments import figure, plan, sweep, table, verdicts  # noqa: E402
 from headroom_attention.trained import Run, run, runs  # noqa: E402
 from sweeper.store.errors import UserError  # noqa: E402
 

@@ -33,9 +33,8 @@ def run(id: str, *, outputs: str | Path = "outputs") -> Run:
     found = store.RunStore(Path(outputs)).run(id)
     if not present(found.path / "run.json"):
         expected = f"one that was planned in {outputs}"
-        raise invalid_value(
-            "run", id, expected, "headroom.runs() lists them, and so does a table's `run`"
-        )
+        remedy = "headroom.runs() lists them, and so does a table's `run`"
+        raise invalid_value("run", id, expected, remedy)
     return Run(found)
 
 
@@ -60,9 +59,8 @@ def runs(
         points = planned(Path(outputs), [experiment])[experiment]["points"]
         ids = sorted({point["run"] for point in points if point["experiment"] == experiment})
     if not ids:
-        raise invalid_value(
-            "outputs", outputs, "a folder with runs", "start with headroom.sweep([...])"
-        )
+        remedy = "start with headroom.sweep([...])"
+        raise invalid_value("outputs", outputs, "a folder with runs", remedy)
     found = [run(id, outputs=outputs) for id in ids]
     settings = {one.id: dict(leaves(one.config)) for one in found}
     for key, wanted in (where or {}).items():
@@ -118,9 +116,8 @@ class Run:
         """Return the final metrics by name; raise UserError if the run is not done."""
         result = self._run.result()
         if result is None:
-            raise invalid_value(
-                "run", self.id, f"a run that is done, not {self.state}", "train it first"
-            )
+            expected = f"a run that is done, not {self.state}"
+            raise invalid_value("run", self.id, expected, "train it first")
         return dict(result["metrics"])
 
     def history(self) -> DataFrame:
@@ -151,10 +148,8 @@ class Run:
         named = getattr(self.task.section, "tokenizer", None) or self.task.data.folder_name()
         path = child(self._run.outputs / "data", named) / "tokenizer.json"
         if not path.is_file():
-            name = self.config["task"]["name"]
-            raise invalid_value(
-                "task", name, "a task on text", "its examples are numbers: run.batch()"
-            )
+            name, remedy = self.config["task"]["name"], "its examples are numbers: run.batch()"
+            raise invalid_value("task", name, "a task on text", remedy)
         return load_tokenizer(path)
 
     def batch(self, split: str = "test", rows: int | None = None) -> Batch:

@@ -1,23 +1,73 @@
-"""Plans and sweeps from Python, with the overrides of the command line."""
+"""Experiments from Python: plan them, train them, read their tables, verdicts and figures.
+
+Numeric libraries are imported where they are needed: asking a command for help needs none.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from signal import SIGINT
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from headroom_attention.results import frame
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.registry import ROOT
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from pandas import DataFrame
 
+    from sweeper.results.claims.evidence.verdict import Verdict
+    from sweeper.results.table import Table
+
 _NOT_STARTED = 2  # the exit code of a command that could not be understood
+
+
+def table(experiment: str, *, outputs: str | Path = "outputs") -> DataFrame:
+    """Return a row for each (arm, point, seed) of an experiment, whether its run is done or not.
+
+    The columns are those of outputs/tables/<experiment>.csv (sweeper/results/collect.py describes
+    them), then every other key of the configs, such as `optimizer.learning_rate`.
+
+    Raises:
+        UserError: the experiment was never planned in `outputs`.
+    """
+    from sweeper.store.runs import RunStore
+
+    store = RunStore(Path(outputs))
+
+    def config(id: str) -> Mapping[str, Any]:
+        with suppress(UserError):  # a damaged record: the column `reason` says so
+            found: Mapping[str, Any] = store.run(id).record()["config"]
+            return found
+        return {}
+
+    return _frame(_collected(experiment, outputs), config)
+
+
+def verdicts(experiment: str, *, outputs: str | Path = "outputs") -> list[Verdict]:
+    """Return a verdict for each claim: `claim`, `measure`, `verdict`, `sentence`, `numbers`.
+
+    Raises:
+        UserError: the experiment was never planned in `outputs`.
+    """
+    from sweeper.results.judge import verdicts_on
+
+    return verdicts_on(_collected(experiment, outputs))
+
+
+def figure(experiment: str, *, outputs: str | Path = "outputs") -> Figure:
+    """Return the figure of an experiment, drawn anew from the records.
+
+    Raises:
+        UserError: the experiment was never planned in `outputs`.
+    """
+    from sweeper.results.draw import figure_of
+
+    return figure_of(_collected(experiment, outputs))
 
 
 def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFrame:
@@ -48,7 +98,7 @@ def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFr
         of_runs = [override for override in given if override not in of_sweep]
         made = Planner(loaded, process, max_runs=most).plan(of_runs)
     tables = Records(RunStore(made.outputs)).tables(made.as_data())
-    planned = pd.concat([frame(one, lambda id: made.runs[id].config) for one in tables])
+    planned = pd.concat([_frame(one, lambda id: made.runs[id].config) for one in tables])
     flops = planned["run"].map({run.id: run.flops for run in made.runs.values()})
     return planned.assign(flops=flops).reset_index(drop=True)
 
@@ -87,9 +137,32 @@ def sweep(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataF
 def _typed(overrides: Sequence[str], outputs: str | Path) -> list[str]:
     """Return the command line; raise UserError if `overrides` is a string."""
     if isinstance(overrides, str):
-        remedy = f"give it as {overrides.split()}"
-        raise invalid_value(
-            "overrides", overrides, "a list with an entry for each override", remedy
+        expected, remedy = (
+            "a list with an entry for each override",
+            f"give it as {overrides.split()}",
         )
+        raise invalid_value("overrides", overrides, expected, remedy)
     folder = str(outputs).replace("\\", "\\\\").replace("'", "\\'")
     return [*overrides, f"paths.outputs='{folder}'"]
+
+
+def _frame(collected: Table, config: Callable[[str], Mapping[str, Any]]) -> DataFrame:
+    """Return the rows of a table, each with the other keys of its run's config."""
+    import pandas as pd
+
+    from sweeper.results.collect import plain
+    from sweeper.store.identity import leaves
+
+    rows = []
+    for row in collected.rows:
+        measured = {key: row.get(key) for key in collected.columns}
+        settings = {key: plain(value) for key, value in leaves(config(row["run"]))}
+        rows.append({**measured, **settings, **measured})
+    return pd.DataFrame(rows)
+
+
+def _collected(experiment: str, outputs: str | Path) -> Table:
+    from sweeper.results.collect import collect
+
+    [found] = collect(Path(outputs), [experiment])
+    return found
