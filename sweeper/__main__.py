@@ -359,7 +359,9 @@ COMMANDS: tuple[Command, ...] = (
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
-    parser = Parser(prog=program, description=__doc__)
+    train = "headroom sweep" if program == "headroom" else "python sweep.py"
+    epilog = f"To train: {train} -m experiment=fig1; {train} --help says more."
+    parser = Parser(prog=program, description=__doc__, epilog=epilog)
     parser.add_argument("--version", action=Version, nargs=0, help="print the version and stop")
     commands = parser.add_subparsers(required=True, metavar="command")
     for command in COMMANDS:

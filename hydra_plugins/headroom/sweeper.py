@@ -1,6 +1,7 @@
 """Hydra's doors: `python sweep.py -m model.heads=4,8` arrives here, and packages' yaml is found."""
 
 # Hydra executes this file before it is in sys.modules: no postponed annotations here.
+import logging
 import sys
 from typing import Any, cast
 
@@ -30,6 +31,8 @@ class HeadroomSweeper(Sweeper):
 
         assert self.config is not None
         section = self.config.hydra
+        if section.verbose:  # Hydra has set the levels of the loggers that it names
+            logging.basicConfig()
         try:
             code = sweep(
                 arguments,

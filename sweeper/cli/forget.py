@@ -107,7 +107,8 @@ def _run(store: RunStore, outputs: Path, name: str) -> _Removal:
     known = plans(outputs)
     if not present(store.run(name).path / "run.json"):
         names = dict.fromkeys(one for plan in known for one in plan["experiments"])
-        expected = f"the id of a run, or an experiment that was planned ({', '.join(names)})"
+        which = f" ({', '.join(names)})" if names else ", and nothing was planned here"
+        expected = f"the id of a run, or an experiment that was planned{which}"
         raise invalid_value("forget", name, expected, "python -m sweeper status lists both")
     users = dict.fromkeys(p["experiment"] for plan in known for p in plan["points"]
                           if p["run"] == name)  # fmt: skip

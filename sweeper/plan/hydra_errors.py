@@ -52,8 +52,10 @@ def explained(problem: Exception) -> UserError:
     if isinstance(problem, MissingConfigException) and problem.missing_cfg_file:
         path = problem.missing_cfg_file
         group, _, name = path.rpartition("/")
-        expected = f"one of {', '.join(problem.options or ()) or 'the files in conf/'}"
-        remedy = f"correct it, or add conf/{path}.yaml"
+        options = {one.lower(): one for one in problem.options or ()}
+        near = difflib.get_close_matches(name.lower(), options, n=1)
+        expected = f"one of {', '.join(options.values()) or 'the files in conf/'}"
+        remedy = f"{f'say {options[near[0]]}' if near else 'correct it'}, or add conf/{path}.yaml"
         return invalid_value(group or "--config-name", name, expected, remedy)
     causes = (problem, problem.__cause__, problem.__context__)
     cause = next((one for one in causes if isinstance(one, OmegaConfBaseException)), None)
@@ -108,12 +110,12 @@ def unknown_key(key: str, known: Iterable[str]) -> UserError:
 
 
 def _no_such_key(error: OmegaConfBaseException) -> UserError:
-    """Return the sentence for an unknown key; candidates are the keys beside it and below them."""
+    """Return the sentence for an unknown key; candidates are all keys of the config."""
     key, around = str(error.full_key), error.parent_node
-    above = key.rpartition(".")[0]
-    plain = OmegaConf.to_container(around) if isinstance(around, DictConfig) else {}
+    root = around._get_root() if isinstance(around, DictConfig) else OmegaConf.create()
+    plain = OmegaConf.to_container(root)
     assert isinstance(plain, dict)
-    if not above and "hydra" in plain:  # of its keys only those of the sweep are candidates
-        plain["hydra"] = {"sweeper": plain["hydra"]["sweeper"]}
+    if "hydra" in plain:  # of its keys only those of the sweep and the launcher are candidates
+        plain["hydra"] = {part: plain["hydra"][part] for part in ("sweeper", "launcher")}
     tree = {str(name): value for name, value in plain.items()}
-    return unknown_key(key, (known for known, _ in leaves(tree, f"{above}." if above else "")))
+    return unknown_key(key, (known for known, _ in leaves(tree)))

@@ -289,7 +289,9 @@ class _Configurations:
         try:
             value, achieved = solve(size_at, target, step=step)
         except UserError as problem:
-            raise UserError(f"{where}: {match.solve} cannot be solved for: {problem}.") from None
+            reason = str(problem).removesuffix(".")
+            end = "" if reason.endswith("?") else "."
+            raise UserError(f"{where}: {match.solve} cannot be solved for: {reason}{end}") from None
         error = achieved / target - 1
         if abs(error) > match.tolerance:
             raise UserError(

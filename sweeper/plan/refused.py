@@ -20,7 +20,7 @@ SECRET = re.compile(r"(?i)(api_?key|secret|passw(or)?d|credential|authorization|
 AWAY = re.compile(r"[/\\$~]|\.\.")  # in a name: a path, or what may become one
 RESOLVER = re.compile(r"\$\{\s*[\w.]+\s*:")
 # A command line may set only these parts of Hydra's own section.
-HYDRA = ("hydra.sweeper.", "hydra.launcher.", "hydra/launcher", "hydra.mode")
+HYDRA = ("hydra.sweeper.", "hydra.launcher.", "hydra/launcher", "hydra.mode", "hydra.verbose")
 # Flags that belong to a sweep: whether it is one, and the owner's folders and primary config.
 FOLDERS = frozenset("-cd --config-dir -cp --config-path -cn --config-name".split())
 SWEEPS = FOLDERS | {"-m", "--multirun"}
@@ -50,7 +50,11 @@ def refuse_key(key: str) -> None:
     """Raise UserError for an override of a part of Hydra that a sweep does not use."""
     plain = key.lstrip("+~")
     if not plain:
-        raise UserError(f"{sanitize(key)}=... has no key; write key=value.")
+        spaces = "without spaces around the equals sign, as in model.heads=4"
+        raise UserError(f"{sanitize(key)}=... has no key; write key=value, {spaces}.")
+    if plain == "hydra/sweeper":
+        own = "grids are planned, matched and resumed by Headroom's own sweeper"
+        raise UserError(f"hydra/sweeper cannot be set: {own}; leave it out.")
     if key.startswith("~") and not plain.startswith(("experiment.", "hydra")):
         raise UserError(f"{sanitize(key)}: no key can be left out of a config; write key=value.")
     foreign = re.match(r"hydra\b", plain) and not plain.startswith(HYDRA)

@@ -21,6 +21,7 @@ from sweeper.store.files import (
     read_versioned,
     with_checksum,
 )
+from sweeper.store.registry import ROOT
 
 _NUMBERED = re.compile(r"\d{4,9}\.json")
 _SHAPE = {
@@ -164,7 +165,8 @@ def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str
     if not known:
         for fault in damaged(outputs):
             raise fault
-        name = sanitize(next(iter(experiments or ()), "fig1"), 80)
+        there = {path.stem for path in (ROOT / "conf" / "experiment").glob("*.yaml")}
+        name = next((one for one in experiments or () if one in there), "fig1")
         remedy = f"start with a sweep: python sweep.py -m experiment={name}"
         raise invalid_value("outputs", outputs, "a folder with a plan", remedy)
     for name in experiments or ():

@@ -28,6 +28,10 @@ SWEEPS = {
     "max_seeds=5": "did you mean hydra.sweeper.max_seeds?",
     "optimizer.lr=0.1": "did you mean optimizer.learning_rate?",
     "steps=50": "did you mean trainer.steps",
+    "trainer.warmup_steps=5": "did you mean optimizer.warmup_steps?",
+    "hydra/sweeper=optuna": "grids are planned, matched and resumed by Headroom's own sweeper",
+    "experiment=Fig1": "say fig1, or add conf/experiment/Fig1.yaml",
+    "model.heads = 4": "write key=value, without spaces around the equals sign",
     "heads=4,8": "did you mean model.heads?",
     "model.head=4,8": "did you mean model.heads",
     "model.heads=interval(1,4)": "expected values that can be listed",
@@ -112,6 +116,10 @@ FILES = {
     "blank": (ARM.replace("title: t", "title: ''"), "experiment.title of blank=: expected a few"),
     "armless": (BODY, "has no arms"),
     "stray": (f"modle: {{heads: 3}}\n{ARM}", "modle={'heads': 3}: expected one of the keys"),
+    "solved": (
+        MATCH.format("to: 5, tolerance: 0.1").replace("solve: model.heads", "solve: model.hads"),
+        "model.hads cannot be solved for: model.hads is not a key of the config; did you mean",
+    ),
     "step": (f"trainer: {{step: 3}}\n{ARM}", "write trainer.steps"),
     "claimed": (
         f"{ARM}  claims: [fixed_improves]\n",
@@ -163,6 +171,8 @@ COMMANDS = {
     "collect --outputs HERE/none": "start with a sweep",
     "compare first": "the following arguments are required: SWEEP",
     "forget fig3 --yes": "forget=fig3: expected the id of a run, or an experiment that was planned",
+    "forget fig3 --yes --outputs HERE/none": "and nothing was planned here; python -m sweeper",
+    "collect fig9 --outputs HERE/none": "start with a sweep: python sweep.py -m experiment=fig1.",
     "forget first": "forget=first: expected an answer, but there is no terminal to ask; give --yes",
     "merge HERE/no.zip": "HERE/no.zip: No such file or directory.",
     "judge HERE/no.zip": "HERE/no.zip: No such file or directory.",
@@ -220,7 +230,8 @@ def told(here):
 
 
 def is_a_sentence(text: str) -> bool:
-    return "\n" not in text and len(text) < 700 and text.endswith((".", "?"))
+    ends = text.endswith((".", "?")) and not text.endswith("?.")
+    return "\n" not in text and len(text) < 700 and ends
 
 
 @pytest.mark.parametrize("typed", SWEEPS)

@@ -51,6 +51,10 @@ def backend(context: BackendContext) -> LocalBackend:
         threads=max(needed.threads for needed in context.resources),
     )
     gpus = [] if most.accelerator == "cpu" else visible_gpus()
+    if not gpus and any(needed.accelerator == "gpu" for needed in context.resources):
+        expected = "a GPU on this machine, but nvidia-smi shows none"
+        remedy = "leave it out to train on the CPU, or sweep where there is one"
+        raise invalid_value("trainer.accelerator", "gpu", expected, remedy)
     if gpus:
         if most.devices > 1:
             gpus = [gpu for gpu in gpus if not gpu.startswith("MIG")]  # a run uses a single part

@@ -146,6 +146,15 @@ def test_a_run_that_is_granted_no_gpu_sees_none(demand, monkeypatch):
     assert shown(on(demand, slots=2)) == ["", ""]
 
 
+def test_a_gpu_that_is_asked_for_and_not_there_is_refused_when_planned(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    with pytest.raises(
+        UserError, match=r"trainer\.accelerator=gpu: expected a GPU on this machine"
+    ):
+        on(Resources("gpu", devices=1, nodes=1, threads=1))
+
+
 def test_the_parts_of_a_gpu_are_a_slot_each(gpus):
     gpus(2, parts=("3g.40gb", "1g.10gb+me"))
     assert shown(on(GPU)) == ["MIG-0b", "MIG-1b", "GPU-1a"]
