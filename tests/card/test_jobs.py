@@ -62,3 +62,4 @@ def test_a_job_out_of_memory_ends_in_halves(jobs):
     assert (whole["code"], full["code"], halved["code"]) == (0, 1, 0)
     assert full["cause"] == "out_of_gpu_memory"
     assert halved["peak"] < 0.7 * whole["peak"]
+    assert len(halved["waits"]) <= len(whole["waits"])  # parts of a batch are waited for no more

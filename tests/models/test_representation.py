@@ -24,22 +24,18 @@ def _random(*shape):
     return torch.randn(*shape, dtype=torch.float64)
 
 
-def _context(length, *, causal=False):
-    logits_NN = _random(length, length)
+def _context(length, *, causal=False, logits_NN=None):
+    logits_NN = _random(length, length) if logits_NN is None else logits_NN
     if causal:
         logits_NN = logits_NN.masked_fill(torch.ones(length, length).tril(-1).bool(), -torch.inf)
     return logits_NN.softmax(0)
-
-
-def _generic_size(length, causal):
-    return length // 2 if causal else length - 1
 
 
 @pytest.mark.parametrize(("size", "length"), [(2, 2), (7, 5), (11, 11), (23, 13), (101, 3)])
 @pytest.mark.parametrize("diagonal", ["ones", "random"])
 def test_theorem_1_forms_any_context_from_any_input(size, length, diagonal):
     x_DN, wanted_NN = _random(size, length), _context(length)
-    d_0 = None if diagonal == "ones" else _random(length).exp()
+    d_0 = torch.ones(length) if diagonal == "ones" else _random(length).exp()
     w_q_DD, w_k_DD = theorem_1(x_DN, wanted_NN, d_0)
     assert w_q_DD.shape == w_k_DD.shape == (size, size)
     torch.testing.assert_close(context(w_q_DD, w_k_DD, x_DN), wanted_NN, **EXACT)
@@ -68,28 +64,21 @@ def test_the_papers_impossible_example_is_out_of_reach_of_any_projections(size, 
             formed_N = context(w_q_PD, w_k_PD, x_DN)[:, -1]
             torch.testing.assert_close(formed_N, torch.full((length,), 1 / length).double())
     assert (wanted_NN[:, -1] - 1 / length).abs().max() >= 0.25
-    with pytest.raises(ValueError, match="full column rank"):
-        theorem_1(x_DN, wanted_NN)
-
-
-def test_the_papers_smallest_example():
-    x_DN, wanted_NN = impossible_example(1, 2)
-    assert x_DN.tolist() == [[1, 0]]
-    assert wanted_NN.tolist() == [[0.5, 0.75], [0.5, 0.25]]
+    if length == 2:  # as printed
+        assert x_DN.tolist() == [[1, 0]]
+        assert wanted_NN.tolist() == [[0.5, 0.75], [0.5, 0.25]]
 
 
 @masks
 @lengths
-def test_the_smallest_head_forms_a_generic_context_and_no_smaller_one_does(length, causal):
+def test_the_smallest_head_forms_a_generic_context(length, causal):
     x_DN, wanted_NN = _random(length + 2, length), _context(length, causal=causal)
     smallest = smallest_head_size(wanted_NN, causal=causal)
-    assert smallest == _generic_size(length, causal)
+    assert smallest == (length // 2 if causal else length - 1)
     for head_size in (smallest, smallest + 1, 2 * length):
         weights = represent(x_DN, wanted_NN, head_size, causal=causal)
         assert weights[0].shape == weights[1].shape == (head_size, length + 2)
         torch.testing.assert_close(context(*weights, x_DN, causal=causal), wanted_NN, **EXACT)
-    with pytest.raises(ValueError, match=f"which takes {smallest}"):
-        represent(x_DN, wanted_NN, smallest - 1, causal=causal)
 
 
 @masks
@@ -105,20 +94,11 @@ def test_a_context_that_a_head_formed_takes_a_head_of_that_size(head_size, causa
 
 @masks
 @lengths
-def test_looking_at_oneself_more_than_at_the_others_takes_the_largest_head(length, causal):
-    logits_NN = torch.eye(length, dtype=torch.float64)
-    if causal:
-        logits_NN = logits_NN.masked_fill(torch.ones(length, length).tril(-1).bool(), -torch.inf)
-    assert smallest_head_size(logits_NN.softmax(0), causal=causal) == length - 1
-
-
-@masks
-@lengths
-def test_looking_at_all_alike_takes_no_head_at_all(length, causal):
-    x_DN = _random(length, length)
-    nothing = torch.zeros(1, length, dtype=torch.float64)
-    uniform_NN = context(nothing, nothing, x_DN, causal=causal)
-    assert smallest_head_size(uniform_NN, causal=causal) == 0
+def test_looking_at_oneself_takes_the_largest_head_and_at_all_alike_none(length, causal):
+    eye_NN = torch.eye(length, dtype=torch.float64)
+    oneself_NN, alike_NN = (_context(length, causal=causal, logits_NN=x * eye_NN) for x in (1, 0))
+    assert smallest_head_size(oneself_NN, causal=causal) == length - 1
+    assert smallest_head_size(alike_NN, causal=causal) == 0
 
 
 @pytest.mark.parametrize(
@@ -156,26 +136,6 @@ def _best_fit(wanted_NN, head_size):
         optimizer.step(closure)
         best = min(best, error().item())
     return best
-
-
-@pytest.mark.parametrize(
-    ("x_DN", "context_NN", "message"),
-    [
-        pytest.param(torch.ones(5, 3), torch.full((3, 3), 1 / 3), "full column rank", id="rank"),
-        pytest.param(torch.eye(2, 3), torch.full((3, 3), 1 / 3), "full column rank", id="d<n"),
-        pytest.param(torch.eye(2), torch.tensor([[1.0, 0.5], [0.0, 0.5]]), "positive", id="zero"),
-        pytest.param(torch.eye(2), torch.tensor([[0.5, 0.5], [0.6, 0.5]]), "add up", id="sums"),
-    ],
-)
-def test_what_the_theorem_does_not_speak_of_is_refused(x_DN, context_NN, message):
-    for construct in (theorem_1, lambda x, p: represent(x, p, 7)):
-        with pytest.raises(ValueError, match=message):
-            construct(x_DN.double(), context_NN.double())
-
-
-def test_a_context_that_sees_later_keys_is_not_causal():
-    with pytest.raises(ValueError, match="later than the query"):
-        represent(torch.eye(3).double(), _context(3), 3, causal=True)
 
 
 @masks

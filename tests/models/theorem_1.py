@@ -26,15 +26,13 @@ def context(w_q_PD, w_k_PD, x_DN, *, causal=False):
     return log_context(w_q_PD, w_k_PD, x_DN, causal=causal).exp()
 
 
-def theorem_1(x_DN, context_NN, diagonal_N=None):
+def theorem_1(x_DN, context_NN, diagonal_N):
     """Return w_q_DD and w_k_DD that form the context, constructed as in eq. 4 to 7.
 
-    `diagonal_N` is the paper's arbitrary positive D_0, by default all ones. X must have full column
-    rank, so d >= n, and the context must be positive with columns that add up to one.
+    `diagonal_N` is the paper's arbitrary positive D_0. X must have full column rank, so d >= n, and
+    the context must be positive with columns that add up to one.
     """
-    _check(x_DN, context_NN, causal=False)
     size, length = x_DN.shape
-    diagonal_N = torch.ones(length).to(x_DN) if diagonal_N is None else diagonal_N
     kq_NN = math.sqrt(size) * (context_NN * diagonal_N).log()  # eq. 6
     padding = kq_NN.new_zeros(size - length, length)
     left_inverse_ND = torch.linalg.pinv(x_DN)
@@ -64,16 +62,10 @@ def smallest_head_size(context_NN, *, causal=False):
 
 
 def represent(x_DN, context_NN, head_size, *, causal=False):
-    """Return w_q_PD and w_k_PD of the given head size that form the context.
-
-    A head size below `smallest_head_size` is a ValueError, as is what `theorem_1` refuses.
-    """
-    _check(x_DN, context_NN, causal=causal)
+    """Return w_q_PD and w_k_PD of the given head size, at least the smallest, for the context."""
     logits_NN = _simplest_logits(context_NN, causal)
     left_NN, values_N, right_NN = torch.linalg.svd(logits_NN)
     rank = int((values_N > _TOLERANCE * values_N[0]).sum())
-    if head_size < rank:
-        raise ValueError(f"head size {head_size} cannot form this context, which takes {rank}")
     roots_N = (math.sqrt(head_size) * values_N[:rank]).sqrt().unsqueeze(1)
     padding = x_DN.new_zeros(head_size - rank, len(logits_NN))
     left_inverse_ND = torch.linalg.pinv(x_DN)
@@ -99,14 +91,3 @@ def _simplest_logits(context_NN, causal):
         if (combined - row)[key:].norm() <= _TOLERANCE * row[key:].norm():
             row[:key] = combined[:key]
     return logits_NN
-
-
-def _check(x_DN, context_NN, *, causal):
-    size, length = x_DN.shape
-    if torch.linalg.matrix_rank(x_DN) < length:
-        raise ValueError(f"X ({size} x {length}) does not have full column rank")
-    if causal and (context_NN[~visible(length)] != 0).any():
-        raise ValueError("a causal context is zero where the key is later than the query")
-    seen = context_NN[visible(length)] if causal else context_NN
-    if (seen <= 0).any() or not torch.allclose(context_NN.sum(0), torch.ones(length).to(x_DN)):
-        raise ValueError("a context is positive, with columns that add up to one")

@@ -7,7 +7,7 @@ from sweeper.store.errors import UserError
 from sweeper.store.registry import TASKS, names
 from tasks.size_server.sizes import size
 from tasks.task import Evaluator
-from tasks.training.loop import TrainingModule
+from tasks.training.loop import TrainingModule, clip
 from tests.tasks.jobs import at_call, config, freeze, run_job, science, terminate_self
 from tests.tasks.small import MNLI, PRETRAINING, REPRESENTATION, SMALL, SQUAD, opened
 
@@ -29,6 +29,21 @@ def test_a_batch_is_a_function_of_seed_and_step(name, shared):
     others = [seeded] if name == "representation" else [seeded, first]  # all problems in each step
     for other in others:
         assert any(not torch.equal(last[key], other[key]) for key in last)
+
+
+@every_task
+def test_a_training_step_reads_no_value_of_its_device(name, shared):
+    """On "meta", which has none; tests/card has copies, waits and the loop around a step."""
+    task = opened(shared, SMALL[name])
+    batch = {key: tensor.to("meta") for key, tensor in task.data.batch(1).items()}
+    for parts in (1,) if name == "representation" else (1, 2):
+        with torch.device("meta"):
+            module = TrainingModule(task, task.build(), parts)
+        if task.config.trainer.precision == "64-true":
+            module.double()
+        module.training_step(batch, 1).backward()
+        clip(module, task.config.optimizer.gradient_clip)
+        module.configure_optimizers().step()
 
 
 @every_task
