@@ -17,7 +17,7 @@ class FeedForward(nn.Module):
     """D -> F -> D with biases; dropout acts on the activations in between."""
 
     def __init__(
-        self, embedding_size: int, feedforward_size: int, *, activation: str, dropout: float
+        self, embedding_size: int, feedforward_size: int, activation: str, dropout: float
     ) -> None:
         super().__init__()
         if activation not in ACTIVATIONS:

@@ -55,9 +55,7 @@ class Decoder(nn.Module):
             Block(
                 embedding_size,
                 layer,
-                FeedForward(
-                    embedding_size, feedforward_size, activation=activation, dropout=dropout
-                ),
+                FeedForward(embedding_size, feedforward_size, activation, dropout),
                 norm="pre",
                 epsilon=epsilon,
                 dropout=dropout,
@@ -137,7 +135,7 @@ class Encoder(nn.Module):
                 embedding_size,
                 layer,
                 # Unlike tensor2tensor, BERT drops no activations.
-                FeedForward(embedding_size, feedforward_size, activation=activation, dropout=0.0),
+                FeedForward(embedding_size, feedforward_size, activation, dropout=0.0),
                 norm="post",
                 epsilon=epsilon,
                 dropout=dropout,

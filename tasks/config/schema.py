@@ -6,7 +6,7 @@ import difflib
 import functools
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -76,9 +76,12 @@ def problem(schema: type[Section], error: Mapping[str, Any]) -> Problem:
         remedy = f"write {'.'.join([*parents, near[0]])}" if near else "leave it out"
         return Problem(path, spelled(error["input"]), expected, remedy)
     assert field is not None, f"{path} is in the schema"
-    expected = field.description or f"a group of keys ({', '.join(section.model_fields)})"
     value = "(missing)" if error["type"] == "missing" else spelled(error["input"])
+    choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+    names = ", ".join(choices or section.model_fields)
+    expected = field.description or (f"one of {names}" if choices else f"a group of keys ({names})")
+    examples = field.examples or choices
     remedy = f"choose one of conf/{path}"
-    if field.examples:
-        remedy = f"give it as {path}={spelled(field.examples[0])}"
+    if examples:
+        remedy = f"give it as {path}={spelled(examples[0])}"
     return Problem(path, value, expected, remedy)

@@ -34,9 +34,7 @@ class HubSection(Section):
 class DataSection(Section):
     """Where the text comes from."""
 
-    source: Annotated[
-        Literal["sample", "local", "hub"], given("one of sample, local, hub", "sample")
-    ]
+    source: Literal["sample", "local", "hub"]
     root: Annotated[str | None, given("a folder, or null", "~/lm1b")]
     hub: HubSection
     sentences: Annotated[
@@ -74,9 +72,7 @@ class OptimizerSection(Section):
     """AdamW and its schedule."""
 
     learning_rate: Annotated[float, given("a number above 0 and at most 100", 0.1, gt=0, le=100)]
-    schedule: Annotated[
-        Literal["rsqrt", "linear", "constant"], given("one of rsqrt, linear, constant", "rsqrt")
-    ]
+    schedule: Literal["rsqrt", "linear", "constant"]
     warmup_steps: Annotated[int, whole(0, 10**9, 10_000)]
     betas: Annotated[
         list[Annotated[float, Field(ge=0, lt=1)]],
@@ -91,12 +87,9 @@ class TrainerSection(Section):
     """The length of training, its precision, and the devices it runs on."""
 
     steps: Annotated[int, whole(0, 10**9, 1000)]
-    precision: Annotated[
-        Literal["32-true", "64-true", "bf16-mixed"],
-        given("one of 32-true, 64-true, bf16-mixed", "32-true"),
-    ]
+    precision: Literal["32-true", "64-true", "bf16-mixed"]
     compile: Annotated[bool, given("true or false", False)]
-    accelerator: Annotated[Literal["auto", "cpu", "gpu"], given("one of auto, cpu, gpu", "auto")]
+    accelerator: Literal["auto", "cpu", "gpu"]
     devices: Annotated[int, whole(1, 1024, 1)]
     num_nodes: Annotated[int, whole(1, 1024, 1)]
     threads: Annotated[int, whole(1, 1024, 1)]
@@ -112,11 +105,8 @@ class TrainerSection(Section):
 class LoggerSection(Section):
     """Where metrics are mirrored to."""
 
-    name: Annotated[Literal["wandb", "none"], given("one of wandb, none", "none")]
-    mode: Annotated[
-        Literal["offline", "online", "disabled"],
-        given("one of offline, online, disabled", "offline"),
-    ]
+    name: Literal["none", "wandb"]
+    mode: Literal["offline", "online", "disabled"]
     project: Annotated[str, given("a name", "headroom", min_length=1, max_length=128)]
     entity: Annotated[str | None, given("a name, or null", None)]
 

@@ -12,7 +12,7 @@ import torch
 from models.cross_entropy import IGNORED
 from sweeper.store.errors import UserError
 from tasks.batch import Batch
-from tasks.config.schema import Problem, Section, given, whole
+from tasks.config.schema import Problem, Section, whole
 from tasks.config.sections import TextSection, partial_rows
 from tasks.data import SPLITS, PreparedData
 from tasks.pretraining.documents import (
@@ -58,9 +58,7 @@ class PretrainingSection(TextSection):
 
     vocabulary_size: Annotated[int, whole(len(BERT_MARKS) + 2, LARGEST_VOCABULARY, 30_522)]
     tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
-    documents: Annotated[
-        Literal["blank_line", "file"], given("one of blank_line, file", "blank_line")
-    ]
+    documents: Literal["blank_line", "file"]
     sequence_length: Annotated[int, whole(8, 65_536, 128)]
     second_phase: PhaseSection
 

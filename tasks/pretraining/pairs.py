@@ -19,7 +19,6 @@ Counters = NDArray[np.unsignedinteger[Any]] | NDArray[np.signedinteger[Any]]
 # SplitMix64 (Steele, Lea, Flood 2014): a counter in steps of the first, then this mixing.
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX = ((30, np.uint64(0xBF58476D1CE4E5B9)), (27, np.uint64(0x94D049BB133111EB)))
-_LAST_SHIFT = 31
 _PLACES = 1 << 20  # numbers that one purpose may draw for one row
 
 
@@ -53,7 +52,7 @@ class CounterRng:
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     for shift, factor in _MIX:
         values = (values ^ (values >> np.uint64(shift))) * factor
-    return values ^ (values >> np.uint64(_LAST_SHIFT))
+    return values ^ (values >> np.uint64(31))
 
 
 MARKS = 3  # positions of a row that [CLS] and two [SEP] take
@@ -65,7 +64,7 @@ Whole = NDArray[np.int64]
 
 
 class Purpose(IntEnum):
-    """Purposes of the draws that make a row."""
+    """Purposes of the draws that make a row, and of those that mask it."""
 
     SHIFT = auto()
     IS_SHORT = auto()
@@ -75,6 +74,9 @@ class Purpose(IntEnum):
     OTHER_PLACE = auto()
     CUT_FIRST = auto()
     CUT_SECOND = auto()
+    ORDER = 101
+    FATE = 102
+    PIECE = 103
 
 
 class Pairs(NamedTuple):
@@ -246,14 +248,6 @@ class MaskedPairs:
         return {**rows, **hidden, "next": pairs.random_next}
 
 
-class MaskPurpose(IntEnum):
-    """Purposes of the draws that mask a row; none equals a Purpose of the row itself."""
-
-    ORDER = 101
-    FATE = 102
-    PIECE = 103
-
-
 def predictions(sequence_length: int) -> int:
     """Return M, how many pieces of a row are restored at most: 20 of 128 positions, 77 of 512."""
     return math.ceil(sequence_length * FRACTION)
@@ -278,7 +272,7 @@ def mask(
     """
     rows, length = tokens_BT.shape
     most = predictions(length)
-    order_BT = np.where(candidates_BT, rng.uniforms(MaskPurpose.ORDER, length), 2.0)
+    order_BT = np.where(candidates_BT, rng.uniforms(Purpose.ORDER, length), 2.0)
     places_BM = np.argpartition(order_BT, most - 1, axis=1)[:, :most]
     rank_BM = np.argsort(np.take_along_axis(order_BT, places_BM, 1), axis=1)
     places_BM = np.take_along_axis(places_BM, rank_BM, 1)  # in the order they are hidden
@@ -286,8 +280,8 @@ def mask(
     hidden_BM = np.arange(most) < counts_B[:, None]
     targets_BM = np.take_along_axis(tokens_BT, places_BM, 1)
 
-    fate_BM = rng.uniforms(MaskPurpose.FATE, most)
-    random_BM = rng.uniforms(MaskPurpose.PIECE, most) * len(pieces)
+    fate_BM = rng.uniforms(Purpose.FATE, most)
+    random_BM = rng.uniforms(Purpose.PIECE, most) * len(pieces)
     seen_BM = np.where(fate_BM < MASKED, mask_id, pieces.start + random_BM.astype(np.int64))
     kept_BM = ~hidden_BM | ((fate_BM >= MASKED) & (fate_BM < MASKED + KEPT))
     tokens_BT = tokens_BT.copy()

@@ -26,9 +26,7 @@ class RepresentationSection(TaskSection):
     """The keys of conf/task/representation.yaml."""
 
     sequence_length: Annotated[int, whole(2, 4096, 11)]
-    mask: Annotated[
-        Literal["bidirectional", "causal"], given("one of bidirectional, causal", "causal")
-    ]
+    mask: Literal["causal", "bidirectional"]
     problems_per_run: Annotated[int, whole(1, 65_536, 32)]
     logit_scale: Annotated[float, given("a number above 0 and at most 100", 1.0, gt=0, le=100)]
 

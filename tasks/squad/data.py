@@ -105,15 +105,7 @@ def question_of(row: Any, context: Any) -> Question | Malformed:
         return Malformed("no answer")
     texts = tuple(strict_json.printable(a["text"]) for a in given)
     start, text, found = standing_answer(context, texts, [a.get("answer_start") for a in given])
-    return Question(
-        question,
-        context,
-        texts,
-        start,
-        text,
-        id=identity,
-        mended=mended + found,
-    )
+    return Question(question, context, texts, start, text, id=identity, mended=mended + found)
 
 
 def standing_answer(

@@ -34,7 +34,7 @@ GRACE_S = 30.0  # for the other ranks to end, once one has failed
 
 def supervise(run: Run, devices: int, nodes: int) -> int:
     """Start the ranks of this machine; return the exit code of the first that failed."""
-    node, meeting = 0, {}
+    node, common = 0, dict(os.environ)
     with tempfile.TemporaryDirectory(prefix="headroom-") as folder:
         if nodes > 1:
             node = int(os.environ.get("NODE_RANK", "0"))
@@ -43,12 +43,12 @@ def supervise(run: Run, devices: int, nodes: int) -> int:
                 expected = "1, since MASTER_ADDR and MASTER_PORT do not say where the machines meet"
                 remedy = "choose hydra/launcher=slurm"
                 raise invalid_value("trainer.num_nodes", nodes, expected, remedy)
-            meeting[MEETING] = f"tcp://{address}:{port}"
+            common[MEETING] = f"tcp://{address}:{port}"
         else:  # no other process can connect to a file
-            meeting[MEETING] = f"file://{folder}/meeting"
+            common[MEETING] = f"file://{folder}/meeting"
             if sys.platform == "linux":
-                meeting["GLOO_SOCKET_IFNAME"] = "lo"
-        common = {**os.environ, **meeting, "NODE_RANK": str(node)}
+                common["GLOO_SOCKET_IFNAME"] = "lo"
+        common["NODE_RANK"] = str(node)
         command = [sys.executable, "-m", "tasks.train", str(run.path)]
         processes = []
         for local in range(devices):
@@ -64,19 +64,15 @@ def pass_signals_on(processes: list[subprocess.Popen[bytes]]) -> None:
     """Pass signals on to the ranks: the first stop as SIGTERM, the second as SIGKILL."""
     asked = False
 
-    def hand_on(number: int, frame: FrameType | None) -> None:
+    def pass_on(number: int, frame: FrameType | None) -> None:
         nonlocal asked
-        for process in processes:
-            process.send_signal(signal.SIGKILL if asked else signal.SIGTERM)
-        asked = True
-
-    def ask_for_stacks(number: int, frame: FrameType | None) -> None:
+        if number in STOPS:
+            number, asked = (signal.SIGKILL if asked else signal.SIGTERM), True
         for process in processes:
             process.send_signal(number)
 
-    for number in STOPS:
-        signal.signal(number, hand_on)
-    signal.signal(signal.SIGUSR1, ask_for_stacks)
+    for number in (*STOPS, signal.SIGUSR1):  # the last one asks for stacks
+        signal.signal(number, pass_on)
 
 
 def exit_code_of(processes: list[subprocess.Popen[bytes]]) -> int:

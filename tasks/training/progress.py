@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,30 +22,30 @@ from tasks.training.causes import Interrupted, Interruption, NotFinite
 from tasks.training.wandb_mirror import Mirror
 
 
+@dataclass(frozen=True)
 class MetricsLog:
     """Writes rows to the metrics file, to the W&B mirror, which may fail, and to the log.
 
     Of several ranks, only the first has a file; the others write nothing.
     """
 
-    def __init__(self, writer: MetricsWriter | None = None, mirror: Mirror | None = None) -> None:
-        self._writer = writer
-        self._mirror = mirror
+    writer: MetricsWriter | None = None
+    mirror: Mirror | None = None
 
     def row(self, step: int, values: Mapping[str, float], left: float | None = None) -> None:
         """Write a row of metrics after a step; `left`: seconds of training left, for the log."""
-        if self._writer is None or self._mirror is None:
+        if self.writer is None or self.mirror is None:
             return
-        self._writer.write({"step": step, **values})
-        self._mirror.log(step, values)
+        self.writer.write({"step": step, **values})
+        self.mirror.log(step, values)
         words = ", ".join(f"{name} {value:.6g}" for name, value in values.items())
         to_come = "" if left is None else f", about {left:.0f} s left"
         print(f"step {step}: {words}{to_come}", flush=True)
 
     def sync(self) -> None:
         """Make every row durable."""
-        if self._writer is not None:
-            self._writer.sync()
+        if self.writer is not None:
+            self.writer.sync()
 
 
 KEPT = 2  # checkpoints: the newest, and one in case it is damaged
@@ -125,12 +126,12 @@ class Recorder:
         self._since += time.perf_counter() - begun
 
     def state_dict(self) -> dict[str, Any]:
-        seconds = self.seconds + (time.perf_counter() - self._since if self._since else 0.0)
+        running = time.perf_counter() - self._since if self._since else 0.0
         return {
             "losses": self._read(),
             "validated": self._validated,
             "validation": self.validation,
-            "seconds": seconds,
+            "seconds": self.seconds + running,
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -165,51 +166,45 @@ class Recorder:
         return [*self._earlier, *new]
 
 
+@dataclass(frozen=True)
 class Checkpointer:
     """Saves every `checkpoint_every` steps, at the last step, and when the job is asked to stop."""
 
-    def __init__(
-        self,
-        context: RunContext,
-        recorder: Recorder,
-        module: nn.Module,
-        optimizer: torch.optim.Optimizer,
-    ) -> None:
-        self._context = context
-        self._recorder = recorder
-        self._module = module
-        self._optimizer = optimizer
+    context: RunContext
+    recorder: Recorder
+    module: nn.Module
+    optimizer: torch.optim.Optimizer
 
     def load(self, path: Path) -> int:
         """Load a checkpoint; return its step."""
         saved = checkpoint.load(path)
-        self._module.load_state_dict(saved["state_dict"])
-        self._optimizer.load_state_dict(saved["optimizer_states"][0])
-        self._recorder.load_state_dict(saved["callbacks"]["Recorder"])
+        self.module.load_state_dict(saved["state_dict"])
+        self.optimizer.load_state_dict(saved["optimizer_states"][0])
+        self.recorder.load_state_dict(saved["callbacks"]["Recorder"])
         step: int = saved["global_step"]
         return step
 
     def after(self, step: int) -> None:
         """Save after a step if it is due."""
-        trained = self._context.task.config.trainer
-        every = trained.checkpoint_every
-        due = step == trained.steps or (every and step % every == 0)
-        if (due or self._context.interruption.requested) and ranks.rank() == 0:
+        trainer = self.context.task.config.trainer
+        every = trainer.checkpoint_every
+        due = step == trainer.steps or (every and step % every == 0)
+        if (due or self.context.interruption.requested) and ranks.rank() == 0:
             self.save(step)
 
     def save(self, step: int) -> None:
         """Save after a step; delete the checkpoints that are not needed any more."""
         # First the rows: a checkpoint must not be ahead of the metrics.
-        self._context.log.sync()
-        folder = self._context.attempt.checkpoint_dir
+        self.context.log.sync()
+        folder = self.context.attempt.checkpoint_dir
         state = {
             "global_step": step,
-            "state_dict": self._module.state_dict(),
-            "optimizer_states": [self._optimizer.state_dict()],
-            "callbacks": {"Recorder": self._recorder.state_dict()},
+            "state_dict": self.module.state_dict(),
+            "optimizer_states": [self.optimizer.state_dict()],
+            "callbacks": {"Recorder": self.recorder.state_dict()},
         }
-        checkpoint.save(state, folder / f"step-{step:08d}.ckpt", self._context.run.id)
-        everything = self._context.run.checkpoints()  # highest step first
+        checkpoint.save(state, folder / f"step-{step:08d}.ckpt", self.context.run.id)
+        everything = self.context.run.checkpoints()  # highest step first
         own = [path for path in everything if path.parent == folder]
         if len(own) >= KEPT:  # only now earlier attempts' checkpoints are not needed
             for path in everything[everything.index(own[KEPT - 1]) + 1 :]:
