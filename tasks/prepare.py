@@ -35,8 +35,7 @@ def task_of(config: RunConfig) -> Task:
     """Return the task of a config."""
     from tasks.task import Task  # heavy modules are imported when needed
 
-    task: Task = registry.class_of(registry.TASKS, config.task.name, "task.name", Task)(config)
-    return task
+    return registry.class_of(registry.TASKS, config.task.name, "task.name", Task)(config)
 
 
 def prepare(task: Task, outputs: Path) -> Path:

@@ -18,8 +18,7 @@ def typed_run(module: str, description: str | None) -> str:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("run", metavar="RUN", help="the directory of a run, outputs/runs/<id>")
-    run: str = parser.parse_args().run
-    return run
+    return parser.parse_args().run
 
 
 @contextmanager

@@ -21,7 +21,7 @@ class EncoderSection(TransformerSection):
     positions: Annotated[int, whole(1, 65_536, 512)]
     initializer_range: Annotated[float, given("a number above 0 and at most 1", 0.02, gt=0, le=1)]
 
-    def problems(self, path: str) -> Iterator[Problem]:
+    def problems(self, path: str = "") -> Iterator[Problem]:
         yield from super().problems(path)
         if not self.tie_embeddings:
             key = f"{path}.tie_embeddings"

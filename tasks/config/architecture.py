@@ -120,8 +120,7 @@ class Architecture(Section, ABC):
             raise invalid_value("model.attention", spelled(group), expected, remedy)
         name: Any = group.get("name")
         chosen: Any = variant(name)
-        composed: type[Architecture] = extended(cls, attention=section_of(chosen, name))
-        return composed
+        return extended(cls, attention=section_of(chosen, name))
 
     @property
     def resolved_head_size(self) -> HeadSize:
@@ -134,7 +133,7 @@ class Architecture(Section, ABC):
         first, *others = distinct_sizes(self.resolved_head_size)
         return None if others else first
 
-    def problems(self, path: str) -> Iterator[Problem]:
+    def problems(self, path: str = "") -> Iterator[Problem]:
         key, sizes, layers = f"{path}.head_size", self.head_size, getattr(self, "layers", None)
         if sizes is None and self.embedding_size % self.heads:
             size = f"{path}.embedding_size={self.embedding_size}"

@@ -25,9 +25,11 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
-    def problems(self, path: str) -> Iterator[Problem]:
+    def problems(self, path: str = "") -> Iterator[Problem]:
         """Yield what is wrong between keys that are each right; `path` is the section's own key."""
-        yield from ()
+        for key in type(self).model_fields:
+            if isinstance(section := getattr(self, key), Section):
+                yield from section.problems(f"{path}.{key}" if path else key)
 
 
 @functools.cache  # composing takes longer than everything else that is done to check a config

@@ -17,10 +17,23 @@ class TaskSection(Section):
     name: str
 
 
-class TextSection(TaskSection):
-    """The keys that every task on text adds."""
+class RowsSection(Section):
+    """Batches of whole rows."""
 
     batch_tokens: Annotated[int, whole(1, 2**31, 32_768)]
+    sequence_length: Annotated[int, whole(2, 65_536, 256)]
+
+    def problems(self, path: str = "") -> Iterator[Problem]:
+        yield from super().problems(path)
+        tokens, length = self.batch_tokens, self.sequence_length
+        if tokens % length:
+            key, expected = f"{path}.batch_tokens", f"a multiple of {path}.sequence_length={length}"
+            remedy = f"give it as {key}={max(tokens // length, 1) * length}"
+            yield Problem(key, tokens, expected, remedy)
+
+
+class TextSection(TaskSection, RowsSection):
+    """The keys that every task on text adds."""
 
 
 class HubSection(Section):
@@ -49,7 +62,7 @@ class DataSection(Section):
     ] = None
     digest: Annotated[str | None, given("what the planner found the text to be, or null", None)]
 
-    def problems(self, path: str) -> Iterator[Problem]:
+    def problems(self, path: str = "") -> Iterator[Problem]:
         needed = {
             ("sample", "sentences"): (self.sentences, "a number of sentences", "40000"),
             ("sample", "competitors"): (self.competitors, "a number of names", "12"),
@@ -124,21 +137,9 @@ class RunConfig(Section):
     parent: Annotated[str | None, given("the id of a finished run, or null", None)]
 
     def problems(self, path: str = "") -> Iterator[Problem]:
-        for key in type(self).model_fields:
-            section = getattr(self, key)
-            if isinstance(section, Section):
-                yield from section.problems(key)
+        yield from super().problems(path)
         steps, warmup = self.trainer.steps, self.optimizer.warmup_steps
         if self.optimizer.schedule == "linear" and warmup >= steps > 0:
             end = f"trainer.steps={steps}, since the linear schedule ends there at 0"
             remedy = f"give it as optimizer.warmup_steps={steps // 10}"
             yield Problem("optimizer.warmup_steps", warmup, f"fewer than {end}", remedy)
-
-
-def partial_rows(path: str, batch_tokens: int, sequence_length: int) -> Iterator[Problem]:
-    """Yield what is wrong with a batch that is not made of whole rows."""
-    if batch_tokens % sequence_length:
-        whole_rows = max(batch_tokens // sequence_length, 1) * sequence_length
-        expected = f"a multiple of {path}.sequence_length={sequence_length}"
-        remedy = f"give it as {path}.batch_tokens={whole_rows}"
-        yield Problem(f"{path}.batch_tokens", batch_tokens, expected, remedy)

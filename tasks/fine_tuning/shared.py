@@ -25,8 +25,8 @@ from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import child, publish_json
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch
-from tasks.config.schema import Problem, given, whole
-from tasks.config.sections import TextSection, partial_rows
+from tasks.config.schema import given, whole
+from tasks.config.sections import TextSection
 from tasks.data import SPLITS, PreparedRows
 from tasks.fine_tuning.dataset import DataSet
 from tasks.task import Task
@@ -129,9 +129,6 @@ class FineTuningSection(TextSection):
     vocabulary_size: Annotated[int, whole(len(BERT_MARKS) + 2, LARGEST_VOCABULARY, 30_522)]
     tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
     sequence_length: Annotated[int, whole(SPECIAL_TOKENS + 2, 65_536, 128)]
-
-    def problems(self, path: str) -> Iterator[Problem]:
-        yield from partial_rows(path, self.batch_tokens, self.sequence_length)
 
 
 class ExampleData(PreparedRows):

@@ -7,7 +7,7 @@ model is models/transformer.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, cast
 
 import numpy as np
@@ -19,8 +19,8 @@ from models.transformer import Decoder
 from sweeper.store.files import with_checksum
 from tasks.architectures.decoder import DecoderSection
 from tasks.batch import Batch
-from tasks.config.schema import Problem, given, whole
-from tasks.config.sections import RunConfig, TextSection, partial_rows
+from tasks.config.schema import given, whole
+from tasks.config.sections import RunConfig, TextSection
 from tasks.lm1b.data import PackedText
 from tasks.task import Evaluator, Mean, Task
 from tasks.text.tokenizer import LARGEST_VOCABULARY, SMALLEST_BPE
@@ -32,12 +32,8 @@ class LanguageModelSection(TextSection):
     """The keys of conf/task/lm1b.yaml."""
 
     vocabulary_size: Annotated[int, whole(SMALLEST_BPE, LARGEST_VOCABULARY, 32_768)]
-    sequence_length: Annotated[int, whole(2, 65_536, 256)]
     tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
     joined: Annotated[bool, given("true or false", False)] = False  # records from before the key
-
-    def problems(self, path: str) -> Iterator[Problem]:
-        yield from partial_rows(path, self.batch_tokens, self.sequence_length)
 
 
 class LanguageModel(Task):
@@ -117,8 +113,7 @@ class LanguageModel(Task):
 
 
 def _hidden(model: Decoder, batch: Batch) -> Tensor:
-    hidden_BTD: Tensor = model(batch["tokens"], batch["segments"], batch["positions"])
-    return hidden_BTD
+    return model(batch["tokens"], batch["segments"], batch["positions"])
 
 
 def _exponential(value: float) -> float:

@@ -78,8 +78,7 @@ class NearestNeighbour(Task):
         return batch["points"][..., 0].numel()
 
     def outputs(self, model: Layer, batch: Batch) -> Tensor:
-        output_BTD: Tensor = model(batch["points"])
-        return output_BTD
+        return model(batch["points"])
 
     def loss(self, model: Layer, batch: Batch) -> tuple[Mean, ...]:
         target_BTD = self._target(batch["points"])
@@ -109,8 +108,7 @@ class Layer(nn.Module):
     def forward(self, x_BTD: Tensor) -> Tensor:
         """Return what each position makes of the others, (B, T, D)."""
         others_B1TT = ~_itself(x_BTD).expand(len(x_BTD), 1, -1, -1)
-        output_BTD: Tensor = self.attention(x_BTD, others_B1TT)
-        return output_BTD
+        return self.attention(x_BTD, others_B1TT)
 
     def embedding_parameters(self) -> list[nn.Parameter]:
         """Return nothing: inputs are vectors already."""

@@ -12,17 +12,15 @@ import torch
 from models.cross_entropy import IGNORED
 from sweeper.store.errors import UserError
 from tasks.batch import Batch
-from tasks.config.schema import Problem, Section, whole
-from tasks.config.sections import TextSection, partial_rows
+from tasks.config.schema import Problem, whole
+from tasks.config.sections import RowsSection, TextSection
 from tasks.data import SPLITS, PreparedData
 from tasks.pretraining.documents import (
     ABOUT,
     FEWEST,
     FORMAT,
-    Documents,
     EncodedDocuments,
     Library,
-    SplitThresholds,
     encode,
     publish_about,
 )
@@ -37,7 +35,7 @@ from tasks.text.tokenizer import (
 )
 
 
-class PhaseSection(Section):
+class PhaseSection(RowsSection):
     """The end of training on longer rows, with a warm-up of its own; steps=0: there is none."""
 
     steps: Annotated[int, whole(0, 10**9, 50_000)]
@@ -45,8 +43,8 @@ class PhaseSection(Section):
     batch_tokens: Annotated[int, whole(1, 2**31, 524_288)]
     warmup_steps: Annotated[int, whole(0, 10**9, 3_000)]
 
-    def problems(self, path: str) -> Iterator[Problem]:
-        yield from partial_rows(path, self.batch_tokens, self.sequence_length)
+    def problems(self, path: str = "") -> Iterator[Problem]:
+        yield from super().problems(path)
         if self.steps and self.warmup_steps >= self.steps:
             expected = f"fewer than {path}.steps={self.steps}"
             remedy = f"give it as {path}.warmup_steps={self.steps // 10}"
@@ -61,10 +59,6 @@ class PretrainingSection(TextSection):
     documents: Literal["blank_line", "file"]
     sequence_length: Annotated[int, whole(8, 65_536, 128)]
     second_phase: PhaseSection
-
-    def problems(self, path: str) -> Iterator[Problem]:
-        yield from partial_rows(path, self.batch_tokens, self.sequence_length)
-        yield from self.second_phase.problems(f"{path}.second_phase")
 
     def phase_of(self, step: int, steps: int) -> tuple[int, int]:
         """Return the phase (0 or 1) of one of `steps` steps, and its number within it, from 1."""
@@ -92,13 +86,12 @@ class MaskedDocuments(PreparedData):
         found = self.published.open(self.text, section.documents, folder / "sample")
         thresholds = found.thresholds()
         if not path.exists():
-            training = (d for split, d in _placed(found, thresholds, Counts()) if split == "train")
+            training = (d for split, d in found.placed(thresholds, Counts()) if split == "train")
             sentences = itertools.chain.from_iterable(training)
             lines = itertools.islice(sentences, section.tokenizer_lines)
             save_tokenizer(train_wordpiece(lines, section.vocabulary_size), path)
         tokenizer = load_tokenizer(path)
-        counts = Counts()
-        placed = _placed(found, thresholds, counts)
+        placed = found.placed(thresholds, counts := Counts())
         totals = encode(placed, tokenizer, {split: folder / split for split in SPLITS})
         noted = {"lines": counts.total, "skipped": counts.skipped, "repaired": counts.repaired}
         for split, total in totals.items():
@@ -113,13 +106,9 @@ class MaskedDocuments(PreparedData):
     def open(self, folder: Path) -> dict[str, Any]:
         splits = {split: EncodedDocuments(folder / split) for split in SPLITS}
         section, seed = self.section, self.config.seed
-        lengths = {
-            "first phase": section.sequence_length,
-            "second phase": section.second_phase.sequence_length,
-        }
         self._phases = [
-            MaskedPairs(splits["train"], length, seed, purpose)
-            for purpose, length in lengths.items()
+            MaskedPairs(splits["train"], phase.sequence_length, seed, purpose)
+            for purpose, phase in (("first phase", section), ("second phase", section.second_phase))
         ]
         self._measured = {
             split: MaskedPairs(splits[split], section.sequence_length, EVALUATION_SEED, split)
@@ -149,17 +138,6 @@ class MaskedDocuments(PreparedData):
         first = min(steps, self.config.trainer.steps - self.section.second_phase.steps)
         rest = (steps - first) * self.section.second_phase.batch_tokens
         return first * self.section.batch_tokens + rest
-
-
-def _placed(
-    documents: Documents, thresholds: SplitThresholds, counts: Counts
-) -> Iterator[tuple[str, list[str]]]:
-    """Yield (split, document), the source's own test split last."""
-    for document in documents.read(counts=counts):
-        yield thresholds.of(document), document
-    if documents.test:
-        for document in documents.read(test=True, counts=counts):
-            yield "test", document
 
 
 def _tensors(arrays: Mapping[str, Any]) -> Batch:

@@ -53,10 +53,8 @@ def encode(
     """Encode (split, document) pairs into folders, as a stream; return what each split got."""
     totals = {split: dict.fromkeys(DTYPES, 0) for split in folders}
     with ExitStack() as stack:
-        adds = {
-            split: stack.enter_context(new_arrays(folder, DTYPES))
-            for split, folder in folders.items()
-        }
+        opened = {split: new_arrays(folder, DTYPES) for split, folder in folders.items()}
+        adds = {split: stack.enter_context(arrays) for split, arrays in opened.items()}
         for chunk in batches(documents, CHUNK):
             texts = [sentence for _, document in chunk for sentence in document]
             encodings = iter(tokenizer.encode_batch(texts, add_special_tokens=False))
@@ -67,12 +65,8 @@ def encode(
                         sentences.append(total["pieces"] + len(pieces))
                         pieces.extend(encoding.ids[start : start + LONGEST_SENTENCE])
                 if pieces:  # a document without any piece is none
-                    new = {
-                        "pieces": pieces,
-                        "sentences": sentences,
-                        "documents": [total["sentences"]],
-                    }
-                    for name, values in new.items():
+                    columns = (pieces, sentences, [total["sentences"]])
+                    for name, values in zip(DTYPES, columns, strict=True):
                         adds[split](name, values)
                         total[name] += len(values)
         for split, add in adds.items():
@@ -106,16 +100,23 @@ class Documents:
     def read(self, *, test: bool = False, counts: Counts | None = None) -> Iterator[list[str]]:
         """Yield documents, each a list of at least one sentence; `counts` is filled with lines."""
         texts = self.test if test else self.train
-        assert texts is not None, "asked for a test split that is not there"
         counts = Counts() if counts is None else counts
-        for text in texts():
+        for text in texts() if texts is not None else ():
             yield from documents_of(text, self.rule, counts)
+
+    def placed(
+        self, thresholds: SplitThresholds, counts: Counts
+    ) -> Iterator[tuple[str, list[str]]]:
+        """Yield (split, document), the source's own test split last."""
+        for document in self.read(counts=counts):
+            yield thresholds.of(document), document
+        for document in self.read(test=True, counts=counts):
+            yield "test", document
 
     def thresholds(self) -> SplitThresholds:
         """Read all documents once and return which split each belongs to; UserError for too few."""
         found = np.unique(np.fromiter(map(checksum, self.read()), np.uint64))
-        own_test = self.test is not None
-        if len(found) < (2 if own_test else 3) * FEWEST:
+        if len(found) < (2 if self.test else 3) * FEWEST:
             raise UserError(
                 f"{self.name} has {len(found)} different documents, too few for train, validation "
                 f"and test: give it more text, or choose task.documents (now {self.rule})."
@@ -123,9 +124,8 @@ class Documents:
         validation, test = (
             min(max(int(len(found) * share), FEWEST), most) for share, most in (VALIDATION, TEST)
         )
-        if own_test:
-            test = 0
-        return SplitThresholds(int(found[validation - 1]), int(found[validation + test - 1]))
+        last = validation if self.test else validation + test
+        return SplitThresholds(int(found[validation - 1]), int(found[last - 1]))
 
 
 @dataclass(frozen=True)

@@ -132,5 +132,4 @@ class Pretraining(Task):
 
 
 def _hidden(model: PretrainingModel, batch: Batch) -> Tensor:
-    hidden_BTD: Tensor = model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
-    return hidden_BTD
+    return model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])

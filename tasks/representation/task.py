@@ -100,8 +100,7 @@ class Representation(Task):
         return batch["inputs"][:, 0].numel()
 
     def outputs(self, model: ContextHeads, batch: Batch) -> Tensor:
-        logs_KNN: Tensor = model(batch["inputs"], causal=self.section.mask == "causal")
-        return logs_KNN
+        return model(batch["inputs"], causal=self.section.mask == "causal")
 
     def loss(self, model: ContextHeads, batch: Batch) -> tuple[Mean, ...]:
         """Return the mean square of log P's error: unlike that of P, it has no flat places."""

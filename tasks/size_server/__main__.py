@@ -170,8 +170,7 @@ class Server:
 
         def job() -> int:
             os.environ.update(request.get("environment") or {})
-            code: int = importlib.import_module(module).main(request["argument"])
-            return code
+            return importlib.import_module(module).main(request["argument"])
 
         return {"pid": self._fork(request, job, close=(self._answers,))}
 

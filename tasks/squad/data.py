@@ -147,7 +147,7 @@ class QuestionsSection(FineTuningSection):
     candidates: Annotated[int, whole(1, 1024, 20)]
     answer_length: Annotated[int, whole(1, 65_536, 30)]
 
-    def problems(self, path: str) -> Iterator[Problem]:
+    def problems(self, path: str = "") -> Iterator[Problem]:
         yield from super().problems(path)
         room = self.sequence_length - SPECIAL_TOKENS - self.question_length
         if room < 1:

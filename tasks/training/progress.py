@@ -181,8 +181,7 @@ class Checkpointer:
         self.module.load_state_dict(saved["state_dict"])
         self.optimizer.load_state_dict(saved["optimizer_states"][0])
         self.recorder.load_state_dict(saved["callbacks"]["Recorder"])
-        step: int = saved["global_step"]
-        return step
+        return saved["global_step"]
 
     def after(self, step: int) -> None:
         """Save after a step if it is due."""
