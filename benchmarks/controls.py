@@ -13,7 +13,6 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from benchmarks.measure import ROOT, call, fill, table
@@ -24,64 +23,50 @@ SEEDS = {"fig1": 6, "fig3": 5}  # a point, as the demo has them
 APART = 100  # between the first seeds of two repetitions
 ANSWERS = ("supported", "not supported", "no difference", "undecided")
 
-Asked = tuple[str, str, str]
-"""Experiment, claim, control."""
 
-
-def train(path: Path, experiment: str, control: str, repetition: int) -> None:
-    """Sweep one repetition of an experiment, which writes its verdicts to `path`."""
+def train(outputs: Path, experiment: str, control: str, repetition: int) -> None:
+    """Sweep one repetition of an experiment."""
     first = APART * repetition
     seeds = ",".join(str(first + seed) for seed in range(SEEDS[experiment]))
     keys = (f"experiment.scales.demo.seeds=[{seeds}]", f"name={experiment}", "logger=none")
-    outputs = f"paths.outputs={path.parents[1]}"
-    call("sweep.py", "-m", f"experiment={experiment}", *keys, *CONTROLS[control], outputs)
-
-
-def count(files: Iterable[tuple[str, str, Path]]) -> dict[Asked, Counter[str]]:
-    """Count the answers to each claim in (experiment, control, file of verdicts)."""
-    found: dict[Asked, Counter[str]] = {}
-    for experiment, control, path in files:
-        for verdict in json.loads(path.read_text())["verdicts"]:
-            asked = (experiment, verdict["claim"], control)
-            found.setdefault(asked, Counter())[verdict["verdict"]] += 1
-    return found
-
-
-def counted(found: Mapping[Asked, Counter[str]]) -> str:
-    """Return a table with a row for each claim under each control."""
-    rows = [
-        (*asked, *(str(answers[answer]) for answer in ANSWERS))
-        for asked, answers in sorted(found.items())
-    ]
-    return table(("figure", "claim", "text", *ANSWERS), rows)
+    named = (f"experiment={experiment}", f"paths.outputs={outputs}")
+    call("sweep.py", "-m", *named, *keys, *CONTROLS[control])
 
 
 def main() -> int:
-    """Train missing repetitions and write the table; return 1 if any answer is wrong."""
+    """Train missing repetitions and write the table; return 1 if any answer is wrong.
+
+    An answer is wrong if it misses a planted effect, or finds an effect where none is planted.
+    """
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("outputs", type=Path)
     parser.add_argument("--repetitions", type=int, default=20)
     parser.add_argument("--experiments", nargs="+", choices=SEEDS, default=list(SEEDS))
     given = parser.parse_args()
-    finished = []
+    found: dict[tuple[str, str, str], Counter[str]] = {}  # by experiment, claim, control
     for repetition in range(1, given.repetitions + 1):
         for control in CONTROLS:
             folder = given.outputs.resolve() / control.replace(" ", "-") / f"{repetition:02d}"
             for experiment in given.experiments:
                 path = folder / "tables" / f"{experiment}.claims.json"
                 if not path.exists():
-                    train(path, experiment, control, repetition)
-                finished.append((experiment, control, path))
-    found = count(finished)
-    print(counted(found))
-    fill(DOCUMENT, "benchmarks.controls", counted(found))
-    return int(any(wrong(control, answers) for (_, _, control), answers in found.items()))
-
-
-def wrong(control: str, answers: Counter[str]) -> bool:
-    """Return whether a planted effect was missed, or an effect found where none is planted."""
-    expected = answers.total() if control == "planted" else 0
-    return answers["supported"] != expected
+                    train(folder, experiment, control, repetition)
+                for verdict in json.loads(path.read_text())["verdicts"]:
+                    asked = (experiment, verdict["claim"], control)
+                    found.setdefault(asked, Counter())[verdict["verdict"]] += 1
+    rows = [
+        (*asked, *(str(answers[answer]) for answer in ANSWERS))
+        for asked, answers in sorted(found.items())
+    ]
+    counted = table(("figure", "claim", "text", *ANSWERS), rows)
+    print(counted)
+    fill(DOCUMENT, "benchmarks.controls", counted)
+    return int(
+        any(
+            answers["supported"] != (answers.total() if control == "planted" else 0)
+            for (*_, control), answers in found.items()
+        )
+    )
 
 
 if __name__ == "__main__":

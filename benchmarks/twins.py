@@ -55,10 +55,8 @@ ALIKE, PLANTED, HANDICAP = (0.01, 0.01), (0.01, 0.001), (0.16, 1.28)
 
 def command(outputs: Path, conf: Path, places: Sequence[int], **options: Any) -> list[str]:
     """Return the command that runs these experiments; see `arguments`."""
-    return [
-        *(sys.executable, "sweep.py", *arguments(conf, places, **options)),
-        f"paths.outputs={outputs}",
-    ]
+    typed = arguments(conf, places, **options)
+    return [sys.executable, "sweep.py", *typed, f"paths.outputs={outputs}"]
 
 
 def arguments(

@@ -125,7 +125,10 @@ def _attended(given: Mapping[str, Any]) -> _Attended:
 
 def _measures(of: _Attended) -> HeadMeasures:
     rank_BH = numerical_rank(of.left_BHTP, of.right_BHTP)
-    return HeadMeasures(rank_BH.mean(0), _entropy(of))
+    entropy_BHT = torch.special.entr(_weights(of)).sum(-1)
+    choice_BHT = of.seen_BHTT.sum(-1) > 1
+    total_H = torch.where(choice_BHT, entropy_BHT, 0.0).sum((0, 2))
+    return HeadMeasures(rank_BH.mean(0), total_H / choice_BHT.sum((0, 2)).clamp_min(1))
 
 
 def _weights(of: _Attended) -> Tensor:
@@ -144,12 +147,3 @@ def numerical_rank(left_BHTP: Tensor, right_BHTP: Tensor) -> Tensor:
     values_BHP = torch.linalg.svdvals(triangles[0] @ triangles[1].mT)
     rank_BH: Tensor = (values_BHP > TOLERANCE * values_BHP[..., :1]).sum(-1).float()
     return rank_BH
-
-
-def _entropy(of: _Attended) -> Tensor:
-    """Return entropy_H in nats."""
-    entropy_BHT = torch.special.entr(_weights(of)).sum(-1)
-    choice_BHT = of.seen_BHTT.sum(-1) > 1
-    kept = torch.where(choice_BHT, entropy_BHT, 0.0).sum((0, 2))
-    entropy_H: Tensor = kept / choice_BHT.sum((0, 2)).clamp_min(1)
-    return entropy_H

@@ -37,8 +37,7 @@ class Pooler(nn.Module):
 class MaskedTokenHead(nn.Module):
     """Says which token was masked: dense, gelu, LayerNorm, then a softmax layer.
 
-    The softmax layer has a bias of its own and the weight of the token embedding, which is handed
-    in at each call.
+    The softmax layer has the bias here and the weight of the token embedding.
     """
 
     def __init__(self, vocabulary_size: int, embedding_size: int) -> None:
@@ -47,17 +46,10 @@ class MaskedTokenHead(nn.Module):
         self.norm = nn.LayerNorm(embedding_size, eps=1.0e-12)
         self.bias = nn.Parameter(torch.zeros(vocabulary_size))
 
-    def logits(self, hidden_ND: Tensor, weight_VD: Tensor) -> Tensor:
-        """Return logits_NV; further axes before the last are rows too."""
-        return F.linear(self._transformed(hidden_ND), weight_VD, self.bias)
-
-    def loss(self, hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor) -> Tensor:
-        """Return the sum of nats over the targets that are not IGNORED."""
-        return linear_cross_entropy(self._transformed(hidden_ND), weight_VD, targets_N, self.bias)
-
-    def _transformed(self, hidden_ND: Tensor) -> Tensor:
-        hidden_ND = self.norm(F.gelu(self.dense(hidden_ND)))
-        return hidden_ND
+    def forward(self, hidden_ND: Tensor) -> Tensor:
+        """Return what the softmax layer reads; further axes before the last are rows too."""
+        transformed_ND: Tensor = self.norm(F.gelu(self.dense(hidden_ND)))
+        return transformed_ND
 
 
 class _EncoderModel(nn.Module):
@@ -91,8 +83,8 @@ class PretrainingModel(_EncoderModel):
 
     def token_logits(self, hidden_BTD: Tensor, places_BM: Tensor) -> Tensor:
         """Return logits_BMV of the tokens at the given positions."""
-        weight_VD = self.encoder.embedding.tokens.weight
-        return self.masked_tokens.logits(_at(hidden_BTD, places_BM), weight_VD)
+        hidden_BMD = self.masked_tokens(_at(hidden_BTD, places_BM))
+        return F.linear(hidden_BMD, self.encoder.embedding.tokens.weight, self.masked_tokens.bias)
 
     def token_loss(
         self, hidden_BTD: Tensor, places_BM: Tensor, targets_BM: Tensor
@@ -101,9 +93,9 @@ class PretrainingModel(_EncoderModel):
 
         A row with fewer than M masked tokens is filled up with targets IGNORED, at any position.
         """
-        hidden_ND, targets_N = _at(hidden_BTD, places_BM).flatten(0, 1), targets_BM.flatten()
-        weight_VD = self.encoder.embedding.tokens.weight
-        nats = self.masked_tokens.loss(hidden_ND, weight_VD, targets_N)
+        hidden_ND = self.masked_tokens(_at(hidden_BTD, places_BM).flatten(0, 1))
+        targets_N, weight_VD = targets_BM.flatten(), self.encoder.embedding.tokens.weight
+        nats = linear_cross_entropy(hidden_ND, weight_VD, targets_N, self.masked_tokens.bias)
         return nats, (targets_N != IGNORED).sum()
 
     def next_logits(self, hidden_BTD: Tensor) -> Tensor:
