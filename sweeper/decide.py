@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.plan.plan import Plan
+from sweeper.plan.plan import Plan, Rounds
 from sweeper.plan.planner import with_seeds
 from sweeper.results.claims.evidence.verdict import Decision, Verdict
 from sweeper.results.collect import Records, before_training
@@ -44,9 +44,14 @@ class Progress:
     until: Sequence[str]
 
     @classmethod
-    def of(cls, plan: Plan, records: Records, until: Sequence[str] = ()) -> Progress:
-        """Judge the finished runs of a plan, and no other run of its folder."""
-        tables = records.tables(plan.as_data())
+    def of(
+        cls, plan: Plan, records: Records, until: Sequence[str] = (), before: Rounds = ()
+    ) -> Progress:
+        """Judge the finished runs of a plan, and no other run of its folder.
+
+        `before`: the earlier rounds, which were judged, too.
+        """
+        tables = records.tables(plan.as_data(before))
         seconds = {str(row["run"]): row.get("seconds") or 0.0 for t in tables for row in t.rows}
         spent = sum(device_hours(plan.runs[run].config, took) for run, took in seconds.items())
         return cls({table.name: (table, verdicts_on(table)) for table in tables}, spent, until)
@@ -198,7 +203,7 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
     while True:
         if left := executor.left(now.plan):
             _train(executor, now, left)
-        progress = Progress.of(now.plan, records, executor.options.until)
+        progress = Progress.of(now.plan, records, executor.options.until, now.before)
         following = None if executor.tripped else _next(executor, now, progress)
         if following is None:
             break
@@ -276,6 +281,7 @@ def _next(executor: Executor, last: Round, progress: Progress) -> Round | None:
             bought_before = {
                 "runs": len(last.plan.runs),
                 "seeds": dict(last.seeds),
+                "seeds_judged": {ids[0]: len(ids) for ids in _by_point(last.plan)},
                 "device_hours": progress.spent_h,
                 "verdicts": progress.as_data(),
             }

@@ -5,6 +5,7 @@ import json
 import random
 import re
 from dataclasses import replace
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -115,6 +116,11 @@ def test_a_further_seed_is_pre_trained_and_tuned_on_what_is_undecided_alone(type
         for seed, run in seeds[task].items():
             assert plan["runs"][run]["parent"] == seeds["pretraining"][seed]
     assert plan["rounds"][-1]["device_hours"] < spent(plan, tmp_path / "outputs")
+    [table] = collect(tmp_path / "outputs")
+    final = [str(one.verdict) for one in verdicts_on(table)]
+    rounds = [[one["answer"] for one in each["verdicts"]["fig2"]] for each in plan["rounds"]]
+    for before, after in pairwise([*rounds, final]):  # an answer, once given, stays
+        assert all(a in ("undecided", b) for a, b in zip(before, after, strict=True))
     assert f"{len(plan['runs'])} runs, {spent(plan, tmp_path / 'outputs'):.2g} device hours" in said
 
 

@@ -174,14 +174,22 @@ def effective_seeds(weights: Floats, counts: Floats) -> Floats:
     return np.where(few, 0.0, seeds)
 
 
-def interim_analyses(groups: Sequence[Sequence[float]]) -> Sample:
-    """Return the sample after FIRST seeds a point, one more, ... and all: (analyses, points).
+def interim_analyses(
+    groups: Sequence[Sequence[float]], looks: Sequence[Sequence[int]] | None = None
+) -> Sample:
+    """Return the sample at each look and the whole one: (analyses, points).
 
-    `groups` are the values of each point in the order of seeds.
+    Args:
+        groups: the values of each point in the order of seeds.
+        looks: how many values each point had at each earlier look; None for looks after FIRST seeds
+            of every point, one more, and so on.
     """
-    most = max((len(group) for group in groups), default=0)
+    if looks is None:
+        most = max((len(group) for group in groups), default=0)
+        looks = [[seeds] * len(groups) for seeds in range(FIRST, most)]
     found = [
-        sample([group[:seeds] for group in groups]) for seeds in range(FIRST, max(most, FIRST) + 1)
+        sample([group[:seeds] for group, seeds in zip(groups, look, strict=True)])
+        for look in (*looks, [len(group) for group in groups])
     ]
     return Sample(*(np.stack(arrays) for arrays in zip(*found, strict=True)))
 
@@ -189,16 +197,17 @@ def interim_analyses(groups: Sequence[Sequence[float]]) -> Sample:
 def closed(seen: Intervals) -> Intervals:
     """Return the intersection of the intervals of all analyses, which is the first dimension.
 
-    The intervals hold all at once, so a decision once made stays. If the intersection is empty,
-    which has a chance of at most the level, the last analysis counts.
+    The intervals hold all at once. An analysis whose interval lies apart from the intersection so
+    far, which has a chance of at most the level, is left out: a decision once made stays.
     """
-    low, high = seen.lows.max(axis=0), seen.highs.min(axis=0)
-    empty = low > high
-    return Intervals(
-        seen.values[-1],
-        np.where(empty, seen.lows[-1], low),
-        np.where(empty, seen.highs[-1], high),
-    )
+    low, high = seen.lows[0], seen.highs[0]
+    for lows, highs in zip(seen.lows[1:], seen.highs[1:], strict=True):
+        apart = np.maximum(low, lows) > np.minimum(high, highs)
+        low, high = (
+            np.where(apart, low, np.maximum(low, lows)),
+            np.where(apart, high, np.minimum(high, highs)),
+        )
+    return Intervals(seen.values[-1], low, high)
 
 
 Part = TypeVar("Part")

@@ -44,7 +44,7 @@ from sweeper.results.statistics.sequential import (
     intervals,
     levels,
 )
-from sweeper.results.statistics.spreads import identical, is_bimodal, moderated, sample
+from sweeper.results.statistics.spreads import Sample, identical, is_bimodal, moderated, sample
 from sweeper.results.table import LOGARITHMIC, RESOLUTION, Table, direction, number
 from sweeper.store import registry
 from sweeper.store.errors import invalid_value
@@ -66,6 +66,8 @@ class Measurements:
         flops: the same in training FLOPs, which do not depend on the machine.
         trainings: the number of runs of one measurement, including those that it starts from.
         alone: whether the point has several seeds that all start from one training.
+        looks: the number of measurements of each distinct point when an earlier round of a sweep
+            that decides was judged; None if there were no rounds.
     """
 
     def __init__(self, table: Table, metric: str) -> None:
@@ -123,6 +125,18 @@ class Measurements:
             )
             self.trainings.append(max(map(len, lines.values())))
             self.alone.append(len(key) > len({line[-1] for line in lines.values()}) == 1)
+        rounds = [one.get("seeds_judged") for one in table.provenance.get("rounds") or ()]
+        self.looks: list[list[int]] | None = None
+        if rounds and None not in rounds:  # version 0.1.0 did not record them
+            keys = {place: {run for _, run in key} for key, place in self._places.items()}
+            self.looks = [
+                [max((had.get(run, 0) for run in keys[place]), default=0) for place in sorted(keys)]
+                for had in rounds
+            ]
+
+    def analyses(self) -> Sample:
+        """Return the samples that were judged so far, the present one last."""
+        return interim_analyses(self.groups, self.looks)
 
     def design(self) -> Design:
         """Return the points as claims see them."""
@@ -267,7 +281,7 @@ class Question:
     @cached_property
     def analyses(self) -> Intervals:
         """The intervals of the contrasts' excess over their thresholds, by interim analysis."""
-        found = intervals(interim_analyses(self.measured.groups), self.weights, self.levels)
+        found = intervals(self.measured.analyses(), self.weights, self.levels)
         above = np.array([contrast.above for contrast in self.contrasts])
         return Intervals(*(ends - above for ends in found))
 
@@ -337,8 +351,7 @@ class Question:
 
         def read(place: int, sums: Sequence[Weights]) -> Intervals:
             ends = np.repeat(self.levels[[place]], len(sums), axis=0)
-            seeds = interim_analyses(self.measured.groups)
-            return closed(intervals(seeds, self._rows(sums), ends))
+            return closed(intervals(self.measured.analyses(), self._rows(sums), ends))
 
         noted = [] if few else enumerate(self.contrasts)
         notes = [contrast.note(partial(read, place)) for place, contrast in noted]

@@ -81,7 +81,7 @@ class Found:
         words: the comparison.
         value, low, high: the estimate and the interval; unknown ends are infinite.
         ratio: whether they are natural logarithms of ratios.
-        closing: the ends after three seeds a point, four, ...
+        closing: the ends at each analysis, the newest last.
     """
 
     words: str

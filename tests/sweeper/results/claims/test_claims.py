@@ -5,6 +5,7 @@ import math
 import random
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -360,3 +361,32 @@ def test_without_a_standard_arm_the_rival_is_the_one_that_is_matched(tmp_path):
     found = judged(sweep, WINS, tmp_path)
     assert found.verdict == SUPPORTED
     assert "the other over values" in found.sentence
+
+
+def test_an_answer_of_an_earlier_round_stays(tmp_path):
+    """Rounds give points different numbers of seeds; what was judged then is judged again."""
+    luck = random.Random(4)
+    values = {
+        "standard": {seed: luck.gauss(30, 1) for seed in range(12)},
+        "fixed": {seed: luck.gauss(30.5, 1) for seed in range(20, 32)},
+    }
+
+    to = {"to": "standard heads=4", "count": "params_total", "error": 0.0}
+
+    def judged(name, seeds, rounds=()):
+        sweep = Sweep(
+            claims=[WINS], labels=dict.fromkeys(values, ""), metric="test/loss", error=0.2
+        )
+        for arm, heads, matched in (("standard", 4, None), ("fixed", 8, to)):
+            own = dict(list(values[arm].items())[: seeds[arm]])
+            sweep.add(arm, {"model.heads": heads}, Model(64, heads, 16), own, matched)
+        table = sweep.table(tmp_path / name)
+        firsts = {point["arm"]: point["run"] for point in reversed(sweep.points)}
+        looked = [{"seeds_judged": {firsts[arm]: n for arm, n in one.items()}} for one in rounds]
+        [verdict] = verdicts_on(replace(table, provenance={"rounds": looked} if rounds else {}))
+        return verdict.verdict
+
+    early, late = {"standard": 12, "fixed": 5}, {"standard": 12, "fixed": 12}
+    assert judged("early", early) is Decision.NOT_SUPPORTED
+    assert judged("late", late, [early]) is Decision.NOT_SUPPORTED
+    assert judged("at once", late) is Decision.UNDECIDED  # without the look in between
