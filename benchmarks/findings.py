@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import ROOT, table
-from sweeper.results.claims.evidence.verdict import Decision, Found, Verdict
 from sweeper.results.table import label
+from sweeper.results.verdict import Decision, Found, Verdict
 
 RESULTS = ROOT / "docs" / "results"
 TEMPLATE = Path(__file__).with_suffix(".md")

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-    from sweeper.results.claims.evidence.verdict import Verdict
     from sweeper.results.table import Table
+    from sweeper.results.verdict import Verdict
 
 _NOT_STARTED = 2  # the exit code of a command that could not be understood
 
@@ -65,7 +65,7 @@ def figure(experiment: str, *, outputs: str | Path = "outputs") -> Figure:
     Raises:
         UserError: the experiment was never planned in `outputs`.
     """
-    from sweeper.results.draw import figure_of
+    from sweeper.results.figures import figure_of
 
     return figure_of(_collected(experiment, outputs))
 

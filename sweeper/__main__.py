@@ -102,7 +102,7 @@ def draw(console: Console, options: argparse.Namespace) -> int:
     Writes DIR/figures/<experiment>.pdf, .png and .svg; equal records give equal bytes.
     """
     from sweeper.results.collect import collect, write_tables
-    from sweeper.results.draw import write_figures
+    from sweeper.results.figures import write_figures
 
     into, faults = options.into or options.outputs, options.faults
     tables = collect(options.outputs, options.experiments, faults)
@@ -208,7 +208,7 @@ def decide(console: Console, options: argparse.Namespace) -> int:
     size, and without any; from the spread of finished runs.
     """
     from sweeper.results.collect import collect
-    from sweeper.results.deciding_costs import print_costs
+    from sweeper.results.summary import print_costs
     from sweeper.store.runs import RunStore
 
     store = RunStore(options.outputs)

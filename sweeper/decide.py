@@ -13,12 +13,12 @@ from rich.text import Text
 
 from sweeper.plan.plan import Plan, Rounds
 from sweeper.plan.planner import with_seeds
-from sweeper.results.claims.evidence.verdict import Decision, Verdict
 from sweeper.results.collect import Records, before_training
-from sweeper.results.deciding_costs import print_costs
 from sweeper.results.judge import check_decidable, rests_on, verdicts_on, wanted
 from sweeper.results.points import measures
+from sweeper.results.summary import print_costs
 from sweeper.results.table import Table
+from sweeper.results.verdict import Decision, Verdict
 from sweeper.run.backend import device_hours
 from sweeper.store.errors import invalid_value, sanitize
 from sweeper.store.files import canonical

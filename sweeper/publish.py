@@ -47,7 +47,7 @@ class FiguresAsTheyCome(ExitStack):
 
     def draw(self, name: str) -> None:
         """Collect and draw one experiment, and print the path of its figure."""
-        from sweeper.results.draw import write_figures
+        from sweeper.results.figures import write_figures
 
         with suppress(UserError):  # print_everything reports the error
             tables = collect(self._outputs, [name])
@@ -91,7 +91,7 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     A single experiment without claims shows its table. Figures are drawn if their table changed;
     the page shows every experiment that was ever planned.
     """
-    from sweeper.results.draw import write_figures
+    from sweeper.results.figures import write_figures
     from sweeper.results.report.page import write_report
 
     before = {path: path.read_bytes() for path in (outputs / "tables").glob("*.csv")}

@@ -66,7 +66,7 @@ def sweep(
         process.code = registry.ROOT  # until the code of the sweep is pinned
         code = Code.read(Path(driver or registry.ROOT))
         if not options.dry_run:
-            from sweeper.results.draw import import_figures
+            from sweeper.results.figures import import_figures
 
             import_figures()  # while the size server imports PyTorch, which takes longer
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)

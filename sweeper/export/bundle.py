@@ -18,7 +18,7 @@ from rich.text import Text
 from sweeper.export.pack import check_output, open_export, run_files, write_export
 from sweeper.plan.trials import SUFFIX
 from sweeper.results.collect import collect, write_tables
-from sweeper.results.draw import write_figures
+from sweeper.results.figures import write_figures
 from sweeper.results.judge import judge
 from sweeper.results.table import Table, exported
 from sweeper.store import registry

@@ -11,13 +11,13 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.results.claims.evidence.decision import Measurements
-from sweeper.results.claims.evidence.verdict import Found, Verdict
 from sweeper.results.collect import Records
+from sweeper.results.decision import Measurements
 from sweeper.results.judge import verdicts_on
 from sweeper.results.points import code_apart, measures
 from sweeper.results.statistics.estimates import LEVEL, Estimate, Spread, estimate, interval, pooled
 from sweeper.results.table import Table, direction
+from sweeper.results.verdict import Found, Verdict
 from sweeper.store.errors import invalid_value, sanitize
 from sweeper.store.numbers import plural
 from sweeper.store.plans import planned, plans

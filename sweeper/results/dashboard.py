@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sweeper.results.claims.evidence.verdict import Verdict
-from sweeper.results.draw import write_figures
+from sweeper.results.figures import write_figures
 from sweeper.results.judge import Verdicts
 from sweeper.results.points import measures
 from sweeper.results.table import Table, files_made_of, label, stem
+from sweeper.results.verdict import Verdict
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.files import present
 from sweeper.store.identity import digest_of

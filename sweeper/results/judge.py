@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from sweeper.results.claims.evidence.decision import Measurements, Question
-from sweeper.results.claims.evidence.design import Unanswerable
-from sweeper.results.claims.evidence.verdict import Decision, Verdict
+from sweeper.results.decision import Measurements, Question
+from sweeper.results.design import Unanswerable
 from sweeper.results.points import measures, mixed, tuned_in_words
 from sweeper.results.statistics.expected_cost import allocated
 from sweeper.results.table import Table, exported, publish_made
+from sweeper.results.verdict import Decision, Verdict
 from sweeper.store import registry
 from sweeper.store.errors import Faults, UserError, collect_errors, sanitize
 from sweeper.store.files import as_json

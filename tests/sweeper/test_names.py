@@ -43,8 +43,8 @@ def planner():
 def _quick(monkeypatch):
     """Nothing here is about what is drawn."""
     drawn = {kind: b"drawn" for kind in ("pdf", "png", "svg")}
-    monkeypatch.setattr("sweeper.results.draw.figure_of", lambda table: None)
-    monkeypatch.setattr("sweeper.results.figures.layout.panel.rendered", lambda figure: drawn)
+    monkeypatch.setattr("sweeper.results.figures.figure_of", lambda table: None)
+    monkeypatch.setattr("sweeper.results.panel.rendered", lambda figure: drawn)
 
 
 @pytest.fixture

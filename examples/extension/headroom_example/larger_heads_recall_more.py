@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sweeper.results.claims.evidence.design import Design, Statement, Unanswerable, by, trend
+from sweeper.results.design import Design, Statement, Unanswerable, by, trend
 
 COLUMN = "model.head_size"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sweeper.results.claims.evidence.design import Design, Statement, curves, knee
+from sweeper.results.design import Design, Statement, curves, knee
 from sweeper.results.statistics.sequential import All
 
 

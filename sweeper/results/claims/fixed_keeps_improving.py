@@ -5,7 +5,7 @@ The paper's Figure 1, Tables 2(A) and 3, and section 4.3.
 
 from __future__ import annotations
 
-from sweeper.results.claims.evidence.design import Design, Statement, keeps_improving
+from sweeper.results.design import Design, Statement, keeps_improving
 
 
 def claim(design: Design, *, fixed: str = "fixed") -> Statement:

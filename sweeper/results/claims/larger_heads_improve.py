@@ -5,7 +5,7 @@ Parameters grow with the head size, so a gain does not say that they are best sp
 
 from __future__ import annotations
 
-from sweeper.results.claims.evidence.design import Design, Statement, keeps_improving
+from sweeper.results.design import Design, Statement, keeps_improving
 
 
 def claim(design: Design, *, fixed: str = "fixed") -> Statement:

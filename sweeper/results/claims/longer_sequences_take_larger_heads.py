@@ -6,7 +6,7 @@ cancels out.
 
 from __future__ import annotations
 
-from sweeper.results.claims.evidence.design import (
+from sweeper.results.design import (
     Contrast,
     Design,
     Statement,

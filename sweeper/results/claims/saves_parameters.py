@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sweeper.results.claims.evidence.design import (
+from sweeper.results.design import (
     Contrast,
     Design,
     Read,

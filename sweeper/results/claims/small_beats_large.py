@@ -6,7 +6,7 @@ embedding size, and only models with a smaller embedding and no more parameters 
 
 from __future__ import annotations
 
-from sweeper.results.claims.evidence.design import (
+from sweeper.results.design import (
     Design,
     Statement,
     Unanswerable,

@@ -6,7 +6,7 @@ claim is supported if the smallest heads are worse than some of the larger at ev
 
 from __future__ import annotations
 
-from sweeper.results.claims.evidence.design import Design, Statement, curves, most_heads_lose
+from sweeper.results.design import Design, Statement, curves, most_heads_lose
 
 
 def claim(design: Design) -> Statement:

@@ -6,7 +6,7 @@ the smaller ones. The claim is supported if it is worse than some of them at eve
 
 from __future__ import annotations
 
-from sweeper.results.claims.evidence.design import Design, Statement, curves, most_heads_lose
+from sweeper.results.design import Design, Statement, curves, most_heads_lose
 
 
 def claim(design: Design, *, standard: str = "standard") -> Statement:

@@ -1,9 +1,64 @@
-"""Figures, one file each, found by the experiment's `figure` key.
+"""The figure of each experiment, drawn from its table by the file that its `figure` key names.
 
-A figure is a module with `draw(table) -> matplotlib.figure.Figure`, under the style sheet `RC`. It
-splits the table's points into series, draws each panel with `fill`, and adds title, legend and
-notes with `lay_out`. Figures share two modules:
-
-    layout/panel    style, series, panels, labels, legend and notes
-    layout/palette  colours and markers of the arms, which the report shares
+A figure is a module with `draw(table) -> matplotlib.figure.Figure`, under the style sheet `RC` of
+results/panel.py. It splits the table's points into series, draws each panel with `fill`, and adds
+title, legend and notes with `lay_out`.
 """
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sweeper.results.table import Table, publish_made, stem
+from sweeper.store import registry
+from sweeper.store.errors import Faults, UserError, collect_errors
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def write_figures(into: Path, tables: Sequence[Table], faults: Faults | None = None) -> list[Path]:
+    """Draw the tables and return the files; drawing them again gives the same bytes.
+
+    With `faults`, a table that cannot be drawn is reported there and left out.
+
+    Raises:
+        UserError: an unknown figure.
+    """
+    # Importing matplotlib takes most of a second, and not every command draws.
+    from sweeper.results.panel import rendered
+
+    folder = into / "figures"
+    written = []
+    for table in tables:
+        with collect_errors(faults, table.name):
+            for kind, data in rendered(figure_of(table)).items():
+                path = folder / f"{stem(table.name)}.{kind}"
+                publish_made(path, data)
+                written.append(path)
+    return written
+
+
+def import_figures() -> None:
+    """Import every figure and its libraries, which takes half a second."""
+    import scipy.special  # noqa: F401  (for the intervals between seeds)
+    from matplotlib.backend_bases import get_registered_canvas_class
+
+    from sweeper.results.panel import KINDS
+
+    for name in registry.names(registry.FIGURES):
+        with suppress(UserError):  # drawing reports a broken figure of a package
+            registry.function(registry.FIGURES, name, "figure", "draw")
+    for kind in KINDS:
+        get_registered_canvas_class(kind)
+
+
+def figure_of(table: Table) -> Figure:
+    """Return the figure of a table, drawn by the file of results/figures that it names."""
+    name = str(table.experiment.get("figure") or "curves")
+    draw = registry.function(registry.FIGURES, name, f"experiment.figure of {table.name}", "draw")
+    drawn: Figure = draw(table)
+    return drawn

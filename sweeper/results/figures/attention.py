@@ -10,7 +10,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.figures.layout.panel import (
+from sweeper.results.panel import (
     DOUBLE_COLUMN,
     FAINT_INK,
     RC,

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from sweeper.results.choices import choices, setting_of, settled, tuned_keys
 from sweeper.results.figures.curves import places
-from sweeper.results.figures.layout.panel import (
+from sweeper.results.panel import (
     COLUMN,
     INK,
     RC,

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from sweeper.results.figures.layout.panel import (
+from sweeper.results.panel import (
     DOUBLE_COLUMN,
     FAINT_INK,
     RC,

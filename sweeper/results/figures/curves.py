@@ -13,7 +13,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.figures.layout.panel import (
+from sweeper.results.panel import (
     COLUMN,
     RC,
     Entry,

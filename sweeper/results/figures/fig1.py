@@ -11,7 +11,7 @@ from operator import methodcaller
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from sweeper.results.figures.layout.panel import (
+from sweeper.results.panel import (
     DOUBLE_COLUMN,
     RC,
     Entry,

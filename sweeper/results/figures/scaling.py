@@ -17,9 +17,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from sweeper.results.claims.evidence.decision import Effect, Measurements, effects
-from sweeper.results.figures.layout.palette import PALETTE
-from sweeper.results.figures.layout.panel import (
+from sweeper.results.decision import Effect, Measurements, effects
+from sweeper.results.palette import PALETTE
+from sweeper.results.panel import (
     DOUBLE_COLUMN,
     FAINT_INK,
     RC,

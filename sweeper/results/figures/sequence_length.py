@@ -13,7 +13,8 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.figures.layout.panel import (
+from sweeper.results.figures.theorem1 import HEAD_SIZE, LENGTH
+from sweeper.results.panel import (
     COLUMN,
     FAINT_INK,
     RC,
@@ -24,7 +25,6 @@ from sweeper.results.figures.layout.panel import (
     marks,
     notes_on,
 )
-from sweeper.results.figures.theorem1 import HEAD_SIZE, LENGTH
 from sweeper.results.points import Point, points, seed_spread
 from sweeper.results.statistics.estimates import mean
 from sweeper.results.table import Table

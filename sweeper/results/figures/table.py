@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from sweeper.results.figures.layout.panel import (
+from sweeper.results.panel import (
     DOUBLE_COLUMN,
     FAINT_INK,
     INK,

@@ -12,10 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sweeper.results.claims.evidence.decision import Measurements
-from sweeper.results.claims.evidence.verdict import Verdict
-from sweeper.results.figures.layout.palette import arm_looks
+from sweeper.results.decision import Measurements
 from sweeper.results.judge import Verdicts
+from sweeper.results.palette import arm_looks
 from sweeper.results.paper_tables import has_paper_table, paper_table
 from sweeper.results.points import (
     BASELINES,
@@ -32,6 +31,7 @@ from sweeper.results.points import (
 )
 from sweeper.results.statistics.estimates import interval
 from sweeper.results.table import DIRECTIONS, Row, Table, cell, label, number
+from sweeper.results.verdict import Verdict
 from sweeper.store import registry
 from sweeper.store.attempts import Cause
 from sweeper.store.errors import UserError, sanitize

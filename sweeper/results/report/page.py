@@ -17,8 +17,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from sweeper.results.figures.layout.palette import PALETTE
 from sweeper.results.judge import Verdicts
+from sweeper.results.palette import PALETTE
 from sweeper.results.report.data import page_data
 from sweeper.results.table import Table, publish_made
 from sweeper.store.errors import sanitize

@@ -12,7 +12,7 @@ from rich.console import Console
 from sweeper.export.bundle import judge_again, write_bundle
 from sweeper.export.pack import write_export
 from sweeper.results.collect import collect, write_tables
-from sweeper.results.draw import write_figures
+from sweeper.results.figures import write_figures
 from sweeper.store.archive import MANIFEST
 from sweeper.store.files import as_json
 from sweeper.store.runs import RunStore

@@ -10,11 +10,10 @@ from rich.console import Console
 
 from sweeper.publish import collect_and_judge, print_everything, print_tables
 from sweeper.results.collect import collect
-from sweeper.results.deciding_costs import print_costs
-from sweeper.results.draw import write_figures
+from sweeper.results.figures import write_figures
 from sweeper.results.judge import verdicts_on
 from sweeper.results.report.page import write_report
-from sweeper.results.summary import brief
+from sweeper.results.summary import brief, print_costs
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.finetuned import Finetuned

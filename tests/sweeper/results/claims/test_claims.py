@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.results.claims.evidence.verdict import Decision, Verdict
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import judge, verdicts_on
+from sweeper.results.verdict import Decision, Verdict
 from sweeper.store.registry import CLAIMS, names
 from tests.sweeper.results.grids import Grid, figure1, theorem1
 from tests.sweeper.results.synthetic import Model, Sweep, Truth, contrary, flat, paper

@@ -6,9 +6,9 @@ from math import inf, log
 
 import pytest
 
-from sweeper.results.claims.evidence.decision import Question
-from sweeper.results.claims.evidence.verdict import Decision, Found, Verdict
+from sweeper.results.decision import Question
 from sweeper.results.judge import check_decidable, lines, questions, verdicts_on, wanted
+from sweeper.results.verdict import Decision, Found, Verdict
 from sweeper.store.errors import UserError
 from tests.sweeper.results.claims.test_claims import (
     BEATS,

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from sweeper.results.collect import collect
-from sweeper.results.draw import figure_of, write_figures
-from sweeper.results.figures.layout.panel import COLUMN, DOUBLE_COLUMN, rendered
+from sweeper.results.figures import figure_of, write_figures
+from sweeper.results.panel import COLUMN, DOUBLE_COLUMN, rendered
 from sweeper.store.registry import FIGURES, function, names
 from tests.sweeper.results.figures.test_figures import HOSTILE, half, hostile, texts
 from tests.sweeper.results.finetuned import Finetuned

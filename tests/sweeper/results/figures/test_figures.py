@@ -11,7 +11,7 @@ from matplotlib.text import Text
 from sweeper.results.figures import attention, collaborative, curves, fig1, fig2
 from sweeper.results.figures import sequence_length as lengths_figure
 from sweeper.results.figures import theorem1 as knees_figure
-from sweeper.results.figures.layout.panel import apart, marks, plain
+from sweeper.results.panel import apart, marks, plain
 from sweeper.results.points import points, seed_spread
 from sweeper.results.statistics.estimates import estimate, interval
 from tests.sweeper.results.finetuned import MODELS, Finetuned, score

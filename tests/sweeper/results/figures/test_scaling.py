@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 
-from sweeper.results.claims.evidence.decision import effects
+from sweeper.results.decision import effects
 from sweeper.results.figures import scaling
 from sweeper.results.judge import verdicts_on
 from sweeper.results.statistics.expected_cost import line

@@ -17,8 +17,8 @@ import pytest
 from sweeper.__main__ import main
 from sweeper.publish import collect_and_judge
 from sweeper.results import report
-from sweeper.results.figures.layout.palette import MARKERS, PALETTE
-from sweeper.results.figures.layout.panel import looks_of
+from sweeper.results.palette import MARKERS, PALETTE
+from sweeper.results.panel import looks_of
 from sweeper.results.report.data import curves, page_data, provenance, take_shared_settings
 from sweeper.results.report.page import SCRIPTS, as_html
 from sweeper.store.errors import UserError

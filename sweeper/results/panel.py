@@ -26,7 +26,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.textpath import TextPath
 from matplotlib.ticker import Locator, LogLocator, MaxNLocator, NullLocator
 
-from sweeper.results.figures.layout.palette import MARKERS, PALETTE, arm_looks, shade
+from sweeper.results.palette import MARKERS, PALETTE, arm_looks, shade
 from sweeper.results.points import Point, caveats, marks_in_words, not_learned, origin
 from sweeper.results.statistics.estimates import Spread, interval
 from sweeper.results.table import LOGARITHMIC_FROM, Table, label, number

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sweeper.results.claims.evidence.design import (
+from sweeper.results.design import (
     Contrast,
     Design,
     Statement,
@@ -28,7 +28,6 @@ from sweeper.results.claims.evidence.design import (
     placed,
     scales,
 )
-from sweeper.results.claims.evidence.verdict import Decision, Found, JudgedMargin, Verdict, explain
 from sweeper.results.points import Point, metric_of, points
 from sweeper.results.statistics.estimates import mean
 from sweeper.results.statistics.expected_cost import MOST, Cost, Known, expected_cost, known
@@ -46,6 +45,7 @@ from sweeper.results.statistics.sequential import (
 )
 from sweeper.results.statistics.spreads import Sample, identical, is_bimodal, moderated, sample
 from sweeper.results.table import LOGARITHMIC, RESOLUTION, Table, direction, number
+from sweeper.results.verdict import Decision, Found, JudgedMargin, Verdict, explain
 from sweeper.store import registry
 from sweeper.store.errors import invalid_value
 from sweeper.store.plans import ERROR

@@ -1,1 +1,0 @@
-"""Parts that all figures share."""
