@@ -124,17 +124,18 @@ def split(points: Iterable[Point], by: Callable[[Point], Hashable]) -> list[Seri
 
 def marks(
     points: Iterable[Point],
-    at: Callable[[Point], float | None],
+    at: str | Callable[[Point], float | None],
     spread: Spread | None,
     back: Callable[[float], float] = float,
 ) -> list[Mark]:
     """Return marks for the points with a place `at` the x-axis, from left to right.
 
+    `at` is a column, or a function that returns the place of a point.
     `back` reverses the transform of `bent` values after means and intervals are computed.
     """
     found = []
     for point in points:
-        x = at(point)
+        x = point.at(at) if isinstance(at, str) else at(point)
         if x is not None and point.values:
             known = point.estimate(spread)
             values = tuple(back(point.values[seed]) for seed in sorted(point.values))

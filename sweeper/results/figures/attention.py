@@ -10,27 +10,17 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.panel import (
-    DOUBLE_COLUMN,
-    FAINT_INK,
-    RC,
-    curve_looks,
-    fill,
-    lay_out,
-    marks,
-    notes_on,
-    split,
-)
+from sweeper.results import panel
 from sweeper.results.points import points, seed_spread
 from sweeper.results.table import Table
 
 METRICS = ("test/attention_rank", "test/attention_entropy")
 HEADS, SIZE = "model.heads", "model.head_size"
 _PANEL_PT = 170.0
-_BOUND: dict[str, Any] = {"color": FAINT_INK, "linewidth": 0.7, "linestyle": (0, (4, 3))}
+_BOUND: dict[str, Any] = {"color": panel.FAINT_INK, "linewidth": 0.7, "linestyle": (0, (4, 3))}
 
 
-@rc_context(RC)
+@rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw a table whose points differ in heads and head size."""
     measured = {metric: points(table, metric) for metric in METRICS}
@@ -38,15 +28,15 @@ def draw(table: Table) -> Figure:
     done = [point for point in measured[METRICS[0]] if point.values]
     arms = list(table.experiment["arms"])
     heads = sorted({number for point in done if (number := point.at(HEADS)) is not None})
-    looks = curve_looks(arms, [(arm, number) for arm in arms for number in heads])
-    figure = Figure(figsize=(DOUBLE_COLUMN, DOUBLE_COLUMN))
+    looks = panel.curve_looks(arms, [(arm, number) for arm in arms for number in heads])
+    figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
     for axes, metric, letter in zip(figure.subplots(1, 2), METRICS, "ab", strict=True):
         curves = [
-            (looks[one.arm, one.key], marks(one.points, methodcaller("at", SIZE), spreads[metric]))
-            for one in split(measured[metric], by=methodcaller("at", HEADS))
+            (looks[one.arm, one.key], panel.marks(one.points, SIZE, spreads[metric]))
+            for one in panel.split(measured[metric], by=methodcaller("at", HEADS))
             if (one.arm, one.key) in looks
         ]
-        fill(axes, SIZE, metric, curves, letter=letter, own=True)
+        panel.fill(axes, SIZE, metric, curves, letter=letter, own=True)
         sizes = sorted({mark.x for _, curve in curves for mark in curve})
         if sizes and metric == METRICS[0]:
             limits = axes.get_ylim()
@@ -57,6 +47,6 @@ def draw(table: Table) -> Figure:
         *((tuple(looks[arm, n].handle() for arm in arms), f"{n:.0f} heads") for n in heads),
         ((Line2D([], [], **_BOUND),), "(a) the head size, the most it can be"),
     ]
-    notes = notes_on(table, measured[METRICS[0]], *spreads.values())
-    lay_out(figure, _PANEL_PT, table, legend, notes)
+    notes = panel.notes_on(table, measured[METRICS[0]], *spreads.values())
+    panel.lay_out(figure, _PANEL_PT, table, legend, notes)
     return figure

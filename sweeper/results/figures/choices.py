@@ -13,23 +13,9 @@ from dataclasses import replace
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from sweeper.results import panel
 from sweeper.results.choices import choices, setting_of, settled, tuned_keys
 from sweeper.results.figures.curves import places
-from sweeper.results.panel import (
-    COLUMN,
-    INK,
-    RC,
-    Mark,
-    categories,
-    curve_looks,
-    fill,
-    lay_out,
-    legend_of,
-    looks_of,
-    marks,
-    notes_on,
-    split,
-)
 from sweeper.results.points import points, seed_spread
 from sweeper.results.table import Table, direction
 from sweeper.store.errors import UserError
@@ -37,42 +23,45 @@ from sweeper.store.errors import UserError
 _PANEL_PT = 170.0
 
 
-@rc_context(RC)
+@rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw a table of trials; rings appear once every choice is made."""
     tuned = tuned_keys(table)
     keys = tuned or [str(table.experiment.get("x") or "params_total")]
     everything = points(table, table.metric)
     spread = seed_spread(everything)
-    series = split(everything, by=lambda point: setting_of(table, point))
-    known = curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])
+    series = panel.split(everything, by=lambda point: setting_of(table, point))
+    known = panel.curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])
     looks = [replace(known[one.arm, one.key], line=True) for one in series]
     chosen: set[str] = set()  # runs; empty until all trials are done, or if they decide nothing
     if tuned and settled(table):
         with suppress(UserError):
             chosen = {run for choice in choices(table) for run in choice.best}
     sign = direction(table.metric)
-    figure = Figure(figsize=(COLUMN, COLUMN))
+    figure = Figure(figsize=(panel.COLUMN, panel.COLUMN))
     for place, key in enumerate(keys):
         axes = figure.add_subplot(len(keys), 1, place + 1)
         at, words = places(series, key)
-        curves: list[list[Mark]] = []
+        curves: list[list[panel.Mark]] = []
         for one in series:
-            best: dict[float, Mark] = {}
-            for mark in marks(one.points, at, spread):
+            best: dict[float, panel.Mark] = {}
+            for mark in panel.marks(one.points, at, spread):
                 if mark.x not in best or sign * (mark.mean - best[mark.x].mean) > 0:
                     best[mark.x] = mark
             curves.append(list(best.values()))
-        fill(axes, key, table.metric, [*zip(looks, curves, strict=True)], own=bool(tuned))
+        panel.fill(axes, key, table.metric, [*zip(looks, curves, strict=True)], own=bool(tuned))
         if words:
-            categories(axes, words)
+            panel.categories(axes, words)
         every = [mark for curve in curves for mark in curve]
         rings = [(mark.x, mark.mean) for mark in every if chosen & {*mark.point.runs.values()}]
         xs, ys = [x for x, _ in rings], [y for _, y in rings]
-        axes.plot(xs, ys, "o", markersize=8, markerfacecolor="none", markeredgecolor=INK, zorder=6)
-    notes = [*["Ring: chosen."] * bool(chosen), *notes_on(table, everything, spread)]
+        axes.plot(
+            xs, ys, "o", markersize=8, markerfacecolor="none", markeredgecolor=panel.INK, zorder=6
+        )
+    notes = [*["Ring: chosen."] * bool(chosen), *panel.notes_on(table, everything, spread)]
     arms = {
-        arm: replace(look, line=True) for arm, look in looks_of(table.experiment["arms"]).items()
+        arm: replace(look, line=True)
+        for arm, look in panel.looks_of(table.experiment["arms"]).items()
     }
-    lay_out(figure, _PANEL_PT * len(keys), table, legend_of(table, arms), notes)
+    panel.lay_out(figure, _PANEL_PT * len(keys), table, panel.legend_of(table, arms), notes)
     return figure

@@ -14,27 +14,16 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from sweeper.results.panel import (
-    DOUBLE_COLUMN,
-    FAINT_INK,
-    RC,
-    SMALL_PT,
-    fill,
-    lay_out,
-    looks_of,
-    marks,
-    notes_on,
-    plain,
-)
+from sweeper.results import panel
 from sweeper.results.points import Measure, metric_of, points, seed_spread
 from sweeper.results.table import Table
 
 X = "model.attention.shared_size"
 _PANEL_PT = 165.0
-_BEFORE: dict[str, Any] = {"color": FAINT_INK, "linewidth": 0.9, "linestyle": (0, (4, 2))}
+_BEFORE: dict[str, Any] = {"color": panel.FAINT_INK, "linewidth": 0.9, "linestyle": (0, (4, 2))}
 
 
-@rc_context(RC)
+@rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw a table with arms that start from others and vary the shared size."""
     arms = {
@@ -48,38 +37,40 @@ def draw(table: Table) -> Figure:
     }
     spreads = {arm: seed_spread([*found[arm], *found[parent]]) for arm, parent in arms.items()}
     every = [point for own in found.values() for point in own]
-    notes = notes_on(table, every, *spreads.values())
-    look_of = looks_of(table.experiment["arms"])
+    notes = panel.notes_on(table, every, *spreads.values())
+    look_of = panel.looks_of(table.experiment["arms"])
     looks = [look_of[arm] for arm in arms]
-    figure = Figure(figsize=(DOUBLE_COLUMN, DOUBLE_COLUMN))
+    figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
     panels = figure.subplots(1, max(1, len(arms)), squeeze=False)[0]
     for axes, letter, look, (arm, parent) in zip(
         panels, "abcdef", looks, arms.items(), strict=False
     ):
-        measure, words = Measure("", metric_of(table, arm)), plain(table.label(parent))
-        curve = marks(found[arm], lambda point: point.at(X), spreads[arm])
-        before = marks(found[parent], lambda _: 0.0, spreads[arm])
+        measure, words = Measure("", metric_of(table, arm)), panel.plain(table.label(parent))
+        curve = panel.marks(found[arm], X, spreads[arm])
+        before = panel.marks(found[parent], lambda _: 0.0, spreads[arm])
         held = [*curve, *(replace(mark, x=curve[0].x) for mark in before)] if curve else []
-        fill(axes, X, measure.words, [(look, curve)], letter=letter, own=True, scaled=held)
-        axes.set_title(plain(words, 16), pad=14)
+        panel.fill(axes, X, measure.words, [(look, curve)], letter=letter, own=True, scaled=held)
+        axes.set_title(panel.plain(words, 16), pad=14)
         for mark in before:
             axes.axhline(mark.mean, zorder=2, **_BEFORE)
         saved = [(mark.x, mark.point.at("params_attention_saved")) for mark in curve]
         known = [(x, f"{share:.0%}") for x, share in saved if share is not None]
         if known:
             above = axes.secondary_xaxis("top")
-            above.set_xticks(*zip(*known, strict=True), fontsize=SMALL_PT, color=FAINT_INK)
+            above.set_xticks(
+                *zip(*known, strict=True), fontsize=panel.SMALL_PT, color=panel.FAINT_INK
+            )
             above.xaxis.set_minor_locator(NullLocator())
             above.spines["top"].set_visible(False)
             above.tick_params(length=0, pad=0)
         scores = [f"{name} {value:.1f}" for name, value in measure.baselines(table).items()]
         notes += [f"{words} of baselines: {', '.join(scores)}."] if scores else []
     if not arms:
-        fill(panels[0], X, table.metric, [])
+        panel.fill(panels[0], X, table.metric, [])
     after = "re-parametrised; above: attention parameters saved"
     legend = [
         *([(tuple(look.handle() for look in looks), after)] if looks else []),
         ((Line2D([], [], **_BEFORE),), "as trained"),
     ]
-    lay_out(figure, _PANEL_PT, table, legend, notes)
+    panel.lay_out(figure, _PANEL_PT, table, legend, notes)
     return figure

@@ -13,21 +13,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.panel import (
-    COLUMN,
-    RC,
-    Entry,
-    Series,
-    categories,
-    curve_looks,
-    fill,
-    label_ends,
-    lay_out,
-    marks,
-    notes_on,
-    plain,
-    split,
-)
+from sweeper.results import panel
 from sweeper.results.points import Point, bent, keys_along, points, seed_spread
 from sweeper.results.table import Table, label
 
@@ -36,7 +22,7 @@ _LABEL_LETTERS = 16  # longer names go to the legend
 _MOST_ENTRIES = 12
 
 
-def series_of(table: Table, x: str) -> list[Series]:
+def series_of(table: Table, x: str) -> list[panel.Series]:
     """Return a series for each arm and each setting of its keys except those along the curve."""
     every = points(table, table.metric)
     along = {
@@ -47,10 +33,12 @@ def series_of(table: Table, x: str) -> list[Series]:
     def rest(point: Point) -> tuple[tuple[str, object], ...]:
         return tuple((k, value) for k, value in point.settings.items() if k not in along[point.arm])
 
-    return split(every, by=rest)
+    return panel.split(every, by=rest)
 
 
-def places(series: Sequence[Series], x: str) -> tuple[Callable[[Point], float | None], list[str]]:
+def places(
+    series: Sequence[panel.Series], x: str
+) -> tuple[Callable[[Point], float | None], list[str]]:
     """Return each point's place on the x-axis; words for places 0, 1, ... if `x` is not numeric."""
     every = [point for one in series for point in one.points]
     if all(point.at(x) is not None for point in every):
@@ -59,11 +47,11 @@ def places(series: Sequence[Series], x: str) -> tuple[Callable[[Point], float | 
     return (lambda point: float(words.index(str(point.cells.get(x))))), words
 
 
-@rc_context(RC)
+@rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     x = str(table.experiment.get("x") or "params_total")
     series = series_of(table, x)
-    known = curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])
+    known = panel.curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])
     joined = [(known[one.arm, one.key], len(one.points) > 1) for one in series]
     looks = [replace(look, line=look.line and several) for look, several in joined]
     several = len({one.arm for one in series}) > 1
@@ -72,33 +60,33 @@ def draw(table: Table) -> Figure:
         assert isinstance(one.key, tuple)
         values = [f"{label(key)} {'null' if v is None else v}" for key, v in one.key]
         parts = [table.label(one.arm) * several, ", ".join(values)]
-        names.append(plain(": ".join(filter(None, parts))))
+        names.append(panel.plain(": ".join(filter(None, parts))))
     everything, back = bent(points(table, table.metric))
     spread = seed_spread(everything)
     at, words = places(series, x)
     by_name = {(point.arm, point.name): point for point in everything}
     curves = [
-        (look, marks([by_name[p.arm, p.name] for p in one.points], at, spread, back))
+        (look, panel.marks([by_name[p.arm, p.name] for p in one.points], at, spread, back))
         for look, one in zip(looks, series, strict=True)
     ]
-    figure = Figure(figsize=(COLUMN, COLUMN))
+    figure = Figure(figsize=(panel.COLUMN, panel.COLUMN))
     axes = figure.add_subplot()
-    fill(axes, x, table.metric, curves, own=x.startswith("model."))
+    panel.fill(axes, x, table.metric, curves, own=x.startswith("model."))
     if words:
-        categories(axes, words)
+        panel.categories(axes, words)
     ends = [
         (name, look.colour, curve[-1])
         for name, (look, curve) in zip(names, curves, strict=True)
         if curve
     ]
     short = len(series) > 1 and all(len(name) <= _LABEL_LETTERS for name in names)
-    direct = short and label_ends(axes, ends)
-    legend: list[Entry] = []
+    direct = short and panel.label_ends(axes, ends)
+    legend: list[panel.Entry] = []
     if not direct and len(series) > 1:
         legend = [((look.handle(),), name) for name, look in zip(names, looks, strict=True)]
     if len(legend) > _MOST_ENTRIES:
         hidden = len(legend) - _MOST_ENTRIES + 1
         nothing = Line2D([], [], linestyle="none")
         legend[_MOST_ENTRIES - 1 :] = [((nothing,), f"and {hidden} more")]
-    lay_out(figure, _PANEL_PT, table, legend, notes_on(table, everything, spread))
+    panel.lay_out(figure, _PANEL_PT, table, legend, panel.notes_on(table, everything, spread))
     return figure

@@ -6,27 +6,10 @@ Above, as in the paper: (a) total parameters, (b) embedding size. Below, the sam
 
 from __future__ import annotations
 
-from operator import methodcaller
-
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from sweeper.results.panel import (
-    DOUBLE_COLUMN,
-    RC,
-    Entry,
-    Label,
-    Series,
-    curve_looks,
-    fill,
-    label_ends,
-    label_point,
-    lay_out,
-    marks,
-    notes_on,
-    plain,
-    split,
-)
+from sweeper.results import panel
 from sweeper.results.points import Point, points, seed_spread
 from sweeper.results.table import Table
 
@@ -36,58 +19,60 @@ STANDARD, FIXED, MATCHED = "standard", "fixed", "matched"
 _TOP_PT, _BOTTOM_PT = 168.0, 122.0  # height of a row, axis labels included
 
 
-def series_of(table: Table) -> list[Series]:
+def series_of(table: Table) -> list[panel.Series]:
     """Return a series for each number of heads of the standard arm, and one for each other arm."""
 
     def heads(point: Point) -> float | None:
         return point.at("model.heads") if point.arm == STANDARD else None
 
-    found = split(points(table, table.metric), by=heads)
+    found = panel.split(points(table, table.metric), by=heads)
     order = {STANDARD: 0, FIXED: 2, MATCHED: 3}
     return sorted(found, key=lambda one: (order.get(one.arm, 1), one.key or 0.0))
 
 
-@rc_context(RC)
+@rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw the arms that the table has, these three or others."""
     series = series_of(table)
-    known = curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])
+    known = panel.curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])
     looks = [known[one.arm, one.key] for one in series]
     everything = points(table, table.metric)
     spread = seed_spread(everything)
-    figure = Figure(figsize=(DOUBLE_COLUMN, DOUBLE_COLUMN))
+    figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
     above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(_TOP_PT, _BOTTOM_PT)).flat
     panels = dict(zip(TOP, above.subplots(1, 2), strict=True))
     panels |= dict(zip(BOTTOM, below.subplots(1, 3), strict=True))
     for (x, axes), letter in zip(panels.items(), "abcde", strict=True):
         curves = [
-            (look, marks(one.points, methodcaller("at", x), spread))
+            (look, panel.marks(one.points, x, spread))
             for one, look in zip(series, looks, strict=True)
         ]
-        fill(axes, x, table.metric, curves, letter=letter, own=x == TOP[1])
+        panel.fill(axes, x, table.metric, curves, letter=letter, own=x == TOP[1])
         axes.label_outer()  # all panels have the same height axis
         if x == TOP[0]:
-            ends: list[Label] = []
+            ends: list[panel.Label] = []
             for one, (look, curve) in zip(series, curves, strict=True):
                 if curve and one.arm == STANDARD:
                     ends.append((_heads(curve[-1].point), look.colour, curve[-1]))
                 elif curve and one.arm == FIXED:
                     for mark in {mark.x: mark for mark in (curve[0], curve[-1])}.values():
-                        label_point(axes, (_heads(mark.point), look.colour, mark))
-            direct = label_ends(axes, ends)
-    legend: list[Entry] = []
+                        panel.label_point(axes, (_heads(mark.point), look.colour, mark))
+            direct = panel.label_ends(axes, ends)
+    legend: list[panel.Entry] = []
     shades = [look for one, look in zip(series, looks, strict=True) if one.arm == STANDARD]
     if direct and shades:  # one entry, as each curve has its number of heads beside it
         chosen = dict.fromkeys([shades[0], shades[len(shades) // 2], shades[-1]])
         handles = tuple(look.handle() for look in chosen)
-        legend.append((handles, plain(table.label(STANDARD))))
+        legend.append((handles, panel.plain(table.label(STANDARD))))
     for one, look in zip(series, looks, strict=True):
         if one.arm != STANDARD:
-            legend.append(((look.handle(),), plain(table.label(one.arm))))
+            legend.append(((look.handle(),), panel.plain(table.label(one.arm))))
         elif not direct:
-            name = f"{plain(table.label(one.arm), 32)}, {_heads(one.points[0])}"
+            name = f"{panel.plain(table.label(one.arm), 32)}, {_heads(one.points[0])}"
             legend.append(((look.handle(),), name))
-    lay_out(figure, _TOP_PT + _BOTTOM_PT, table, legend, notes_on(table, everything, spread))
+    panel.lay_out(
+        figure, _TOP_PT + _BOTTOM_PT, table, legend, panel.notes_on(table, everything, spread)
+    )
     return figure
 
 

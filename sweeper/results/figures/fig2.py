@@ -7,25 +7,13 @@ curve. Marks at the right edge are two baselines: the majority class, and a bag 
 from __future__ import annotations
 
 from dataclasses import replace
-from operator import methodcaller
 from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.panel import (
-    DOUBLE_COLUMN,
-    FAINT_INK,
-    RC,
-    Entry,
-    fill,
-    lay_out,
-    legend_of,
-    looks_of,
-    marks,
-    notes_on,
-)
+from sweeper.results import panel
 from sweeper.results.points import BASELINES, measures, seed_spread
 from sweeper.results.table import Table
 
@@ -34,7 +22,7 @@ _PANEL_PT = 150.0
 _REACH = 3.0  # curve heights; baselines further away would flatten the curves
 _MOST_PANELS = 3
 _AT_THE_EDGE: dict[str, Any] = {
-    "color": FAINT_INK,
+    "color": panel.FAINT_INK,
     "marker": "<",
     "linestyle": "none",
     "clip_on": False,
@@ -43,25 +31,29 @@ _AT_THE_EDGE: dict[str, Any] = {
 # Hollow and large, or small and filled: both are seen where they reach the same.
 _BASELINE_LOOKS: dict[str, dict[str, Any]] = {
     words: {"markersize": size, "markerfacecolor": face, "markeredgewidth": 0.8, **_AT_THE_EDGE}
-    for words, size, face in zip(BASELINES.values(), (7.0, 3.5), ("white", FAINT_INK), strict=True)
+    for words, size, face in zip(
+        BASELINES.values(), (7.0, 3.5), ("white", panel.FAINT_INK), strict=True
+    )
 }
 
 
-@rc_context(RC)
+@rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw any table; without fine-tuning, its one metric."""
-    looks = looks_of(table.experiment["arms"])
+    looks = panel.looks_of(table.experiment["arms"])
     found = {measure: measure.points(table) for measure in measures(table)[:_MOST_PANELS]}
     spreads = [seed_spread(points) for points in found.values()]
-    notes = notes_on(table, [point for points in found.values() for point in points], *spreads)
-    figure = Figure(figsize=(DOUBLE_COLUMN, DOUBLE_COLUMN))
+    notes = panel.notes_on(
+        table, [point for points in found.values() for point in points], *spreads
+    )
+    figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
     panels = figure.subplots(1, len(found), squeeze=False)[0]
     drawn: set[str] = set()
     for axes, (measure, points), spread, letter in zip(
         panels, found.items(), spreads, "abc", strict=False
     ):
         curves = [
-            (look, marks([p for p in points if p.arm == arm], methodcaller("at", X), spread))
+            (look, panel.marks([p for p in points if p.arm == arm], X, spread))
             for arm, look in looks.items()
         ]
         every = [mark for _, curve in curves for mark in curve]
@@ -76,7 +68,7 @@ def draw(table: Table) -> Figure:
                 if low - reach <= value <= high + reach
             }
         scaled = [*every, *(replace(every[0], ends=None, seeds=(it,)) for it in near.values())]
-        fill(axes, X, measure.words, curves, letter=letter, scaled=scaled)
+        panel.fill(axes, X, measure.words, curves, letter=letter, scaled=scaled)
         for words, value in near.items():
             edge = axes.get_yaxis_transform()
             axes.plot([1.03], [value], transform=edge, **_BASELINE_LOOKS[words])
@@ -84,10 +76,10 @@ def draw(table: Table) -> Figure:
         far = [f"{words} {value:.1f}" for words, value in baselines.items() if words not in near]
         if every and far:
             notes.append(f"Outside panel ({letter}): {', '.join(far)}.")
-    marked: list[Entry] = [
+    marked: list[panel.Entry] = [
         ((Line2D([], [], **look),), words)
         for words, look in _BASELINE_LOOKS.items()
         if words in drawn
     ]
-    lay_out(figure, _PANEL_PT, table, [*legend_of(table, looks), *marked], notes)
+    panel.lay_out(figure, _PANEL_PT, table, [*panel.legend_of(table, looks), *marked], notes)
     return figure

@@ -7,18 +7,7 @@ from operator import methodcaller
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from sweeper.results.panel import (
-    DOUBLE_COLUMN,
-    RC,
-    curve_looks,
-    fill,
-    lay_out,
-    legend_of,
-    looks_of,
-    marks,
-    notes_on,
-    split,
-)
+from sweeper.results import panel
 from sweeper.results.points import points, seed_spread
 from sweeper.results.table import Table
 
@@ -27,27 +16,29 @@ SIZES = "sizes"  # the arm of panel (b)
 _PANEL_PT = 170.0
 
 
-@rc_context(RC)
+@rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw the arm `sizes` in panel (b) and all other arms in panel (a)."""
     everything = points(table, table.metric)
     spread = seed_spread(everything)
-    left = split([p for p in everything if p.arm != SIZES], by=lambda point: None)
-    right = split([p for p in everything if p.arm == SIZES], by=methodcaller("at", HEADS))
+    left = panel.split([p for p in everything if p.arm != SIZES], by=lambda point: None)
+    right = panel.split([p for p in everything if p.arm == SIZES], by=methodcaller("at", HEADS))
     arms = table.experiment["arms"]
-    looks = curve_looks(arms, [(one.arm, one.key) for one in (*left, *right)])
+    looks = panel.curve_looks(arms, [(one.arm, one.key) for one in (*left, *right)])
     drawn = {
         x: [(looks[one.arm, one.key], one) for one in series]
         for x, series in ((HEADS, left), (SIZE, right))
     }
-    figure = Figure(figsize=(DOUBLE_COLUMN, DOUBLE_COLUMN))
+    figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
     panels = figure.subplots(1, 2)
     for axes, (x, own), letter in zip(panels, drawn.items(), "ab", strict=True):
-        curves = [(look, marks(one.points, methodcaller("at", x), spread)) for look, one in own]
-        fill(axes, x, table.metric, curves, letter=letter, own=True)
+        curves = [(look, panel.marks(one.points, x, spread)) for look, one in own]
+        panel.fill(axes, x, table.metric, curves, letter=letter, own=True)
     legend = [
-        *legend_of(table, {arm: look for arm, look in looks_of(arms).items() if arm != SIZES}),
+        *panel.legend_of(
+            table, {arm: look for arm, look in panel.looks_of(arms).items() if arm != SIZES}
+        ),
         *(((look.handle(),), f"(b) {one.key or 0:.0f} heads") for look, one in drawn[SIZE]),
     ]
-    lay_out(figure, _PANEL_PT, table, legend, notes_on(table, everything, spread))
+    panel.lay_out(figure, _PANEL_PT, table, legend, panel.notes_on(table, everything, spread))
     return figure

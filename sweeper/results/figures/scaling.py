@@ -17,16 +17,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
+from sweeper.results import panel
 from sweeper.results.decision import Effect, Measurements, effects
 from sweeper.results.palette import PALETTE
-from sweeper.results.panel import (
-    DOUBLE_COLUMN,
-    FAINT_INK,
-    RC,
-    Entry,
-    lay_out,
-    notes_on,
-)
 from sweeper.results.statistics.expected_cost import line
 from sweeper.results.table import Table
 from sweeper.store.numbers import short
@@ -46,17 +39,17 @@ _INTERVALS = (
     "them; its band has their confidence if the truth is a line, which nobody knows."
 )
 _COLOUR = PALETTE[0]
-_MARGIN: dict[str, Any] = {"color": FAINT_INK, "linewidth": 0.7, "linestyle": (0, (4, 3))}
+_MARGIN: dict[str, Any] = {"color": panel.FAINT_INK, "linewidth": 0.7, "linestyle": (0, (4, 3))}
 _AHEAD_LINE: dict[str, Any] = {"color": _COLOUR, "linestyle": (0, (3, 2)), "linewidth": 1.0}
 
 
-@rc_context(RC)
+@rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw a table with the arms `standard`, `fixed` and `larger` at each scale."""
     measured = Measurements(table, table.metric)
     margin = measured.margin.size if measured.margin else 0.0
     shown = _per_cent if measured.ratios else float
-    figure = Figure(figsize=(DOUBLE_COLUMN, DOUBLE_COLUMN))
+    figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
     panels = figure.subplots(2, 2).ravel()
     places = []
     for letter, axes, (claim, roles) in zip("abcd", panels, CLAIMS.items(), strict=True):
@@ -68,14 +61,14 @@ def draw(table: Table) -> Figure:
     for axes in panels[::2]:
         axes.set_ylabel("effect (%)" if measured.ratios else "effect")
     reached = f"FLOPs at the margin, if the line goes on: {'; '.join(places)}."
-    notes = [reached, _INTERVALS, *notes_on(table, [])]
+    notes = [reached, _INTERVALS, *panel.notes_on(table, [])]
     dot = Line2D([], [], color=_COLOUR, marker="o")
-    legend: list[Entry] = [
+    legend: list[panel.Entry] = [
         ((dot,), "effect, its interval, and a line through all"),
         ((Line2D([], [], **_AHEAD_LINE),), "extrapolated"),
         ((Line2D([], [], **_MARGIN),), "the margin"),
     ]
-    lay_out(figure, _PANELS_PT, table, legend, notes)
+    panel.lay_out(figure, _PANELS_PT, table, legend, notes)
     return figure
 
 
@@ -89,10 +82,10 @@ def _panel(
     """Draw the effects of a claim and their line; return the FLOPs at the margin as text."""
     if len(found) < 2:
         words = "fewer than two scales are measured"
-        axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", color=FAINT_INK)
+        axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", color=panel.FAINT_INK)
         axes.set(xticks=[], yticks=[])
         return "not known"
-    axes.axhline(0, color=FAINT_INK, linewidth=0.7)
+    axes.axhline(0, color=panel.FAINT_INK, linewidth=0.7)
     axes.axhline(shown(margin), **_MARGIN)
     xs = [math.log10(one.flops) for one in found]
     fitted = line(xs, [one.value for one in found], [(one.high - one.low) / 2 for one in found])

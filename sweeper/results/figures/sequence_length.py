@@ -13,18 +13,8 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from sweeper.results import panel
 from sweeper.results.figures.theorem1 import HEAD_SIZE, LENGTH
-from sweeper.results.panel import (
-    COLUMN,
-    FAINT_INK,
-    RC,
-    Entry,
-    curve_looks,
-    fill,
-    lay_out,
-    marks,
-    notes_on,
-)
 from sweeper.results.points import Point, points, seed_spread
 from sweeper.results.statistics.estimates import mean
 from sweeper.results.table import Table
@@ -35,7 +25,7 @@ _CAUSAL: dict[str, Any] = {**_KNEE, "marker": "v", "markeredgewidth": 0.0}
 _BIDIRECTIONAL: dict[str, Any] = {**_KNEE, "marker": "v", "markerfacecolor": "white"}
 
 
-@rc_context(RC)
+@rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw a table whose points differ in sequence length and head size."""
     every = points(table, table.metric)
@@ -49,15 +39,12 @@ def draw(table: Table) -> Figure:
             for point in own
         ]
     arm = next(iter(table.experiment["arms"]))
-    looks = {n: curve_looks([arm], [(arm, n) for n in curves])[arm, n] for n in curves}
+    looks = {n: panel.curve_looks([arm], [(arm, n) for n in curves])[arm, n] for n in curves}
     spread = seed_spread(every)
-    figure = Figure(figsize=(COLUMN, COLUMN))
+    figure = Figure(figsize=(panel.COLUMN, panel.COLUMN))
     axes = figure.add_subplot()
-    drawn = [
-        (looks[n], marks(own, lambda point: point.at(HEAD_SIZE), spread))
-        for n, own in curves.items()
-    ]
-    fill(axes, HEAD_SIZE, table.metric, drawn, own=True)
+    drawn = [(looks[n], panel.marks(own, HEAD_SIZE, spread)) for n, own in curves.items()]
+    panel.fill(axes, HEAD_SIZE, table.metric, drawn, own=True)
     if any(own for _, own in drawn):
         above, (low, high) = axes.get_xaxis_transform(), axes.get_xlim()
         for n, look in looks.items():
@@ -66,12 +53,12 @@ def draw(table: Table) -> Figure:
                     axes.plot([place], [height], transform=above, color=look.colour, **how)
     notes = [
         "Shown is what it is above that of the largest head at the same n.",
-        *notes_on(table, every, spread),
+        *panel.notes_on(table, every, spread),
     ]
-    legend: list[Entry] = [((look.handle(),), f"n = {n}") for n, look in looks.items()]
+    legend: list[panel.Entry] = [((look.handle(),), f"n = {n}") for n, look in looks.items()]
     if looks:
-        causal = Line2D([], [], color=FAINT_INK, **_CAUSAL)
-        bidirectional = Line2D([], [], color=FAINT_INK, **_BIDIRECTIONAL)
+        causal = Line2D([], [], color=panel.FAINT_INK, **_CAUSAL)
+        bidirectional = Line2D([], [], color=panel.FAINT_INK, **_BIDIRECTIONAL)
         legend += [((causal,), "n / 2"), ((bidirectional,), "n - 1")]
-    lay_out(figure, _PANEL_PT, table, legend, notes)
+    panel.lay_out(figure, _PANEL_PT, table, legend, notes)
     return figure

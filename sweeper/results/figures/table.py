@@ -7,54 +7,46 @@ from typing import Any
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from sweeper.results.panel import (
-    DOUBLE_COLUMN,
-    FAINT_INK,
-    INK,
-    LETTER,
-    RC,
-    TEXT_PT,
-    lay_out,
-    plain,
-)
+from sweeper.results import panel
 from sweeper.results.paper_tables import paper_table
 from sweeper.results.table import Table
 
-_LINE_PT, _GAP_PT, _WORDS = TEXT_PT * 1.5, TEXT_PT * 0.9, 0.28  # the words' share of the width
-_WIDTH_PT = DOUBLE_COLUMN * 72 - 14
+_LINE_PT, _GAP_PT = panel.TEXT_PT * 1.5, panel.TEXT_PT * 0.9
+_WORDS = 0.28  # the words' share of the width
+_WIDTH_PT = panel.DOUBLE_COLUMN * 72 - 14
 _PAGE_PT = 520.0  # height of all blocks; further blocks are in the text file only
 _FEWEST = 3  # columns that the layout has room for, even if the table has fewer
 
 
-@rc_context(RC)
+@rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     content = paper_table(table)
-    figure = Figure(figsize=(DOUBLE_COLUMN, DOUBLE_COLUMN))
+    figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
     axes = figure.add_subplot()
     columns = max([_FEWEST, *(len(block.head) - 1 for block in content.blocks)])
     across = (1 - _WORDS) * _WIDTH_PT / columns
-    letters = int(across / (TEXT_PT * LETTER * 1.3))
-    italic: dict[str, Any] = {"va": "center", "color": FAINT_INK, "style": "italic"}
+    letters = int(across / (panel.TEXT_PT * panel.LETTER * 1.3))
+    italic: dict[str, Any] = {"va": "center", "color": panel.FAINT_INK, "style": "italic"}
     drawn, top = 0, _GAP_PT
     for block in content.blocks:
         end = top + _LINE_PT * (2 + len(block.lines))
         if end + _GAP_PT > _PAGE_PT:
             break
-        axes.text(0, top + _LINE_PT / 2, plain(block.title, 90), **italic)
+        axes.text(0, top + _LINE_PT / 2, panel.plain(block.title, 90), **italic)
         for place, line in enumerate((block.head, *block.lines)):
             y = top + (place + 1.5) * _LINE_PT
             upright: dict[str, Any] = {"va": "center", "fontweight": "normal" if place else "bold"}
-            axes.text(0, y, plain(line[0], 26), **upright)
+            axes.text(0, y, panel.plain(line[0], 26), **upright)
             for column, cell in enumerate(line[1:], start=1):
                 right = _WORDS * _WIDTH_PT + column * across
-                axes.text(right, y, plain(cell, letters), ha="right", **upright)
+                axes.text(right, y, panel.plain(cell, letters), ha="right", **upright)
         for y, width in ((top, 0.9), (top + 2 * _LINE_PT, 0.5), (end, 0.9)):
-            axes.plot([0, _WIDTH_PT], [y, y], color=INK, linewidth=width, marker="none")
+            axes.plot([0, _WIDTH_PT], [y, y], color=panel.INK, linewidth=width, marker="none")
         drawn, top = drawn + 1, end + _GAP_PT
     axes.set_axis_off()
     axes.set(xlim=(0, _WIDTH_PT), ylim=(top, 0))
     notes = [*content.notes]
     if drawn < len(content.blocks):
         notes.append(f"The first {drawn} of {len(content.blocks)} parts of the table.")
-    lay_out(figure, top, table, [], notes)
+    panel.lay_out(figure, top, table, [], notes)
     return figure

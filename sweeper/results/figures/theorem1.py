@@ -20,21 +20,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sweeper.results.panel import (
-    DOUBLE_COLUMN,
-    FAINT_INK,
-    INK,
-    RC,
-    SMALL_PT,
-    Entry,
-    Mark,
-    curve_looks,
-    fill,
-    label_point,
-    lay_out,
-    notes_on,
-    plain,
-)
+from sweeper.results import panel
 from sweeper.results.points import Point, points, seed_spread
 from sweeper.results.statistics.estimates import Estimate, Spread, interval, mean
 from sweeper.results.table import Table
@@ -104,22 +90,22 @@ def head_size_curves(points: Iterable[Point]) -> list[HeadSizeCurve]:
     ]
 
 
-@rc_context(RC)
+@rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     """Draw a table whose points differ in sequence length and head size."""
     every = points(table, table.metric)
     found = head_size_curves(every)
     arms = list(table.experiment["arms"])
     lengths = sorted({curve.length for curve in found})
-    looks = curve_looks(arms, [(arm, length) for arm in arms for length in lengths])
-    figure = Figure(figsize=(DOUBLE_COLUMN, DOUBLE_COLUMN))
+    looks = panel.curve_looks(arms, [(arm, length) for arm in arms for length in lengths])
+    figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
     panels = figure.subplots(1, len(arms), squeeze=False)[0]
     everything = [mark for curve in found for mark in marks_of(curve)]
     for letter, axes, arm in zip("abcdef", panels, arms, strict=False):
         own = [curve for curve in found if curve.arm == arm]
         curves = [(looks[arm, curve.length], marks_of(curve)) for curve in own]
-        fill(axes, _ACROSS, table.metric, curves, letter=letter, scaled=everything)
-        axes.set_title(plain(table.label(arm), 24), pad=14)
+        panel.fill(axes, _ACROSS, table.metric, curves, letter=letter, scaled=everything)
+        axes.set_title(panel.plain(table.label(arm), 24), pad=14)
         if everything:
             axes.set(xscale="linear", xlabel=_ACROSS, xlim=(0, 1.06))
             axes.set(xticks=_TICKS, xticklabels=map(str, _TICKS))
@@ -127,36 +113,42 @@ def draw(table: Table) -> Figure:
             continue
         above = axes.get_xaxis_transform()
         for place, words in _GUIDES.items():
-            axes.axvline(place, color=FAINT_INK, linewidth=0.7, linestyle=(0, (4, 3)), zorder=1)
-            faint: dict[str, Any] = {"ha": "center", "fontsize": SMALL_PT, "color": FAINT_INK}
+            axes.axvline(
+                place, color=panel.FAINT_INK, linewidth=0.7, linestyle=(0, (4, 3)), zorder=1
+            )
+            faint: dict[str, Any] = {
+                "ha": "center",
+                "fontsize": panel.SMALL_PT,
+                "color": panel.FAINT_INK,
+            }
             axes.text(place, 1.02, words, transform=above, **faint)
         for curve in own:
             colour, n = looks[curve.arm, curve.length].colour, curve.length
             axes.plot([(n - 1) / n], [1.0], transform=above, color=colour, clip_on=False, **_ABOVE)
             if curve.knee is not None:
                 knee = marks_of(curve)[list(curve.points).index(curve.knee)]
-                axes.plot([knee.x], [knee.mean], color=INK, zorder=5, **_RING)
-                label_point(axes, (str(curve.knee), colour, knee), side=-1)
-    notes = notes_on(table, every, found[0].spread if found else None)
-    legend: list[Entry] = [
+                axes.plot([knee.x], [knee.mean], color=panel.INK, zorder=5, **_RING)
+                panel.label_point(axes, (str(curve.knee), colour, knee), side=-1)
+    notes = panel.notes_on(table, every, found[0].spread if found else None)
+    legend: list[panel.Entry] = [
         (tuple(looks[arm, n].handle() for arm in arms), f"n = {n}") for n in lengths
     ]
     if looks:
-        ring = Line2D([], [], color=INK, linestyle="none", **_RING)
-        triangle = Line2D([], [], color=FAINT_INK, **_ABOVE)
+        ring = Line2D([], [], color=panel.INK, linestyle="none", **_RING)
+        triangle = Line2D([], [], color=panel.FAINT_INK, **_ABOVE)
         legend += [((ring,), "measured knee, its head size"), ((triangle,), "n - 1")]
-    lay_out(figure, _PANEL_PT, table, legend, notes)
+    panel.lay_out(figure, _PANEL_PT, table, legend, notes)
     return figure
 
 
-def marks_of(curve: HeadSizeCurve) -> list[Mark]:
+def marks_of(curve: HeadSizeCurve) -> list[panel.Mark]:
     """Return a curve's errors over head size / n; intervals are those of the logarithms."""
     found = []
     for size, point in curve.points.items():
         known = curve.estimate(size)
         ends = interval(known)
         found.append(
-            Mark(
+            panel.Mark(
                 size / curve.length,
                 10**known.mean,
                 ends and (10 ** ends[0], 10 ** ends[1]),
