@@ -27,26 +27,19 @@ def _causal():
 
 
 @every_variant
-def test_a_causal_mask_lets_nothing_through_from_later_positions(name):
+def test_a_position_sees_every_position_that_the_mask_allows_and_no_other(name):
     attention = _build(name)
-    for position in range(T):
+    for mask_B1TT, position in [(None, 0), *((_causal(), position) for position in range(T))]:
         x_BTD = _inputs()
-        output_BD = attention(x_BTD, _causal())[:, position]
+        output_BTD = attention(x_BTD, mask_B1TT)
+        assert output_BTD.shape == (B, T, D)
+        output_BD = output_BTD[:, position]
         (gradient_BTD,) = torch.autograd.grad(
             (output_BD * torch.randn_like(output_BD)).sum(), x_BTD
         )
-        assert (gradient_BTD[:, : position + 1] != 0).all()
-        assert (gradient_BTD[:, position + 1 :] == 0).all()
-
-
-@every_variant
-def test_without_a_mask_every_position_sees_every_position(name):
-    x_BTD = _inputs()
-    output_BTD = _build(name)(x_BTD)
-    assert output_BTD.shape == (B, T, D)
-    output_BD = output_BTD[:, 0]
-    (gradient_BTD,) = torch.autograd.grad((output_BD * torch.randn_like(output_BD)).sum(), x_BTD)
-    assert (gradient_BTD != 0).all()
+        end = T if mask_B1TT is None else position + 1
+        assert (gradient_BTD[:, :end] != 0).all()
+        assert (gradient_BTD[:, end:] == 0).all()
 
 
 @every_variant

@@ -1,6 +1,5 @@
 """What a job leaves behind when it succeeds."""
 
-import json
 import math
 import re
 import shutil
@@ -11,7 +10,7 @@ import torch
 from sweeper.store.archive import write_runs
 from sweeper.store.runs import RunStore
 from tasks.parse import parse
-from tasks.prepare import prepare, task_of
+from tasks.prepare import task_of
 from tasks.training import checkpoint
 from tasks.training.checkpoint import final_weights
 from tests.tasks.jobs import config, freeze, last_word, run_job, science, write_corpus
@@ -169,13 +168,3 @@ def test_a_parent_that_is_not_there_whole_is_refused(parent, done, prepared):
     assert run_job(child) == 1
     assert last_word(child)["cause"] == "config"
     assert parent in last_word(child)["message"]
-
-
-def test_all_runs_of_one_text_share_one_preparation(prepared):
-    folders = {task_of(parse(config({"seed": n}))).data.folder_name() for n in range(3)}
-    other = task_of(parse(config({"task.sequence_length": 3}))).data.folder_name()
-    assert len(folders) == 1
-    assert other not in folders
-    folder = prepare(task_of(parse(config())), prepared)
-    about = json.loads((folder / "train" / "rows.json").read_text())
-    assert about["sequence_length"] == 31

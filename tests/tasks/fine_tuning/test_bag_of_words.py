@@ -52,15 +52,4 @@ def test_words_without_their_company_tell_nothing_of_a_sample_pair(texts):
 def test_an_answer_is_guessed_from_the_sentence_with_most_of_the_question(question, answer):
     context = "Ada sold gold on Monday in Arden. Boris sold silver. Cora sold nothing."
     assert guessed_answer(question, context) == answer
-
-
-def test_a_context_without_words_gives_the_empty_answer():
-    assert guessed_answer("What?", "...") == ""
-
-
-def test_a_sample_question_shares_no_word_with_its_paragraph():
-    for number in range(31):
-        paragraph = samples.paragraph(number, World(5, 23))
-        for qa in paragraph["qas"]:
-            guess = guessed_answer(qa["question"], paragraph["context"])
-            assert guess == paragraph["context"].rstrip(".")
+    assert guessed_answer(question, "...") == ""

@@ -85,17 +85,6 @@ def test_the_digest_is_what_the_files_hold(tmp_path):
     assert MultiNLI().digest(_data(root=str(second))) != digests[0]
 
 
-@pytest.mark.parametrize("data_set", [MultiNLI(), SQuAD()], ids=["mnli", "squad"])
-def test_a_sample_is_told_by_its_size_and_world_and_writes_nothing_to_be_told(data_set):
-    one, same, *others = (
-        data_set.digest(_data(source="sample", **changes))
-        for changes in ({}, {}, {"sentences": 311}, {"competitors": 4}, {"directions": 0})
-    )
-    assert one == same
-    assert len({one, *others}) == 4
-    assert one.startswith("sample:")
-
-
 def test_training_and_validation_share_no_premise_and_no_paragraph(tmp_path):
     for data_set, sample in ((MultiNLI(), samples.MNLI), (SQuAD(), samples.SQUAD)):
         root = tmp_path / data_set.title

@@ -10,14 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.store.errors import UserError
-from tasks.data import SPLITS
-from tasks.lm1b.data import OPEN_ROWS, FirstFit, Joined, PackedRows, PackedText, expand, pack_split
-from tasks.parse import parse
+from tasks.lm1b.data import OPEN_ROWS, FirstFit, Joined, PackedRows, expand, pack_split
 from tasks.synthetic.families import World
 from tasks.synthetic.samples import sentences as generated
 from tasks.text.corpus import Corpus
 from tasks.text.tokenizer import END, PAD, encode_sentences, train_bpe
-from tests.tasks.jobs import config
 
 LINES = list(itertools.islice(generated(World(7, 113)), 701))
 LONG = "x" * 997
@@ -52,17 +49,12 @@ def a_sentence(length, number):
 
 
 @given(st.lists(st.integers(1, 13), min_size=1, max_size=80))
-def test_packing_loses_and_adds_nothing(lengths):
+def test_packing_loses_and_adds_nothing_and_every_segment_begins_anew(lengths):
     sentences = [a_sentence(length, number) for number, length in enumerate(lengths)]
     rows = expand(pack(sentences, 13))
     assert Counter(segments_of(rows)) == Counter(map(tuple, sentences))
     assert (rows["targets"] != PAD).sum() == sum(lengths)
     assert ((rows["segments"] > 0) == (rows["targets"] != PAD)).all()
-
-
-@given(st.lists(st.integers(1, 11), min_size=1, max_size=60))
-def test_inputs_and_positions_restart_in_every_segment(lengths):
-    rows = expand(pack([a_sentence(n, place) for place, n in enumerate(lengths)], 11))
     names = ("tokens", "targets", "segments", "positions")
     for row in zip(*(rows[name] for name in names), strict=True):
         tokens, targets, segments, positions = row
@@ -113,18 +105,6 @@ def test_a_packed_split_holds_every_sentence_and_counts_it(tmp_path, length):
     assert about["lines"] == about["sentences"] + sum(about["skipped"].values())
     assert about["skipped"] == {"empty": 1}
     assert about["fill"] == pytest.approx(about["tokens"] / (len(rows) * length))
-
-
-def test_a_long_sentence_continues_in_further_segments(tmp_path):
-    text = " ".join(f"word{number}" for number in range(97))
-    about = pack_split(tmp_path, corpus_of([text]), "test", TOKENIZER, FirstFit(17))
-    rows = PackedRows(tmp_path)
-    segments = segments_of(rows.rows(np.arange(len(rows))))
-    full = [segment for segment in segments if len(segment) == 17]
-    assert len(segments) == about["segments"] == -(-about["tokens"] // 17)
-    assert len(full) == about["tokens"] // 17
-    pieces = [piece for segment in segments for piece in segment]
-    assert TOKENIZER.decode(pieces[:-1], skip_special_tokens=False) == text
 
 
 def test_joined_sentences_fill_every_row_and_see_all_that_is_before_them_in_it(tmp_path):
@@ -187,25 +167,3 @@ def test_rows_that_are_not_as_written_are_refused(tmp_path, name, damaged):
         (tmp_path / name).write_bytes(damaged(content))
     with pytest.raises(UserError, match="prepare the data"):
         PackedRows(tmp_path)
-
-
-def prepared(folder):
-    PackedText(parse(config())).prepare(folder)
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder): path.read_bytes() for path in files}
-
-
-def test_work_that_was_broken_off_is_taken_up(tmp_path):
-    whole = prepared(tmp_path / "data")
-    (tmp_path / "data" / "validation" / "rows.json").unlink()
-    (tmp_path / "data" / "test" / "rows.json").unlink()
-    (tmp_path / "data" / "test" / "rows.uint16").write_bytes(b"torn")
-    (tmp_path / "data" / "validation" / ".rows.uint16.0123.tmp").write_bytes(b"torn")
-    assert prepared(tmp_path / "data") == whole
-
-
-def test_every_piece_is_a_row_of_the_embedding(tmp_path):
-    prepared(tmp_path)
-    for split in SPLITS:
-        rows = PackedRows(tmp_path / split)
-        assert rows.rows(np.arange(len(rows)))["targets"].max() < 307

@@ -26,9 +26,8 @@ OFFICIAL = {
 PAIR = Pair('He "had" \u201cgold\u201d .', "He had none .", 2, id="31193c")
 
 TXT = "gold_label sentence1_binary_parse sentence2_binary_parse sentence1_parse sentence2_parse"
-TXT = (
-    TXT + " sentence1 sentence2 promptID pairID genre label1 label2 label3 label4 label5"
-).split()
+TXT += " sentence1 sentence2 promptID pairID genre label1 label2 label3 label4 label5"
+TXT = TXT.split()
 GLUE = "index promptID pairID genre sentence1_binary_parse sentence2_binary_parse sentence1_parse"
 GLUE = (GLUE + " sentence2_parse sentence1 sentence2 label1 gold_label").split()
 
@@ -146,14 +145,12 @@ MUTATIONS = {
 }
 
 
-def test_of_220_mutated_rows_each_is_kept_with_its_label_or_dropped_and_counted(tmp_path):
+def test_of_mutated_rows_each_is_kept_with_its_label_or_dropped_and_counted(tmp_path):
     rng = random.Random(0)
     expected = {}
-    lines, labels = (
-        [_text(samples.pair(0, WORLD))],
-        [LABELS.index(samples.pair(0, WORLD)["gold_label"])],
-    )
-    for number, (mutate, reason) in enumerate(10 * list(MUTATIONS.values()), start=1):
+    first = samples.pair(0, WORLD)
+    lines, labels = [_text(first)], [LABELS.index(first["gold_label"])]
+    for number, (mutate, reason) in enumerate(3 * list(MUTATIONS.values()), start=1):
         row = samples.pair(number, WORLD)
         lines.append(mutate(row, rng))
         if reason is None:
@@ -164,8 +161,8 @@ def test_of_220_mutated_rows_each_is_kept_with_its_label_or_dropped_and_counted(
     read, report = _read(_written(tmp_path / "train.jsonl", *lines))
     assert report.dropped == expected
     assert [pair.label for pair in read] == labels
-    assert report.kept + sum(report.dropped.values()) == report.total == len(lines) == 221
-    assert report.mended == {("train.jsonl", "characters replaced"): 30}
+    assert report.kept + sum(report.dropped.values()) == report.total == len(lines)
+    assert report.mended == {("train.jsonl", "characters replaced"): 9}
     assert not any("\ud800" in text or "\0" in text for pair in read for text in pair.texts())
     assert "are kept" in (report.warning() or "")
 

@@ -6,7 +6,6 @@ import torch.nn.functional as F
 
 from tasks.parse import parse
 from tasks.prepare import task_of
-from tasks.size_server.sizes import size
 from tasks.task import Evaluator
 from tests.tasks.jobs import config
 from tests.tasks.small import NEAREST_NEIGHBOUR
@@ -55,13 +54,3 @@ def test_a_layer_that_says_nothing_is_wrong_by_all_of_it():
     torch.nn.init.zeros_(model.attention.output.weight)
     found = task.evaluate(model, "test", CPU)
     assert found["test/relative_error"] == pytest.approx(1)
-
-
-@pytest.mark.parametrize(
-    "attention", [{"name": "multi_head"}, {"name": "collaborative", "shared_size": 3}], ids=str
-)
-def test_every_attention_variant_can_learn_it(attention):
-    changes = {"model.heads": 2, "model.attention": attention}
-    found = size(config({**NEAREST_NEIGHBOUR, **changes}))
-    assert found["params_total"] == found["params_attention"] > 0
-    assert found["tokens"] == 19 * ROWS * POINTS

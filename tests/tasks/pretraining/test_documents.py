@@ -16,7 +16,6 @@ from tasks.pretraining.documents import (
     LONGEST_SENTENCE,
     EncodedDocuments,
     Library,
-    checksum,
     documents_of,
 )
 from tasks.text.source import Counts
@@ -99,11 +98,6 @@ def test_too_few_documents_are_one_sentence_for_the_user(tmp_path):
     Library().open(local(tmp_path), "blank_line", tmp_path / "none").thresholds()
 
 
-def test_a_document_is_told_by_its_text_alone():
-    assert checksum(["One.", "Two."]) == checksum(["One.", "Two."])
-    assert len({checksum(d) for d in (["One."], ["One.", "Two."], ["One. Two."], ["Two."])}) == 4
-
-
 # What may stand in a line of a file that nobody has checked.
 HARM = [
     b"\xff\xfe broken \x80 bytes.",
@@ -148,14 +142,6 @@ def test_of_200_mutated_texts_every_line_is_kept_or_skipped_for_a_reason(rule, t
         # What was sound stands there as it was, alone or after a line that did not end.
         assert number % 5 == 0 or all(any(s in t for t in told) for s in sound)
         assert "" not in told
-
-
-def test_the_digest_changes_with_the_text(tmp_path):
-    books(tmp_path, range(7))
-    before = Library().digest(local(tmp_path))
-    assert Library().digest(local(tmp_path)) == before
-    books(tmp_path, range(8))
-    assert Library().digest(local(tmp_path)) != before
 
 
 def test_novels_and_wikipedia_are_read(shared_data, tmp_path):

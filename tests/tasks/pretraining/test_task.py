@@ -1,12 +1,11 @@
 """Pre-training: BERT's sizes, schedule, batches and loss, and that a killed job loses nothing."""
 
-import shutil
-
 import pytest
 import torch
 import torch.nn.functional as F
 
 from models.cross_entropy import IGNORED
+from models.measure import parameter_counts
 from tasks.parse import parse
 from tasks.pretraining.data import MaskedDocuments
 from tasks.pretraining.task import Pretraining
@@ -53,7 +52,8 @@ def test_the_papers_models_have_the_papers_parameters(
         "model.head_size": head_size,
         "model.feedforward_size": feedforward_size,
     }
-    found = size(config({**PRETRAINING, **changes}))
+    with torch.device("meta"):
+        found = parameter_counts(Pretraining(parse(config({**PRETRAINING, **changes}))).build())
     assert found["params_total"] == parameters
     assert found["params_embedding"] == (30_522 + 512 + 2) * embedding_size
 
@@ -86,9 +86,12 @@ def test_fresh_weights_have_the_deviation_that_was_asked_for():
         if one.ndim >= 2:
             # Drawn within two deviations, a normal keeps 0.88 of its own.
             assert float(other.std()) == pytest.approx(0.88 * 0.02, rel=0.1), name
+            assert other.abs().max() <= 0.04, name
             assert torch.allclose(one, 5 * other)
         else:
-            assert torch.equal(one, other), name
+            expected = torch.zeros_like(one) if name.endswith("bias") else torch.ones_like(one)
+            assert torch.equal(one, expected), name
+            assert torch.equal(other, expected), name
 
 
 CPU = Evaluator(torch.device("cpu"), "32-true")
@@ -224,19 +227,16 @@ def test_an_encoder_learns(shared):
     assert after["test/mlm_accuracy"] > before["test/mlm_accuracy"]
 
 
-@pytest.fixture
-def own(shared, tmp_path):
-    """An outputs folder of the test's own with the prepared data."""
-    opened(shared, PRETRAINING)
-    shutil.copytree(shared / "data", tmp_path / "outputs" / "data")
-    return tmp_path / "outputs"
+@pytest.fixture(scope="module")
+def whole(shared):
+    run = freeze(shared, PRETRAINING, "whole")
+    assert run_job(run) == 0
+    return run
 
 
 @pytest.mark.parametrize("step", [7, 14, 15, 18])
-def test_a_job_killed_in_either_phase_ends_with_the_same_bits(step, own):
-    whole = freeze(own, PRETRAINING, "whole")
-    broken = freeze(own, PRETRAINING, "broken")
-    assert run_job(whole) == 0
+def test_a_job_killed_in_either_phase_ends_with_the_same_bits(step, shared, whole):
+    broken = freeze(shared, PRETRAINING, f"broken-{step}")
     assert run_job(broken, lambda: at_call(MaskedDocuments, "batch", step, kill_self)) == -9
     assert run_job(broken) == 0
     assert science(broken) == science(whole)

@@ -130,10 +130,10 @@ MUTATIONS = {
 }
 
 
-def test_of_270_mutated_questions_each_keeps_its_answer_or_is_dropped_and_counted(tmp_path):
+def test_of_mutated_questions_each_keeps_its_answer_or_is_dropped_and_counted(tmp_path):
     rng = random.Random(0)
     entries, texts, expected = [], [], dict[str, int]()
-    for number, (mutate, reason) in enumerate(10 * list(MUTATIONS.values())):
+    for number, (mutate, reason) in enumerate(3 * list(MUTATIONS.values())):
         entry = copy.deepcopy(samples.paragraph(number, WORLD))
         entry["qas"] = entry["qas"][:1]
         text = entry["qas"][0]["answers"][0]["text"]
@@ -153,7 +153,7 @@ def test_of_270_mutated_questions_each_keeps_its_answer_or_is_dropped_and_counte
     kept = list(report.kept_of(path.name, rows))
     assert report.dropped == {**expected, "train.json: an article without paragraphs": 1}
     assert [question.context[q.start :][: len(q.text)] for q in kept for question in [q]] == texts
-    assert report.kept + sum(report.dropped.values()) == report.total == 271
+    assert report.kept + sum(report.dropped.values()) == report.total == 3 * len(MUTATIONS) + 1
     assert report.about()["places"]["train.json: no id"][0] == "data[0].paragraphs[19].qas[0]"
 
 

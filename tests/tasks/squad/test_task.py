@@ -88,16 +88,8 @@ def test_answers_are_cut_from_the_text_to_the_letter(tmp_path):
     [predictions] = task.files().values()
     assert predictions == {f"q{number}": text for number, text in enumerate(GOLD)}
     assert metrics["test/exact_match"] == metrics["test/f1"] == 100.0
-    assert set(task.measured) <= metrics.keys()
-
-
-def test_whoever_knows_every_answer_scores_100_on_the_sample(shared):
-    task = opened(shared, LONG)
-    facts = open_data(task, shared)
-    assert facts["test_rows"] > facts["test_questions"]
-    metrics = task.evaluate(Oracle(task, "test"), "test", CPU)
-    assert metrics["test/exact_match"] == metrics["test/f1"] == 100.0
     assert metrics["test/loss"] < 0.1
+    assert set(task.measured) <= metrics.keys()
 
 
 def test_whoever_knows_every_answer_scores_100_on_real_questions(shared_data, tmp_path):

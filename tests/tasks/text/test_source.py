@@ -48,13 +48,8 @@ def test_no_damage_raises_or_goes_uncounted(tmp_path, damage):
             line = read_line(raw)
             if counts.add(line):
                 kept.append(line.text)
-        assert counts.total == len(BASE) + 1
-        assert counts.kept + sum(counts.skipped.values()) == counts.total
-        assert (
-            counts.kept
-            == len(kept)
-            == len(BASE) + 1 - (3 if damage in ("empty", "blank", "too_long") else 0)
-        )
+        assert counts.total == len(BASE) + 1 == len(kept) + sum(counts.skipped.values())
+        assert len(kept) == counts.total - 3 * (damage in ("empty", "blank", "too_long"))
         assert all(text.encode() and "\0" not in text for text in kept)
 
 
@@ -74,11 +69,8 @@ def test_a_line_of_exactly_the_limit_is_kept_and_one_byte_more_is_not(tmp_path):
     path = tmp_path / "limit.txt"
     words = b"of nine b" * (LINE_LIMIT // 9 + 1)
     path.write_bytes(words[:LINE_LIMIT] + b"\r\n" + words[: LINE_LIMIT + 1] + b"\n" + b"c\n")
-    assert [len(line.text) for line in map(read_line, raw_lines_of_file(path))] == [
-        LINE_LIMIT,
-        0,
-        1,
-    ]
+    lengths = [len(line.text) for line in map(read_line, raw_lines_of_file(path))]
+    assert lengths == [LINE_LIMIT, 0, 1]
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xef\xbb\xbf"], ids=["nothing", "end", "mark"])
