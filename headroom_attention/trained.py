@@ -51,7 +51,7 @@ def runs(
             `{"model.heads": [4, 8], "seed": 0}`.
 
     Raises:
-        UserError: the experiment was never planned in `outputs`, or no run has such a key.
+        UserError: the experiment was never planned in `outputs`, or no run has these values.
     """
     if experiment is None:
         ids = store.RunStore(Path(outputs)).ids()
@@ -69,7 +69,11 @@ def runs(
             near = difflib.get_close_matches(key, known, n=1) or known[:1]
             raise invalid_value("where", key, "a key of a config", f"did you mean {near[0]}?")
         values = wanted if isinstance(wanted, list | tuple | range) else [wanted]
+        there = sorted({repr(settings[one.id].get(key)) for one in found})
         found = [one for one in found if settings[one.id].get(key) in values]
+        if not found:
+            expected = f"a value that one of these runs has ({', '.join(there[:20])})"
+            raise invalid_value("where", f"{key}={wanted}", expected, "choose one")
     return found
 
 

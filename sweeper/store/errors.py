@@ -50,7 +50,8 @@ def invalid_value(key: str, value: object, expected: str, remedy: str) -> UserEr
     reads "model.heads=four: expected a whole number of at least 1; give model.heads=8."
     """
     where = f"{sanitize(key)}={sanitize(value)}"
-    return UserError(f"{where}: expected {expected}; {remedy.rstrip('.')}.")
+    end = "" if remedy.endswith((".", "?")) else "."
+    return UserError(f"{where}: expected {expected}; {remedy}{end}")
 
 
 def sanitize(value: object, limit: int = 300) -> str:
