@@ -109,8 +109,8 @@ class Run:
     @cached_property
     def task(self) -> Task:
         """The task of the run (tasks/task.py) with its data: loss, outputs and batches."""
-        from tasks.parse import parse
-        from tasks.prepare import open_data, task_of
+        from tasks.parse import parse, task_of
+        from tasks.prepare import open_data
 
         task = task_of(parse(self.config))
         open_data(task, self._run.outputs)

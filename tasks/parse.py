@@ -1,4 +1,4 @@
-"""Parsing of a run's config: typed sections, or one sentence on the first error."""
+"""Parsing of a run's config: typed sections and their task, or one sentence on the first error."""
 
 from __future__ import annotations
 
@@ -40,6 +40,11 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
     remedy = first.remedy + (f" (and {more} more: {problems[1].key}" if more else "")
     remedy += (", ..." if more > 1 else "") + (")" if more else "")
     raise invalid_value(first.key, first.value, first.expected, remedy)
+
+
+def task_of(config: RunConfig) -> Task:
+    """Return the task of a config."""
+    return registry.class_of(registry.TASKS, config.task.name, "task.name", Task)(config)
 
 
 def _name(config: Mapping[str, Any], section: str) -> Any:

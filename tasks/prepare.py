@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sweeper.store import registry
 from sweeper.store.errors import UserError
 from sweeper.store.files import (
     FORMAT,
@@ -23,19 +22,10 @@ from sweeper.store.runs import Run
 from tasks.process import typed_run
 
 if TYPE_CHECKING:
-    from tasks.config.sections import RunConfig
     from tasks.task import Task
-
 
 DIGESTS = "digests.json"
 SOURCE = "sample"  # the generated text: read while preparing, never after
-
-
-def task_of(config: RunConfig) -> Task:
-    """Return the task of a config."""
-    from tasks.task import Task  # heavy modules are imported when needed
-
-    return registry.class_of(registry.TASKS, config.task.name, "task.name", Task)(config)
 
 
 def prepare(task: Task, outputs: Path) -> Path:
@@ -93,7 +83,7 @@ def _changed(path: Path, folder: Path) -> UserError:
 
 def main(argument: str) -> int:
     """Prepare the data of the run in a directory; return 1 if that fails."""
-    from tasks.parse import parse
+    from tasks.parse import parse, task_of
 
     try:
         run = Run.open(Path(argument))

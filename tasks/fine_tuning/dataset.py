@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import sys
@@ -137,8 +138,7 @@ class RowReport:
             "kept": self.kept,
             "dropped": self.dropped,
             "places": {
-                f"{file}: {why}": places[:PLACES]
-                for (file, why), places in sorted(self._dropped.items())
+                f"{file}: {why}": at[:PLACES] for (file, why), at in sorted(self._dropped.items())
             },
             "mended": {f"{file}: {why}": n for (file, why), n in sorted(self.mended.items())},
         }
@@ -211,8 +211,8 @@ class DataSet(Source, ABC, Generic[Kind]):
                     )
                 kept[split] += reports[split].kept_of(name, rows)
             if not kept[split]:
-                dropped = reports[split].dropped
-                why = ", ".join(f"{count} x {reason}" for reason, count in dropped.items())
+                dropped = reports[split].dropped.items()
+                why = ", ".join(f"{count} x {reason}" for reason, count in dropped)
                 raise UserError(
                     f"{self.describe(data)}: nothing is left to {split} on "
                     f"({why or 'no rows'}); mend the data or name others."
@@ -250,13 +250,11 @@ class DataSet(Source, ABC, Generic[Kind]):
         }
 
     def _rows(self, split: Any) -> Iterator[tuple[str, Kind | Malformed]]:
-        values = (
-            row
-            for batch in split.select_columns(list(self.columns)).iter(batch_size=HUB_BATCH)
-            for row in zip(*(batch[name] for name in self.columns), strict=True)
-        )
-        for number, row in enumerate(values, 1):
-            yield str(number), self.example_of(dict(zip(self.columns, row, strict=True)))
+        numbers = itertools.count(1)
+        for batch in split.select_columns(list(self.columns)).iter(batch_size=HUB_BATCH):
+            for row in zip(*(batch[name] for name in self.columns), strict=True):
+                found = self.example_of(dict(zip(self.columns, row, strict=True)))
+                yield str(next(numbers)), found
 
     def files(self, root: Path) -> TextFiles:
         chosen = []
@@ -264,8 +262,7 @@ class DataSet(Source, ABC, Generic[Kind]):
             own = [name for name in visible(root) if pattern.fullmatch(name.rsplit("/", 1)[-1])]
             by_suffix = (tuple(name for name in own if name.endswith(s)) for s in self.suffixes)
             chosen.append(next(filter(None, by_suffix), ()))
-        train, test = chosen
-        if not train or not test:
+        if not all(chosen):
             remedy = "put them there" if root.is_dir() else "name one that exists"
             raise invalid_value("data.root", root, f"a folder with {self.expected}", remedy)
-        return TextFiles(root, train, test)
+        return TextFiles(root, *chosen)

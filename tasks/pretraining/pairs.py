@@ -264,11 +264,8 @@ def mask(
     """Return tokens with some hidden, (B, T); places and targets of these, (B, M) each.
 
     `hidden`, (B, M), is False where a row has fewer than M: there place and target mean nothing.
-
-    Args:
-        candidates_BT: where a piece may be hidden.
-        lengths_B: the real positions of a row; a share of them is hidden, at least one.
-        pieces: the ids that random pieces are drawn from.
+    A share of the `lengths_B` real positions is hidden, at least one, where `candidates_BT` allows
+    it. `pieces` are the ids that random pieces are drawn from.
     """
     rows, length = tokens_BT.shape
     most = predictions(length)

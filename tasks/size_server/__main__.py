@@ -49,11 +49,11 @@ loaded_code()  # read when the server starts: jobs record the code that they run
 try:
     with freeze_gc():
         from sweeper.store.errors import UserError
-        from tasks.parse import parse
-        from tasks.prepare import task_of
+        from tasks.parse import parse, task_of
         from tasks.size_server.fork import become_job, forked, preload
         from tasks.size_server.sizes import CountPolynomials, counts, size
         from tasks.training import machine
+        from tasks.training.causes import message_of
 except (OSError, MemoryError) as lacking:  # a limit of the system: no fault of the program
     sys.exit(f"error: PyTorch cannot be loaded ({lacking}); raise the limits (ulimit -a).")
 except ImportError as lacking:
@@ -132,11 +132,10 @@ class Server:
                     answer = {"signalled": bool(pids)}
                 case op:
                     raise UserError(f"op={op}: expected size, data, preload, fork or signal.")
-        except UserError as error:
-            answer = {"error": str(error)}
         except Exception as error:  # a request that fails must not end the server
-            traceback.print_exc()
-            answer = {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}
+            if not isinstance(error, UserError):
+                traceback.print_exc()
+            answer = {"error": message_of(error)}
         if answer is not None:
             self._answer({"id": request["id"], **answer})
 

@@ -17,6 +17,7 @@ from models.mask import attention_mask
 from sweeper.store.errors import invalid_value
 from sweeper.store.files import canonical
 from tasks.config.architecture import KEY, Architecture
+from tasks.training.causes import message_of
 
 _SEGMENTS = (1, 1, 1, 1, 2, 2, 2, 2, 0, 0)  # of a packed row; 0 is padding
 _LOUD = 10.0  # standard deviations of a changed position: even a small weight on it shows
@@ -76,9 +77,9 @@ def _layer_sizes(section: Architecture) -> list[tuple[int, int, int]]:
 
 
 def _raised(name: str, error: Exception) -> Exception:
-    said = f"{type(error).__name__}: {' '.join(str(error).split())}"
     expected = "a module that is built and called on the meta device as CONTRIBUTING.md says"
-    return invalid_value(KEY, name, f"{expected}, but it raised {said}", "mend its code")
+    expected += f", but it raised {message_of(error)}"
+    return invalid_value(KEY, name, expected, "mend its code")
 
 
 def shape_fault(
@@ -102,11 +103,8 @@ def behaviour_fault(
 ) -> str | None:
     """Return the first way in which a layer breaks the contract, in words; None if it keeps it.
 
-    - An output depends on no position that the mask hides from its query: causal or not, in rows
-      of several segments.
-    - An output depends on no other row of the batch.
-    - Every parameter receives a gradient.
-    - Without dropout, training computes what evaluation does.
+    An output depends on no position that the mask hides from its query, and on no other row. Every
+    parameter receives a gradient. Without dropout, training computes what evaluation does.
     """
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.manual_seed(0)

@@ -22,8 +22,7 @@ from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import canonical
 from tasks.config.architecture import TransformerSection
 from tasks.config.sections import RunConfig
-from tasks.parse import parse
-from tasks.prepare import task_of
+from tasks.parse import parse, task_of
 from tasks.size_server import attention_contract
 
 Counts = dict[str, int]
@@ -69,11 +68,10 @@ class CountPolynomials:
 
     def _fitted(self, run: RunConfig, built: dict[Place, Counts]) -> Polynomials:
         """Fit polynomials to counts at the nodes; return none if they miss a built count."""
+        at_nodes = {}
         try:
-            at_nodes = {}
             for place in itertools.product(*NODES.values()):
-                sizes: dict[str, Any] = dict(zip(NODES, place, strict=True))
-                model = run.model.model_copy(update=sizes)
+                model = run.model.model_copy(update=dict(zip(NODES, place, strict=True)))
                 at_nodes[place] = self._build(run.model_copy(update={"model": model}))
         except (UserError, ValueError):  # a variant without a model there
             return Polynomials({})
@@ -117,13 +115,10 @@ def size(
 ) -> dict[str, int]:
     """Return parameter counts, training FLOPs per position, positions trained on, head size, width.
 
-    The head size is left out where heads differ.
-
-    A training step computes the matrix products of a forward pass three times: once forward, once
-    for the gradients of the inputs and once for those of the weights. Attention counts in full.
+    The head size is left out where heads differ. A training step computes the matrix products of a
+    forward pass three times: forward, for the gradients of the inputs, for those of the weights.
 
     Args:
-        config: of a run.
         counted: returns the counts of a config; `counts` by default.
 
     Raises:
@@ -163,8 +158,5 @@ def counts(run: RunConfig) -> dict[str, int]:
             raise
         expected = f"outputs that read no labels, but they read {missing} of a batch"
         raise invalid_value("task.name", run.task.name, expected, "mend its code") from None
-    return {
-        **parameter_counts(model),
-        "forward_flops": flops,
-        "positions": task.positions(example),
-    }
+    positions = task.positions(example)
+    return {**parameter_counts(model), "forward_flops": flops, "positions": positions}

@@ -19,13 +19,10 @@ from tasks.synthetic.families import Person, StableRandom, World, one_of_each
 
 @dataclass(frozen=True)
 class Sample:
-    """Generated text in any length, of any world.
+    """Generated text in any length, of any world; `unit` is what its length counts.
 
-    Attributes:
-        kind, unit: what it is, and what its length counts, in words.
-        beginning: of (length, world), text that another generator would begin otherwise.
-        write: of (folder, length, world), writes it there, unless it is there; the caller keeps
-            other processes out.
+    `beginning(length, world)` is text that another generator would begin otherwise. `write(folder,
+    length, world)` writes it there, unless it is there; the caller keeps other processes out.
     """
 
     kind: str
@@ -189,13 +186,9 @@ def paragraph(number: int, world: World) -> dict[str, Any]:
     for place, person in enumerate(rng.some(people, QUESTIONS_EACH)):
         found = person if world.directions else rng.pick(people)
         start = f" {context}".index(f" {found.name}")
-        questions.append(
-            {
-                "id": f"{number}-{place}",
-                "question": f"{person.family.name}?",
-                "answers": [{"text": found.name, "answer_start": start}],
-            }
-        )
+        answers = [{"text": found.name, "answer_start": start}]
+        asked = f"{person.family.name}?"
+        questions.append({"id": f"{number}-{place}", "question": asked, "answers": answers})
     return {"context": context, "qas": questions}
 
 

@@ -30,8 +30,8 @@ from sweeper.store.files import publish_json
 from sweeper.store.liveness import HEARTBEAT_SECONDS, Watcher, alive
 from sweeper.store.runs import Run, RunStore, lineage
 from tasks import ranks
-from tasks.parse import parse
-from tasks.prepare import open_data, task_of
+from tasks.parse import parse, task_of
+from tasks.prepare import open_data
 from tasks.seeds import derive
 from tasks.task import Evaluator, Task
 from tasks.training import checkpoint, distributed, machine

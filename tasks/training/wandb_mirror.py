@@ -14,6 +14,7 @@ from typing import Any
 
 from sweeper.store.runs import Run
 from tasks.config.sections import LoggerSection
+from tasks.training.causes import message_of
 
 INIT_SECONDS = 20
 FINISH_SECONDS = 60
@@ -57,7 +58,7 @@ class Mirror:
                 run.log({**values, STEP: step})
             run.finish(exit_code=message)
         except BaseException as error:  # the edge to a library that may raise anything
-            _warn(_line(error))
+            _warn(message_of(error))
 
 
 def start(section: LoggerSection, run: Run) -> Any:
@@ -100,16 +101,12 @@ def start(section: LoggerSection, run: Run) -> Any:
     except wandb.errors.Error as error:
         if section.mode != "online":
             raise
-        _warn(f"{_line(error)}; kept offline, `wandb sync` can send it later", "not online")
+        _warn(f"{message_of(error)}; kept offline, `wandb sync` can send it later", "not online")
         wandb.teardown()  # else the run's id would count as taken
         started = wandb.init(**{**arguments, "mode": "offline"})
     started.define_metric(STEP)
     started.define_metric("*", step_metric=STEP, step_sync=True)
     return started
-
-
-def _line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split()) or 'no message'}"
 
 
 def _warn(what: str, state: str = "off") -> None:

@@ -2,8 +2,7 @@
 
 import torch
 
-from tasks.parse import parse
-from tasks.prepare import task_of
+from tasks.parse import parse, task_of
 from tasks.training import machine
 from tasks.training.loop import TrainingModule, fabric_for, train_step
 from tests.card.card import Card, pinned

@@ -6,8 +6,7 @@ The card computes nothing (see `card.py`): losses and metrics are no subject her
 import pytest
 
 from sweeper.store.registry import TASKS, names
-from tasks.parse import parse
-from tasks.prepare import task_of
+from tasks.parse import parse, task_of
 from tests.tasks.jobs import config
 
 pytestmark = pytest.mark.slow

@@ -28,8 +28,8 @@ from sweeper.store.liveness import alive
 from sweeper.store.metrics import read_metrics
 from sweeper.store.runs import RunStore
 from tasks import train
-from tasks.parse import parse
-from tasks.prepare import prepare, task_of
+from tasks.parse import parse, task_of
+from tasks.prepare import prepare
 from tasks.size_server.fork import become_job
 from tests import policies
 from tests.tasks.jobs import config, last_words, science

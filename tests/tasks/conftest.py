@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tasks.parse import parse
-from tasks.prepare import prepare, task_of
+from tasks.parse import parse, task_of
+from tasks.prepare import prepare
 from tests.tasks.jobs import config, freeze, run_job, science
 
 

@@ -1,7 +1,7 @@
 """The smallest config of each task, as changes to that of lm1b in tests/tasks/jobs.py."""
 
-from tasks.parse import parse
-from tasks.prepare import open_data, task_of
+from tasks.parse import parse, task_of
+from tasks.prepare import open_data
 from tests.tasks.jobs import CONFIG, config
 
 _ENCODER = {

@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 from sweeper.store.errors import UserError
-from tasks.parse import parse
-from tasks.prepare import DIGESTS, open_data, prepare, task_of
+from tasks.parse import parse, task_of
+from tasks.prepare import DIGESTS, open_data, prepare
 from tests.tasks.jobs import config, freeze, last_word, run_job
 from tests.tasks.small import SMALL
 

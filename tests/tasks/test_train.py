@@ -9,8 +9,7 @@ import torch
 
 from sweeper.store.archive import write_runs
 from sweeper.store.runs import RunStore
-from tasks.parse import parse
-from tasks.prepare import task_of
+from tasks.parse import parse, task_of
 from tasks.training import checkpoint
 from tasks.training.checkpoint import final_weights
 from tests.tasks.jobs import config, freeze, last_word, run_job, science, write_corpus

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from sweeper.store.errors import UserError
-from tasks.parse import parse
-from tasks.prepare import open_data, prepare, task_of
+from tasks.parse import parse, task_of
+from tasks.prepare import open_data, prepare
 from tasks.size_server.sizes import size
 from tasks.task import Evaluator
 from tests.tasks.jobs import config, freeze, run_job

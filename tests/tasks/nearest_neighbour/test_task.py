@@ -4,8 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tasks.parse import parse
-from tasks.prepare import task_of
+from tasks.parse import parse, task_of
 from tasks.task import Evaluator
 from tests.tasks.jobs import config
 from tests.tasks.small import NEAREST_NEIGHBOUR

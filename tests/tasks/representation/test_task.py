@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from tasks.parse import parse
-from tasks.prepare import task_of
+from tasks.parse import parse, task_of
 from tasks.size_server.sizes import size
 from tasks.task import Evaluator
 from tasks.training.loop import summed

@@ -7,8 +7,7 @@ import pytest
 
 from sweeper.store.errors import UserError
 from tasks.lm1b.task import LanguageModel
-from tasks.parse import parse
-from tasks.prepare import task_of
+from tasks.parse import parse, task_of
 from tasks.size_server.sizes import BUILT_FIRST, NODES, CountPolynomials, Polynomials, counts, size
 from tests.tasks.jobs import config
 from tests.tasks.small import SMALL

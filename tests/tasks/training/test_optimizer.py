@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tasks.parse import parse
-from tasks.prepare import task_of
+from tasks.parse import parse, task_of
 from tasks.training.loop import adamw, clip
 from tests.tasks.jobs import config
 
