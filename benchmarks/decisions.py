@@ -233,8 +233,7 @@ class Course:
             given = claim.decisions(found)
             fresh = np.any(given, axis=0) & ~self.decided[experiments, place]
             if sequential:
-                split = self._bimodal(claim, experiments[fresh], sample.counts[fresh])
-                fresh[fresh] = ~split
+                fresh[fresh] = ~self._bimodal(claim, experiments[fresh], sample.counts[fresh])
             true = self.given.true[place]
             wrong = np.any([one & ~right for one, right in zip(given, true, strict=True)], axis=0)
             self.wrong[experiments[fresh & wrong], place] = True
@@ -259,8 +258,7 @@ class Course:
         found = []
         for place, claim in enumerate(self.given.shape.claims):
             seen = Intervals(*(ends[experiments] for ends in self._seen[place]))
-            margins = np.full(len(claim.weights), MARGIN)
-            error = self.given.levels[place]
+            margins, error = np.full(len(claim.weights), MARGIN), self.given.levels[place]
             so_far = known(seen, sample, spreads, claim.weights, error, margins)
             so_far = replace(so_far, most=SEEDS)
             still = ~self.decided[experiments, place, None]
@@ -324,14 +322,9 @@ def measured(shape: Shape, effect: float, experiments: int) -> tuple[list[str], 
     first = each.seeds == each.seeds.min(axis=-1, keepdims=True)
     name = [shape.name, f"{effect:g}" if effect else "none"]
     wrong = (each.wrong, each.wrong & first, bought.wrong, naive.wrong, fixed.wrong)
-    costs = (
-        f"{each.seeds.mean():.2f}",
-        f"{each.seeds.mean() / shape.fixed:.3f}",
-        f"{each.decided.mean():.0%}",
-        f"{runs.mean() / (shape.fixed * given.used.sum()):.3f}",
-        f"{bought.decided.mean():.0%}",
-        f"{fixed.decided.mean():.0%}",
-    )
+    seeds, of_fixed = each.seeds.mean(), runs.mean() / (shape.fixed * given.used.sum())
+    decided, *others = (f"{course.decided.mean():.0%}" for course in (each, bought, fixed))
+    costs = [f"{seeds:.2f}", f"{seeds / shape.fixed:.3f}", decided, f"{of_fixed:.3f}", *others]
     return [*name, *(share(one) for one in wrong)], [*name, *costs]
 
 

@@ -160,7 +160,7 @@ def claims(found: Iterable[Kept]) -> str:
         cost = f"{one.seeds} seeds, {hours(one.runs):.2f} device hours"
         for verdict in one.verdicts:
             undecided = verdict.verdict is Decision.UNDECIDED
-            answer = f"{verdict.label}" if undecided else f"**{verdict.label}**"
+            answer = verdict.label if undecided else f"**{verdict.label}**"
             to_decide = verdict.numbers.get("price", {}).get("seeds")
             more = f"; to decide: {verdict.brief}" if to_decide else ""
             row = cells.setdefault((one.experiment, verdict.claim, verdict.measure), {})
@@ -196,8 +196,8 @@ def settings(found: Iterable[Kept]) -> str:
         decides = DECIDES in one.provenance.get("command", ())
         row = [one.link, one.scale, one.text, one.experiment, f"{len(runs)}"]
         row += [f"{tokens / 1e6:.1f}M", f"{hours(one.runs):.2f}"]
-        row += [f"{hours(done(one.trials)):.2f}" if one.trials else ""]
-        row += [str(len(one.provenance.get("rounds", ())) + 1) if decides else ""]
+        row.append(f"{hours(done(one.trials)):.2f}" if one.trials else "")
+        row.append(str(len(one.provenance.get("rounds", ())) + 1) if decides else "")
         for column in ("device", "code"):
             row.append(", ".join(sorted({each[column] for each in runs if each.get(column)})))
         rows.append(row)

@@ -47,14 +47,9 @@ def _fitted(products_DHD: Tensor, start: list[Tensor]) -> list[Tensor]:
     from tensorly.cp_tensor import CPTensor
     from tensorly.decomposition import parafac
 
-    begun = CPTensor((None, [factor.numpy() for factor in start]))
-    _, factors = parafac(
-        products_DHD.numpy(),
-        rank=start[0].shape[1],
-        init=begun,
-        n_iter_max=_SWEEPS,
-        tol=_TOLERANCE,
-    )
+    begun, rank = CPTensor((None, [factor.numpy() for factor in start])), start[0].shape[1]
+    options = {"n_iter_max": _SWEEPS, "tol": _TOLERANCE}
+    _, factors = parafac(products_DHD.numpy(), rank=rank, init=begun, **options)
     return [torch.from_numpy(factor) for factor in factors]
 
 

@@ -37,10 +37,9 @@ def attention_mask(segments_BT: Tensor, *, causal: bool) -> Tensor:
 
 @dataclass(frozen=True)
 class SegmentLayout:
-    """The positions of a batch, B * T in all, laid out segment by segment.
+    """The positions of a batch, B (`rows`) * T in all, laid out segment by segment.
 
     Attributes:
-        rows: B.
         groups: number of segments and slots of each, for all segments of alike length together.
         source_S: the position that stands in a slot; slots left over repeat a segment's last one.
         slot_BT: the slot of a position, in the order of positions.

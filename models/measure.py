@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any
 
-from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 
-class Measurable(Protocol):
-    """A model that says which of its parameters are embeddings."""
-
-    def parameters(self) -> Iterator[nn.Parameter]: ...
-
-    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]: ...
-
-    def embedding_parameters(self) -> list[nn.Parameter]: ...
-
-
-def parameter_counts(model: Measurable) -> dict[str, int]:
+def parameter_counts(model: Any) -> dict[str, int]:
     """Return params_total, params_embedding, _non_embedding and _attention; shared ones count once.
 
-    Those of attention are the parameters below a part of that name, biases included.
+    Those of attention are the parameters below a part of that name, biases included. The model is a
+    Module whose `embedding_parameters()` says which of its parameters are embeddings.
     """
-    total = _numbers(model.parameters())
-    embedding = _numbers(model.embedding_parameters())
-    attention = (p for name, p in model.named_parameters() if ".attention." in f".{name}")
+    total = sum(p.numel() for p in model.parameters())
+    embedding = sum(p.numel() for p in model.embedding_parameters())
+    named = model.named_parameters()
     return {
         "params_total": total,
         "params_embedding": embedding,
         "params_non_embedding": total - embedding,
-        "params_attention": _numbers(attention),
+        "params_attention": sum(p.numel() for name, p in named if ".attention." in f".{name}"),
     }
 
 
@@ -47,7 +37,3 @@ def forward_flops(call: Callable[[], object]) -> int:
     with sdpa_kernel(SDPBackend.MATH), counter:
         call()
     return int(counter.get_total_flops())
-
-
-def _numbers(parameters: Iterable[nn.Parameter]) -> int:
-    return sum(parameter.numel() for parameter in parameters)
