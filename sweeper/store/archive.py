@@ -21,7 +21,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cached_property, lru_cache, reduce
 from pathlib import Path
 from typing import IO, Any
@@ -322,15 +322,6 @@ def find(outputs: Path, run: str) -> Archive | None:
         except OSError:
             unreadable = archive
     return unreadable
-
-
-def archived(outputs: Path) -> set[str]:
-    """Return the ids of all runs in archives that can be read."""
-    found: set[str] = set()
-    for archive in archives(outputs):
-        with suppress(OSError):
-            found.update(archive.runs)
-    return found
 
 
 def archives(outputs: Path) -> tuple[Archive, ...]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sweeper.store.archive import archived, find
+from sweeper.store.archive import archives, find
 from sweeper.store.attempts import Attempt, Cause, claim_attempt, find_attempts
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.files import (
@@ -328,8 +329,11 @@ class RunStore:
         """Return the ids of all frozen runs, sorted."""
         folder = self.outputs / "runs"
         names = entries(folder, folders=True)
-        lying = {name for name in names if present(folder / name / "run.json")}
-        return sorted(lying | archived(self.outputs))
+        found = {name for name in names if present(folder / name / "run.json")}
+        for archive in archives(self.outputs):
+            with suppress(OSError):  # it cannot be read
+                found.update(archive.runs)
+        return sorted(found)
 
     def freeze(self, record: Mapping[str, Any], *, apart_from: Collection[str] = ()) -> Run:
         """Write the record of a run, once.
