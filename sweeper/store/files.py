@@ -45,6 +45,10 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _EXTREME = re.compile(rb"[-:\s\[,](?:\d+(?:\.\d+)?[eE]\+?\d{3}|\d{300})")
 
 
+class AlreadyPublished(FileExistsError):
+    """Another writer published this name first."""
+
+
 def child(root: Path, name: str) -> Path:
     """Return `root/name`. Every name becomes a path here and nowhere else.
 
@@ -103,7 +107,7 @@ def new_file(
     A failure leaves `path` as it was.
 
     Raises:
-        FileExistsError: `path` exists and `replace` is False.
+        AlreadyPublished: `path` exists and `replace` is False.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     descriptor = os.open(temporary, _CREATE, 0o600)
@@ -125,7 +129,7 @@ def new_file(
                 # its own success; the number of links tells the two apart.
                 if temporary.stat().st_nlink == 1:
                     name = str(path)
-                    raise FileExistsError(errno.EEXIST, "already published", name) from None
+                    raise AlreadyPublished(errno.EEXIST, "already published", name) from None
             temporary.unlink()
     except BaseException:
         with suppress(OSError):
@@ -148,7 +152,7 @@ def publish(path: Path, data: bytes | str, *, replace: bool = True, durable: boo
     try:
         with new_file(path, replace=replace, durable=durable) as descriptor:
             write_all(descriptor, content)
-    except FileExistsError:
+    except AlreadyPublished:
         return False
     return True
 
