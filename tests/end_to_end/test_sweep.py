@@ -90,10 +90,6 @@ def test_a_grid_becomes_runs_a_table_and_a_figure(undisturbed):
         f"{outputs / name}\n" in done.stdout for name in ("figures/grid-heads.png", "report.html")
     )
     assert "Traceback" not in done.stdout + done.stderr
-
-
-def test_a_log_says_how_much_time_is_left(undisturbed):
-    _, done = undisturbed
     finished = [line for line in done.stdout.splitlines() if re.match(r"\[\d/4\] done ", line)]
     assert len(finished) == 4
     assert all(re.search(r", about [\d:.]+( s)? left$", line.strip()) for line in finished)

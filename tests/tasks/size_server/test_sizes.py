@@ -1,6 +1,5 @@
 """The size of a config is that of the model it trains, whether it is built or calculated."""
 
-import itertools
 import random
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from sweeper.store.errors import UserError
 from tasks.lm1b.task import LanguageModel
 from tasks.parse import parse, task_of
-from tasks.size_server.sizes import BUILT_FIRST, NODES, CountPolynomials, Polynomials, counts, size
+from tasks.size_server.sizes import BUILT_FIRST, CountPolynomials, counts, size
 from tests.tasks.jobs import config
 from tests.tasks.small import SMALL
 
@@ -110,14 +109,3 @@ def test_counts_that_are_no_such_polynomial_are_always_built():
     for feedforward in [*range(1, BUILT_FIRST + 1), 97, 20, 21]:
         run = parse(config({"model.feedforward_size": feedforward}))
         assert polynomials.counts(run) == {"n": 3 * (feedforward > 20)}
-
-
-def test_polynomials_through_the_nodes_has_their_values_and_no_others_that_are_not_whole():
-    values = {
-        place: {"n": place[0] ** 2 * place[2] + place[1] ** 2 * place[3] + 7}
-        for place in itertools.product(*NODES.values())
-    }
-    found = Polynomials(values)
-    assert all(found.at(place) == counts for place, counts in values.items())
-    assert found.at((100, 50, 3, 9)) == {"n": 100**2 * 3 + 50**2 * 9 + 7}
-    assert Polynomials({}).at((1, 1, 1, 1)) is None

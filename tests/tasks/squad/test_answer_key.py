@@ -5,18 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.squad.answer_key import Span, Window, best_span, best_windows, covered, windows
+from tasks.squad.answer_key import Span, best_span, best_windows, covered, windows
 
 
-def test_windows_follow_each_other_by_the_stride_to_the_end():
-    assert windows(23, 11, 5) == [Window(0, 11), Window(5, 11), Window(10, 11), Window(15, 8)]
-    assert windows(11, 11, 5) == [Window(0, 11)]
-    assert windows(12, 11, 5) == [Window(0, 11), Window(5, 7)]
-    assert windows(0, 11, 5) == []
-    assert windows(7, 3, 13) == [Window(0, 3), Window(3, 3), Window(6, 1)]
-
-
-@given(st.integers(1, 200), st.integers(1, 50), st.integers(1, 60))
+@given(st.integers(0, 200), st.integers(1, 50), st.integers(1, 60))
 def test_windows_are_those_of_run_squad(length, room, stride):
     expected, start = [], 0
     while start < length:
@@ -63,36 +55,6 @@ def test_an_answer_covers_every_piece_that_holds_some_of_it(start, end, pieces):
     assert covered(offsets, start, end) == pieces
 
 
-EVERYWHERE = np.ones(7, bool)
-TEXT = np.arange(7) >= 2
-
-
-def _best(starts, ends, **changes):
-    arguments = {
-        "may_start_T": EVERYWHERE,
-        "may_end_T": EVERYWHERE,
-        "candidates": 20,
-        "longest": 30,
-        **changes,
-    }
-    return best_span(np.array(starts), np.array(ends), **arguments)
-
-
-@pytest.mark.parametrize(
-    ("changes", "span"),
-    [
-        ({}, Span(18.0, 0, 0)),
-        ({"may_start_T": TEXT, "may_end_T": TEXT}, Span(7.0, 2, 5)),
-        ({"may_start_T": TEXT, "may_end_T": TEXT, "longest": 3}, Span(6.0, 2, 3)),
-        ({"may_start_T": np.arange(7) >= 4, "may_end_T": TEXT}, Span(6.0, 4, 5)),
-        ({"may_start_T": TEXT, "may_end_T": TEXT, "candidates": 1}, None),
-        ({"may_start_T": ~EVERYWHERE}, None),
-    ],
-)
-def test_the_best_span_starts_ends_and_is_as_long_as_it_may(changes, span):
-    assert _best([9, 0, 3, 0, 2, 0, 0], [9, 0, 0, 3, 0, 4, 0], **changes) == span
-
-
 # Few different values, so that equal ones are frequent.
 SCORES = st.lists(st.sampled_from([-2.0, -0.5, 0.0, 0.25, 3.0]), min_size=7, max_size=7)
 PLACES = st.lists(st.booleans(), min_size=7, max_size=7)
@@ -113,5 +75,12 @@ def test_the_span_is_the_first_of_run_squads_list(
         if may_start[first] and may_end[last] and 0 <= last - first < longest
     ]
     expected = sorted(found, key=lambda span: span.score, reverse=True)[0] if found else None
-    changes = {"may_start_T": np.array(may_start), "may_end_T": np.array(may_end)}
-    assert _best(starts, ends, candidates=candidates, longest=longest, **changes) == expected
+    actual = best_span(
+        np.array(starts),
+        np.array(ends),
+        may_start_T=np.array(may_start),
+        may_end_T=np.array(may_end),
+        candidates=candidates,
+        longest=longest,
+    )
+    assert actual == expected

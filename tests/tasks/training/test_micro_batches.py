@@ -21,27 +21,29 @@ def gradients(task, model, parts):
     return loss.item(), grads
 
 
-@pytest.mark.parametrize("name", SEPARABLE)
-def test_the_parts_of_a_batch_have_together_the_gradient_of_the_whole(name, shared):
+@pytest.fixture(params=SEPARABLE)
+def whole(request, shared):
+    """A task and its model, with loss and gradients of a whole batch in single precision."""
+    name = request.param
     task = opened(shared, {**SMALL[name], **(STILL if name != "nearest_neighbour" else {})})
     torch.manual_seed(0)
     model = task.build()
-    loss, whole = gradients(task, model, 1)
+    return task, model, *gradients(task, model, 1)
+
+
+def test_the_parts_of_a_batch_have_together_the_gradient_of_the_whole(whole):
+    task, model, loss, expected = whole
     for parts in (2, 3, 1000):
         found, grads = gradients(task, model, parts)
         assert found == pytest.approx(loss, rel=1e-5)
-        assert grads.keys() == whole.keys()
+        assert grads.keys() == expected.keys()
         for key, gradient in grads.items():
-            torch.testing.assert_close(gradient, whole[key], rtol=1e-4, atol=1e-6)
+            torch.testing.assert_close(gradient, expected[key], rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", SEPARABLE)
-def test_a_step_in_half_precision_has_nearly_the_gradient_of_single(name, shared):
+def test_a_step_in_half_precision_has_nearly_the_gradient_of_single(whole):
     """On a CPU as well, where autocast hands other types on than on a GPU."""
-    task = opened(shared, {**SMALL[name], **(STILL if name != "nearest_neighbour" else {})})
-    torch.manual_seed(0)
-    model = task.build()
-    loss, single = gradients(task, model, 1)
+    task, model, loss, single = whole
     with torch.autocast("cpu", torch.bfloat16):
         found, half = gradients(task, model, 1)
     assert found == pytest.approx(loss, rel=0.02)

@@ -58,25 +58,26 @@ def test_decay_is_on_matrices_alone_and_every_parameter_is_trained_once():
     assert "content_bias" in of[1]
 
 
-def test_decay_is_decoupled_and_times_the_learning_rate():
-    changes = {"optimizer.weight_decay": 0.25, "optimizer.schedule": "constant"}
-    section = parse(config(changes)).optimizer
+def stepped(changes, gradient):
+    """A matrix before and after a step with this gradient in each of its entries."""
+    section = parse(config({"optimizer.schedule": "constant", **changes})).optimizer
+    assert section.learning_rate == 0.02
     layer = nn.Linear(3, 2)
     before = layer.weight.detach().clone()
-    layer.weight.grad, layer.bias.grad = torch.zeros(2, 3), torch.zeros(2)
+    layer.weight.grad, layer.bias.grad = torch.full((2, 3), gradient), torch.zeros(2)
     adamw(layer, section).step()
+    return before, layer.weight
+
+
+def test_decay_is_decoupled_and_times_the_learning_rate():
+    before, after = stepped({"optimizer.weight_decay": 0.25}, 0.0)
     # Without a gradient decay is all that moves a weight: Loshchilov and Hutter's equation 12.
-    torch.testing.assert_close(layer.weight, before * (1 - section.learning_rate * 0.25))
+    torch.testing.assert_close(after, before * (1 - 0.02 * 0.25))
 
 
 def test_the_first_step_moves_every_weight_by_the_learning_rate():
-    section = parse(config({"optimizer.weight_decay": 0.0})).optimizer
-    layer = nn.Linear(3, 2)
-    before = layer.weight.detach().clone()
-    layer.weight.grad, layer.bias.grad = torch.full((2, 3), -7.0), torch.zeros(2)
-    adamw(layer, section).step()
-    torch.testing.assert_close(layer.weight, before + section.learning_rate)
-    assert math.isclose(section.learning_rate, 0.02)
+    before, after = stepped({"optimizer.weight_decay": 0.0}, -7.0)
+    torch.testing.assert_close(after, before + 0.02)
 
 
 @pytest.mark.parametrize(("largest", "norm"), [(0.5, 0.5), (None, 21.0)], ids=["clipped", "free"])
