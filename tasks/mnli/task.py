@@ -107,11 +107,8 @@ def pair_of(row: Any) -> Pair | Malformed:
         return Malformed("a text is missing")
     if label in NO_LABEL or label is None:
         return Malformed("no gold label")
-    if label in LABELS:
-        number = LABELS.index(label)
-    elif type(label) is int and 0 <= label < len(LABELS):
-        number = label
-    else:
+    number = LABELS.index(label) if label in LABELS else label
+    if type(number) is not int or not 0 <= number < len(LABELS):
         return Malformed("unknown label")
     mended = strict_json.mended(premise, hypothesis)
     premise, hypothesis = (strict_json.printable(text).strip() for text in (premise, hypothesis))
@@ -163,12 +160,10 @@ class LabelledPairs(ExampleData):
         hypotheses = encodings(tokenizer, [pair.hypothesis for pair in examples])
         sides = zip(premises, hypotheses, strict=True)
         cut = [shortened(premise.ids, hypothesis.ids, room) for premise, hypothesis in sides]
-        columns = {
-            "seconds": [2 + len(premise) for premise, _ in cut],
-            "labels": [pair.label for pair in examples],
-        }
         rows = [[cls, *premise, sep, *hypothesis, sep] for premise, hypothesis in cut]
-        write(folder, rows, columns, about)
+        seconds = [2 + len(premise) for premise, _ in cut]
+        labels = [pair.label for pair in examples]
+        write(folder, rows, {"seconds": seconds, "labels": labels}, about)
 
     def measured_baselines(self, splits: Mapping[str, list[Pair]]) -> dict[str, float]:
         train, test = splits["train"], splits["test"]

@@ -45,15 +45,13 @@ def score_files(predictions: Path, dataset: Path) -> dict[str, float]:
         print(f"Evaluation expects v-{VERSION}, but got dataset with v-{version}", file=sys.stderr)
     for question, _ in questions:
         if not isinstance(given.get(question, ""), str):
-            raise UserError(
-                f"{predictions}: no text is predicted for {sanitize(question)}; mend it."
-            )
+            said = f"{predictions}: no text is predicted for {sanitize(question)}; mend it."
+            raise UserError(said)
+    for question, _ in questions:
+        if question not in given:
+            print(f"Unanswered question {question} will receive score 0.", file=sys.stderr)
     try:
-        return scoring.score(
-            questions,
-            given,
-            lambda id_: print(f"Unanswered question {id_} will receive score 0.", file=sys.stderr),
-        )
+        return scoring.score(questions, given)
     except ValueError as error:
         raise UserError(f"{dataset} cannot be scored: {error}; name a SQuAD v1.1 file.") from error
 

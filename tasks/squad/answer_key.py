@@ -105,13 +105,8 @@ def write_key(
     with new_arrays(folder, {"offsets": STARTS, "paragraphs": STARTS}) as add:
         add("offsets", np.concatenate(offsets))
         add("paragraphs", np.cumsum([0, *map(len, offsets)]))
-    content = {
-        "contexts": [context for context, _ in contexts],
-        "questions": [
-            {"id": q.id, "context": places[q.context], "answers": q.answers} for q in questions
-        ],
-    }
-    publish_json(folder / QUESTIONS, content)
+    asked = [{"id": q.id, "context": places[q.context], "answers": q.answers} for q in questions]
+    publish_json(folder / QUESTIONS, {"contexts": list(places), "questions": asked})
 
 
 class AnswerKey:
@@ -123,10 +118,9 @@ class AnswerKey:
             raise UserError(f"{folder} holds no questions; prepare the data.")
         self._contexts: list[str] = content["contexts"]
         self._questions = content["questions"]
-        paragraphs = windows.arrays.mapped("paragraphs", STARTS, len(self._contexts) + 1)
-        self._paragraphs = paragraphs
-        self._offsets = windows.arrays.mapped("offsets", STARTS, int(paragraphs[-1]), 2)
-        self._windows = windows.columns
+        arrays, self._windows = windows.arrays, windows.columns
+        self._paragraphs = arrays.mapped("paragraphs", STARTS, len(self._contexts) + 1)
+        self._offsets = arrays.mapped("offsets", STARTS, int(self._paragraphs[-1]), 2)
 
     def gold(self) -> list[tuple[str, list[str]]]:
         """Return the id and the gold answers of every question."""

@@ -50,9 +50,8 @@ class SQuAD(DataSet[Question]):
         value = strict_json.load_file(path)
         articles = value.get("data") if isinstance(value, dict) else None
         if not isinstance(articles, list):
-            raise UserError(
-                f'{path} has no list under "data": expected SQuAD v1.1; name another file.'
-            )
+            said = f'{path} has no list under "data": expected SQuAD v1.1; name another file.'
+            raise UserError(said)
         for a, article in enumerate(articles):
             paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
             if not isinstance(paragraphs, list):
@@ -170,13 +169,10 @@ class Windows(ExampleData):
 
     def open(self, folder: Path) -> dict[str, Any]:
         facts = super().open(folder)
-        self.keys = {
-            split: AnswerKey(folder / split, self.splits[split]) for split in ("validation", "test")
-        }
-        questions = {
-            f"{split}_questions": of.about["questions"] for split, of in self.splits.items()
-        }
-        return {**facts, **questions}
+        measured = ("validation", "test")
+        self.keys = {split: AnswerKey(folder / split, self.splits[split]) for split in measured}
+        counts = {f"{split}_questions": of.about["questions"] for split, of in self.splits.items()}
+        return {**facts, **counts}
 
     def write_split(
         self, folder: Path, tokenizer: Tokenizer, examples: list[Question], about: Mapping[str, Any]

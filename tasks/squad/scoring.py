@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -32,20 +32,17 @@ def f1(prediction: str, answer: str) -> float:
 
 
 def score(
-    questions: Iterable[tuple[str, Sequence[str]]],
-    predictions: Mapping[str, str],
-    missing: Callable[[str], None] = lambda question: None,
+    questions: Iterable[tuple[str, Sequence[str]]], predictions: Mapping[str, str]
 ) -> dict[str, float]:
     """Return exact_match and f1 in percent over all (id, answers), each against its best answer.
 
-    `missing` is called with each id that has no prediction, which scores 0. ValueError if there is
-    no question, or one without a gold answer.
+    A question without a prediction scores 0. ValueError if there is no question, or one with a
+    prediction but no gold answer.
     """
     total, matches, overlap = 0, 0.0, 0.0
     for question, answers in questions:
         total += 1
         if question not in predictions:
-            missing(question)
             continue
         if not answers:
             raise ValueError(f"question {question} has no gold answer")

@@ -73,15 +73,12 @@ class QuestionAnswering(FineTuning):
             (starts_T[:length], ends_T[:length])
             for starts_T, ends_T, length in zip(starts_NT, ends_NT, lengths_N, strict=True)
         ]
-        self._predictions = key.predictions(
-            scores_N, self.section.candidates, self.section.answer_length
-        )
+        longest = self.section.answer_length
+        self._predictions = key.predictions(scores_N, self.section.candidates, longest)
         baselines = self.data.baselines if split == "test" else {}
         scores = {**scoring.score(key.gold(), self._predictions), **baselines}
-        return {
-            **self.metrics(split, totals),
-            **{f"{split}/{name}": value for name, value in scores.items()},
-        }
+        named = {f"{split}/{name}": value for name, value in scores.items()}
+        return {**self.metrics(split, totals), **named}
 
     def files(self) -> dict[str, Any]:
         """Return the predictions of the last evaluation, as the official evaluator takes them."""

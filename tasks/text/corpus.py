@@ -34,10 +34,8 @@ def new_arrays(folder: Path, dtypes: Mapping[str, DTypeLike]) -> Iterator[Add]:
     """Yield `add(name, values)`, which appends; the files appear if the block ends well."""
     make_directory(folder)
     with ExitStack() as stack:
-        files = {
-            name: stack.enter_context(new_file(_path(folder, name, dtype)))
-            for name, dtype in dtypes.items()
-        }
+        paths = {name: _path(folder, name, dtype) for name, dtype in dtypes.items()}
+        files = {name: stack.enter_context(new_file(path)) for name, path in paths.items()}
 
         def add(name: str, values: ArrayLike) -> None:
             write_all(files[name], np.asarray(values, dtypes[name]).tobytes())
@@ -70,9 +68,8 @@ class Arrays:
         return np.asarray(np.memmap(path, dtype, "r", shape=shape))
 
     def _changed(self) -> UserError:
-        return UserError(
-            f"{self._folder} is not as it was written; delete it and prepare the data."
-        )
+        said = f"{self._folder} is not as it was written; delete it and prepare the data."
+        return UserError(said)
 
 
 def _path(folder: Path, name: str, dtype: DTypeLike) -> Path:
@@ -96,10 +93,9 @@ class Corpus:
     def lines(self, split: str, counts: Counts | None = None) -> Iterator[str]:
         """Yield the kept lines of a split in order and count them; UserError if it is empty."""
         counts = Counts() if counts is None else counts
-        own = split == "test" and self.test is not None
-        source = self.test if own and self.test is not None else self.train
-        found = ""
-        for number, line in enumerate(map(read_line, itertools.chain.from_iterable(source()))):
+        own = self.test if split == "test" else None
+        found, texts = "", (own or self.train)()
+        for number, line in enumerate(map(read_line, itertools.chain.from_iterable(texts))):
             if number % self.together == 0:
                 place = 99 if line.skip else zlib.crc32(line.text.encode()) % 100
                 found = "validation" if place == 0 else "train"

@@ -229,9 +229,8 @@ def load_splits(hub: Mapping[str, Any], columns: Sequence[str] = (COLUMN,)) -> d
     import datasets  # takes seconds: only where the text is on the hub
 
     try:
-        splits = datasets.load_dataset(
-            hub["path"], name=hub.get("name"), revision=hub.get("revision")
-        )
+        options = {key: hub.get(key) for key in ("name", "revision")}
+        splits = datasets.load_dataset(hub["path"], **options)
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
         cause = next(iter(str(error).splitlines()), type(error).__name__)
         raise UserError(
@@ -291,8 +290,7 @@ class Source:
         if data["source"] == "sample":
             return self.sample.described(data["sentences"], World.of(data))
         found = self.files(_local(data))
-        count = len(found.names)
-        size = f"{found.bytes() / 1e6:,.1f} MB"
+        count, size = len(found.names), f"{found.bytes() / 1e6:,.1f} MB"
         return f"{count} text file{'s' * (count > 1)}, {size}, folder {found.root.name}"
 
     def root(self, data: Mapping[str, Any], folder: Path) -> Path:

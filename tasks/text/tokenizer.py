@@ -107,10 +107,8 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     characters = Counter[str]()
     for text in texts:
         characters.update(normalizer.normalize_str(text))
-    common = sorted(characters.items(), key=lambda item: (-item[1], item[0]))
-    alphabet = sorted(
-        character for character, _ in common[:WORDPIECE_CHARACTERS] if not character.isspace()
-    )
+    common = sorted(characters, key=lambda character: (-characters[character], character))
+    alphabet = sorted(one for one in common[:WORDPIECE_CHARACTERS] if not one.isspace())
     # The library numbers these in hash order, and numbers break ties between merges: as sorted
     # special tokens they make training deterministic.
     continuations = ["##" + character for character in alphabet]
