@@ -92,32 +92,31 @@ def test_one_bit_of_any_prepared_file_is_noticed(of):
     assert open_data(task_of(parse(run)), outputs) == facts
 
 
-def test_splits_that_changed_places_are_noticed(of):
-    run, outputs, folder = of
-    facts = open_data(task_of(parse(run)), outputs)
-    _exchange(folder / "test", folder / "validation")
-    with pytest.raises(UserError, match="is not as it was prepared"):
-        open_data(task_of(parse(run)), outputs)
-    _exchange(folder / "test", folder / "validation")
-    assert open_data(task_of(parse(run)), outputs) == facts
-
-
-def test_a_pipe_in_place_of_rows_holds_nobody_up(of):
-    run, outputs, folder = of
-    path = files(folder)[-1]
-    path.rename(folder / "away")
-    os.mkfifo(path)
-    with pytest.raises(UserError, match=path.name):
-        open_data(task_of(parse(run)), outputs)
-    path.unlink()
-    (folder / "away").rename(path)
-
-
-def _exchange(one, other):
+def exchange(one, other):
     away = one.with_name("away")
     one.rename(away)
     other.rename(one)
     away.rename(other)
+
+
+def test_splits_that_changed_places_are_noticed(of):
+    run, outputs, folder = of
+    exchange(folder / "test", folder / "validation")
+    with pytest.raises(UserError, match="is not as it was prepared"):
+        open_data(task_of(parse(run)), outputs)
+    exchange(folder / "test", folder / "validation")
+    assert open_data(task_of(parse(run)), outputs)
+
+
+def test_a_pipe_in_place_of_rows_holds_nobody_up(of):
+    run, outputs, folder = of
+    path, pipe = files(folder)[-1], folder / "pipe"
+    os.mkfifo(pipe)
+    exchange(path, pipe)
+    with pytest.raises(UserError, match=path.name):
+        open_data(task_of(parse(run)), outputs)
+    exchange(path, pipe)
+    pipe.unlink()
 
 
 def test_a_job_trains_on_nothing_that_was_changed(outputs):
