@@ -61,19 +61,14 @@ class Claim:
 class Shape:
     """An experiment to simulate.
 
-    Attributes:
-        name: the name in the tables.
-        random_seed: the first part of the seed of the generator.
-        claims: the claims of one family.
-        gains: (points,), what an effect of 1 adds to the mean of each point.
-        draw: returns (experiments, points, SEEDS) values around 0.
-        fixed: seeds a point of a fixed design with 80 % power for an effect of 1 at the same error.
+    `draw` returns (experiments, points, SEEDS) values around 0. `fixed` are the seeds a point of a
+    fixed design with 80 % power for an effect of 1 at the same error.
     """
 
     name: str
-    random_seed: int
-    claims: tuple[Claim, ...]
-    gains: Floats
+    random_seed: int  # the first part of the seed of the generator
+    claims: tuple[Claim, ...]  # of one family
+    gains: Floats  # (points,), what an effect of 1 adds to the mean of each
     draw: Callable[[np.random.Generator, int], Floats]
     fixed: int = 24
 
@@ -203,9 +198,8 @@ class Simulated:
 class Course:
     """The answers to the claims of many experiments while seeds come in.
 
-    Attributes:
-        decided, wrong: (experiments, claims), whether there is an answer, and a wrong one.
-        seeds: (experiments, claims), the seeds a point that an answer took.
+    `decided` and `wrong`, (experiments, claims), say whether there is an answer, and a wrong one;
+    `seeds` has the seeds a point that an answer took.
     """
 
     def __init__(self, given: Simulated, ends: Callable[..., Intervals] = intervals) -> None:

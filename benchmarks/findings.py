@@ -30,22 +30,16 @@ Row = dict[str, str]
 
 @dataclass(frozen=True)
 class Kept:
-    """The records of one experiment in one folder of results.
-
-    Attributes:
-        rows: of its table; a run that several arms use has several.
-        trials: the rows of the runs that chose its learning rates.
-        provenance: the command and the rounds of its plan; empty in old records.
-    """
+    """The records of one experiment in one folder of results."""
 
     folder: Path
     experiment: str
     scale: str
     text: str
     verdicts: list[Verdict]
-    rows: list[Row]
-    trials: list[Row]
-    provenance: Mapping[str, Any]
+    rows: list[Row]  # of its table; a run that several arms use has several
+    trials: list[Row]  # of the runs that chose its learning rates
+    provenance: Mapping[str, Any]  # the command and rounds of its plan; empty in old records
     figure: Path | None
 
     @property

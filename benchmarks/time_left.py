@@ -31,16 +31,11 @@ SCREEN = {"COLUMNS": "200", "LINES": "50", "TERM": "xterm"}
 
 
 class Terminal:
-    """A sweep in a terminal of its own.
-
-    Attributes:
-        estimates: pairs of a moment and the seconds that were left according to the screen.
-        done: the moment at which the last run was done.
-    """
+    """A sweep in a terminal of its own."""
 
     def __init__(self, command: tuple[str, ...], outputs: str) -> None:
-        self.estimates: list[tuple[float, float]] = []
-        self.done: float | None = None
+        self.estimates: list[tuple[float, float]] = []  # moments, and seconds left on the screen
+        self.done: float | None = None  # the moment at which the last run was done
         self._screen, inside = pty.openpty()
         self.process = subprocess.Popen(
             [sys.executable, "sweep.py", "-m", *command, f"paths.outputs={outputs}"],

@@ -78,13 +78,7 @@ def runs(
 
 
 class Run:
-    """A run of an outputs folder.
-
-    Attributes:
-        id: its name in tables, in `status` and on disk.
-        path: the folder of its files, outputs/runs/<id>.
-        config: its config with nested keys, as it was when the run was planned.
-    """
+    """A run of an outputs folder: its `id`, its folder `path`, its nested `config` as planned."""
 
     def __init__(self, found: store.Run) -> None:
         self._run = found

@@ -26,10 +26,9 @@ TOLERANCE = 0.01  # a singular value below this share of the largest adds nothin
 class HeadMeasures:
     """Of the heads of one layer, means over rows.
 
-    Attributes:
-        rank_H: numerical rank of the logits between all positions of a row, less what is added to
-            all keys of a query, which the softmax ignores; at most the size of queries and keys.
-        entropy_H: nats of a query's attention weights, over queries that see more than one key.
+    `rank_H` is the numerical rank of the logits between all positions of a row, less what is added
+    to all keys of a query, which the softmax ignores; at most the size of queries and keys.
+    `entropy_H` is in nats of a query's weights, over queries that see more than one key.
     """
 
     rank_H: Tensor

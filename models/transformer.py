@@ -1,7 +1,5 @@
 """The two Transformers of the paper: LM1B's language model and BERT's encoder.
 
-They share attention, feed-forward and block, and differ in what this file spells out.
-
 Shapes: B batch, T positions, D embedding_size, V vocabulary.
 """
 
@@ -28,9 +26,8 @@ attention variant, or a `functools.partial` of one with its own options."""
 class Decoder(nn.Module):
     """Pre-LN blocks under a causal mask; sinusoidal positions; attention and softmax without bias.
 
-    As in tensor2tensor, which the paper trained its LM1B models with.
-
-    `blocks` are its layers, all of one shape, so that they can be compiled or sharded.
+    As in tensor2tensor, which the paper trained its LM1B models with. `blocks` are its layers, all
+    of one shape, so that they can be compiled or sharded.
     """
 
     def __init__(  # noqa: PLR0913  (a keyword for each thing that makes one model another)

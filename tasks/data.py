@@ -65,19 +65,13 @@ class Data(ABC):
 
 
 class PreparedData(Data):
-    """Data made of text, once for all runs with the same text and the same keys in `shaping`.
+    """Data made of text, once for all runs with the same text and the same keys in `shaping`."""
 
-    Attributes:
-        kind, format: the beginning of the folder's name, and the version of its content.
-        last: the file that appears last in the folder of each split.
-        published: where the text comes from.
-    """
-
-    kind: ClassVar[str]
-    format: ClassVar[int]
-    last: ClassVar[str]
+    kind: ClassVar[str]  # the beginning of the folder's name
+    format: ClassVar[int]  # the version of its content
+    last: ClassVar[str]  # the file that appears last in the folder of each split
     shaping: ClassVar[tuple[str, ...]]
-    published: ClassVar[Source]
+    published: ClassVar[Source]  # where the text comes from
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)

@@ -18,8 +18,7 @@ from sweeper.store.liveness import Watcher, identity
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import Run, RunStore
 from tasks import train
-from tasks.synthetic.families import World
-from tasks.synthetic.samples import LM1B
+from tasks.synthetic.samples import LM1B, World
 from tasks.text.tokenizer import load_tokenizer, save_tokenizer, train_bpe
 from tasks.training.progress import leftovers, remove_all
 from tests.sweeper.store.test_files import HOSTILE_NAMES

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from sweeper.store.errors import UserError, invalid_value, sanitize
-from tasks.synthetic.families import World
-from tasks.synthetic.samples import Sample
+from tasks.synthetic.samples import Sample, World
 
 Item = TypeVar("Item")
 

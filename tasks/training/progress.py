@@ -66,11 +66,8 @@ class Recorder:
     """Writes a row every `log_every` steps and validates every `validate_every` steps.
 
     Losses stay on the device between two rows: the host waits for the device only to read them.
-
-    Attributes:
-        validation: the metrics of the newest validation.
-        seconds: in training steps, interrupted attempts included.
-        seconds_before: in training steps of interrupted attempts.
+    `validation` is the newest. `seconds` are those of training steps, interrupted attempts
+    included; `seconds_before` of interrupted attempts alone.
     """
 
     def __init__(self, context: RunContext) -> None:

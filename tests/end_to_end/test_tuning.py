@@ -9,8 +9,7 @@ import pytest
 from benchmarks.twins import HANDICAP, command
 from sweeper.store.plans import newest, plans
 from sweeper.store.runs import RunStore
-from tasks.synthetic.families import World
-from tasks.synthetic.samples import LM1B, TEST_SHARD
+from tasks.synthetic.samples import LM1B, TEST_SHARD, World
 from tests.end_to_end.test_sweep import python
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ import pytest
 
 from tasks.fine_tuning.bag_of_words import BagOfWords, guessed_answer, majority_accuracy
 from tasks.synthetic import samples
-from tasks.synthetic.families import World
+from tasks.synthetic.samples import World
 
 
 def test_a_majority_is_that_of_training():

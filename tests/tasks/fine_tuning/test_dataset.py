@@ -8,7 +8,7 @@ from sweeper.store.errors import UserError
 from tasks.mnli.task import MultiNLI
 from tasks.squad.data import SQuAD
 from tasks.synthetic import samples
-from tasks.synthetic.families import World
+from tasks.synthetic.samples import World
 
 DATA = {
     "source": "local",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sweeper.store.errors import UserError
 from tasks.lm1b.data import OPEN_ROWS, FirstFit, Joined, PackedRows, expand, pack_split
-from tasks.synthetic.families import World
+from tasks.synthetic.samples import World
 from tasks.synthetic.samples import sentences as generated
 from tasks.text.corpus import Corpus
 from tasks.text.tokenizer import END, PAD, encode_sentences, train_bpe

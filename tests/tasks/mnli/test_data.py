@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tasks.fine_tuning.dataset import Malformed, RowReport
 from tasks.mnli.task import LABELS, MultiNLI, Pair, shortened
 from tasks.synthetic import samples
-from tasks.synthetic.families import World
+from tasks.synthetic.samples import World
 
 WORLD = World(competitors=5, directions=23)
 OFFICIAL = {

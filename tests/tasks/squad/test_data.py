@@ -10,7 +10,7 @@ from sweeper.store.errors import UserError
 from tasks.fine_tuning.dataset import Malformed, RowReport
 from tasks.squad.data import Question, SQuAD, question_of
 from tasks.synthetic import samples
-from tasks.synthetic.families import World
+from tasks.synthetic.samples import World
 
 WORLD = World(competitors=5, directions=23)
 NOWHERE = "no answer stands in the context"

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from tasks.synthetic.families import FAMILIES, FEWEST_PRESENT, MEMBERS, StableRandom, World
+from tasks.synthetic.samples import FAMILIES, FEWEST_PRESENT, MEMBERS, StableRandom, World
 
 
 def test_no_word_is_the_name_of_two_things():

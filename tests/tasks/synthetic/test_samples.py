@@ -8,9 +8,8 @@ from statistics import mean
 
 import pytest
 
-from tasks.synthetic import families, samples
-from tasks.synthetic.families import MEMBERS, World
-from tasks.synthetic.samples import document, documents
+from tasks.synthetic import samples
+from tasks.synthetic.samples import MEMBERS, World, document, documents
 from tasks.text.source import find_files
 
 WORLD = World(competitors=5, directions=23)
@@ -46,7 +45,7 @@ def test_another_length_world_or_generator_has_another_digest(name, monkeypatch)
     found = [sample.digest(length, WORLD) for length in (101, 307)]
     found += [sample.digest(101, world) for world in (SEVEN, CHANCE, World(5, 29))]
     assert sample.digest(101, World(5, 23)) == found[0]
-    monkeypatch.setattr(families, "SHARES", (1,))
+    monkeypatch.setattr(samples, "SHARES", (1,))
     assert len({*found, sample.digest(101, WORLD)}) == 6
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.store.errors import UserError
-from tasks.synthetic.families import World
+from tasks.synthetic.samples import World
 from tasks.synthetic.samples import sentences as generated
 from tasks.text.source import read_line
 from tasks.text.tokenizer import (
