@@ -1,5 +1,6 @@
 """What every test stands on: one thread, fixed seeds, no network, none of the user's settings."""
 
+import importlib
 import os
 import random
 import sys
@@ -8,7 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.packages import Installed
+from sweeper.store import registry
+from sweeper.store.errors import take_notices
 
 ROOT = Path(__file__).resolve().parents[1]
 TEST_DATA = Path(os.environ.get("HEADROOM_TEST_DATA", ROOT.parent / "shared" / "data"))
@@ -52,7 +54,8 @@ def _own_folders(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _seeds():
-    """Every test draws the same numbers, alone or among others."""
+    """Every test draws the same numbers and sees its own notices, alone or among others."""
+    take_notices()
     random.seed(0)
     # Looked up, not imported: most tests of the sweeper need neither library.
     if "numpy" in sys.modules:
@@ -61,9 +64,39 @@ def _seeds():
         sys.modules["torch"].manual_seed(0)
 
 
+class Installed:
+    """Installs packages for one test, each a module with a source and entry points."""
+
+    def __init__(self, folder, monkeypatch):
+        self.folder = folder
+        self._names: list[str] = []
+        monkeypatch.syspath_prepend(folder)
+
+    def __call__(self, package, source, groups):
+        """A package `package` 1.2.3 that registers a `name = module` in each group; its file."""
+        about = self.folder / f"{package}-1.2.3.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2.3\n")
+        points = "".join(f"[{group}]\n{line}\n" for group, line in groups.items())
+        (about / "entry_points.txt").write_text(points)
+        module = self.folder / package / "__init__.py"
+        module.parent.mkdir()
+        module.write_text(source)
+        self._names.append(package)
+        self.forget()
+        return module
+
+    def forget(self):
+        """Forget what a new process would not know."""
+        for package in self._names:
+            sys.modules.pop(package, None)
+        importlib.invalidate_caches()
+        registry._registered.cache_clear()
+        registry._digest.cache_clear()
+
+
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """Installs packages for one test."""
     packages = Installed(tmp_path, monkeypatch)
     yield packages
     packages.forget()

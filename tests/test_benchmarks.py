@@ -73,10 +73,9 @@ def test_variants_take_turns_and_the_first_round_is_dropped():
     calls = []
 
     def variant(name):
-        calls.append(name)
-        return float(len(calls))
+        return lambda: calls.append(name) or float(len(calls))
 
-    times = interleaved({"a": lambda: variant("a"), "b": lambda: variant("b")}, rounds=3)
+    times = interleaved({name: variant(name) for name in "ab"}, rounds=3)
     assert calls == ["a", "b"] * 4
     assert times == {"a": [3.0, 5.0, 7.0], "b": [4.0, 6.0, 8.0]}
 
@@ -115,13 +114,12 @@ def test_answer_effect_seeds_and_hours_are_those_of_the_records(one):
     [found] = kept(one, SETTING)
     assert (found.experiment, found.scale, found.seeds) == ("fig1", "cpu", "3")
     assert hours(found.runs) == pytest.approx(len(found.runs) * 12.5 / 3600)
-    rows = [line for line in page(one).splitlines() if line.startswith("| fig1 |")]
+    text = page(one)
+    rows = [line for line in text.splitlines() if line.startswith("| fig1 |")]
     assert len(rows) == len(found.verdicts) == 3
     for row, verdict in zip(rows, found.verdicts, strict=True):
-        assert verdict.claim in row
-        assert f"{verdict.label}" in row
-        assert "3 seeds, 0.0" in row
-    assert "| experiment | claim | measured by | cpu |" in page(one)
+        assert all(words in row for words in (verdict.claim, str(verdict.label), "3 seeds, 0.0"))
+    assert "| experiment | claim | measured by | cpu |" in text
 
 
 def test_equal_records_give_equal_bytes_and_others_do_not(one, tmp_path):

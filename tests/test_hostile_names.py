@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from sweeper.__main__ import main
-from sweeper.hydra_section import composer
 from sweeper.plan.overrides import read
 from sweeper.results.paper_tables import write_paper_table
 from sweeper.results.table import Table, stem, write_table
@@ -21,10 +20,11 @@ from tasks import train
 from tasks.synthetic.samples import LM1B, World
 from tasks.text.tokenizer import load_tokenizer, save_tokenizer, train_bpe
 from tasks.training.progress import leftovers, remove_all
+from tests.policies import shipped
 from tests.sweeper.store.test_files import HOSTILE_NAMES
 
 NAMES = [
-    *HOSTILE_NAMES.values(),
+    *HOSTILE_NAMES,
     *("../victim", "../../victim", "a/../../victim", "./../victim", "runs/../../victim"),
     *("/tmp/victim", "//tmp/victim", "file:///tmp/victim", "C:\\victim", "..\\victim", "CON"),
     *("victim.", "victim ", " victim", "-o", "--help", "|touch victim", "`touch victim`", "&touch"),
@@ -111,17 +111,13 @@ AWAY = ("../../evil", "/tmp/evil", "a/../../evil", "[fig1,../../evil]", "fig1,..
 
 
 @pytest.mark.parametrize(
-    "key", ["experiment", "model", "model/attention", "hydra/launcher", "+x/y"]
+    "key",
+    ["experiment", "model", "model/attention", "hydra/launcher", "+x/y", "+experiment/../../x"],
 )
 @pytest.mark.parametrize("value", AWAY)
 def test_a_yaml_file_is_chosen_by_name_from_its_folder(key, value):
-    with pytest.raises(UserError, match=r"choose it by name|cannot be read"):
-        read([f"{key}={value}"], composer(), max_points=9)
-
-
-def test_a_group_that_climbs_out_of_conf_is_refused():
     with pytest.raises(UserError, match=r"choose it by name|cannot be read|cannot be set"):
-        read(["+experiment/../../x=evil"], composer(), max_points=9)
+        read([f"{key}={value}"], shipped(), max_points=9)
 
 
 def test_the_victim_would_be_noticed(sandbox):

@@ -56,12 +56,6 @@ finally:
     return set(json.loads(last.removeprefix("loaded ")))
 
 
-def loaded_by(modules):
-    loaded = loaded_after("import " + ", ".join(modules))
-    assert modules[0].split(".")[0] in loaded
-    return loaded
-
-
 WATCHING = ["sweeper.cli.status", "sweeper.__main__"]
 # Archives are checked with pydantic; other modules of the store import them when they read one.
 STORE = [name for name in modules_of("sweeper.store") if name != "sweeper.store.archive"]
@@ -88,7 +82,8 @@ LIGHT = {
 
 @pytest.mark.parametrize(("modules", "unwanted"), LIGHT.values(), ids=LIGHT)
 def test_what_an_import_must_not_load_is_not_loaded(modules, unwanted):
-    loaded = loaded_by(modules)
+    loaded = loaded_after("import " + ", ".join(modules))
+    assert modules[0].split(".")[0] in loaded
     assert not loaded & unwanted
     assert modules[0] not in ("models", "tasks") or "torch" in loaded
 

@@ -14,6 +14,7 @@ from sweeper.__main__ import main
 from sweeper.store.files import with_checksum
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore
+from tasks import prepare
 from tests.tasks.jobs import freeze
 
 COMMANDS = ("status", "collect")
@@ -21,25 +22,28 @@ ARMS = {"arms": {"one": {"label": "one"}}, "claims": [], "metric": "test/loss"}
 
 
 def plan(experiment: str, run: str) -> dict[str, Any]:
-    point = {"experiment": experiment, "arm": "one", "task": "lm1b", "seed": 3, "run": run,
-             "values": {"model.heads": 5}, "matched": None}  # fmt: skip
-    runs = {run: {"size": {"tokens": 2003, "params_total": 17}, "parent": None}}
-    estimate = {run: 61.0}
-    return {"experiments": {experiment: ARMS}, "points": [point], "runs": runs,
-            "estimate": estimate, "command": ["sweep.py"], "scale": "demo"}  # fmt: skip
+    point = {"experiment": experiment, "arm": "one", "task": "lm1b", "seed": 3, "run": run}
+    return {
+        "experiments": {experiment: ARMS},
+        "points": [{**point, "values": {"model.heads": 5}, "matched": None}],
+        "runs": {run: {"size": {"tokens": 2003, "params_total": 17}, "parent": None}},
+        "estimate": {run: 61.0},
+        "command": ["sweep.py"],
+        "scale": "demo",
+    }
 
 
 @pytest.fixture
 def outputs(tmp_path):
-    """Two experiments of one finished run each."""
+    """Two experiments of one run each, of which the second has finished."""
     store = RunStore(tmp_path)
     config = {"model": {"heads": 5}, "task": {"name": "lm1b"}, "seed": 3}
     for experiment, name in (("first", "a"), ("second", "b")):
         run = store.freeze({"id": name, "config": config})
-        run.claim({"machine": "elsewhere", "boot": "another"}).heartbeat(step=7, steps=19)
+        attempt = run.claim({"machine": "elsewhere", "boot": "another"})
+        attempt.heartbeat(step=7, steps=19)
         write_plan(tmp_path, plan(experiment, name))
-    store.run("b").publish_result(store.run("b").attempt(1), {"metrics": {"test/loss": 1.5},
-                                  "steps": 19, "seconds": 2.5})  # fmt: skip
+    run.publish_result(attempt, {"metrics": {"test/loss": 1.5}, "steps": 19, "seconds": 2.5})
     return tmp_path
 
 
@@ -55,12 +59,8 @@ def child(**values: Any) -> Callable[[dict[str, Any]], object]:
     return lambda plan: plan["points"][0].update(values)
 
 
-def cyclic(plan: dict[str, Any]) -> None:
-    plan["runs"] = {"a": {"parent": "c"}, "c": {"parent": "a"}}
-
-
 PLANS: dict[str, Callable[[dict[str, Any]], object]] = {
-    "a cycle of parents": cyclic,
+    "a cycle of parents": lambda plan: plan["runs"].update(a={"parent": "c"}, c={"parent": "a"}),
     "points of text": lambda plan: plan.update(points="none"),
     "no points": lambda plan: plan.update(points=None),
     "a point of text": lambda plan: plan.update(points=["a"]),
@@ -79,32 +79,29 @@ PLANS: dict[str, Callable[[dict[str, Any]], object]] = {
 NO_PLANS = ["", "{", "[1e999]", '{"experiments": 1e999}', "1" * 400, "link", "pipe", "[" * 100_000]
 
 
+def spoiled(path: Path, content: str) -> None:
+    path.unlink()
+    if content == "link":
+        path.symlink_to(path.with_name("0002.json"))
+    elif content == "pipe":
+        os.mkfifo(path)
+    else:
+        path.write_text(content)
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("damage", PLANS)
+@pytest.mark.parametrize("damage", [*PLANS, *NO_PLANS], ids=lambda damage: damage[:30])
 def test_a_bad_plan_is_named_and_the_others_are_shown(damage, command, outputs, capfd):
-    changed(outputs / "plans" / "0001.json", PLANS[damage])
+    path = outputs / "plans" / "0001.json"
+    if damage in PLANS:
+        changed(path, PLANS[damage])
+    else:
+        spoiled(path, damage)
     assert main([command, "--outputs", str(outputs)]) == 1
     told = capfd.readouterr()
     assert "0001.json cannot be read" in told.err
     assert "second" in told.out
     assert "first" not in told.out
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("content", NO_PLANS)
-def test_a_plan_that_is_none_is_named(content, command, outputs, capfd):
-    path = outputs / "plans" / "0001.json"
-    path.unlink()
-    if content == "link":
-        path.symlink_to(outputs / "plans" / "0002.json")
-    elif content == "pipe":
-        os.mkfifo(path)
-    else:
-        path.write_text(content)
-    assert main([command, "--outputs", str(outputs)]) == 1
-    told = capfd.readouterr()
-    assert "0001.json cannot be read" in told.err
-    assert "second" in told.out
 
 
 UNJUDGED: dict[str, dict[str, Any]] = {
@@ -116,21 +113,22 @@ UNJUDGED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("command", ["collect", "draw", "report"])
-def test_plans_that_cannot_be_judged_or_drawn_are_named(command, outputs, capfd):
+@pytest.mark.parametrize(
+    ("command", "concerned", "made"),
+    [
+        ("collect", UNJUDGED.keys() - {"drawn"}, "tables/second.claims.json"),
+        ("draw", {"drawn"}, "figures/second.pdf"),
+        ("report", set(), "report.html"),
+    ],
+)
+def test_plans_that_cannot_be_judged_or_drawn_are_named(command, concerned, made, outputs, capfd):
     for name, about in UNJUDGED.items():
         write_plan(outputs, {**plan(name, "a"), "experiments": {name: about}})
     assert main([command, "--outputs", str(outputs)]) == 1
     told = capfd.readouterr()
     assert "Traceback" not in told.err
     named = {line.split()[1].rstrip(":") for line in told.err.splitlines()}
-    concerned = {"collect": UNJUDGED.keys() - {"drawn"}, "draw": {"drawn"}, "report": set()}
-    assert concerned[command] <= named <= UNJUDGED.keys()
-    made = {
-        "collect": "tables/second.claims.json",
-        "draw": "figures/second.pdf",
-        "report": "report.html",
-    }[command]
+    assert concerned <= named <= UNJUDGED.keys()
     assert (outputs / made).stat().st_size > 0
 
 
@@ -239,28 +237,24 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_a_command_ends_in_words(place, tmp_path):
+@pytest.mark.parametrize(("before", "after", "code", "told"), PLACES.values(), ids=PLACES)
+def test_a_command_ends_in_words(before, after, code, told, tmp_path, monkeypatch):
     outputs = tmp_path / "outputs"
     write_plan(outputs, plan("fïrst", "a"))
-    before, after, code, told = PLACES[place]
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     command = f"{before}{sys.executable} -m sweeper collect --outputs {outputs} {after}"
-    done = subprocess.run(
-        ["bash", "-c", command],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path)
     assert (done.returncode, done.stderr.strip()) == (code, told)
 
 
 def test_records_are_for_their_owner_alone_and_what_is_made_of_them_may_be_handed_on(tmp_path):
-    run = freeze(tmp_path / "outputs", {"model.heads": 5, "seed": 3})
-    write_plan(run.outputs, plan("first", run.id))
-    report = f"{sys.executable} -m sweeper report --outputs {run.outputs}"
-    command = f"umask 000; {sys.executable} -m tasks.prepare {run.path} && {report}"
-    subprocess.run(["bash", "-c", command], check=True, cwd=ROOT, capture_output=True)
+    before = os.umask(0)
+    try:
+        run = freeze(tmp_path / "outputs", {"model.heads": 5, "seed": 3})
+        write_plan(run.outputs, plan("first", run.id))
+        assert prepare.main(str(run.path)) == main(["report", "--outputs", str(run.outputs)]) == 0
+    finally:
+        os.umask(before)
     modes = {path: path.stat().st_mode & 0o077 for path in run.outputs.rglob("*")}
     assert [path for path in modes if path.name == "digests.json"]
     page, tables = run.outputs / "report.html", run.outputs / "tables"

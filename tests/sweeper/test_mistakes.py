@@ -101,8 +101,7 @@ SWEEPS = {
 BODY = "experiment:\n  title: t\n  metric: test/loss\n"
 ARM = f"{BODY}  arms: {{a: {{grid: {{model.heads: [2, 4]}}}}}}\n"
 MATCH = (
-    f"{BODY}  arms: {{{{a: {{{{set: {{{{model.head_size: 16}}}}, "
-    "match: {{solve: model.heads, {}}}}}}}\n"
+    f"{BODY}  arms: {{a: {{set: {{model.head_size: 16}}, match: {{solve: model.heads, HOW}}}}}}\n"
 )
 THREE = ARM.replace("a:", "fixed:").replace("[2, 4]", "[2, 4, 8]")
 GOOD = {"three": f"{THREE}  claims: [fixed_keeps_improving]\n"}
@@ -117,7 +116,7 @@ FILES = {
     "armless": (BODY, "has no arms"),
     "stray": (f"modle: {{heads: 3}}\n{ARM}", "modle={'heads': 3}: expected one of the keys"),
     "solved": (
-        MATCH.format("to: 5, tolerance: 0.1").replace("solve: model.heads", "solve: model.hads"),
+        MATCH.replace("heads, HOW", "hads, to: 5, tolerance: 0.1"),
         "model.hads cannot be solved for: model.hads is not a key of the config; did you mean",
     ),
     "step": (f"trainer: {{step: 3}}\n{ARM}", "write trainer.steps"),
@@ -152,10 +151,10 @@ FILES = {
     "printed": (f"{ARM}  paper: {{8: [1, 2]}}\n", "experiment.paper.8 of printed=[1, 2]: expected"),
     "pointless": (ARM.replace("{grid", "{where: model.heads > 9, grid"), "no points"),
     "scalar": (ARM.replace("[2, 4]", "4"), "grid.model.heads"),
-    "target": (MATCH.format("to: b, tolerance: 0.1"), "match.to"),
-    "exact": (MATCH.format("to: 5"), "tolerance"),
-    "counted": (MATCH.format("to: 5, tolerance: 0.1, count: bytes"), "params_total"),
-    "tight": (MATCH.format("to: 150000, tolerance: 1.0e-9"), "the nearest is model.heads="),
+    "target": (MATCH.replace("HOW", "to: b, tolerance: 0.1"), "match.to"),
+    "exact": (MATCH.replace("HOW", "to: 5"), "tolerance"),
+    "counted": (MATCH.replace("HOW", "to: 5, tolerance: 0.1, count: bytes"), "params_total"),
+    "tight": (MATCH.replace("HOW", "to: 150000, tolerance: 1.0e-9"), "the nearest is model.heads="),
     "metrics": (f"{ARM}  metrics: x\n", "metrics"),
     "named": (f"{ARM}  name: mine\n", "experiment.name of named=mine: expected no such key"),
 }
@@ -196,12 +195,10 @@ def here(tmp_path_factory):
     for name, text in {**GOOD, **{name: text for name, (text, _) in FILES.items()}}.items():
         path = folder / "conf" / "experiment" / f"{name}.yaml"
         path.write_text(f"# @package _global_\n{text}")
-    for name, content in (
-        ("pictures/picture", bytes(range(256)) * 9),
-        ("wide/a.txt", "ä".encode("utf-16")),
-    ):
-        (folder / name).parent.mkdir()
-        (folder / name).write_bytes(content)
+    for name in ("pictures", "wide"):
+        (folder / name).mkdir()
+    (folder / "pictures" / "picture").write_bytes(bytes(range(256)) * 9)
+    (folder / "wide" / "a.txt").write_text("ä", "utf-16")
     write_plan(folder / "outputs", plan_of("first", "a"))
     return folder
 

@@ -1,7 +1,6 @@
 """Rounds and pilots, trained by a stub: which seeds are bought, and what they cost."""
 
 import io
-import json
 import random
 import re
 from dataclasses import replace
@@ -13,7 +12,6 @@ from omegaconf import OmegaConf
 from rich.console import Console
 
 from sweeper.decide import check_claims, decide, pilot
-from sweeper.hydra_section import composer
 from sweeper.plan.planner import Planner
 from sweeper.results.collect import collect
 from sweeper.results.judge import verdicts_on
@@ -21,10 +19,12 @@ from sweeper.store.errors import UserError
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
 from sweeper.train import Executor, freeze
+from tests.policies import shipped
 from tests.sweeper.plan.conftest import FakeProcess
 
 SECONDS = {"pretraining": 1000.0, "squad": 10.0, "mnli": 20.0, "lm1b": 30.0}
 GAIN = {"squad": 0.2, "mnli": 0.004}  # of heads that are twice the size; seeds differ by 0.01
+KEPT = ("points", "runs", "rounds")  # of a plan, whenever and however it came to be
 
 
 class Killed(Exception):
@@ -61,7 +61,7 @@ class Stub(Executor):
 @pytest.fixture(scope="module")
 def planned():
     """fig2 at scale cpu, whose seeds are pre-trainings, fig1, and the options of a sweep."""
-    composed = composer()
+    composed = shipped()
     planner = Planner(composed, FakeProcess(), max_runs=10**4)
     fig2 = planner.plan(["experiment=fig2", "scale=cpu", "name=fig2"])
     options = OmegaConf.to_object(composed.compose([]).hydra.sweeper)
@@ -93,14 +93,13 @@ def typed(tmp_path, planned, monkeypatch):
 
 
 def found(outputs):
-    """The last plan, less when and how it came to be, and the run of every seed of each task."""
+    """The last plan, and the run of every seed of each task."""
     plan = newest(outputs)["fig2"]
     seeds = {}
     for point in plan["points"]:
         if point["arm"] == "fixed":
             seeds.setdefault(point["task"], {})[point["seed"]] = point["run"]
-    kept = {key: plan[key] for key in ("points", "runs", "rounds")}
-    return json.dumps(kept, sort_keys=True), seeds, plan
+    return plan, seeds
 
 
 def spent(plan, outputs):
@@ -110,25 +109,26 @@ def spent(plan, outputs):
 
 def test_a_further_seed_is_pre_trained_and_tuned_on_what_is_undecided_alone(typed, tmp_path):
     said = typed(max_seeds=9)
-    _, seeds, plan = found(tmp_path / "outputs")
+    plan, seeds = found(tmp_path / "outputs")
     assert len(seeds["squad"]) < len(seeds["mnli"]) == len(seeds["pretraining"]) <= 9
     for task in ("squad", "mnli"):
         for seed, run in seeds[task].items():
             assert plan["runs"][run]["parent"] == seeds["pretraining"][seed]
-    assert plan["rounds"][-1]["device_hours"] < spent(plan, tmp_path / "outputs")
+    hours = spent(plan, tmp_path / "outputs")
+    assert plan["rounds"][-1]["device_hours"] < hours
+    assert f"{len(plan['runs'])} runs, {hours:.2g} device hours" in said
     [table] = collect(tmp_path / "outputs")
     final = [str(one.verdict) for one in verdicts_on(table)]
     rounds = [[one["answer"] for one in each["verdicts"]["fig2"]] for each in plan["rounds"]]
     for before, after in pairwise([*rounds, final]):  # an answer, once given, stays
         assert all(a in ("undecided", b) for a, b in zip(before, after, strict=True))
-    assert f"{len(plan['runs'])} runs, {spent(plan, tmp_path / 'outputs'):.2g} device hours" in said
 
 
 def test_what_runs_start_from_counts_in_the_budget_and_in_the_price(typed, tmp_path):
     hours = 5.0  # of fine-tuning they would pay for all there is
     said = typed(max_seeds=30, budget_device_hours=hours)
     assert "budget_device_hours=5 pays for no more" in said
-    _, _, plan = found(tmp_path / "outputs")
+    plan, _ = found(tmp_path / "outputs")
     assert hours - 2 * 1030 / 3600 < spent(plan, tmp_path / "outputs") <= hours
     verdicts = verdicts_on(*collect(tmp_path / "outputs"))
     prices = {v.measure: v.numbers["price"] for v in verdicts if "price" in v.numbers}
@@ -138,12 +138,14 @@ def test_what_runs_start_from_counts_in_the_budget_and_in_the_price(typed, tmp_p
 
 def test_killed_and_typed_again_it_ends_the_same(typed, tmp_path):
     typed("quiet", max_seeds=7)
+    quiet, _ = found(tmp_path / "quiet")
     for lives in (7, 13, 17):  # a pre-training of the first round, one of the second, a fine-tuning
         outputs = f"killed after {lives}"
         with pytest.raises(Killed):
             typed(outputs, lives, max_seeds=7)
         typed(outputs, max_seeds=7)
-        assert found(tmp_path / outputs)[0] == found(tmp_path / "quiet")[0]
+        again, _ = found(tmp_path / outputs)
+        assert [again[key] for key in KEPT] == [quiet[key] for key in KEPT]
         assert RunStore(tmp_path / outputs).ids() == RunStore(tmp_path / "quiet").ids()
 
 

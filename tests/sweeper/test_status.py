@@ -35,13 +35,11 @@ def outputs(tmp_path):
         for experiment, names in (("fig1", (*NAMES, "done")), ("fig3", ("running",)))
         for seed, name in enumerate(names)
     ]
-    sizes = {name: {"size": {"tokens": 2000}, "parent": PARENTS.get(name)} for name in NAMES}
-    estimate = dict.fromkeys(NAMES, 60.0)
     plan = {
         "experiments": {"fig1": {}, "fig3": {}},
         "points": points,
-        "runs": sizes,
-        "estimate": estimate,
+        "runs": {name: {"size": {"tokens": 2000}, "parent": PARENTS.get(name)} for name in NAMES},
+        "estimate": dict.fromkeys(NAMES, 60.0),
     }
     write_plan(tmp_path, plan)
     return tmp_path
@@ -53,9 +51,9 @@ def told(outputs: Path) -> dict[str, Line]:
     return {line.run: line for line in found}
 
 
-def printed(outputs: Path, *, every: bool, width: int = 200) -> str:
+def printed(found: list[Line], *, every: bool, width: int = 200) -> str:
     console = Console(file=io.StringIO(), width=width)
-    print_status(console, list(lines(outputs)), every=every)
+    print_status(console, found, every=every)
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
@@ -79,22 +77,20 @@ def test_time_left_is_what_is_left_of_the_tokens_at_the_newest_speed(outputs):
 
 
 def test_the_table_tells_progress_and_reasons_and_how_good_the_estimate_was(outputs):
-    text = printed(outputs, every=False)
+    text = printed([*lines(outputs)], every=False)
     rows = [line.split(maxsplit=1) for line in text.splitlines() if line]
-    assert ["running", "fig1/fixed heads=1 seed=1"] in [
-        [cell.strip() for cell in row] for row in rows
-    ]
+    assert ["running", "fig1/fixed heads=1 seed=1"] in [[*map(str.strip, row)] for row in rows]
     [details] = [cells[1] for cells in rows if cells[0] == "running" and "step" in cells[1]]
     progress = "running at step 25 of 100 (attempt 1), loss 3.250, 50 tokens/s, 30.0 s left"
     assert details.startswith(progress)
     assert "nan: the loss is nan" in text
     assert "no attempt yet" not in text
     assert "training of 1 run took 1:30 where the plan said 1:00 (+50%)" in text
-    assert "no attempt yet" in printed(outputs, every=True)
+    assert "no attempt yet" in printed([*lines(outputs)], every=True)
 
 
 def test_a_run_of_two_experiments_is_told_once_and_counted_once(outputs):
-    text = printed(outputs, every=True, width=80)
+    text = printed([*lines(outputs)], every=True, width=80)
     rows = [line.split() for line in text.splitlines()]
     [head, *totals] = [
         row for row in rows if row and row[0] in ("experiment", "fig1", "fig3", "all")
@@ -117,9 +113,7 @@ def test_as_data_it_says_the_same(outputs, capsys):
 
 def test_the_name_of_an_experiment_is_neither_markup_nor_an_order():
     found = [Line("[/b]\x1b[2J", "run", "fixed", "new", "no attempt yet")]
-    console = Console(file=io.StringIO(), width=200)
-    print_status(console, found, every=True)
-    assert "[/b]\\x1b[2J" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert "[/b]\\x1b[2J" in printed(found, every=True)
 
 
 def test_runs_of_an_earlier_state_of_the_code_are_told_where_that_matters(outputs):
@@ -134,5 +128,5 @@ def test_runs_of_an_earlier_state_of_the_code_are_told_where_that_matters(output
         store.run(name).claim(facts).finish("interrupted")
     changed = {name: line.changed for name, line in told(outputs).items() if line.changed}
     assert changed == {"waits": ["models", "tasks/training"], "child": ["commit"]}
-    text = " ".join(printed(outputs, every=False).split())
+    text = " ".join(printed([*lines(outputs)], every=False).split())
     assert "waits: 1 of an earlier state of the code (models, tasks/training changed since)" in text

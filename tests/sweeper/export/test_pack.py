@@ -6,19 +6,21 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from sweeper.cli.pack import options_of
 from sweeper.export import runner
 from sweeper.export.pack import merge, run_files, unfinished, write_export, write_pack
-from sweeper.hydra_section import composer
 from sweeper.run.options import OnOom
 from sweeper.store.archive import MANIFEST
 from sweeper.store.errors import UserError
 from sweeper.store.files import publish_with_checksum
 from sweeper.store.identity import run_id
-from sweeper.store.runs import Cause, RunStore, State
+from sweeper.store.runs import Cause, Run, RunStore, State
+from tests.policies import shipped
 
 NAMES = {"experiment": "fig2", "arm": "standard", "label": "heads=3"}
 
@@ -44,17 +46,21 @@ def interrupt(run, parts=1):
     attempt.finish(Cause.INTERRUPTED, "asked to stop")
 
 
+def runs_of(outputs: Path) -> list[Run]:
+    store = RunStore(outputs)
+    return [store.run(id) for id in store.ids()]
+
+
 def unpacked(home: Path, there: Path):
     """What unpacking does: the same records in another place."""
-    for run in map(RunStore(home).run, RunStore(home).ids()):
+    for run in runs_of(home):
         for name, file in run_files(run).items():
             (there / name).parent.mkdir(parents=True, exist_ok=True)
             (there / name).write_bytes(file if isinstance(file, bytes) else file.read_bytes())
 
 
 def results(there: Path, **choices) -> Path:
-    store = RunStore(there)
-    begun = [run for run in map(store.run, store.ids()) if run.attempts()]
+    begun = [run for run in runs_of(there) if run.attempts()]
     files = {name: file for run in begun for name, file in run_files(run, **choices).items()}
     about = {"runs": [run.id for run in begun]}
     [path] = write_export(there.parent / "results.zip", "results", files, about)
@@ -79,18 +85,17 @@ def there(home, tmp_path):
 
 
 def test_merged_runs_are_those_of_elsewhere_and_merging_again_changes_nothing(home, there):
-    for run in map(RunStore(there).run, RunStore(there).ids()):
+    for run in runs_of(there):
         finish(run)
     path = results(there)
-    assert merge(home, path).summary() == "runs from elsewhere: 2 done"
-    assert contents(home / "runs") == contents(there / "runs")
-    assert merge(home, path).summary() == "runs from elsewhere: 0 done, 2 known before"
-    assert contents(home / "runs") == contents(there / "runs")
+    for said in ("2 done", "0 done, 2 known before"):
+        assert merge(home, path).summary() == f"runs from elsewhere: {said}"
+        assert contents(home / "runs") == contents(there / "runs")
     assert [p.name for p in home.iterdir()] == ["runs"]
 
 
 def test_a_run_goes_on_elsewhere_where_it_stopped_here_and_comes_home_in_two_goes(home, tmp_path):
-    first, second = map(RunStore(home).run, RunStore(home).ids())
+    first, second = runs_of(home)
     interrupt(first)
     unpacked(home, tmp_path / "there")
     run = RunStore(tmp_path / "there").run(first.id)
@@ -106,43 +111,37 @@ def test_a_run_goes_on_elsewhere_where_it_stopped_here_and_comes_home_in_two_goe
 
 
 def test_an_attempt_that_left_no_word_there_is_over_here(home, there):
-    run = RunStore(there).run(RunStore(there).ids()[0])
-    run.claim({"micro_batches": 1})
+    runs_of(there)[0].claim({"micro_batches": 1})
     merge(home, results(there))
-    assert RunStore(home).run(run.id).status().state is State.INTERRUPTED
+    assert runs_of(home)[0].status().state is State.INTERRUPTED
 
 
 def test_weights_may_stay_where_they_were_learned(home, there):
-    run = RunStore(there).run(RunStore(there).ids()[0])
-    finish(run)
+    finish(runs_of(there)[0])
     merge(home, results(there, weights=False))
-    assert RunStore(home).run(run.id).status().state is State.DONE
+    assert runs_of(home)[0].status().state is State.DONE
     assert not list(home.rglob("*.ckpt"))
 
 
-def test_a_run_trained_here_too_since_it_was_packed_stays_as_it_is(home, there):
-    mine, theirs = (RunStore(folder).run(RunStore(home).ids()[0]) for folder in (home, there))
-    finish(mine, loss=2.25)
+@pytest.mark.parametrize("done", [True, False], ids=["trained here too", "the same number"])
+def test_a_run_with_attempts_of_its_own_since_it_was_packed_stays_as_it_is(home, there, done):
+    mine, theirs = (runs_of(folder)[0] for folder in (home, there))
+    if done:
+        finish(mine, loss=2.25)
+    else:
+        interrupt(mine, parts=2)  # otherwise the same process would have made both
     finish(theirs, loss=2.5)
     before = contents(home)
     merged = merge(home, results(there))
-    assert (merged.done, len(merged.kept)) == ([], 1)
-    assert mine.id in merged.kept[0]
-    assert contents(home) == before
-
-
-def test_an_unfinished_attempt_here_is_not_mistaken_for_the_one_of_that_number_there(home, there):
-    mine, theirs = (RunStore(folder).run(RunStore(home).ids()[0]) for folder in (home, there))
-    interrupt(mine, parts=2)  # otherwise the same process would have made both
-    finish(theirs)
-    before = contents(home)
-    assert len(merge(home, results(there)).kept) == 1
+    [kept] = merged.kept
+    assert mine.id in kept
+    assert not merged.done
     assert contents(home) == before
 
 
 def test_a_run_that_was_never_planned_here_is_refused_and_nothing_is_merged(home, there):
     stranger = freeze(there, seed=5)
-    for run in map(RunStore(there).run, RunStore(there).ids()):
+    for run in runs_of(there):
         finish(run)
     before = contents(home)
     with pytest.raises(UserError, match=stranger.id):
@@ -151,11 +150,9 @@ def test_a_run_that_was_never_planned_here_is_refused_and_nothing_is_merged(home
 
 
 def test_another_config_under_the_same_name_is_refused(home, there):
-    run = RunStore(there).run(RunStore(there).ids()[0])
-    config = json.loads((run.path / "run.json").read_text())["config"] | {"seed": 5}
-    shutil.rmtree(run.path)
-    RunStore(there).freeze({"id": "plain", "config": config})
-    RunStore(home).freeze({"id": "plain", "config": config | {"seed": 7}})
+    shutil.rmtree(there / "runs")
+    for outputs, seed in ((there, 5), (home, 7)):
+        RunStore(outputs).freeze({"id": "plain", "config": {"seed": seed}})
     finish(RunStore(there).run("plain"))
     with pytest.raises(UserError, match="another config for run plain"):
         merge(home, results(there))
@@ -174,7 +171,7 @@ def test_another_config_under_the_same_name_is_refused(home, there):
     ],
 )
 def test_a_name_that_leads_out_of_its_run_is_refused(home, there, tmp_path, name):
-    run = RunStore(there).run(RunStore(there).ids()[0])
+    run = runs_of(there)[0]
     finish(run)
     files = {**run_files(run), name.format(id=run.id): b"{}"}
     [path] = write_export(tmp_path / "results.zip", "results", files, {"runs": [run.id]})
@@ -193,39 +190,28 @@ def test_another_kind_of_archive_is_refused_with_what_to_do_with_it(home, tmp_pa
         merge(home, strange)
 
 
-class FakeProcess:
-    """Answers like tasks.size_server."""
-
-    def ask(self, questions):
-        known = {"data": {"prepared": "text-7"}}
-        return [known[question["op"]] for question in questions]
-
-
 @pytest.fixture
 def family(tmp_path):
     """A parent, two children of it and a stranger to them; the plan of their experiment."""
-    (tmp_path / "data" / "text-7").mkdir(parents=True)
-    (tmp_path / "data" / "text-7" / "rows.uint16").write_bytes(b"rows")
-    (tmp_path / "data" / "text-9").mkdir()
-    (tmp_path / "data" / "text-9" / "rows.uint16").write_bytes(b"of another experiment")
+    for text in ("text-7", "text-9"):
+        (tmp_path / "data" / text).mkdir(parents=True)
+        (tmp_path / "data" / text / "rows.uint16").write_bytes(b"rows")
     runs = [freeze(tmp_path, seed) for seed in (2, 3, 5, 7)]
     parent, first, second, stranger = (run.id for run in runs)
     size = {"tokens": 11, "flops_per_token": 13}
     parents = {parent: None, first: parent, second: parent, stranger: None}
+    points = [("fig2", first), ("fig2", second), ("fig1", stranger)]
     plan = {
-        "points": [
-            *({"experiment": "fig2", "run": run} for run in (first, second)),
-            {"experiment": "fig1", "run": stranger},
-        ],
+        "points": [{"experiment": name, "run": run} for name, run in points],
         "runs": {run: {"size": size, "parent": parent} for run, parent in parents.items()},
     }
     return runs, plan
 
 
 def packed(tmp_path, runs):
+    process: Any = Mock(ask=lambda questions: [{"prepared": "text-7"} for _ in questions])
     about = {"experiments": ["fig2"], "options": {}}
-    store = RunStore(tmp_path)
-    [path] = write_pack(tmp_path / "sweep.zip", store, runs, about, FakeProcess())
+    [path] = write_pack(tmp_path / "sweep.zip", RunStore(tmp_path), runs, about, process)
     with zipfile.ZipFile(path) as archive:
         names = [name.removeprefix("sweep/") for name in archive.namelist()]
         return names, json.loads(archive.read("sweep/manifest.json"))
@@ -303,7 +289,7 @@ def test_nothing_is_packed_that_is_trained_here_now_or_done(family, tmp_path):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """An unpacked pack of no runs; how they would be trained is looked at instead."""
-    options = options_of(composer().hydra(["hydra.launcher.slots=5"]))
+    options = options_of(shipped().hydra(["hydra.launcher.slots=5"]))
     about = {"format": 2, "kind": "pack", "files": {}, "runs": {}, "options": options}
     publish_with_checksum(tmp_path / MANIFEST, about)
     (tmp_path / "outputs").mkdir()

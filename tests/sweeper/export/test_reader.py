@@ -51,14 +51,17 @@ def refuse(path: Path, *words: str) -> None:
     assert {p.name for p in path.parent.iterdir()} <= {"b.zip", "unpacked"}
 
 
+def listed(files: dict[str, bytes]) -> dict[str, dict[str, object]]:
+    return {
+        name: {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        for name, content in files.items()
+    }
+
+
 def manifest(files: object = None, **keys: object) -> bytes:
     """A manifest with a checksum, as whoever crafts an archive would write it."""
-    listed: object = {
-        name: {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-        for name, content in FILES.items()
-    }
-    listed = listed if files is None else files
-    value = {"format": 2, "kind": "bundle", "files": listed, **keys}
+    about = listed(FILES) if files is None else files
+    value = {"format": 2, "kind": "bundle", "files": about, **keys}
     return as_json(with_checksum(value)).encode()
 
 
@@ -70,9 +73,8 @@ def write(path: Path, members: Members) -> Path:
 
 
 def good() -> Members:
-    contents = {**FILES, MANIFEST: manifest()}
     members: Members = {}
-    for name, content in contents.items():
+    for name, content in {**FILES, MANIFEST: manifest()}.items():
         put(f"b/{name}", content)(members)
     return members
 
@@ -104,7 +106,7 @@ def named(name: str) -> Change:
     def change(members: Members) -> None:
         members.clear()
         put(f"b/{name}", b"evil")(members)
-        about(manifest({name: {"size": 4, "sha256": hashlib.sha256(b"evil").hexdigest()}}))(members)
+        about(manifest(listed({name: b"evil"})))(members)
 
     return change
 
@@ -198,6 +200,7 @@ def test_a_huge_directory_is_refused_before_it_is_read(tmp_path):
         ("MAX_DEFLATED_BYTES", "README.md is too large: 171 bytes uncompressed"),
         ("MAX_BYTES", "it is too large"),
         ("MAX_MANIFEST_BYTES", "manifest.json is too large"),
+        ("the disk", "it needs 173 bytes on a disk with 0 free"),
     ],
 )
 def test_sizes_are_checked_before_anything_is_written(tmp_path, monkeypatch, limit, words):
@@ -205,15 +208,11 @@ def test_sizes_are_checked_before_anything_is_written(tmp_path, monkeypatch, lim
     put(README, compress_type=zipfile.ZIP_DEFLATED)(members)
     path = write(tmp_path / "b.zip", members)
     assert read(path) == FILES
-    monkeypatch.setattr(archive, limit, 100)
+    if limit == "the disk":
+        monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=0))
+    else:
+        monkeypatch.setattr(archive, limit, 100)
     refuse(path, words)
-    assert not any((tmp_path / "unpacked").iterdir())
-
-
-def test_what_does_not_fit_on_the_disk_is_not_begun(tmp_path, monkeypatch):
-    path = write(tmp_path / "b.zip", good())
-    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=0))
-    refuse(path, "it needs 173 bytes on a disk with 0 free")
     assert not any((tmp_path / "unpacked").iterdir())
 
 
@@ -243,25 +242,27 @@ def test_what_is_cut_short_or_flipped_anywhere_is_refused_or_read_as_it_was(tmp_
     assert not [one for one in said if len(one.splitlines()) != 1]
 
 
-def test_what_is_no_archive_is_refused_and_a_pipe_holds_nobody_up(tmp_path):
-    path = tmp_path / "b.zip"
-    refuse(path, "No such file or directory")
-    path.mkdir()
-    refuse(path, "it is not a regular file")
-    path.rmdir()
-    os.mkfifo(path)
-    refuse(path, "it is not a regular file")
-    path.unlink()
-    for content in (b"", b"not a zip at all" * 1000):
-        path.write_bytes(content)
-        refuse(path, "not a zip file")
-    path.unlink()
+def tar(path: Path) -> None:
     with tarfile.open(path, "w") as made:
         made.addfile(tarfile.TarInfo("b/manifest.json"))
-    refuse(path, "it is a tar: use the earlier version that wrote it")
-    path.unlink()
-    path.symlink_to(path)
-    refuse(path)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda path: None, "No such file or directory"),
+        (Path.mkdir, "it is not a regular file"),
+        (os.mkfifo, "it is not a regular file"),
+        (Path.touch, "not a zip file"),
+        (lambda path: path.write_bytes(b"not a zip at all" * 1000), "not a zip file"),
+        (tar, "it is a tar: use the earlier version that wrote it"),
+        (lambda path: path.symlink_to(path), ""),
+    ],
+    ids=["nothing", "folder", "pipe", "empty", "bytes", "tar", "link to itself"],
+)
+def test_what_is_no_archive_is_refused_and_a_pipe_holds_nobody_up(tmp_path, make, words):
+    make(tmp_path / "b.zip")
+    refuse(tmp_path / "b.zip", words)
 
 
 def test_a_link_to_an_archive_and_a_renamed_one_are_read(tmp_path):

@@ -8,6 +8,7 @@ from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
 from sweeper.plan.planner import Planner
 from sweeper.store.runs import RunStore
+from tests.policies import shipped
 
 
 class FakeProcess:
@@ -60,12 +61,6 @@ def process():
     return FakeProcess()
 
 
-@pytest.fixture(scope="session")
-def shipped():
-    """The composer of conf/, which remembers what it composed for earlier tests."""
-    return composer()
-
-
 @pytest.fixture
 def store(tmp_path):
     return RunStore(tmp_path)
@@ -84,11 +79,11 @@ def with_experiment(tmp_path):
 
 
 @pytest.fixture
-def plan(tmp_path, process, shipped, monkeypatch):
+def plan(tmp_path, process, monkeypatch):
     monkeypatch.chdir(tmp_path)  # for outputs/, the default: another folder is another config
 
     def run(*arguments, conf=CONF, max_runs=10000):
-        composed = shipped if conf == CONF else composer(conf)
+        composed = shipped() if conf == CONF else composer(conf)
         return Planner(composed, process, max_runs=max_runs).plan(arguments)
 
     return run

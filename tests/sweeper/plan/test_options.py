@@ -1,14 +1,14 @@
 """Every option that conf/ offers, and what shipped experiments and scales set."""
 
-import re
-
 import pytest
+import yaml
 
 from sweeper.decide import check_claims
 from sweeper.plan.compose import CONF
 from sweeper.store.registry import ARCHITECTURES, ATTENTION, CLAIMS, FIGURES, TASKS, names
 from tasks.parse import parse
 from tasks.task import learning_rate
+from tests.policies import shipped
 
 GROUPS = ("model", "model/attention", "task", "data", "optimizer", "trainer", "logger", "scale")
 
@@ -17,21 +17,18 @@ def options(group):
     return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
 
 
-# All at demo scale, the default; at the others in the slow tests.
+# All at demo scale, the default; at the others in the slow tests. One without scales is the same
+# at all of them.
 EXPERIMENTS = [
     pytest.param(path.stem, scale, marks=() if scale == "demo" else pytest.mark.slow)
     for path in sorted((CONF / "experiment").glob("*.yaml"))
-    # One without scales is the same at all of them.
-    for scale in re.findall(
-        r"^    (\w+):$", path.read_text().partition("  scales:")[2], re.MULTILINE
-    )
-    or ["demo", "paper"]
+    for scale in yaml.safe_load(path.read_text())["experiment"].get("scales", ["demo", "paper"])
 ]
 
 
 @pytest.mark.parametrize(("group", "option"), [(g, o) for g in GROUPS for o in options(g)])
-def test_every_option_composes_and_sets_its_own_section(shipped, group, option):
-    config = shipped.base([f"{group}={option}"]).run({})
+def test_every_option_composes_and_sets_its_own_section(group, option):
+    config = shipped().base([f"{group}={option}"]).run({})
     section = group.split("/")[0]
     if section != "scale":
         assert config[section]
@@ -70,10 +67,9 @@ def test_every_experiment_plans_at_every_scale_it_defines(plan, name, scale):
     assert experiment.figure in names(FIGURES)
     assert set(experiment.claims) <= set(names(CLAIMS))
     check_claims(found)  # its points can decide each of them
+    order = [*found.runs]
     for run in found.runs.values():
-        assert run.parent is None or list(found.runs).index(run.parent) < list(found.runs).index(
-            run.id
-        )
+        assert run.parent is None or order.index(run.parent) < order.index(run.id)
 
 
 def test_experiments_that_overlap_share_their_runs(plan):
@@ -94,10 +90,9 @@ def test_one_pretraining_serves_every_task_and_every_seed(plan):
 def test_where_each_seed_pretrains_no_two_of_them_share_weights(plan):
     found = plan("experiment=table1", "scale=gpu", "seed=0,1,2")
     children = [run for run in found.runs.values() if run.parent]
-    parents = {run.parent for run in children}
     points = {str(point.values) for point in found.points}
-    assert len(parents) == 3 * len(points)
-    assert len(children) == 2 * len(parents)
+    assert len({run.parent for run in children}) == 3 * len(points)
+    assert len(children) == 2 * 3 * len(points)
     for child in children:
         assert found.runs[child.parent].config["seed"] == child.config["seed"]
 
@@ -131,47 +126,35 @@ def test_values_grown_mirror_queries_and_keys_grown(plan, scale):
 @pytest.mark.parametrize("scale", LARGER_SCALES)
 def test_the_rank_of_heads_is_that_of_figure_3s_models(plan, scale):
     found = plan("experiment=fig3,attention_rank", f"scale={scale}", "seed=0")
-    runs = {
-        name: {point.run for point in found.points if point.experiment.startswith(name)}
-        for name in ("fig3", "attention_rank")
-    }
+    runs: dict[str, set[str]] = {}
+    for point in found.points:
+        runs.setdefault(point.experiment.partition("-")[0], set()).add(point.run)
     assert runs["attention_rank"] <= runs["fig3"]
 
 
-EVERY = "fig1,fig2"  # language models, encoders, and what is fine-tuned from them
-
-
-@pytest.fixture
-def configs(plan):
-    def of(scale, experiments=EVERY):
-        found = plan(f"experiment={experiments}", f"scale={scale}", "seed=0")
-        return [run.config for run in found.runs.values()]
-
-    return of
-
-
-@pytest.mark.parametrize("scale", ["gpu", "paper"])
-def test_what_is_for_a_gpu_trains_in_bfloat16(configs, scale):
-    found = {config["task"]["name"]: config["trainer"]["precision"] for config in configs(scale)}
-    assert found == dict.fromkeys(("lm1b", "pretraining", "mnli", "squad"), "bf16-mixed")
-
-
-@pytest.mark.parametrize("scale", ["demo", "gpu"])
-def test_a_short_training_is_not_stopped_for_validations(configs, scale):
-    assert {config["trainer"]["validate_every"] for config in configs(scale)} == {0}
-
-
-@pytest.mark.parametrize("scale", ["demo", "gpu", "paper"])
-def test_a_language_model_is_trained_for_several_times_what_its_optimizer_remembers(configs, scale):
-    for config in configs(scale, "fig1"):
+@pytest.mark.parametrize("scale", LARGER_SCALES)
+def test_every_scale_trains_as_its_machine_and_its_length_allow(plan, scale):
+    """Of language models, encoders, and what is fine-tuned from them."""
+    found = plan("experiment=fig1,fig2", f"scale={scale}", "seed=0")
+    configs = [run.config for run in found.runs.values()]
+    assert {config["task"]["name"] for config in configs} == {
+        "lm1b",
+        "pretraining",
+        "mnli",
+        "squad",
+    }
+    for trainer in (config["trainer"] for config in configs):
+        assert trainer["precision"] == "bf16-mixed" or scale == "demo"
+        # A short training is not stopped for validations.
+        assert trainer["validate_every"] == 0 or scale == "paper"
+    for config in (config for config in configs if config["task"]["name"] == "lm1b"):
         optimizer, steps = config["optimizer"], config["trainer"]["steps"]
-        assert 2 / (1 - optimizer["betas"][1]) < steps
+        assert 2 / (1 - optimizer["betas"][1]) < steps, "several times what its optimizer remembers"
         assert 2 * optimizer["warmup_steps"] < steps
 
 
-def test_the_rate_of_language_models_at_gpu_scale_peaks_where_its_yaml_says(configs):
-    [config] = {str(one["optimizer"]): one for one in configs("gpu", "fig1")}.values()
-    trained = parse(config)
+def test_the_rate_of_language_models_at_gpu_scale_peaks_where_its_yaml_says():
+    trained = parse(shipped().base(["scale=gpu"]).run({}))
     rates = [learning_rate(trained.optimizer, 600, step) for step in range(1, 601)]
     assert max(rates) == pytest.approx(0.002)
     assert trained.optimizer.gradient_clip == 1.0

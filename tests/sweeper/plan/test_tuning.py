@@ -107,24 +107,20 @@ def test_a_key_that_is_typed_is_not_tuned(plan):
 
 
 @pytest.mark.parametrize(
-    ("typed", "tuned"),
+    ("typed", "tuned", "name"),
     [
-        (["scale=demo"], False),
-        (["scale=demo", "experiment.tuned=true"], True),
-        ([CPU], True),
-        ([CPU, "experiment.tuned=false"], False),
-        ([CPU, f"{TUNE}=null"], False),
+        (["scale=demo"], False, "fig1"),
+        (["scale=demo", "experiment.tuned=true"], True, "fig1-tuned-true"),
+        ([CPU], True, "fig1-cpu"),
+        ([CPU, "experiment.tuned=false"], False, "fig1-cpu-tuned-false"),
+        ([CPU, f"{TUNE}=null"], False, "fig1-cpu-tune-null"),
     ],
 )
-def test_tuning_is_switched_on_and_off_at_any_scale_and_has_a_name_of_its_own(plan, typed, tuned):
-    found = plan("experiment=fig1", *typed)
-    [(name, own)] = found.experiments.items()
-    assert bool(own.tune) == tuned
-    assert name == "-".join(["fig1", *["cpu"] * (CPU in typed), *_words(typed[1:])])
-
-
-def _words(typed):
-    return [word for one in typed for word in one.rpartition(".")[2].split("=")]
+def test_tuning_is_switched_on_and_off_at_any_scale_and_has_a_name_of_its_own(
+    plan, typed, tuned, name
+):
+    [(found, own)] = plan("experiment=fig1", *typed).experiments.items()
+    assert (found, bool(own.tune)) == (name, tuned)
 
 
 def test_what_is_to_be_tuned_with_nothing_to_try_is_refused(plan):
@@ -133,30 +129,27 @@ def test_what_is_to_be_tuned_with_nothing_to_try_is_refused(plan):
 
 
 def test_what_tuning_is_asked_for_changes_no_run_that_is_not_tuned(plan):
-    assert (
-        plan("experiment=fig1", CPU).runs.keys() == plan("experiment=fig1_tuned", CPU).runs.keys()
-    )
+    usual, tuned = (plan(f"experiment={name}", CPU).runs for name in ("fig1", "fig1_tuned"))
+    assert usual.keys() == tuned.keys()
 
 
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
-        ("{}.seeds=[7,2]", ["seeds that are not judged, as 0, 1, 2 are"]),
-        ("+{}.arms=[fixed]", ["tune.arms was removed", "every arm is tuned"]),
-        ("{}.unequal=why", ["tune.unequal was removed", "every arm is tuned"]),
-        ("+{}.transfer.fixed=width", ["tune.transfer was removed", "tune.per"]),
-        ("{}.halving=[0.1]", ["tune.halving was removed", "tune.steps"]),
-        ("{}.by=test/loss", ["by=test/loss", "validation split"]),
-        ("{}.steps=0", ["steps=0.0", "share of the full length"]),
-        (
-            "experiment.scales.cpu.tune.grid={{optimizer.learning_rate:[0.1]}}",
-            ["two different values"],
-        ),
+        ("tune.seeds=[7,2]", ["seeds that are not judged, as 0, 1, 2 are"]),
+        ("+tune.arms=[fixed]", ["tune.arms was removed", "every arm is tuned"]),
+        ("tune.unequal=why", ["tune.unequal was removed", "every arm is tuned"]),
+        ("+tune.transfer.fixed=width", ["tune.transfer was removed", "tune.per"]),
+        ("tune.halving=[0.1]", ["tune.halving was removed", "tune.steps"]),
+        ("tune.by=test/loss", ["by=test/loss", "validation split"]),
+        ("tune.steps=0", ["steps=0.0", "share of the full length"]),
+        ("scales.cpu.tune.grid={optimizer.learning_rate:[0.1]}", ["two different values"]),
     ],
 )
 def test_an_unfair_choice_is_refused(plan, typed, told):
+    plus, key = ("+", typed[1:]) if typed[0] == "+" else ("", typed)
     with pytest.raises(UserError) as refused:
-        plan("experiment=fig1_tuned", CPU, typed.format(TUNE))
+        plan("experiment=fig1_tuned", CPU, f"{plus}experiment.{key}")
     for words in told:
         assert words in str(refused.value)
 
@@ -200,7 +193,7 @@ TYPED = (
 
 
 @pytest.fixture
-def tuning(plan, process, tmp_path, monkeypatch):
+def tuning(plan, process, tmp_path):
     found = plan(*TYPED, "experiment.tune.per=arm")
     return Tuning.of(found, process, RunStore(tmp_path))
 
@@ -228,6 +221,11 @@ def tried_rates(tuning):
 
 def judged(tuning):
     return {p.arm: tuning.judged.runs[p.run].config["optimizer"] for p in tuning.judged.points}
+
+
+def finish(tuning, best):
+    while not tuning.advance():
+        train(tuning, best)
 
 
 ARMS = ("standard", "fixed", "matched", "collaborative")
@@ -261,24 +259,15 @@ def test_where_one_arm_is_at_an_end_all_try_one_value_more(tuning):
 
 
 def test_a_range_grows_no_further_than_it_may_and_the_end_is_said(tuning):
-    best = {**dict.fromkeys(ARMS, 0.01), "fixed": 9.0}
-    train(tuning, best)
-    while not tuning.advance():
-        train(tuning, best)
+    finish(tuning, {**dict.fromkeys(ARMS, 0.01), "fixed": 9.0})
     assert tried_rates(tuning) == dict.fromkeys(ARMS, FIRST | {0.04, 0.08})
-    at_end = {
-        choice["arm"]: choice["at_end"]
-        for [*choices] in tuning.judged.tuning.values()
-        for choice in choices
-    }
+    [made] = tuning.judged.tuning.values()
+    at_end = {choice["arm"]: choice["at_end"] for choice in made}
     assert at_end == {arm: [RATE] * (arm == "fixed") for arm in ARMS}
 
 
-def test_read_again_from_disk_it_chooses_the_same(tuning, plan, process):
-    best = {**dict.fromkeys(ARMS, 0.01), "standard": 0.001}
-    train(tuning, best)
-    while not tuning.advance():
-        train(tuning, best)
+def test_read_again_from_disk_it_chooses_the_same(tuning, process):
+    finish(tuning, {**dict.fromkeys(ARMS, 0.01), "standard": 0.001})
     again = Tuning.of(tuning.plan, process, tuning.store)
     assert again.judged is not None
     assert again.judged.as_data() == tuning.judged.as_data()

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
 from sweeper.plan.planner import Planner
 from sweeper.results.collect import collect
@@ -14,6 +13,7 @@ from sweeper.store.plans import planned
 from sweeper.store.runs import RunStore, State
 from sweeper.train import freeze
 from tasks.parse import parse
+from tests.policies import shipped
 from tests.sweeper.plan.conftest import FakeProcess
 
 BEFORE = Path(__file__).with_name("format_1")
@@ -21,7 +21,7 @@ BEFORE = Path(__file__).with_name("format_1")
 
 
 def test_a_key_that_comes_leaves_every_id_as_it_was(plan, tmp_path, monkeypatch):
-    words = ("experiment=fig1,fig2", "scale=paper", "seed=0")
+    words = ("experiment=fig1,fig2", "seed=0")
     before = plan(*words)
     conf = shutil.copytree(CONF, tmp_path / "conf")
     for place, line in (
@@ -70,7 +70,7 @@ def test_results_of_an_earlier_version_are_read_and_extended_and_none_is_trained
     words = [word.replace("model.heads=2,3", "model.heads=2,3,5") for word in typed if word != "-m"]
     assert words.pop(words.index("paths.outputs=outputs"))
     words += [f"data.{key}={config['data'][key]}" for key in ("competitors", "directions")]
-    planner = Planner(composer(), SameText(), max_runs=99)
+    planner = Planner(shipped(), SameText(), max_runs=99)
     plan = planner.plan([*words, f"paths.outputs={outputs}"])
     freeze(plan, store, {})
     states = {run: store.run(run).status().state for run in plan.runs}

@@ -30,12 +30,12 @@ def score(metric: str, model: Model, seed: int) -> float:
 def described(name: str) -> dict[str, Any]:
     """What the plan says of an experiment that the project ships."""
     conf = Path(__file__).parents[3] / "conf" / "experiment" / f"{name}.yaml"
-    about: Any = OmegaConf.to_container(OmegaConf.load(conf), resolve=False)
-    about = about["experiment"]
-    keys = ("title", "metric", "x", "figure", "finetune")
+    whole: Any = OmegaConf.to_container(OmegaConf.load(conf), resolve=False)
+    about = whole["experiment"]
+    keys = {"title", "metric", "x", "figure", "finetune"} & about.keys()
     paper = {str(x): printed for x, printed in about.get("paper", {}).items()}
     arms = {arm: {"label": entry["label"]} for arm, entry in about["arms"].items()}
-    chosen = {key: about[key] for key in keys if key in about}
+    chosen = {key: about[key] for key in keys}
     return {"x": "params_total", **chosen, "claims": [], "paper": paper, "arms": arms}
 
 
@@ -61,20 +61,27 @@ class Finetuned:
 
     def table(self, outputs: Path) -> Table:
         """The table of the sweep, by way of the disk."""
-        name = self.name
-        experiment = {**described(name), "scale": self.scale, "text": "made up", **self.about}
+        experiment = {
+            **described(self.name),
+            "scale": self.scale,
+            "text": "made up",
+            **self.about,
+        }
         points: list[dict[str, Any]] = []
         runs: dict[str, Any] = {}
         store = RunStore(outputs)
 
-        def add(task: str, arm: str, model: Model, seed: int, parent: str | None) -> str:
-            id = f"{task}-{arm}-h{model.heads}-s{seed}"
+        def add(task: str, arm: str, model: Model, seed: int, parent: str | None = None) -> str:
+            id, names = (
+                f"{task}-{arm}-h{model.heads}-s{seed}",
+                {"experiment": self.name, "arm": arm},
+            )
             total = model.size["params_total"] - (0 if parent is None else 4099)
             size = {**model.size, "params_total": total}
             sizes = {"heads": model.heads, "head_size": None, "embedding_size": 64}
             config = {"seed": seed, "task": {"name": task}, "model": sizes, "parent": parent}
-            names = {"experiment": name, "arm": arm, "label": arm}
-            run = store.freeze({"id": id, "config": config, "size": size, "names": names})
+            record = {"id": id, "config": config, "size": size, "names": {**names, "label": arm}}
+            run = store.freeze(record)
             if self.done(task, model.heads, seed):
                 metrics = {metric: score(metric, model, seed) for metric in FINETUNE.get(task, [])}
                 metrics |= BASELINES if task == "mnli" else {"test/loss": 3.7}
@@ -82,23 +89,21 @@ class Finetuned:
                 run.publish_result(attempt, {"metrics": metrics, "steps": 97})
                 attempt.finish("done")
             values = {"model.heads": model.heads}
-            point = {"experiment": name, "arm": arm, "task": task, "seed": seed, "values": values}
-            points.append({**point, "run": id, "matched": None})
+            point = {"task": task, "seed": seed, "values": values, "run": id, "matched": None}
+            points.append({**names, **point})
             runs[id] = {"size": size, "parent": parent}
             return id
 
         for place, arm in enumerate(experiment["arms"]):
-            for heads, model in MODELS.items():
-                made = Model(64 + 32 * place, heads, 16) if place else model
-                parents = [
-                    add("pretraining", arm, made, seed, None) for seed in range(self.pretrainings)
-                ]
+            for heads in MODELS:
+                model = Model(64 + 32 * place, heads, 16)
+                parents = [add("pretraining", arm, model, n) for n in range(self.pretrainings)]
                 for task in FINETUNE:
                     for seed in range(self.seeds):
-                        add(task, arm, made, seed, parents[seed % self.pretrainings])
+                        add(task, arm, model, seed, parents[seed % self.pretrainings])
         plan = {"command": ["sweep.py"], "scale": self.scale, "points": points, "runs": runs}
-        write_plan(outputs, {**plan, "experiments": {name: experiment}})
-        [table] = collect(outputs, [name])
+        write_plan(outputs, {**plan, "experiments": {self.name: experiment}})
+        [table] = collect(outputs, [self.name])
         return table
 
 

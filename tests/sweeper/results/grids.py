@@ -37,28 +37,25 @@ def figure1(
     """Figure 1 with a known truth and relative `noise` between seeds; same run, same noise."""
     sweep = Sweep()
 
-    def measured(arm: str, model: Model) -> dict[int, float | None]:
-        return {
+    def add(arm: str, values: dict[str, int], model: Model, match: Any = None) -> None:
+        measured = {
             seed: truth(model) * (1 + random.Random(f"{model}{seed}").gauss(0, noise))
             if done(arm, model, seed)
             else None
             for seed in range(seeds)
         }
+        sweep.add(arm, values, model, measured, match)
 
-    for d in grid.embeddings:
-        for heads in grid.standard_heads:
-            if d % heads == 0:
-                model = Model(d, heads, d // heads)
-                values = {"model.embedding_size": d, "model.heads": heads}
-                sweep.add("standard", values, model, measured("standard", model))
+    for d, heads in product(grid.embeddings, grid.standard_heads):
+        if d % heads == 0:
+            values = {"model.embedding_size": d, "model.heads": heads}
+            add("standard", values, Model(d, heads, d // heads))
     for heads in grid.fixed_heads:
-        model = Model(grid.small, heads, grid.head_size)
-        sweep.add("fixed", {"model.heads": heads}, model, measured("fixed", model))
+        add("fixed", {"model.heads": heads}, Model(grid.small, heads, grid.head_size))
     for d in grid.embeddings:
         if d > grid.small:
             model, match = matched_to(d, grid)
-            values = {"model.heads": model.heads}
-            sweep.add("matched", values, model, measured("matched", model), match)
+            add("matched", {"model.heads": model.heads}, model, match)
     return sweep
 
 
@@ -80,15 +77,8 @@ def matched_to(d: int, grid: Grid) -> tuple[Model, dict[str, Any]]:
 
 def by_hand(axes: Mapping[str, Sequence[Any]]) -> Sweep:
     """A grid as it is typed on a command line."""
-    x = next(iter(axes))
-    sweep = Sweep(
-        name="grid",
-        title="lm1b",
-        figure="curves",
-        x=x,
-        claims=(),
-        labels={"grid": " x ".join(axes)},
-    )
+    labels, x = {"grid": " x ".join(axes)}, next(iter(axes))
+    sweep = Sweep(name="grid", title="lm1b", figure="curves", x=x, claims=(), labels=labels)
     for index, values in enumerate(product(*axes.values())):
         point = dict(zip(axes, values, strict=True))
         heads, size = point.get("model.heads", 2 + index), point.get("model.head_size") or 32
@@ -112,14 +102,13 @@ def theorem1(
         claims=("bidirectional_takes_n_minus_1", "causal_takes_half"),
         labels={"bidirectional": "every key is seen", "causal": "causal mask"},
     )
-    for arm, knee in (("bidirectional", bidirectional), ("causal", causal)):
+    # The mask and the length are no part of a synthetic run's name, so heads are.
+    for heads, arm, knee in ((2, "bidirectional", bidirectional), (1, "causal", causal)):
         for length in (5, 7):
             for size in range(1, length + 1):
                 error = 0.5**size * (1e-7 if size >= knee(length) else 1.0)
                 draw = random.Random(f"{arm}{length}{size}")
                 measured = {seed: error * 10 ** draw.gauss(0, 0.1) for seed in range(seeds)}
                 values = {"task.sequence_length": length, "model.head_size": size}
-                # The mask and the length are no part of a synthetic run's name, so heads are.
-                model = Model(length, 1 if arm == "causal" else 2, size)
-                sweep.add(arm, values, model, measured)
+                sweep.add(arm, values, Model(length, heads, size), measured)
     return sweep

@@ -27,8 +27,7 @@ class Model:
     def size(self) -> dict[str, int]:
         d, width = self.embedding_size, self.heads * self.head_size
         layer = 4 * d * width + 2 * d * FEEDFORWARD + FEEDFORWARD + 5 * d
-        embedding = VOCABULARY * d
-        rest = LAYERS * layer + 2 * d
+        embedding, rest = VOCABULARY * d, LAYERS * layer + 2 * d
         return {
             "params_total": embedding + rest,
             "params_embedding": embedding,
@@ -60,6 +59,13 @@ def contrary(model: Model) -> float:
     return 40.0 - model.embedding_size / 32 - math.log2(model.heads)
 
 
+LABELS = {
+    "standard": "head size d/h",
+    "fixed": "head size fixed",
+    "matched": "head size fixed, heads matched to d/h",
+}
+
+
 @dataclass
 class Sweep:
     """A sweep of one experiment, to be filled point by point and written to disk."""
@@ -76,13 +82,7 @@ class Sweep:
     )
     margin: Mapping[str, Any] = field(default_factory=dict)
     error: float = 0.05
-    labels: Mapping[str, str] = field(
-        default_factory=lambda: {
-            "standard": "head size d/h",
-            "fixed": "head size fixed",
-            "matched": "head size fixed, heads matched to d/h",
-        }
-    )
+    labels: Mapping[str, str] = field(default_factory=LABELS.copy)
     points: list[dict[str, Any]] = field(default_factory=list)
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -96,25 +96,22 @@ class Sweep:
         matched: Mapping[str, Any] | None = None,
     ) -> None:
         """A point with the metric of each seed; None for a seed whose run is not done."""
+        sizes = {
+            "layers": values.get("model.layers", LAYERS),
+            "embedding_size": model.embedding_size,
+            "heads": model.heads,
+            "head_size": None,
+            "feedforward_size": FEEDFORWARD,
+            "attention": {"name": values.get("model.attention.name", "multi_head")},
+        }
+        point = {"experiment": self.name, "arm": arm, "values": values, "matched": matched}
+        names = {"experiment": self.name, "arm": arm, "label": arm}
         for seed, value in measured.items():
             run = f"lm1b-d{model.embedding_size}-h{model.heads}x{model.head_size}-s{seed}"
-            sizes = {
-                "layers": values.get("model.layers", LAYERS),
-                "embedding_size": model.embedding_size,
-                "heads": model.heads,
-                "head_size": None,
-                "feedforward_size": FEEDFORWARD,
-                "attention": {"name": values.get("model.attention.name", "multi_head")},
-            }
             config = {"seed": seed, "model": sizes}
             if self.records.get(run, {"config": config})["config"] != config:
                 run += f"-{len(self.records)}"
-            self.records[run] = {
-                "id": run,
-                "config": config,
-                "size": model.size,
-                "names": {"experiment": self.name, "arm": arm, "label": arm},
-            }
+            self.records[run] = {"id": run, "config": config, "size": model.size, "names": names}
             if value is not None:
                 self.results[run] = {
                     "metrics": {self.metric: value, "test/loss": math.log(abs(value) + 1)},
@@ -124,40 +121,22 @@ class Sweep:
                     "tokens_per_second": 7946.2,
                     "device": "a CPU, 2 threads",
                 }
-            self.points.append(
-                {
-                    "experiment": self.name,
-                    "arm": arm,
-                    "seed": seed,
-                    "values": dict(values),
-                    "run": run,
-                    "matched": matched,
-                }
-            )
+            self.points.append({**point, "values": dict(values), "seed": seed, "run": run})
 
     @property
     def plan(self) -> dict[str, Any]:
         """The plan, as the planner writes it."""
-        described = {
-            "title": self.title,
-            "metric": self.metric,
-            "x": self.x,
-            "figure": self.figure,
-            "claims": list(self.claims),
-            "margin": dict(self.margin),
-            "error": self.error,
-            "arms": {arm: {"label": label} for arm, label in self.labels.items()},
-        }
-        runs = {
-            id: {"size": record["size"], "steps": 97, "batch_tokens": 1024}
-            for id, record in self.records.items()
-        }
+        told = ("title", "metric", "x", "figure", "claims", "margin", "error")
+        arms = {arm: {"label": label} for arm, label in self.labels.items()}
         return {
             "command": ["python", "sweep.py", "-m", f"experiment={self.name}"],
             "scale": "demo",
-            "experiments": {self.name: described},
+            "experiments": {self.name: {**{key: getattr(self, key) for key in told}, "arms": arms}},
             "points": self.points,
-            "runs": runs,
+            "runs": {
+                id: {"size": record["size"], "steps": 97, "batch_tokens": 1024}
+                for id, record in self.records.items()
+            },
         }
 
     def write(self, outputs: Path) -> Path:

@@ -3,6 +3,7 @@
 import hashlib
 import re
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,20 @@ from sweeper.export.bundle import write_bundle
 from sweeper.store.errors import UserError
 from sweeper.store.files import as_json, with_checksum
 from sweeper.store.runs import RunStore, State
-from tests.sweeper.results.synthetic import Model, Sweep
+from tests.sweeper.results.synthetic import METRIC, Model, Sweep
 from tests.sweeper.results.test_compare import compared, sweep
 
 NAME = "fig1"
+
+
+def results(outputs: Path) -> dict[str, object]:
+    store = RunStore(outputs)
+    return {id: store.run(id).result() for id in store.ids()}
+
+
+def states(outputs: Path, ids: Sequence[str] = ()) -> list[State]:
+    store = RunStore(outputs)
+    return [store.run(id).status().state for id in ids or store.ids()]
 
 
 def read(outputs: Path, capsys: pytest.CaptureFixture[str]) -> list[object]:
@@ -30,6 +41,16 @@ def read(outputs: Path, capsys: pytest.CaptureFixture[str]) -> list[object]:
     about = [(r.id, r.record(), r.result(), r.history(), len(r.attempts())) for r in runs]
     page = re.sub(r"\d\d:\d\d", "", (outputs / "report.html").read_text())  # when it was written
     return [said, tables, about, [r.attempts()[-1].log_end(99) for r in runs], page]
+
+
+@pytest.fixture
+def one_open(tmp_path):
+    """A sweep of two runs, of which one is done; the other one."""
+    made = Sweep(claims=())
+    made.add("standard", {"model.heads": 2}, Model(64, 2, 16), {0: 40.0, 1: None})
+    store = RunStore(made.write(tmp_path))
+    [id] = [id for id in store.ids() if store.run(id).status().state is not State.DONE]
+    return store.run(id)
 
 
 def test_everything_reads_an_archive_as_it_reads_folders(tmp_path, capsys):
@@ -53,32 +74,18 @@ def test_a_sweep_finds_archived_runs_done_and_freezes_them_as_they_are(tmp_path)
     assert not again.path.exists()
 
 
-def test_done_again_it_takes_what_was_done_since(tmp_path):
-    first = Sweep(claims=())
-    first.add("standard", {"model.heads": 2}, Model(64, 2, 16), {0: 40.0, 1: None})
-    first.write(tmp_path)
+def test_done_again_it_takes_what_was_done_since(tmp_path, one_open):
     assert archive(tmp_path, NAME)[1] == 1
-    run = next(
-        run
-        for run in map(RunStore(tmp_path).run, RunStore(tmp_path).ids())
-        if run.status().state is not State.DONE
-    )
-    run.publish_result(run.claim({}), {"metrics": {first.metric: 41.0}, "steps": 7})
+    one_open.publish_result(one_open.claim({}), {"metrics": {METRIC: 41.0}, "steps": 7})
     made, gone = archive(tmp_path, NAME)
     assert (made and made.name, gone) == ("fig1-0002.zip", 1)
     assert archive(tmp_path, NAME) == (None, 0)
-    states = {RunStore(tmp_path).run(id).status().state for id in RunStore(tmp_path).ids()}
-    assert states == {State.DONE}
+    assert states(tmp_path) == [State.DONE] * 2
 
 
-def test_it_is_refused_while_a_run_is_trained_and_nothing_happens(tmp_path):
-    made = Sweep(claims=())
-    made.add("standard", {"model.heads": 2}, Model(64, 2, 16), {0: 40.0, 1: None})
-    made.write(tmp_path)
-    store = RunStore(tmp_path)
-    [open_run] = [id for id in store.ids() if store.run(id).status().state is not State.DONE]
-    store.run(open_run).claim({})
-    with pytest.raises(UserError, match=f"fig1: run {open_run} is in training"):
+def test_it_is_refused_while_a_run_is_trained_and_nothing_happens(tmp_path, one_open):
+    one_open.claim({})
+    with pytest.raises(UserError, match=f"fig1: run {one_open.id} is in training"):
         archive(tmp_path, NAME)
     assert len(list((tmp_path / "runs").iterdir())) == 2
     assert not (tmp_path / "archives").exists()
@@ -87,8 +94,7 @@ def test_it_is_refused_while_a_run_is_trained_and_nothing_happens(tmp_path):
 @pytest.mark.parametrize("moment", range(4))
 def test_killed_at_any_moment_it_loses_nothing(moment, tmp_path, monkeypatch):
     """Before the archive has its name, after that, and with some of the folders taken away."""
-    store = RunStore(sweep(tmp_path, seeds=(0,)))
-    before = {id: store.run(id).result() for id in store.ids()}
+    before = results(sweep(tmp_path, seeds=(0,)))
     renamed, real = [0], Path.rename
 
     def until_killed(self, target):
@@ -104,44 +110,42 @@ def test_killed_at_any_moment_it_loses_nothing(moment, tmp_path, monkeypatch):
         patch.setattr(Path, "rename", until_killed)
         with pytest.raises((SystemExit, ZeroDivisionError)):
             archive(tmp_path, NAME)
-    store = RunStore(tmp_path)
-    assert {id: store.run(id).result() for id in store.ids()} == before
+    assert results(tmp_path) == before
     archive(tmp_path, NAME)
-    store = RunStore(tmp_path)
-    assert {id: store.run(id).result() for id in store.ids()} == before
+    assert results(tmp_path) == before
     assert sorted(path.name for path in tmp_path.iterdir() if path.name[0] == ".") == []
     assert len(list((tmp_path / "archives").iterdir())) == 1
 
 
-def test_a_damaged_archive_is_named_and_its_runs_are_not_new(tmp_path, capsys):
-    store = RunStore(sweep(tmp_path, seeds=(0,)))
-    ids = store.ids()
+def test_a_damaged_archive_is_named_and_its_runs_are_not_new(tmp_path):
+    ids = RunStore(sweep(tmp_path, seeds=(0,))).ids()
     made, _ = archive(tmp_path, NAME)
     assert made is not None
     whole = made.read_bytes()
     name = f"runs/{ids[0]}/result.json"
     with zipfile.ZipFile(made) as file:
         at = file.getinfo(name).header_offset + 60 + len(name)
-    made.unlink()
-    made.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-    states = [RunStore(tmp_path).run(id).status().state for id in ids]
-    assert states == [State.FAILED, *[State.DONE] * (len(ids) - 1)]
+
+    def put(content):
+        made.unlink()  # another file: an archive that was read is known by its inode
+        made.write_bytes(content)
+        return states(tmp_path, ids)
+
+    flipped = put(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    assert flipped == [State.FAILED, *[State.DONE] * (len(ids) - 1)]
     assert "fig1-0001.zip" in RunStore(tmp_path).run(ids[0]).status().reason
-    made.unlink()
-    made.write_bytes(whole[: len(whole) // 2])
-    assert {RunStore(tmp_path).run(id).status().state for id in ids} == {State.FAILED}
-    made.unlink()
-    made.write_bytes(whole)
+    assert put(whole[: len(whole) // 2]) == [State.FAILED] * len(ids)
+    put(whole)
     with zipfile.ZipFile(made) as file:  # as its page says: how they are put back
         file.extractall(tmp_path)
     made.unlink()
-    assert {RunStore(tmp_path).run(id).status().state for id in ids} == {State.DONE}
+    assert states(tmp_path) == [State.DONE] * len(ids)
 
 
 def test_an_archive_of_the_first_format_is_read_and_its_weights_stay_out_of_a_bundle(tmp_path):
-    store = RunStore(sweep(tmp_path, seeds=(0,)))
-    before = {id: store.run(id).result() for id in store.ids()}
-    (store.run(min(before)).attempt(1).checkpoint_dir / "weights.ckpt").write_bytes(b"weights")
+    before = results(sweep(tmp_path, seeds=(0,)))
+    attempt = RunStore(tmp_path).run(min(before)).attempt(1)
+    (attempt.checkpoint_dir / "weights.ckpt").write_bytes(b"weights")
     made, _ = archive(tmp_path, NAME)
     assert made is not None
     with zipfile.ZipFile(made) as file:
@@ -154,8 +158,7 @@ def test_an_archive_of_the_first_format_is_read_and_its_weights_stay_out_of_a_bu
             runs.setdefault(run, {})[name] = hashlib.sha256(content).hexdigest()
             old.writestr(path, content)
         old.writestr("manifest.json", as_json(with_checksum({"format": 1, "runs": runs})))
-    store = RunStore(tmp_path)
-    assert {id: store.run(id).result() for id in store.ids()} == before
+    assert results(tmp_path) == before
     bundle = write_bundle(tmp_path, [NAME], tmp_path / "fig1.zip")
     with zipfile.ZipFile(bundle) as file:
         assert f"fig1/runs/{min(before)}/result.json" in file.namelist()

@@ -16,8 +16,7 @@ from sweeper.__main__ import main
 from sweeper.results.dashboard import Project, workspace
 from tests.sweeper.results.grids import FEW, figure1
 from tests.sweeper.results.synthetic import Sweep
-from tests.wandb_answers import ENTITY
-from tests.wandb_server import wandb_server
+from tests.wandb_server import ENTITY, wandb_server
 
 LOGGER = {"name": "wandb", "mode": "online", "project": "headroom", "entity": None}
 
@@ -68,24 +67,22 @@ def server():
         yield server
 
 
-def panels(view: Any) -> list[dict[str, Any]]:
-    """Title and axes of every panel, as the server is given them."""
+def panels(sweep: Sweep, outputs: Path) -> list[dict[str, Any]]:
+    """Title and axes of every panel of the view of a sweep, as the server is given them."""
+    view = workspace(Project(ENTITY, "headroom"), [sweep.table(outputs)])
     spec = json.loads(view._to_model().model_dump_json(by_alias=True, exclude_none=True))["spec"]
-    found = [
-        panel for part in spec["section"]["panelBankConfig"]["sections"] for panel in part["panels"]
-    ]
-    return [panel["config"] for panel in found]
+    parts = spec["section"]["panelBankConfig"]["sections"]
+    return [panel["config"] for part in parts for panel in part["panels"]]
 
 
 def test_the_view_draws_loss_by_arm_and_what_was_measured_against_sizes(tmp_path):
-    view = workspace(Project(ENTITY, "headroom"), [sweep().table(tmp_path)])
-    drawn = panels(view)
+    made = sweep()
+    for result in made.results.values():
+        result["metrics"] |= {"test/attention_rank": 7.5, "test/attention_entropy": 1.5}
+    drawn = panels(made, tmp_path)
     by_arm = [panel for panel in drawn if "metrics" in panel]
-    assert [panel["metrics"] for panel in by_arm] == [
-        ["train/loss"],
-        ["validation/loss"],
-        ["tokens_per_second"],
-    ]
+    metrics = [["train/loss"], ["validation/loss"], ["tokens_per_second"]]
+    assert [panel["metrics"] for panel in by_arm] == metrics
     assert {panel["groupBy"] for panel in by_arm} == {"names.value.arm"}
     assert {panel["xAxis"] for panel in by_arm} == {"trainer/global_step"}
     against = {(panel["xAxis"], panel["yAxis"]) for panel in drawn if "yAxis" in panel}
@@ -94,17 +91,14 @@ def test_the_view_draws_loss_by_arm_and_what_was_measured_against_sizes(tmp_path
         ("config:size.value.head_size", "summary:test/perplexity"),
         ("config:size.value.params_total", "summary:test/perplexity"),
         ("config:size.value.params_total", "summary:tokens_per_second"),
+        ("config:size.value.head_size", "summary:test/attention_rank"),
+        ("config:size.value.head_size", "summary:test/attention_entropy"),
     }
 
 
-def test_the_view_draws_the_rank_of_attention_where_it_was_measured(tmp_path):
-    made = sweep()
-    for result in made.results.values():
-        result["metrics"] |= {"test/attention_rank": 7.5, "test/attention_entropy": 1.5}
-    drawn = panels(workspace(Project(ENTITY, "headroom"), [made.table(tmp_path)]))
-    against = {panel["yAxis"]: panel["xAxis"] for panel in drawn if "yAxis" in panel}
-    assert against["summary:test/attention_rank"] == "config:size.value.head_size"
-    assert against["summary:test/attention_entropy"] == "config:size.value.head_size"
+def test_the_view_draws_no_rank_of_attention_where_none_was_measured(tmp_path):
+    against = {panel["yAxis"] for panel in panels(sweep(), tmp_path) if "yAxis" in panel}
+    assert against == {"summary:test/perplexity", "summary:tokens_per_second"}
 
 
 def test_dashboard_saves_one_view_and_sends_everything(tmp_path, server):
@@ -117,16 +111,10 @@ def test_dashboard_saves_one_view_and_sends_everything(tmp_path, server):
     assert (view["entityName"], view["projectName"]) == (ENTITY, "headroom")
     assert view["displayName"] == "Headroom: fig1"
     run = server.runs["experiment-fig1"]
-    assert (run.state, run.about["jobType"], run.about["groupName"]) == (
-        "finished",
-        "experiment",
-        "fig1",
-    )
-    assert run.summary["small_beats_large, test perplexity per subword"] in (
-        "supported",
-        "not supported",
-        "undecided",
-    )
+    assert run.state == "finished"
+    assert (run.about["jobType"], run.about["groupName"]) == ("experiment", "fig1")
+    decision = run.summary["small_beats_large, test perplexity per subword"]
+    assert decision in ("supported", "not supported", "undecided")
     assert run.summary["table"]["nrows"] == len(sweep().points)
     artifacts = {
         id: artifact
@@ -136,9 +124,8 @@ def test_dashboard_saves_one_view_and_sends_everything(tmp_path, server):
     assert {artifact["artifactCollectionName"] for artifact in artifacts.values()} == {"fig1"}
     assert all(artifact["committed"] for artifact in artifacts.values())
     newest = list(artifacts)[-1]
-    sent = {path.removeprefix(f"{newest}/"): data for path, data in server.files.items()}
     for path in ("tables/fig1.csv", "tables/fig1.claims.json", "figures/fig1.pdf"):
-        assert sent[path] == (tmp_path / path).read_bytes()
+        assert server.files[f"{newest}/{path}"] == (tmp_path / path).read_bytes()
 
 
 def test_dashboard_offline_needs_no_key_and_no_server(tmp_path, monkeypatch):

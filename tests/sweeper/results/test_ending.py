@@ -44,15 +44,11 @@ def test_each_verdict_has_a_line_that_says_what_would_decide_it(tmp_path):
 
 
 def test_what_a_reader_must_know_has_a_line_that_experiments_share(tmp_path):
-    tables = [figure1(grid=FEW, seeds=1).table(tmp_path / name) for name in ("one", "two")]
-    tables = [
-        replace(
-            table, name=name, rows=[{**row, "code": str(n)} for n, row in enumerate(table.rows)]
-        )
-        for table, name in zip(tables, ("one", "two"), strict=True)
-    ]
+    table = figure1(grid=FEW, seeds=1).table(tmp_path)
+    rows = [{**row, "code": str(number)} for number, row in enumerate(table.rows)]
+    tables = [replace(table, name=name, rows=rows) for name in ("one", "two")]
     [line] = [line.plain for line in brief(tables, {"one": [], "two": []}, 200)]
-    assert line == f"one, two: Runs of {len(tables[0].rows)} versions of the program."
+    assert line == f"one, two: Runs of {len(rows)} versions of the program."
 
 
 def test_measures_that_agree_share_a_line(tmp_path):
@@ -133,11 +129,9 @@ def fixed_heads(size, *, done):
 
 @pytest.fixture
 def costs(tmp_path, capsys):
-    """What is printed of a plan of which nothing is trained, after earlier ones."""
+    """What is printed of a plan of which nothing is trained."""
 
-    def costs(*earlier):
-        for plan in earlier:
-            write_plan(tmp_path, plan)
+    def costs():
         now = fixed_heads(32, done=False)
         now.write(tmp_path)
         hour = dict.fromkeys(now.records, 3600.0)
@@ -148,22 +142,23 @@ def costs(tmp_path, capsys):
     return costs
 
 
-def test_without_a_finished_run_no_price_is_made_up(costs):
+def test_without_a_finished_run_of_its_scale_no_price_is_made_up(costs, tmp_path):
     said = costs()
     assert not re.search(PRICE, said)
     assert "hydra.sweeper.pilot=2" in said
+    earlier = fixed_heads(64, done=True)
+    earlier.write(tmp_path)
+    (tmp_path / "plans" / "0003.json").unlink()
+    write_plan(tmp_path, {**earlier.plan, "scale": "gpu"})
+    assert not re.search(PRICE, costs())
 
 
 def test_runs_of_an_earlier_plan_of_other_points_say_how_far_seeds_lie_apart(costs, tmp_path):
-    said = costs(fixed_heads(64, done=True).write(tmp_path) and fixed_heads(64, done=True).plan)
+    earlier = fixed_heads(64, done=True)
+    earlier.write(tmp_path)
+    said = costs()
     [(seeds, runs, hours)] = re.findall(PRICE, said)
     assert int(seeds) > 3
     assert int(runs) == 3 * int(seeds)
     assert float(hours) == pytest.approx(int(runs), rel=0.05)  # an hour each, as it was planned
     assert "also that of 9 seeds of earlier plans" in said
-
-
-def test_another_scale_says_nothing(costs, tmp_path):
-    earlier = fixed_heads(64, done=True)
-    earlier.write(tmp_path / "elsewhere")
-    assert not re.search(PRICE, costs({**earlier.plan, "scale": "gpu"}))

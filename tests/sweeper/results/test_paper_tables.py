@@ -22,13 +22,8 @@ def lines(block: Block) -> dict[str, tuple[str, ...]]:
 
 def test_mean_and_sd_over_seeds_in_the_rows_of_the_paper(tmp_path):
     measured = lines(paper_table(finetuned(tmp_path)).blocks[0])
-    assert list(measured) == [
-        "heads",
-        "total parameters",
-        "SQuAD F1",
-        "SQuAD exact match",
-        "MNLI accuracy (%)",
-    ]
+    metrics = ["SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"]
+    assert list(measured) == ["heads", "total parameters", *metrics]
     assert measured["heads"] == ("8", "12", "32")
     # Seeds lie 0.6 above and 0.2 below 72; their sd is 0.8 / sqrt(2).
     assert measured["SQuAD F1"][0] == "72.20 ± 0.57"
@@ -115,27 +110,23 @@ def test_latex_is_escaped_and_balanced(tmp_path):
         assert {line.count(" & ") for line in rows} == {len(tabular[0]) - 1}
 
 
-def size(heads: int) -> str:
-    return short(Model(64, heads, 32).size["params_total"])
-
-
 def test_a_line_a_point_with_mean_sd_size_and_match_error(tmp_path):
     sweep = Sweep(labels={"fixed": "fixed"})
+    models = [Model(64, heads, 32) for heads in (2, 3)]
     matched = {"to": "7", "count": "params_total", "target": 1, "achieved": 1, "error": -0.00123}
-    sweep.add("fixed", {"model.heads": 2}, Model(64, 2, 32), {0: 41.0, 1: 43.0}, matched)
-    sweep.add("fixed", {"model.heads": 3}, Model(64, 3, 32), {0: 40.0, 1: None})
+    sweep.add("fixed", {"model.heads": 2}, models[0], {0: 41.0, 1: 43.0}, matched)
+    sweep.add("fixed", {"model.heads": 3}, models[1], {0: 40.0, 1: None})
     [title, header, first, second, closing] = summarise(sweep.table(tmp_path))
+    sizes = [short(model.size["params_total"]) for model in models]
     assert title == "fig1: test perplexity per subword"
     assert header.split()[:4] == ["arm", "point", "seeds", "mean"]
-    assert first.split() == ["fixed", "heads=2", "2/2", "42", "±", "1.4", size(2), "-0.12%"]
-    assert second.split() == ["fixed", "heads=3", "1/2", "40", size(3)]
+    assert first.split() == ["fixed", "heads=2", "2/2", "42", "±", "1.4", sizes[0], "-0.12%"]
+    assert second.split() == ["fixed", "heads=3", "1/2", "40", sizes[1]]
     assert closing == "1 of 4 runs is missing: 1 not started."
-
-
-def test_columns_are_aligned(tmp_path):
-    [_, header, *rows] = summarise(figure1().table(tmp_path))
     end = header.index("parameters") + len("parameters")
-    assert all(row[end - 1].isalnum() and row[end : end + 1] in ("", " ") for row in rows)
+    assert all(
+        row[end - 1].isalnum() and row[end : end + 1] in ("", " ") for row in (first, second)
+    )
 
 
 def test_no_name_disturbs_the_terminal(tmp_path):

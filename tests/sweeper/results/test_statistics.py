@@ -108,12 +108,8 @@ def test_spreads_that_are_alike_are_shared_and_others_are_not():
 
 
 def test_one_seed_or_two_and_values_that_do_not_differ_decide_nothing():
-    for groups in (
-        [[1.0], [5.0]],
-        [[1.0, 1.1], [5.0, 5.1]],
-        [[1.0] * 7, [1 + 1e-12] * 7],
-        [[], []],
-    ):
+    equal = [[1.0] * 7, [1 + 1e-12] * 7]
+    for groups in ([[1.0], [5.0]], [[1.0, 1.1], [5.0, 5.1]], equal, [[], []]):
         found = intervals(sample(groups), PAIR, EVEN)
         assert np.isinf(found.lows).all()
         assert np.isinf(found.highs).all()
@@ -200,25 +196,21 @@ def test_the_cheapest_way_to_an_answer_is_priced_and_bought():
     assert more[[0, 1, 4, 5]].sum() == 0 < more[[2, 3]].sum()
 
 
-def test_seeds_go_where_they_narrow_most_for_their_cost():
-    weights = np.array([[1, -0.5, -0.5, 0]])
-
-    def bought(*counts, costs=(1, 1, 1, 1), most=29):
-        more = allocated(
-            weights,
-            np.array([23.0]),
-            np.array(counts),
-            costs=np.array(costs),
-            most=most,
-            runs=3,
-        )
-        return [int(seeds) for seeds in more]
-
-    assert bought(5, 5, 5, 5) == [3, 0, 0, 0]
-    assert bought(5, 5, 5, 5, costs=(1000, 1, 1, 1)) == [0, 2, 1, 0]
-    assert bought(5, 5, 5, 5, most=5) == [0, 0, 0, 0]
-    assert bought(29, 29, 29, 0, most=97) == [0, 0, 0, 0]
-    assert bought(0, 1, 3, 0) == [3, 2, 0, 0]  # the first look, whatever it takes
+@pytest.mark.parametrize(
+    ("counts", "costs", "most", "bought"),
+    [
+        ((5, 5, 5, 5), (1, 1, 1, 1), 29, [3, 0, 0, 0]),
+        ((5, 5, 5, 5), (1000, 1, 1, 1), 29, [0, 2, 1, 0]),
+        ((5, 5, 5, 5), (1, 1, 1, 1), 5, [0, 0, 0, 0]),
+        ((29, 29, 29, 0), (1, 1, 1, 1), 97, [0, 0, 0, 0]),
+        ((0, 1, 3, 0), (1, 1, 1, 1), 29, [3, 2, 0, 0]),  # the first analysis, whatever it takes
+    ],
+)
+def test_seeds_go_where_they_narrow_most_for_their_cost(counts, costs, most, bought):
+    weights, needs = np.array([[1, -0.5, -0.5, 0]]), np.array([23.0])
+    now = np.array(counts)
+    more = allocated(weights, needs, now, costs=np.array(costs), most=most, runs=3)
+    assert more.tolist() == bought
 
 
 def test_bimodal_seeds_are_seen_and_ordinary_seeds_are_not():
@@ -231,20 +223,14 @@ CALM = [43.1, 42.7, 44.0, 43.3, 42.2]
 OTHER = [41.9, 42.4, 41.1]
 
 
-def test_mean_and_sd_are_scipys():
+def test_mean_sd_and_the_interval_of_one_group_are_scipys():
     assert mean(CALM) == pytest.approx(np.mean(CALM))
     assert sd(CALM) == pytest.approx(scipy.stats.tstd(CALM))
-
-
-def test_one_value_has_no_sd_and_no_interval():
+    expected = scipy.stats.ttest_1samp(CALM, 0.0).confidence_interval(0.95)
+    assert interval(estimate(CALM, pooled([CALM]))) == pytest.approx(tuple(expected))
     assert sd([43.0]) is None
     assert pooled([[43.0], [41.0]]) is None
     assert interval(estimate([43.0], None)) is None
-
-
-def test_interval_of_one_group_is_students():
-    expected = scipy.stats.ttest_1samp(CALM, 0.0).confidence_interval(0.95)
-    assert interval(estimate(CALM, pooled([CALM]))) == pytest.approx(tuple(expected))
 
 
 def test_pooled_spread_is_that_of_analysis_of_variance():
@@ -263,11 +249,8 @@ def test_a_setting_with_wild_seeds_keeps_its_own_spread():
     spread = pooled([*calm, wild])
     assert estimate(wild, spread).spread == Spread(sd(wild) or 0.0, 2)
     assert estimate(calm[0], spread).spread == spread
-
-
-def test_equal_seeds_everywhere_give_an_interval_of_no_width():
-    spread = pooled([[5.0, 5.0], [7.0, 7.0]])
-    assert interval(estimate([7.0, 7.0], spread)) == (7.0, 7.0)
+    equal = pooled([[5.0, 5.0], [7.0, 7.0]])
+    assert interval(estimate([7.0, 7.0], equal)) == (7.0, 7.0), "an interval of no width"
 
 
 @pytest.mark.parametrize("value", [7.8e153, -1e200])

@@ -69,13 +69,10 @@ def gpus(tmp_path, monkeypatch):
     """Return a function that gives this machine GPUs, the first of them with MIG parts."""
 
     def fake(count, parts=()):
-        listed = [f"GPU {number}: one (UUID: GPU-{number}a)" for number in range(count)]
-        listed[1:1] = [
-            f"  MIG {size}     Device  {number}: (UUID: MIG-{number}b)"
-            for number, size in enumerate(parts)
-        ]
-        lines = "\\n".join(listed) + "\\n"
-        (tmp_path / "nvidia-smi").write_text(f'#!/bin/sh\nprintf "{lines}"\n')
+        first, *others = (f"GPU {n}: one (UUID: GPU-{n}a)" for n in range(count))
+        mig = [f"  MIG {size}  Device  {n}: (UUID: MIG-{n}b)" for n, size in enumerate(parts)]
+        lines = "\\n".join([first, *mig, *others])
+        (tmp_path / "nvidia-smi").write_text(f'#!/bin/sh\nprintf "{lines}\\n"\n')
         (tmp_path / "nvidia-smi").chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -104,10 +101,9 @@ def test_a_slot_for_every_core_that_a_run_does_not_share(monkeypatch):
 
 def test_gpus_are_shared_by_as_many_runs_as_asked(gpus):
     gpus(3)
-    assert (on(GPU).slots, on(GPU).device) == (3, "gpu")
-    assert on(GPU, jobs_per_device=2).slots == 6
-    assert (on(GPU, jobs_per_device=2).sharing, on(GPU).sharing) == (2, 1)
-    # By their UUIDs: CUDA numbers them in another order than nvidia-smi.
+    assert (on(GPU).slots, on(GPU).sharing, on(GPU).device) == (3, 1, "gpu")
+    two = on(GPU, jobs_per_device=2)
+    assert (two.slots, two.sharing) == (6, 2)
     shared = on(GPU, jobs_per_device=2, slots=5)
     assert shown(shared) == ["GPU-0a", "GPU-1a", "GPU-2a", "GPU-0a", "GPU-1a"]
     assert on(CPU).device == "cpu"
@@ -132,12 +128,6 @@ def test_a_run_starts_on_the_gpu_that_has_the_fewest(gpus):
     assert shared.grant(JOB, []) is None
 
 
-def test_a_run_on_several_gpus_has_them_to_itself(gpus):
-    gpus(5)
-    two = on(Resources("gpu", devices=2, nodes=1, threads=1))
-    assert shown(two) == ["GPU-0a,GPU-1a", "GPU-2a,GPU-3a"]
-
-
 @pytest.mark.parametrize("demand", [CPU, GPU], ids=["cpu", "none found"])
 def test_a_run_that_is_granted_no_gpu_sees_none(demand, monkeypatch):
     """Else every job of a machine without nvidia-smi takes its first GPU."""
@@ -149,25 +139,35 @@ def test_a_run_that_is_granted_no_gpu_sees_none(demand, monkeypatch):
 def test_a_gpu_that_is_asked_for_and_not_there_is_refused_when_planned(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    with pytest.raises(
-        UserError, match=r"trainer\.accelerator=gpu: expected a GPU on this machine"
-    ):
+    with pytest.raises(UserError, match="accelerator=gpu: expected a GPU on this machine"):
         on(Resources("gpu", devices=1, nodes=1, threads=1))
 
 
-def test_the_parts_of_a_gpu_are_a_slot_each(gpus):
-    gpus(2, parts=("3g.40gb", "1g.10gb+me"))
-    assert shown(on(GPU)) == ["MIG-0b", "MIG-1b", "GPU-1a"]
-    with pytest.raises(UserError, match="at most 1, as many whole GPUs"):
-        on(Resources("gpu", devices=2, nodes=1, threads=1))
+TWO = Resources("gpu", devices=2, nodes=1, threads=1)
 
 
-def test_only_the_gpus_that_a_sweep_was_given_are_used(gpus, monkeypatch):
+@pytest.mark.parametrize(
+    ("needed", "count", "parts", "visible", "slots"),
+    [
+        # By their UUIDs: CUDA numbers them in another order than nvidia-smi.
+        (TWO, 5, (), None, ["GPU-0a,GPU-1a", "GPU-2a,GPU-3a"]),
+        (GPU, 2, ("3g.40gb", "1g.10gb+me"), None, ["MIG-0b", "MIG-1b", "GPU-1a"]),
+        (GPU, 3, (), "GPU-1", ["GPU-1a"]),  # as much of a UUID as tells it apart
+        (GPU, 3, (), "2, 0", ["2", "0"]),
+    ],
+    ids=["several a run", "parts", "a UUID", "numbers"],
+)
+def test_each_slot_has_gpus_to_itself_of_those_given(
+    gpus, monkeypatch, needed, count, parts, visible, slots
+):
+    gpus(count, parts)
+    if visible:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert shown(on(needed)) == slots
+
+
+def test_where_no_gpu_may_be_used_there_is_the_cpu(gpus, monkeypatch):
     gpus(3)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-1")  # as much of a UUID as tells it apart
-    assert shown(on(GPU)) == ["GPU-1a"]
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2, 0")
-    assert shown(on(GPU)) == ["2", "0"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     assert on(GPU).device == "cpu"
 
@@ -177,10 +177,11 @@ def test_only_the_gpus_that_a_sweep_was_given_are_used(gpus, monkeypatch):
     [
         (GPU, {"slots": 3}, "hydra.launcher.slots=3: expected at most 2, as many runs as the GPUs"),
         (Resources("gpu", 3, 1, 1), {}, "trainer.devices=3: expected at most 2"),
+        (TWO, {}, "trainer.devices=2: expected at most 1, as many whole GPUs"),
         (Resources("cpu", 1, 2, 1), {}, "trainer.num_nodes=2: expected 1"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(gpus, needed, options, words):
-    gpus(2)
+    gpus(2, parts=("3g.40gb",) if needed is TWO else ())
     with pytest.raises(UserError, match=words.replace(".", r"\.")):
         on(needed, **options)

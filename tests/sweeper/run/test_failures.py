@@ -61,72 +61,48 @@ def test_fail_fast_needs_one_of_any_kind():
     assert "fail_fast" in breaker.tripped
 
 
-class Clock:
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
-def clock():
-    return Clock()
+def watched():
+    """A watchdog (100 s, a grace of 7 s) on a clock: what it sends at each (seconds, batches)."""
+    now = [0.0]
+    watchdog = Watchdog(100, 7, lambda: now[0])
+
+    def watched(moments):
+        sent = []
+        for heartbeats, (now[0], work) in enumerate(moments):
+            beat = None if work is None else {"beat": heartbeats, "work": work, "step": 1}
+            sent.append(watchdog.due("run/1", beat))
+        return sent, watchdog.hung("run/1")
+
+    return watched
 
 
-def follow(watchdog, clock, moments):
-    """What is sent at each moment (seconds, batches done)."""
-    sent = []
-    for heartbeats, (now, work) in enumerate(moments):
-        clock.now = now
-        sent.append(watchdog.due("run/1", {"beat": heartbeats, "work": work, "step": 1}))
-    return sent
+SLOW = [(40.0 * i, i) for i in range(6)]
+TERM, KILL = signal.SIGTERM, signal.SIGKILL
+MOMENTS = {
+    "a run that gets on": ([(10.0 * i, i) for i in range(50)], [None] * 50),
+    "beats without a batch": (
+        [(0, 5), *((now, 6) for now in (1, 50, 100, 102))],
+        [*[None] * 4, DUMP],
+    ),
+    "the stack, SIGTERM, and after the grace SIGKILL": (
+        [(0, 5), (1, 6), (102, 6), (103, 6), (105, 6), (109, 6), (111, 6)],
+        [None, None, DUMP, TERM, None, None, KILL],
+    ),
+    "slow steps have ten times their median": (
+        [*SLOW, (200 + 399, 5), (200 + 401, 5)],
+        [*[None] * 7, DUMP],
+    ),
+    "a run that never began": ([(0, None), (101, None)], [None, DUMP]),
+    "told to end, it is ended even if it moves again": (
+        [(0, 1), (0, 2), (101, 2), (102, 3)],
+        [None, None, DUMP, TERM],
+    ),
+}
 
 
-def test_a_run_that_gets_on_is_left_alone(clock):
-    moments = [(10.0 * i, i) for i in range(50)]
-    assert not any(follow(Watchdog(11, 3, clock), clock, moments))
-
-
-def test_beats_without_a_batch_are_no_progress(clock):
-    watchdog = Watchdog(100, 7, clock)
-    moments = [(0, 5), (1, 6), *((float(now), 6) for now in range(2, 101))]
-    assert not any(follow(watchdog, clock, moments))
-    clock.now = 102
-    assert watchdog.due("run/1", {"beat": 1000, "work": 6, "step": 1}) is DUMP
-    assert watchdog.hung("run/1")
-
-
-def test_the_stack_is_asked_for_then_sigterm_then_after_the_grace_sigkill(clock):
-    watchdog = Watchdog(100, 7, clock)
-    moments = [(0, 5), (1, 6), (102, 6), (103, 6), (105, 6), (109, 6), (111, 6)]
-    assert follow(watchdog, clock, moments) == [
-        None, None, DUMP, signal.SIGTERM, None, None, signal.SIGKILL,
-    ]  # fmt: skip
-
-
-def test_slow_steps_are_given_ten_times_their_median(clock):
-    moments = [(40.0 * i, i) for i in range(6)]
-    watchdog = Watchdog(100, 7, clock)
-    assert not any(follow(watchdog, clock, [*moments, (200 + 399, 5)]))
-    clock.now = 200 + 401
-    assert watchdog.due("run/1", {"work": 5, "step": 1}) is DUMP
-
-
-def test_a_run_that_never_began_hangs_too(clock):
-    watchdog = Watchdog(100, 7, clock)
-    assert watchdog.due("run/1", None) is None
-    clock.now = 101
-    assert watchdog.due("run/1", None) is DUMP
-
-
-def test_who_was_told_to_end_is_ended_even_if_it_moves_again(clock):
-    watchdog = Watchdog(100, 7, clock)
-    sent = follow(watchdog, clock, [(0, 1), (0, 2), (101, 2), (102, 3)])
-    assert sent[2:] == [DUMP, signal.SIGTERM]
-
-
-def test_a_run_that_got_on_did_not_hang(clock):
-    watchdog = Watchdog(100, 7, clock)
-    follow(watchdog, clock, [(0, 1), (50, 2)])
-    assert watchdog.hung("run/1") == watchdog.hung("never seen") == ""
+@pytest.mark.parametrize(("moments", "signals"), MOMENTS.values(), ids=MOMENTS)
+def test_a_run_without_progress_is_signalled_and_said_to_hang(watched, moments, signals):
+    sent, hung = watched(moments)
+    assert sent == signals
+    assert bool(hung) == any(signals)

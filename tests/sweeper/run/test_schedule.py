@@ -16,8 +16,10 @@ from tests.sweeper.run import conftest as stories
 from tests.sweeper.run.conftest import Queue, act, job, phases
 
 
-def test_longest_first_and_never_more_than_the_slots(tell):
-    schedule, backend = tell([job("a", 1), job("b", 5), job("c", 3), job("d", 9)], {})
+def test_longest_first_never_more_than_the_slots_and_nothing_that_is_done(tell, store):
+    jobs = [job("a", 1), job("b", 5), job("c", 3), job("d", 9), job("e", 7)]
+    schedule, backend = tell(jobs, {})
+    act(store.run(jobs[-1].run), "done")
     assert schedule.execute()
     assert [name[-1] for name in backend.started] == ["d", "b", "c", "a"]
     assert backend.busiest == 2
@@ -27,8 +29,7 @@ def test_a_slot_that_takes_nothing_yet_is_asked_again(tell):
     schedule, backend = tell([job("a", 2), job("b", 1)], {})
     backend.held = {0: True, 1: True}
     assert schedule.execute()
-    assert len(backend.started) == 2
-    assert backend.held == {}
+    assert (len(backend.started), backend.held) == (2, {})
 
 
 def test_a_run_that_waits_for_room_is_overtaken_by_none(tell):
@@ -43,14 +44,6 @@ def test_a_run_that_waits_for_room_is_overtaken_by_none(tell):
     assert schedule.execute()
     assert [name[-1] for name in backend.started] == ["a", "b", "c"]
     assert asked == ["a", "b", "b", "c"]
-
-
-def test_what_is_done_is_not_started(tell, store):
-    jobs = [job("a"), job("b")]
-    schedule, backend = tell(jobs, {})
-    act(store.run(jobs[0].run), "done")
-    assert schedule.execute()
-    assert backend.started == [jobs[1].run]
 
 
 def test_a_run_of_another_sweep_is_adopted_and_counts_against_the_slots(tell, store):
@@ -81,26 +74,18 @@ def test_parents_go_first_and_a_failed_parent_blocks_its_children_by_name(tell):
     assert jobs[3].run in schedule.states[jobs[1].run].reason
 
 
-def test_ctrl_c_asks_jobs_to_save_and_starts_nothing_more(tell):
+@pytest.mark.parametrize("presses", [1, 2])
+def test_ctrl_c_asks_jobs_to_save_and_starts_nothing_more_and_a_second_stops_them(tell, presses):
     jobs = [job("a", 3), job("b", 2), job("c", 1)]
-    schedule, backend = tell(
-        jobs, {jobs[0].run: ["ctrl-c", "interrupted"], jobs[1].run: ["interrupted"]}
-    )
+    story = {jobs[0].run: [*["ctrl-c"] * presses, "interrupted"], jobs[1].run: ["interrupted"]}
+    schedule, backend = tell(jobs, story)
     with pytest.raises(KeyboardInterrupt):
         schedule.execute()
-    assert backend.signals == [(1, signal.SIGTERM), (2, signal.SIGTERM)]
-    assert phases(schedule) == {"a": Phase.FAILED, "b": Phase.FAILED, "c": Phase.WAITING}
-    assert "interrupted" in schedule.states[jobs[0].run].reason
-
-
-def test_a_second_ctrl_c_stops_at_once(tell):
-    jobs = [job("a", 3), job("b", 2)]
-    schedule, backend = tell(
-        jobs, {jobs[0].run: ["ctrl-c", "ctrl-c", "interrupted"], jobs[1].run: ["interrupted"]}
-    )
-    with pytest.raises(KeyboardInterrupt):
-        schedule.execute()
-    assert [number for _, number in backend.signals] == [signal.SIGTERM] * 2 + [signal.SIGKILL] * 2
+    asked = [signal.SIGTERM, signal.SIGKILL][:presses]
+    assert backend.signals == [(job, number) for number in asked for job in (1, 2)]
+    if presses == 1:
+        assert phases(schedule) == {"a": Phase.FAILED, "b": Phase.FAILED, "c": Phase.WAITING}
+        assert "interrupted" in schedule.states[jobs[0].run].reason
 
 
 def test_a_queue_is_given_children_while_their_parent_is_under_way(tell, store):
@@ -147,66 +132,65 @@ def test_a_signal_that_came_while_jobs_were_started_is_heeded_after(tell):
     assert [number for _, number in backend.signals] == [signal.SIGTERM] * 2
 
 
-def test_one_failing_run_never_stops_the_others(tell):
-    jobs = [job(name) for name in "abcde"]
-    schedule, backend = tell(jobs, {jobs[1].run: ["nan"], jobs[3].run: ["crash"]})
+STORIES = {
+    "one that fails stops no other": (
+        {"a": ["nan"], "b": ["crash"], "c": ["done"]},
+        {"a": 1, "b": 1, "c": 1},
+        "nan",
+    ),
+    "out of memory, where nothing else was asked for": (
+        {"a": ["out_of_gpu_memory"]},
+        {"a": 1},
+        "out_of_gpu_memory",
+    ),
+    "cut off: again, and not for ever": (
+        {"a": ["interrupted"], "b": ["interrupted", "done"]},
+        {"a": 3, "b": 2},
+        "interrupted",
+    ),
+    "killed before its claim: again, and not for ever": (
+        {"a": ["dropped"], "b": ["dropped", "done"]},
+        {"a": 3, "b": 2},
+        "start.log",
+    ),
+}
+
+
+@pytest.mark.parametrize(("story", "starts", "reason"), STORIES.values(), ids=STORIES)
+def test_runs_that_fail_are_tried_as_often_as_it_may_help(tell, story, starts, reason):
+    jobs = {name: job(name) for name in story}
+    ended = {name: Phase.DONE if "done" in words else Phase.FAILED for name, words in story.items()}
+    schedule, backend = tell([*jobs.values()], {jobs[name].run: [*story[name]] for name in story})
     assert not schedule.execute()
-    ended = {phase: number for phase, number in counts(schedule.states).items() if number}
-    assert ended == {Phase.DONE: 3, Phase.FAILED: 2}
-    assert "nan" in schedule.states[jobs[1].run].reason
-    assert len(backend.started) == 5
+    assert phases(schedule) == ended
+    assert {name: backend.started.count(jobs[name].run) for name in story} == starts
+    assert reason in schedule.states[jobs["a"].run].reason
 
 
-def test_a_run_out_of_gpu_memory_is_started_again_with_half_the_rows_at_a_time(tell):
+@pytest.mark.parametrize(
+    ("trainer", "options", "tried"),
+    [
+        ({}, {"on_oom": OnOom.halve, "tries": 1}, [1, 2, 4]),
+        ({"micro_batches": "auto"}, {}, [1, 2, 4]),  # the run itself asks for it
+        ({"micro_batches": "auto"}, {"fail_fast": True}, [1]),
+    ],
+)
+def test_a_run_out_of_gpu_memory_is_started_again_with_half_the_rows_at_a_time(
+    tell, trainer, options, tried
+):
     jobs = [job("a"), job("b")]
     words = ["out_of_gpu_memory", "out_of_gpu_memory", "done"]
-    schedule, _ = tell(jobs, {jobs[0].run: words, jobs[1].run: ["out_of_host_memory"]})
-    schedule.policy = policy(on_oom=OnOom.halve, tries=1)
+    story = {jobs[0].run: words, jobs[1].run: ["out_of_host_memory"]}
+    schedule, _ = tell(jobs, story, **trainer)
+    schedule.policy = policy(**options)
     said = []
     schedule.changed = lambda _, state: state and said.append(state.reason)
     assert not schedule.execute()
-    assert phases(schedule) == {"a": Phase.DONE, "b": Phase.FAILED}
-    tried = [one.info()["micro_batches"] for one in schedule.store.run(jobs[0].run).attempts()]
-    assert tried == [1, 2, 4]
-    assert any("each batch in 4 parts" in reason for reason in said)
-
-
-@pytest.mark.parametrize(("fail_fast", "tried"), [(False, [1, 2]), (True, [1])])
-def test_a_run_may_ask_for_half_the_rows_itself(tell, fail_fast, tried):
-    one = job("a")
-    schedule, _ = tell([one], {one.run: ["out_of_gpu_memory", "done"]}, micro_batches="auto")
-    schedule.policy = policy(fail_fast=fail_fast)
-    assert schedule.execute() != fail_fast
-    attempts = schedule.store.run(one.run).attempts()
-    assert [attempt.info()["micro_batches"] for attempt in attempts] == tried
-
-
-def test_a_run_out_of_gpu_memory_has_failed_where_nothing_else_was_asked_for(tell):
-    jobs = [job("a")]
-    schedule, backend = tell(jobs, {jobs[0].run: ["out_of_gpu_memory"]})
-    assert not schedule.execute()
-    assert len(backend.started) == 1
-
-
-def test_a_run_that_was_cut_off_is_started_again_and_not_for_ever(tell):
-    jobs = [job("a"), job("b")]
-    schedule, backend = tell(
-        jobs, {jobs[0].run: ["interrupted", "done"], jobs[1].run: ["interrupted"]}
-    )
-    assert not schedule.execute()
-    assert phases(schedule) == {"a": Phase.DONE, "b": Phase.FAILED}
-    assert backend.started.count(jobs[0].run) == 2
-    assert backend.started.count(jobs[1].run) == 3
-
-
-def test_a_job_that_ended_before_it_had_begun_is_started_again_and_not_for_ever(tell):
-    """Killed before its claim, or met by a disk that was full until a moment ago."""
-    jobs = [job("a"), job("b")]
-    schedule, backend = tell(jobs, {jobs[0].run: ["dropped", "done"], jobs[1].run: ["dropped"]})
-    assert not schedule.execute()
-    assert phases(schedule) == {"a": Phase.DONE, "b": Phase.FAILED}
-    assert backend.started.count(jobs[1].run) == 3
-    assert "start.log" in schedule.states[jobs[1].run].reason
+    again = len(tried) > 1
+    assert phases(schedule) == {"a": Phase.DONE if again else Phase.FAILED, "b": Phase.FAILED}
+    attempts = schedule.store.run(jobs[0].run).attempts()
+    assert [one.info()["micro_batches"] for one in attempts] == tried
+    assert any("each batch in 4 parts" in reason for reason in said) == again
 
 
 def test_what_a_queue_dropped_is_blocked_by_its_parent_or_handed_in_again(tell, store):
@@ -316,16 +300,13 @@ def swept(tmp_path, monkeypatch):
 
 
 def test_nothing_more_is_started_once_it_is_spent_and_typed_again_with_more_it_goes_on(swept):
+    assert swept(2.0, chosen=1.5)[:3] == (False, 1, 4), "what tuning took counts"
     done, started, waiting, why = swept(2.0)
-    assert (done, started, waiting) == (False, 2, 3)
+    assert (done, started, waiting) == (False, 1, 3)
     assert why.startswith("hydra.sweeper.budget_device_hours=2 is spent (2 in all)")
     assert swept(2.0)[:3] == (False, 0, 3)
     assert swept(3.5)[:3] == (False, 2, 1), "what is under way when it is spent is let end"
     assert swept(None) == (True, 1, 0, "")
-
-
-def test_what_tuning_took_counts(swept):
-    assert swept(2.0, chosen=1.5)[:3] == (False, 1, 4)
 
 
 @pytest.fixture

@@ -110,9 +110,8 @@ def test_a_child_whose_parent_has_failed_by_now_is_not_submitted(cluster):
     slurm = cluster()
     parent = slurm.start("parent")
     slurm.poll()
-    slurm.backend._of[parent].state = "FAILED"
+    slurm.backend._of[parent].state = slurm.states["1"] = "FAILED"
     child = slurm.start("child", parent="parent", after=parent)
-    slurm.states["1"] = "FAILED"
     assert slurm.poll() == [parent, child]
     assert len(slurm.submitted) == 1
 
@@ -311,10 +310,7 @@ def test_a_cluster_that_says_nothing_limits_nothing(commands):
     assert read_limits(usual()) == Limits(NO_LIMIT, NO_LIMIT)
 
 
-WAITS = -1
-"""The code of a run that goes on until it is told to stop."""
-DONE_AT_ONCE = -2
-"""The code of a run that is done as soon as it is told to stop."""
+WAITS, DONE_AT_ONCE = -1, -2  # codes of a run that goes on until it is told to stop
 TRAIN = f"""\
 import os, pathlib, signal, sys, time
 
@@ -372,10 +368,15 @@ def signal_all(work):
         os.kill(process, signal.SIGTERM)
 
 
+def requeue(work):
+    """Do as submitit does before the time limit."""
+    work.checkpoint()
+    sys.exit(-1)
+
+
 @pytest.fixture
 def work(tmp_path):
-    """Return a function that makes a job of runs that end with codes; `when` one runs, it is called
-    once."""
+    """Make a job of runs that end with codes; `when` is called once, while one runs."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1)}
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "train.py").write_text(TRAIN)
@@ -407,40 +408,26 @@ def test_a_run_is_trained_by_the_job_that_it_was_handed_in_as_last(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("codes", "trained", "code"),
-    [((0, 0, 0), "abc", 0), ((0, 1, 0), "abc", 1), ((0, 75, 0), "ab", 75)],
-    ids=["all done", "one fails", "asked to stop"],
+    ("codes", "when", "code", "trained", "saved"),
+    [
+        ((0, 0, 0), None, 0, "abc", ""),
+        ((0, 1, 0), None, 1, "abc", ""),
+        ((0, 75, 0), None, 75, "ab", ""),
+        ((WAITS, 0), signal_all, 75, "a", "a"),
+        ((WAITS, 0), requeue, -1, "a", "a"),
+        # Even if the run ends as if it had not been asked.
+        ((DONE_AT_ONCE, 0), signal_all, 75, "a", "a"),
+    ],
+    ids=["done", "one fails", "one stops", "by Slurm", "before the time limit", "done at once"],
 )
-def test_a_job_trains_its_runs_in_order_until_it_is_asked_to_stop(work, codes, trained, code):
-    one = work(codes)
-    assert one.ends() == code
-    assert one.names() == trained
-
-
-@pytest.mark.parametrize("how", ["by Slurm", "before the time limit"])
-def test_the_run_is_asked_to_stop_and_saves(work, how):
-    """Slurm signals every process of a job; before the time limit the job signals its run."""
-
-    if how != "by Slurm":
+def test_a_job_trains_its_runs_in_order_until_it_is_asked_to_stop(
+    work, codes, when, code, trained, saved
+):
+    if when is requeue:
         pytest.importorskip("submitit")  # before the run starts: a skip would leave it behind
-
-    def stop(work):
-        if how == "by Slurm":
-            signal_all(work)
-        else:
-            work.checkpoint()
-            sys.exit(-1)  # as submitit does, once the job is requeued
-
-    one = work([WAITS] * 2, stop)
-    assert one.ends() == (75 if how == "by Slurm" else -1)
-    assert one.names("saved") == one.names() == "a"
-
-
-def test_a_job_that_was_asked_to_stop_begins_no_run_more(work):
-    """Even if the one that runs ends as if it had not been."""
-    one = work([DONE_AT_ONCE, 0], signal_all)
-    assert one.ends() == 75
-    assert one.names() == "a"
+    one = work(codes, when or (lambda work: None))
+    assert one.ends() == code
+    assert (one.names(), one.names("saved")) == (trained, saved)
 
 
 def test_a_sweep_that_is_a_job_speaks_for_itself_and_not_for_its_job(tmp_path, monkeypatch):

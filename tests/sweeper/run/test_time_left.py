@@ -36,7 +36,7 @@ class Story:
     def __init__(self, outputs, names):
         self.now = 1000.0
         self.store = RunStore(outputs)
-        self.whole, self.learned = {}, []
+        self.learned = []
         self.runs = {name: self.store.run(f"lm1b-s0-{name}") for name in names}
         for run in self.runs.values():
             self.store.freeze({"id": run.id, "config": {"seed": run.id}, "size": {}, "names": {}})
@@ -52,7 +52,7 @@ class Story:
         self.left = TimeLeft(
             self.store,
             {run.id: STEPS for run in self.runs.values()},
-            lambda run: self.whole.get(run, WHOLE),
+            lambda run: WHOLE,
             lambda run, *seconds: self.learned.append((run[-1], *seconds)),
             lambda: self.now,
         )
@@ -89,11 +89,15 @@ def test_there_is_a_total_from_the_first_second_and_it_shrinks_as_time_passes(st
     assert one.told() == 60, "what takes longer than was thought may end at any moment"
 
 
+def interrupted(run, step):
+    attempt = run.claim({})
+    (attempt.checkpoint_dir / f"step-{step:08d}.ckpt").touch()
+    attempt.finish("interrupted")
+
+
 def test_after_an_interruption_only_what_is_left_counts(story):
     one = story("ab")
-    attempt = one.runs["a"].claim({})
-    (attempt.checkpoint_dir / "step-00000080.ckpt").touch()
-    attempt.finish("interrupted")
+    interrupted(one.runs["a"], 80)
     one.begin()
     assert one.told() == pytest.approx(20 + 60)
     one.phase("a", Phase.RUNNING)
@@ -153,9 +157,7 @@ def test_a_run_that_is_to_be_started_again_keeps_what_it_saved(story):
     one = story("a")
     one.begin()
     one.phase("a", Phase.RUNNING)
-    attempt = one.runs["a"].claim({})
-    (attempt.checkpoint_dir / "step-00000050.ckpt").touch()
-    attempt.finish("interrupted")
+    interrupted(one.runs["a"], 50)
     one.phase("a", Phase.WAITING, handle=None)
     assert one.told() == pytest.approx(25 + 10)
 

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -52,9 +51,6 @@ def failing():
             yield
 
     return failing
-
-
-Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture

@@ -46,13 +46,6 @@ def test_a_killed_worker_is_seen_dead_and_a_stopped_one_alive(run, start):
     assert status.reason == "killed at step 400 of 1000 (attempt 1)"
 
 
-def test_an_attempt_that_finished_is_not_alive_though_its_process_is(run):
-    attempt = run.claim({})
-    assert attempt.alive()
-    attempt.finish("interrupted")
-    assert not attempt.alive()
-
-
 @pytest.mark.parametrize("age", [-86400, 86400], ids=["yesterday", "tomorrow"])
 def test_the_times_of_files_decide_nothing(store, run, age):
     now = [1009.0]
@@ -92,13 +85,11 @@ def test_a_beat_that_cannot_be_written_or_read_ends_nothing(run, failing):
 
 def test_the_first_word_about_the_end_stays(run):
     attempt = run.claim({})
-    assert attempt.finish("nan", "loss is nan at step 7", "Traceback")
+    words = {"cause": "nan", "message": "loss is nan at step 7", "traceback": "Traceback"}
+    assert attempt.finish(*words.values())
     assert not attempt.finish("crash", "the process is gone")
-    assert attempt.exit() == {
-        "cause": "nan",
-        "message": "loss is nan at step 7",
-        "traceback": "Traceback",
-    }
+    assert attempt.exit() == words
+    assert not attempt.alive(), "though its process is"
 
 
 def test_a_cause_nobody_knows_is_refused(run):
@@ -122,19 +113,14 @@ def test_the_causes_are_those_of_the_format():
         (5, "hird\n"),  # no line fits, so a part of one
         (12, "third\n"),
         (13, "second\nthird\n"),
-        (19, "first\nsecond\nthird\n"),
         (999, "first\nsecond\nthird\n"),
     ],
 )
-def test_the_end_of_a_log_is_its_last_whole_lines(run, most, end):
+def test_the_end_of_a_log_is_its_last_whole_lines_of_any_bytes(run, most, end):
     attempt = run.claim({})
     assert attempt.log_end(most) == ""
     attempt.log_path.write_text("first\nsecond\nthird\n")
     assert attempt.log_end(most) == end
-
-
-def test_a_log_of_any_bytes_has_an_end(run):
-    attempt = run.claim({})
     attempt.log_path.write_bytes(b"\xff\xfe\x00 said\n")
     assert attempt.log_end(99).endswith(" said\n")
 
@@ -199,22 +185,19 @@ def test_a_number_that_is_taken_is_passed_over(run, intruder, monkeypatch):
 
 @pytest.mark.parametrize(
     ("owner", "left"),
-    [
-        pytest.param({"pid_started": -1}, 0, id="dead"),
-        pytest.param({}, 1, id="alive"),
-        pytest.param({"boot": "x", "host": "another"}, 1, id="elsewhere"),
-    ],
+    [({"pid_started": -1}, False), ({}, True), ({"boot": "x", "host": "another"}, True)],
+    ids=["dead", "alive", "elsewhere"],
 )
 def test_only_leftovers_of_the_dead_are_removed(run, owner, left):
     attempt = run.claim({})
     said = with_checksum(attempt.info() | owner)
     (attempt.path / "attempt.json").write_text(json.dumps(said))
     half = attempt.checkpoint_dir / ".step-00000007.ckpt.0123456789abcdef.tmp"
-    half.write_text("half a checkpoint")
     whole = attempt.checkpoint_dir / "step-00000005.ckpt"
-    whole.write_text("a checkpoint")
+    for path in (half, whole):
+        path.write_text("a checkpoint")
     run.claim({})
-    assert half.exists() == bool(left)
+    assert half.exists() == left
     assert whole.exists()
 
 
@@ -269,25 +252,14 @@ def test_the_history_of_a_done_run_ends_with_the_attempt_that_finished_it(run):
     assert authors(run) == dict.fromkeys(range(1, 14), "slow")
 
 
-def test_rows_of_one_step_join(run):
-    with run.claim({}).metrics() as metrics:
-        metrics.write({"step": 7, "train/loss": 2.0})
-        metrics.write({"step": 7, "validation/loss": 3.0})
-    assert run.history() == [{"step": 7, "train/loss": 2.0, "validation/loss": 3.0}]
-
-
 def test_a_row_that_a_resumed_attempt_writes_at_the_step_it_resumed_at_joins(run):
     """A job stopped in the validation of step 5 resumes from 5 and validates again."""
     attempt_with(run, 0, range(1, 6), "first")
-    second = run.claim({"resumed_from": 5})
-    with second.metrics() as metrics:
+    with run.claim({"resumed_from": 5}).metrics() as metrics:
         metrics.write({"step": 5, "validation/loss": 2.0})
-    assert run.history()[-1] == {
-        "step": 5,
-        "train/loss": 5.0,
-        "by": "first",
-        "validation/loss": 2.0,
-    }
+        metrics.write({"step": 5, "best": True})
+    joined = {"train/loss": 5.0, "by": "first", "validation/loss": 2.0, "best": True}
+    assert run.history()[-1] == {"step": 5, **joined}
 
 
 def test_checkpoints_come_newest_step_first_over_all_attempts(run):

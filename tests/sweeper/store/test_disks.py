@@ -113,15 +113,11 @@ def refusal(outputs: Path) -> str:
 
 def test_a_good_folder_is_made_and_left_empty(tmp_path):
     outputs = tmp_path / "a" / "b" / "outputs"
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b").symlink_to(tmp_path)
     RunStore(outputs).check_writable()
     RunStore(outputs).check_writable()
     assert list(outputs.iterdir()) == []
-
-
-def test_a_folder_reached_by_a_link_is_good(tmp_path):
-    (tmp_path / "scratch").mkdir()
-    (tmp_path / "outputs").symlink_to(tmp_path / "scratch")
-    RunStore(tmp_path / "outputs").check_writable()
 
 
 @pytest.mark.parametrize("below", [".", "outputs", "a/b/outputs"])
@@ -136,13 +132,13 @@ def test_a_file_in_the_way_is_named(tmp_path, below):
 @pytest.mark.parametrize(
     ("call", "code", "words"),
     [
-        pytest.param("mkdir", errno.EACCES, "you may write to", id="parent_not_permitted"),
-        pytest.param("open", errno.EACCES, "you may write to", id="not_permitted"),
-        pytest.param("open", errno.EROFS, "read-only", id="read_only"),
-        pytest.param("write", errno.ENOSPC, "the disk is full", id="full"),
-        pytest.param("fsync", errno.EDQUOT, "quota", id="quota"),
-        pytest.param("link", errno.EPERM, "hard-link", id="no_hard_links"),
-        pytest.param("rename", errno.EIO, "Input/output error", id="broken_disk"),
+        ("mkdir", errno.EACCES, "you may write to"),
+        ("open", errno.EACCES, "you may write to"),
+        ("open", errno.EROFS, "read-only"),
+        ("write", errno.ENOSPC, "the disk is full"),
+        ("fsync", errno.EDQUOT, "quota"),
+        ("link", errno.EPERM, "hard-link"),
+        ("rename", errno.EIO, "Input/output error"),
     ],
 )
 def test_each_operation_the_store_needs_is_tried(tmp_path, failing, call, code, words):
@@ -157,10 +153,11 @@ def test_each_operation_the_store_needs_is_tried(tmp_path, failing, call, code, 
 @pytest.mark.parametrize(
     ("prepare", "words"),
     [
-        pytest.param('mount -o remount,ro "$1"', "read-only", id="read_only"),
-        pytest.param('{ cat /dev/zero > "$1/ballast" 2>/dev/null || true; }', "full", id="full"),
-        pytest.param('mount -o remount,nr_inodes=1 "$1"', "full", id="no_inodes"),
+        ('mount -o remount,ro "$1"', "read-only"),
+        ('{ cat /dev/zero > "$1/ballast" 2>/dev/null || true; }', "full"),
+        ('mount -o remount,nr_inodes=1 "$1"', "full"),
     ],
+    ids=["read_only", "full", "no_inodes"],
 )
 def test_a_real_file_system_that_refuses_is_told(on_tmpfs, prepare, words):
     output = on_tmpfs(PROBE, prepare)

@@ -35,8 +35,7 @@ class Faults:
     """Makes the k-th call to the operating system fail, before or after it did its work."""
 
     def __init__(self, fail_at: int, after: bool) -> None:
-        self.fail_at = fail_at
-        self.after = after
+        self.fail_at, self.after = fail_at, after
         self.calls: list[str] = []
 
     def wrap(self, name: str, real: Any) -> Any:
@@ -70,7 +69,7 @@ def finished(path: Path) -> list[Path]:
 @pytest.mark.parametrize("existing", [True, False], ids=["over_a_file", "fresh"])
 def test_publish_with_a_failure_at_every_call_leaves_old_or_new(tmp_path, after, replace, existing):
     path = tmp_path / "result.json"
-    allowed = {OLD if existing else None, NEW if replace or not existing else None} - {None}
+    allowed = {OLD if existing else None, NEW if replace or not existing else None}
     for fail_at in range(1, 100):
         path.unlink(missing_ok=True)
         if existing:
@@ -80,9 +79,10 @@ def test_publish_with_a_failure_at_every_call_leaves_old_or_new(tmp_path, after,
         with faults.active(), suppress(Injected):
             published = publish(path, NEW, replace=replace)
         content = path.read_text() if path.exists() else None
-        assert content in allowed or (content is None and not existing)
+        assert content in allowed
         assert finished(path) == ([path] if content is not None else [])
         if published is not None:
+            assert published == (replace or not existing)
             assert content == (NEW if published else OLD)
         if len(faults.calls) < fail_at:
             break
@@ -113,14 +113,6 @@ def test_a_killed_writer_leaves_one_whole_content(tmp_path, start):
         writer.wait()
         assert path.read_text() in ("a" * 100003, "b" * 100003)
         assert finished(path) == [path]
-
-
-def test_publish_keeps_the_first_where_it_must_not_replace(tmp_path):
-    path = tmp_path / "result.json"
-    assert publish(path, OLD, replace=False)
-    assert not publish(path, NEW, replace=False)
-    assert path.read_text() == OLD
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_lost_answer_to_link_is_not_taken_for_a_rival(tmp_path, monkeypatch):
@@ -155,40 +147,36 @@ def test_published_files_and_folders_are_private(tmp_path):
         assert stat.S_IMODE((tmp_path / folder).stat().st_mode) == 0o700
 
 
-def test_a_link_planted_at_the_final_name_never_leads_a_write_away(tmp_path):
-    victim = tmp_path / "victim"
-    victim.write_text("untouched")
+@pytest.fixture
+def victim(tmp_path):
+    """A file that nothing may be written into."""
+    path = tmp_path / "victim"
+    path.write_text("untouched")
+    yield path
+    assert path.read_text() == "untouched"
+
+
+def test_a_link_planted_at_the_final_name_never_leads_a_write_away(tmp_path, victim):
     path = tmp_path / "beat.json"
     path.symlink_to(victim)
     assert not publish(path, NEW, replace=False)
     with pytest.raises(UserError, match=r"beat\.json cannot be read"):
         read_json(path)
     assert publish(path, NEW)
-    assert victim.read_text() == "untouched"
     assert path.read_text() == NEW
 
 
-def test_a_link_planted_at_the_temporary_name_is_refused(tmp_path, monkeypatch):
-    victim = tmp_path / "victim"
-    victim.write_text("untouched")
+def test_a_link_planted_at_the_temporary_name_is_refused(tmp_path, victim, monkeypatch):
     monkeypatch.setattr(files.secrets, "token_hex", lambda count: "predicted")
     (tmp_path / ".beat.json.predicted.tmp").symlink_to(victim)
     with pytest.raises(FileExistsError):
         publish(tmp_path / "beat.json", NEW)
-    assert victim.read_text() == "untouched"
 
 
 @pytest.mark.parametrize(
     "content",
-    [
-        pytest.param(b"", id="empty"),
-        pytest.param(b'{"a": 1', id="torn"),
-        pytest.param(b"\0" * 101, id="nul_block"),
-        pytest.param(b"\xff\xfe{}", id="not_text"),
-        pytest.param(b'{"a": NaN}', id="nan_token"),
-        pytest.param(b"[" * 100003, id="deeply_nested"),
-        pytest.param(b"1" * 10007, id="endless_number"),
-    ],
+    [b"", b'{"a": 1', b"\0" * 101, b"\xff\xfe{}", b'{"a": NaN}', b"[" * 100003, b"1" * 10007],
+    ids=lambda content: ascii(content[:9]),
 )
 def test_a_damaged_json_file_is_named_in_one_sentence(tmp_path, content):
     path = tmp_path / "run.json"
@@ -236,42 +224,19 @@ def test_nan_is_refused_where_json_has_no_word_for_it(tmp_path):
 
 
 def test_canonical_text_does_not_depend_on_the_order_of_keys():
-    assert canonical({"b": [1, 2], "a": {"d": 1, "c": 2}}) == canonical(
-        {"a": {"c": 2, "d": 1}, "b": [1, 2]}
-    )
+    one, other = {"b": [1, 2], "a": {"d": 1, "c": 2}}, {"a": {"c": 2, "d": 1}, "b": [1, 2]}
+    assert canonical(one) == canonical(other)
     assert canonical({"a": 1}) != canonical({"a": 1.0})
 
 
-HOSTILE_NAMES = {
-    "empty": "",
-    "here": ".",
-    "up": "..",
-    "up_and_away": "../../etc/passwd",
-    "absolute": "/etc/passwd",
-    "inner_slash": "a/b",
-    "backslash": "a\\b",
-    "home": "~",
-    "hidden": ".ssh",
-    "option": "-rf",
-    "nul": "a\0b",
-    "newline_at_end": "lm1b\n",
-    "newline": "a\nb",
-    "terminal": "\x1b[2J",
-    "space": "a b",
-    "substitution": "$(touch x)",
-    "interpolation": "${oc.env:HOME}",
-    "semicolon": ";touch x",
-    "percent": "%2e%2e%2f",
-    "unicode_dots": "‥",
-    "fullwidth_slash": "a\uff0fb",
-    "arabic_digit": "run-٣",
-    "surrogate": "\udcff",
-    "too_long": "a" * 129,
-    "underscore_first": "__pycache__",
-}
+HOSTILE_NAMES = [
+    *("", ".", "..", "../../etc/passwd", "/etc/passwd", "a/b", "a\\b", "~", ".ssh", "-rf", "a\0b"),
+    *("lm1b\n", "a\nb", "\x1b[2J", "a b", "$(touch x)", "${oc.env:HOME}", ";touch x", "%2e%2e%2f"),
+    *("‥", "a\uff0fb", "run-٣", "\udcff", "a" * 129, "__pycache__"),
+]
 
 
-@pytest.mark.parametrize("name", HOSTILE_NAMES.values(), ids=HOSTILE_NAMES.keys())
+@pytest.mark.parametrize("name", HOSTILE_NAMES, ids=ascii)
 def test_a_hostile_name_never_becomes_a_path(tmp_path, name):
     with pytest.raises(UserError, match="choose a plain name") as caught:
         child(tmp_path, name)
@@ -290,25 +255,14 @@ def test_a_link_in_the_place_of_a_name_is_refused(tmp_path):
 
 
 def test_wrong_names_key_value_expectation_and_remedy():
-    error = invalid_value(
-        "model.heads", "four", "a whole number of at least 1", "give it as model.heads=8."
-    )
-    assert str(error) == (
-        "model.heads=four: expected a whole number of at least 1; give it as model.heads=8."
-    )
+    error = invalid_value("model.heads", "four", "a whole number", "give it as model.heads=8.")
+    assert str(error) == "model.heads=four: expected a whole number; give it as model.heads=8."
 
 
 @pytest.mark.parametrize(
     "hostile",
-    [
-        pytest.param("a\nb", id="newline"),
-        pytest.param("a\rb", id="carriage_return"),
-        pytest.param("\x1b[31mred", id="terminal_colour"),
-        pytest.param("\x00", id="nul"),
-        pytest.param("abc\u202edcba", id="bidirectional_override"),
-        pytest.param("\udcff", id="undecodable_byte"),
-        pytest.param("line\u2028separator", id="line_separator"),
-    ],
+    ["a\nb", "a\rb", "\x1b[31mred", "\x00", "abc\u202edcba", "\udcff", "line\u2028separator"],
+    ids=ascii,
 )
 def test_shown_is_one_printable_line(hostile):
     assert sanitize(hostile).isprintable()

@@ -2,13 +2,14 @@
 
 import copy
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 
-from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
 from sweeper.store.identity import (
     INTRODUCED_AS,
@@ -18,52 +19,41 @@ from sweeper.store.identity import (
     leaves,
     run_id,
 )
+from tests.policies import shipped
 
 
 @pytest.fixture(scope="module")
 def config():
-    return composer().base(["scale=paper"]).run({})
+    return shipped().base(["scale=paper"]).run({})
 
 
-def _set(config: dict, key: str, value: object) -> dict:
-    changed = copy.deepcopy(config)
-    *parents, last = key.split(".")
-    node = changed
-    for part in parents:
-        node = node[part]
-    node[last] = value
-    return changed
+def changed(config: dict, values: dict) -> dict:
+    made = OmegaConf.create(config)
+    for key, value in values.items():
+        OmegaConf.update(made, key, value, force_add=True)
+    return OmegaConf.to_container(made)
 
 
-def _leaves(tree: dict, prefix: str = ""):
-    for key, value in tree.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}"
+def keys_and_ids(config: dict, *, volatile: bool) -> dict[str, str]:
+    """The keys that count for an id, or the others, with the id of another value."""
+    keys = [key for key, _ in leaves(config) if below(key, NOT_IN_IDENTITY) == volatile]
+    return {key: run_id(changed(config, {key: "something else"})) for key in keys}
 
 
-def _volatile(key: str) -> bool:
-    return any(key == name or key.startswith(f"{name}.") for name in NOT_IN_IDENTITY)
+def below(key: str, sections: Iterable[str]) -> bool:
+    return any(key == name or key.startswith(f"{name}.") for name in sections)
 
 
 def test_every_key_that_can_change_a_result_changes_the_id(config):
-    keys = [key for key in _leaves(config) if not _volatile(key)]
-    ids = [run_id(_set(config, key, "something else")) for key in keys]
-    assert len(keys) > 25
-    assert len({*ids, run_id(config)}) == len(keys) + 1
+    ids = keys_and_ids(config, volatile=False)
+    assert len(ids) > 25
+    assert len({*ids.values(), run_id(config)}) == len(ids) + 1
 
 
 def test_paths_devices_loggers_and_cadences_do_not_change_the_id(config):
-    keys = [key for key in _leaves(config) if _volatile(key)]
-    assert {"data.root", "trainer.devices", "logger.mode", "trainer.log_every"} <= set(keys)
-    assert {run_id(_set(config, key, "something else")) for key in keys} == {run_id(config)}
-
-
-def _as_introduced(config: dict) -> dict:
-    for key, value in INTRODUCED_AS.items():
-        config = _set(config, key, value)
-    return config
+    ids = keys_and_ids(config, volatile=True)
+    assert {"data.root", "trainer.devices", "logger.mode", "trainer.log_every"} <= ids.keys()
+    assert {*ids.values()} == {run_id(config)}
 
 
 def test_runs_that_were_trained_keep_their_names(config):
@@ -71,15 +61,15 @@ def test_runs_that_were_trained_keep_their_names(config):
 
     The paper's settings stand still; where another scale's are tuned, its runs get new names.
     """
-    assert run_id(_as_introduced(config)) == "lm1b-d256-h8-s0-5b0822e6411f"
+    assert run_id(changed(config, INTRODUCED_AS)) == "lm1b-d256-h8-s0-5b0822e6411f"
 
 
 def test_a_key_that_holds_what_it_was_introduced_with_renames_no_run(config):
     before = copy.deepcopy(config)
     for section, _, key in (name.partition(".") for name in INTRODUCED_AS):
         del before[section][key]
-    assert run_id(before) == run_id(_as_introduced(config))
-    others = [run_id(_set(_as_introduced(config), key, 13)) for key in INTRODUCED_AS]
+    assert run_id(before) == run_id(changed(config, INTRODUCED_AS))
+    others = [run_id(changed(config, {**INTRODUCED_AS, key: 13})) for key in INTRODUCED_AS]
     assert len({run_id(before), *others}) == len(others) + 1 > 1
 
 
@@ -92,7 +82,7 @@ def test_key_order_and_number_spelling_do_not_change_the_id(config):
 
 
 def test_the_id_reads_as_task_sizes_seed_and_hash(config):
-    head = run_id(_set(config, "model.head_size", 32)).rpartition("-")[0]
+    head = run_id(changed(config, {"model.head_size": 32})).rpartition("-")[0]
     assert head == "lm1b-d256-h8x32-s0"
 
 
@@ -109,18 +99,14 @@ GROUPS = ("task", "model", "model/attention", "data", "optimizer", "trainer")
 OPTIONS = [f"{g}={path.stem}" for g in GROUPS for path in sorted((CONF / g).glob("*.yaml"))]
 
 
-def keys_of(option: str) -> list[str]:
+def keys_of(option: str) -> set[str]:
     """The keys of an option that are part of a run's name, whatever their values."""
     section = option.partition("=")[0].replace("/", ".")
-    below = [group.replace("/", ".") for group in GROUPS if group.startswith(f"{section}/")]
-    found = [key for key, _ in leaves(identity(composer().base([option]).run({})))]
-    own = [key for key in found if key.startswith(f"{section}.")]
-    return [
-        key
-        for key in own
-        if not any(key.startswith(f"{group}.") for group in below)
-        and not any(key == one or key.startswith(f"{one}.") for one in INTRODUCED_AS)
-    ]
+    inner = [group.replace("/", ".") for group in GROUPS if group.startswith(f"{section}/")]
+    found = {key for key, _ in leaves(identity(shipped().base([option]).run({})))}
+    return {
+        key for key in found if below(key, [section]) and not below(key, [*inner, *INTRODUCED_AS])
+    }
 
 
 @pytest.mark.parametrize("option", OPTIONS)
@@ -128,7 +114,7 @@ def test_a_new_key_says_what_it_was_before_it_came(option):
     """Fails for whoever adds a key without saying so: else all that it touches trains again."""
     known = json.loads(KNOWN.read_text("utf-8"))
     assert option in known, f"{option} is new: add the keys of its runs' names to {KNOWN.name}."
-    new, gone = ({*keys_of(option)} - {*known[option]}, {*known[option]} - {*keys_of(option)})
+    new, gone = (keys_of(option) - {*known[option]}, {*known[option]} - keys_of(option))
     assert not new, (
         f"{', '.join(sorted(new))} of {option} would rename every run that has it: add each to "
         "INTRODUCED_AS in sweeper/store/identity.py, with what runs had in effect before it came, "
@@ -140,14 +126,9 @@ def test_a_new_key_says_what_it_was_before_it_came(option):
 
 @pytest.mark.parametrize("key", ["optimizer.averaging", "averaging.decay", "task.packing"])
 def test_a_section_that_came_as_a_whole_renames_no_run_either(config, key, monkeypatch):
-    before = run_id(config)
     monkeypatch.setitem(INTRODUCED_AS, key, 0)
-    section, _, name = key.partition(".")
-    config = copy.deepcopy(config)
-    config.setdefault(section, {})[name] = 0
-    assert run_id(config) == before
-    config[section][name] = 3
-    assert run_id(config) != before
+    assert run_id(changed(config, {key: 0})) == run_id(config)
+    assert run_id(changed(config, {key: 3})) != run_id(config)
 
 
 def test_beside_the_groups_of_yaml_there_are_two_keys(config):

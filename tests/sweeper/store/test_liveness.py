@@ -4,15 +4,12 @@ import json
 import os
 import re
 import signal
-import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sweeper.store import liveness
-from sweeper.store import liveness as locks
 from sweeper.store.files import publish_json
 from sweeper.store.liveness import HeartbeatFile, Watcher, alive, identity, read_heartbeat, send
 
@@ -27,98 +24,73 @@ LEASE = 89.0
 
 @pytest.fixture
 def child(start):
-    return start(TELL)
+    """A process of its own, and what it says of itself."""
+    process = start(TELL)
+    return process, json.loads(process.stdout.readline())
 
 
-def told(process: subprocess.Popen[str]) -> dict[str, Any]:
-    assert process.stdout is not None
-    return dict(json.loads(process.stdout.readline()))
-
-
-def until(process: subprocess.Popen[str], event: int) -> None:
-    """Waits for a change of the process without collecting it."""
-    os.waitid(os.P_PID, process.pid, event | os.WNOWAIT)
-
-
-def test_a_killed_process_is_dead_before_and_after_its_parent_collects_it(child):
-    info = told(child)
-    assert info["pid"] == child.pid
-    assert alive(info) is True
-    child.kill()
-    until(child, os.WEXITED)
-    assert alive(info) is False, "a zombie does no work"
-    child.wait()
-    assert alive(info) is False
-
-
-def test_a_process_that_got_the_number_of_a_dead_one_is_not_it(child):
-    info = told(child)
+def test_only_the_process_meant_is_signalled_and_then_it_is_dead(child):
+    process, info = child
+    assert info["pid"] == process.pid
     recycled = info | {"pid_started": info["pid_started"] - 1}
     assert alive(recycled) is False
     assert not send(recycled, signal.SIGKILL)
     assert alive(info) is True, "the process that has the number now was not signalled"
-
-
-def test_only_the_process_meant_is_signalled(child):
-    info = told(child)
     assert send(info, signal.SIGTERM)
-    assert child.wait() == -signal.SIGTERM
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert alive(info) is False, "a zombie does no work"
+    assert process.wait() == -signal.SIGTERM
+    assert alive(info) is False
     assert not send(info, signal.SIGTERM)
 
 
 @pytest.mark.parametrize(
     "elsewhere",
     [
-        pytest.param({"boot": "x", "host": "another"}, id="another_host"),
-        pytest.param({"boot": "x"}, id="another_machine_of_the_same_image_or_a_reboot"),
-        pytest.param({"boot": "x", "machine": "another"}, id="another_machine_of_this_name"),
-        pytest.param({"pid_namespace": "pid:[1]"}, id="a_container_on_this_host"),
-        pytest.param({"pid": None}, id="no_process_number"),
+        {"boot": "x", "host": "another"},
+        {"boot": "x"},  # another machine of the same image, or this one before it was started anew
+        {"boot": "x", "machine": "another"},
+        {"pid_namespace": "pid:[1]"},  # a container on this host
+        {"pid": None},
     ],
+    ids=str,
 )
 def test_where_this_machine_cannot_know_it_does_not_guess(elsewhere):
     info = identity() | elsewhere
-    assert alive(info) is None
+    assert alive(info) is alive({}) is None
     assert not send(info, signal.SIGKILL)
-
-
-def test_nothing_is_known_of_an_unreadable_identity():
-    assert alive({}) is None
-
-
-class Clock:
-    """A monotonic clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 1009.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 FOREIGN = {"host": "another", "boot": "another", "pid": 101, "pid_started": 103}
 
 
-def test_a_foreign_attempt_lives_while_its_beat_changes():
-    clock = Clock()
-    watcher = Watcher(LEASE, clock)
+@pytest.fixture
+def now():
+    """A monotonic clock that a test moves."""
+    return [1009.0]
+
+
+@pytest.fixture
+def watcher(now):
+    return Watcher(LEASE, lambda: now[0])
+
+
+def test_a_foreign_attempt_lives_while_its_beat_changes(watcher, now):
     for number in range(11):
         assert watcher.alive("a", FOREIGN, {"beat": number})
-        clock.now += LEASE - 1
+        now[0] += LEASE - 1
     for number in (3, 2, 1):
-        clock.now += 10 * LEASE
+        now[0] += 10 * LEASE
         assert watcher.alive("a", FOREIGN, {"beat": number}), "any other value is a sign of life"
 
 
 @pytest.mark.parametrize("heartbeat", [{"beat": 5}, None], ids=["beat", "never beat"])
-def test_a_foreign_attempt_is_dead_after_a_whole_lease_without_a_change(heartbeat):
-    clock = Clock()
-    watcher = Watcher(LEASE, clock)
+def test_a_foreign_attempt_is_dead_after_a_whole_lease_without_a_change(watcher, now, heartbeat):
     assert watcher.alive("a", FOREIGN, heartbeat), "the first sight proves nothing"
-    clock.now += LEASE - 1
+    now[0] += LEASE - 1
     assert watcher.alive("a", FOREIGN, heartbeat)
     assert watcher.alive("b", FOREIGN, heartbeat), "each attempt has its own lease"
-    clock.now += 1
+    now[0] += 1
     assert not watcher.alive("a", FOREIGN, heartbeat)
     assert watcher.alive("b", FOREIGN, heartbeat)
 
@@ -134,10 +106,8 @@ def test_wall_clocks_are_never_asked(monkeypatch):
 
 
 def test_where_boots_have_no_number_machines_of_one_image_are_not_taken_for_each_other(monkeypatch):
-    first_line = liveness._first_line
-    monkeypatch.setattr(
-        liveness, "_first_line", lambda path: "" if path.name == "boot_id" else first_line(path)
-    )
+    real = liveness._first_line
+    monkeypatch.setattr(liveness, "_first_line", lambda p: "" if p.name == "boot_id" else real(p))
     info = identity()
     assert alive(info) is None
     assert not send(info, signal.SIGKILL)
@@ -152,12 +122,12 @@ PROGRAM = Path(__file__).resolve().parents[3]
 WORK = """
 import os, sys
 from pathlib import Path
-from sweeper.store import liveness as locks
-locks.POLL_S = 0.001
+from sweeper.store import liveness
+liveness.POLL_S = 0.001
 folder = Path(sys.argv[1])
 GO
 for _ in range(20):
-    with locks.held(folder / "data"):
+    with liveness.held(folder / "data"):
         os.close(os.open(folder / "inside", os.O_CREAT | os.O_EXCL))
         os.unlink(folder / "inside")
 print("alone")
@@ -172,7 +142,7 @@ def test_several_processes_are_never_inside_at_once(race, tmp_path):
 def test_the_lock_of_a_dead_process_is_taken_over(tmp_path):
     dead = {**identity(), "pid_started": -1, "beat": 0}
     publish_json(tmp_path / "data.lock-0001", dead)
-    with locks.held(tmp_path / "data"):
+    with liveness.held(tmp_path / "data"):
         assert (tmp_path / "data.lock-0002").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["data.lock-0001"]
 
@@ -192,8 +162,8 @@ def test_a_lock_elsewhere_is_waited_for_as_long_as_it_is_told_of(content, tmp_pa
         if now[0] == 60:
             publish_json(other, {"boot": "elsewhere", "beat": 7})
 
-    monkeypatch.setattr(locks.time, "sleep", pass_time)
-    with locks.held(tmp_path / "data", Watcher(90.0, lambda: now[0])):
+    monkeypatch.setattr(liveness.time, "sleep", pass_time)
+    with liveness.held(tmp_path / "data", Watcher(90.0, lambda: now[0])):
         pass
     assert moments == [0, 20, 40, 60, 80, 100, 120, 140]
 

@@ -1,6 +1,13 @@
-"""Figures show every seed and say what is missing, mixed or not learned."""
+"""Figures show every seed and say what is missing; their files are safe and the same again."""
 
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import combinations
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -8,12 +15,22 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from sweeper.results.figures import attention, collaborative, curves, fig1, fig2
+from sweeper.results.collect import collect
+from sweeper.results.figures import (
+    attention,
+    collaborative,
+    curves,
+    fig1,
+    fig2,
+    figure_of,
+    write_figures,
+)
 from sweeper.results.figures import sequence_length as lengths_figure
 from sweeper.results.figures import theorem1 as knees_figure
-from sweeper.results.panel import apart, marks, plain
+from sweeper.results.panel import COLUMN, DOUBLE_COLUMN, apart, marks, rendered
 from sweeper.results.points import points, seed_spread
 from sweeper.results.statistics.estimates import estimate, interval
+from sweeper.store.registry import FIGURES, function, names
 from tests.sweeper.results.finetuned import MODELS, Finetuned, score
 from tests.sweeper.results.grids import FEW, PAPER, Grid, by_hand, figure1, theorem1
 from tests.sweeper.results.synthetic import METRIC, Model, Sweep, paper
@@ -43,23 +60,116 @@ def words(figure: Figure) -> str:
     return " ".join(text.get_text() for text in texts(figure))
 
 
+SWEEPS: dict[str, Callable[[], Sweep | Finetuned]] = {
+    "few": lambda: figure1(grid=FEW, seeds=1),
+    "demo": lambda: figure1(seeds=2),
+    "paper": lambda: figure1(grid=PAPER),
+    "half": lambda: figure1(grid=PAPER, done=half),
+    "none": lambda: figure1(done=lambda arm, model, seed: False),
+    "one head count less": lambda: figure1(grid=Grid((64, 96, 128, 160), (2, 4, 8, 16, 32, 64))),
+    "hostile": hostile,
+    "one point": lambda: by_hand({"model.heads": [2]}),
+    "a line": lambda: by_hand({"model.heads": [2, 3, 5]}),
+    "lines": lambda: by_hand({"model.heads": [2, 3], "model.head_size": [7, 11, None]}),
+    "words": lambda: by_hand({"model/attention": ["multi_head", HOSTILE], "model.heads": [2, 3]}),
+    "many lines": lambda: by_hand({"model.heads": [2, 3], "model.layers": list(range(31))}),
+    "contexts": theorem1,
+    "contexts, one seed": lambda: theorem1(seeds=1),
+    "contexts without a knee": lambda: theorem1(lambda n: 99, lambda n: 1),
+    "fine-tuned": lambda: Finetuned("fig2", seeds=3),
+    "fine-tuned, half": lambda: Finetuned("fig2", done=lambda task, heads, seed: seed == 0),
+    "fine-tuned, none": lambda: Finetuned("fig2", done=lambda task, heads, seed: False),
+    "fine-tuned, hostile": lambda: Finetuned(
+        "table2b", about={"title": HOSTILE, "text": HOSTILE, "arms": {"fixed": {"label": HOSTILE}}}
+    ),
+    "fine-tuned, paper": lambda: Finetuned("table3", scale="paper"),
+}
+# In `make slow`: of sizes and states between those of the others, and slow to draw.
+MORE = ("demo", "paper", "half", "many lines", "contexts, one seed", "fine-tuned, half")
+PARAMS = [
+    pytest.param(make, id=name, marks=[pytest.mark.slow] if name in MORE else [])
+    for name, make in SWEEPS.items()
+]
+
+
+@pytest.fixture(scope="module", params=PARAMS)
+def drawn(request, tmp_path_factory):
+    """One sweep, drawn by each figure that can; a warning is an error."""
+    sweep: Sweep | Finetuned = request.param()
+    table = sweep.table(tmp_path_factory.mktemp("outputs"))
+    able = [name for name in names(FIGURES) if name != "fig1" or "standard" in sweep.labels]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found: list[Figure] = [function(FIGURES, name, "figure", "draw")(table) for name in able]
+        for figure in found:
+            figure.draw_without_rendering()
+    return found
+
+
+def test_the_figures_are_found():
+    shipped = (
+        "attention choices collaborative curves fig1 fig2 fig3 scaling sequence_length table "
+        "theorem1"
+    )
+    assert names(FIGURES) == shipped.split()
+
+
+def test_no_text_is_clipped_or_covered_by_other_text(drawn):
+    for figure in drawn:
+        written = texts(figure)
+        width, height = figure.bbox.width, figure.bbox.height
+        # Not an annotation's own extent, which holds its leader too.
+        boxes = [(text.get_text(), Text.get_window_extent(text)) for text in written]
+        for text, box in boxes:
+            inside = box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height
+            assert inside, f"{text!r} leaves the canvas"
+        for (text, box), (other, other_box) in combinations(boxes, 2):
+            across = min(box.x1, other_box.x1) - max(box.x0, other_box.x0)
+            up = min(box.y1, other_box.y1) - max(box.y0, other_box.y0)
+            assert across <= 0.5 or up <= 0.5, f"{text!r} and {other!r} overlap"
+
+
+def test_columns_have_the_width_of_the_conference(drawn):
+    for figure in drawn:
+        assert figure.get_figwidth() in (COLUMN, DOUBLE_COLUMN)
+        assert figure.get_figheight() < 9.0  # the height of a page
+
+
+def test_drawn_again_it_is_the_same_bytes(tmp_path):
+    """In another process, in another order of hashing, after everything drawn was deleted."""
+    hostile().write(tmp_path)
+    first = {path: path.read_bytes() for path in write_figures(tmp_path, collect(tmp_path))}
+    assert {path.name for path in first} == {"fig1.pdf", "fig1.png", "fig1.svg"}
+    for path in first:
+        path.unlink()
+    command = [sys.executable, "-m", "sweeper", "draw", f"--outputs={tmp_path}"]
+    subprocess.run(command, check=True, env={"PYTHONHASHSEED": "7"}, capture_output=True)
+    assert {path: path.read_bytes() for path in first} == first
+
+
+def test_files_are_what_they_are_called_and_hold_no_code(tmp_path):
+    files = rendered(figure_of(hostile().table(tmp_path)))
+    assert files["pdf"].startswith(b"%PDF")
+    assert not re.search(rb"(CreationDate|ModDate|/Type3)", files["pdf"])
+    assert files["png"].startswith(b"\x89PNG")
+    # 300 dots an inch.
+    assert int.from_bytes(files["png"][16:20], "big") == round(DOUBLE_COLUMN * 300)
+    svg = ElementTree.fromstring(files["svg"])
+    tags = {element.tag.rpartition("}")[2] for element in svg.iter()}
+    assert "path" in tags
+    assert not tags & {"script", "foreignObject", "image", "a"}
+
+
 def test_every_seed_and_every_mean_is_drawn(tmp_path):
     table = figure1(grid=PAPER, done=half).table(tmp_path)
     found = points(table, METRIC)
     spread = seed_spread(found)
     figure = fig1.draw(table)
     for axes, column in zip(figure.axes, (*fig1.TOP, *fig1.BOTTOM), strict=True):
-        drawn = {
-            (float(x), float(y))
-            for line in axes.get_lines()
-            for x, y in np.column_stack(line.get_data())
-        }
-        ends = {
-            tuple(map(tuple, segment.tolist()))
-            for lines in axes.collections
-            if isinstance(lines, LineCollection)
-            for segment in lines.get_segments()
-        }
+        lines = (np.column_stack(line.get_data()) for line in axes.get_lines())
+        drawn = {(float(x), float(y)) for line in lines for x, y in line}
+        bars = (one.get_segments() for one in axes.collections if isinstance(one, LineCollection))
+        ends = {tuple(map(tuple, segment.tolist())) for segments in bars for segment in segments}
         for point in found:
             values = list(point.values.values())
             if values:
@@ -91,14 +201,20 @@ def test_baselines_are_marks_outside_the_panel_that_cross_no_line(tmp_path):
     assert {"majority class", "bag of words"} <= {t.get_text() for t in texts(figure)}
 
 
-def test_scales_are_logarithmic_from_a_factor_of_ten_and_say_so(tmp_path):
-    table = by_hand({"model.heads": [*range(2, 20)]}).table(tmp_path / "linear")
-    assert curves.draw(table).axes[0].get_xlabel() == "heads"
-    axes = curves.draw(by_hand({"model.heads": [*range(2, 21)]}).table(tmp_path / "log")).axes[0]
-    assert (axes.get_xscale(), axes.get_xlabel()) == ("log", "heads (log)")
-    for values, scale in (([2, 4, 8, 16], "log"), ([2, 4, 8, 12], "linear"), ([2, 4, 8], "linear")):
-        table = by_hand({"model.dropout": values}).table(tmp_path / str(values))
-        assert curves.draw(table).axes[0].get_xscale() == scale
+@pytest.mark.parametrize(
+    ("values", "scale"),
+    [
+        (range(2, 20), "linear"),
+        (range(2, 21), "log"),
+        ([2, 4, 8, 16], "log"),
+        ([2, 4, 8, 12], "linear"),
+        ([2, 4, 8], "linear"),
+    ],
+)
+def test_scales_are_logarithmic_from_a_factor_of_ten_and_say_so(tmp_path, values, scale):
+    axes = curves.draw(by_hand({"model.heads": [*values]}).table(tmp_path)).axes[0]
+    assert axes.get_xscale() == scale
+    assert axes.get_xlabel() == ("heads (log)" if scale == "log" else "heads")
 
 
 def test_a_grid_typed_by_hand_has_a_title_and_its_fixed_overrides(tmp_path):
@@ -120,10 +236,8 @@ def test_a_setting_that_was_not_learned_is_named(tmp_path):
 
 def test_a_baseline_far_below_the_curves_is_told_not_drawn(tmp_path):
     table = Finetuned("fig2").table(tmp_path)
-    rows = [
-        {**row, "test/majority_accuracy": 0.01 if row["task"] == "mnli" else None}
-        for row in table.rows
-    ]
+    low = {"mnli": {"test/majority_accuracy": 0.01}}
+    rows = [{**row, **low.get(row["task"], {})} for row in table.rows]
     figure = fig2.draw(replace(table, rows=rows))
     assert "majority class" not in {text.get_text() for text in texts(figure)}
     assert "Outside panel (c): majority class 1.0." in words(figure)
@@ -175,32 +289,23 @@ def test_heads_stand_beside_the_lines_or_else_in_the_legend(tmp_path):
     assert "head size d/h, 64 heads" in legend
 
 
-def test_text_is_one_short_line_of_letters_that_the_font_has():
-    assert plain("a\nb\x1b\u202e日", 10) == "a?b???"
-    assert len(plain("x" * 300)) == 48
-    assert plain("head size d/h × 2…") == "head size d/h × 2…"
-
-
-def test_curves_run_along_the_first_key_that_was_typed(tmp_path):
-    table = by_hand({"model.heads": [2, 3, 5], "model.head_size": [7, None]}).table(tmp_path)
+@pytest.mark.parametrize("sizes", [[7, None], [7]], ids=["two values", "one"])
+def test_curves_run_along_the_first_key_that_was_typed(tmp_path, sizes):
+    table = by_hand({"model.heads": [2, 3, 5], "model.head_size": sizes}).table(tmp_path)
     series = curves.series_of(table, "model.heads")
-    assert [one.key for one in series] == [(("model.head_size", 7),), (("model.head_size", None),)]
+    assert [one.key for one in series] == [(("model.head_size", size),) for size in sizes]
     assert [point.settings["model.heads"] for point in series[0].points] == [2, 3, 5]
 
 
 def test_standard_models_are_a_curve_for_each_number_of_heads(tmp_path):
-    table = figure1().table(tmp_path)
-    series = fig1.series_of(table)
-    keys = [(one.arm, one.key) for one in series]
+    series = fig1.series_of(figure1().table(tmp_path))
     standard = [("standard", heads) for heads in (2.0, 4.0, 8.0, 16.0)]
+    keys = [(one.arm, one.key) for one in series]
     assert keys == [*standard, ("fixed", None), ("matched", None)]
     found = marks(series[0].points, lambda point: point.at("params_total"), None)
-    assert [mark.x for mark in found] == sorted(
-        Model(d, 2, d // 2).size["params_total"] for d in (64, 96, 128)
-    )
-    assert [mark.mean for mark in found] == pytest.approx(
-        [paper(Model(d, 2, d // 2)) for d in (64, 96, 128)], rel=0.03
-    )
+    models = [Model(d, 2, d // 2) for d in (64, 96, 128)]
+    assert [mark.x for mark in found] == sorted(model.size["params_total"] for model in models)
+    assert [mark.mean for mark in found] == pytest.approx([*map(paper, models)], rel=0.03)
 
 
 APART = {
@@ -228,21 +333,6 @@ def test_keys_that_move_together_are_one_curve(tmp_path):
     assert one.key == ()
 
 
-def test_a_key_with_one_value_still_tells_what_a_curve_is(tmp_path):
-    table = by_hand({"model.heads": [2, 3], "model.head_size": [7]}).table(tmp_path)
-    [one] = curves.series_of(table, "model.heads")
-    assert one.key == (("model.head_size", 7),)
-
-
-def test_a_point_that_varies_nothing_has_no_words(tmp_path):
-    sweep = by_hand({"model.layers": [1]})
-    sweep.points.clear()
-    sweep.add("grid", {}, Model(64, 2, 16), {0: 43.0, 1: 44.0})
-    [one] = points(sweep.table(tmp_path), sweep.metric)
-    assert one.name == ""
-    assert one.values == {0: 43.0, 1: 44.0}
-
-
 def test_every_knee_is_marked_with_its_head_size(tmp_path):
     figure = knees_figure.draw(theorem1().table(tmp_path))
     for axes, knees in zip(figure.axes, ({5: 4, 7: 6}, {5: 2, 7: 3}), strict=True):
@@ -260,22 +350,13 @@ def test_each_length_has_its_knees_above_what_smaller_heads_cost(tmp_path):
             values = {"task.sequence_length": length, "model.head_size": size}
             measured = {seed: 5 - length / 16 + 0.25 / size + seed / 1024 for seed in (0, 2)}
             sweep.add("heads", values, Model(length, 4, size), measured)
-    table = sweep.table(tmp_path)
-    figure = lengths_figure.draw(table)
-    axes, *_ = figure.axes
-    placed = {
-        (line.get_xdata()[0], line.get_ydata()[0])
-        for line in axes.get_lines()
-        if len(line.get_xdata()) == 1
-    }
+    figure = lengths_figure.draw(sweep.table(tmp_path))
+    lines = [[*zip(*line.get_data(), strict=True)] for line in figure.axes[0].get_lines()]
+    placed = {point for line in lines if len(line) == 1 for point in line}
     assert placed == {(4, 1.02), (7, 1.06), (16, 1.02), (31, 1.06)}
-    curves = [line.get_ydata() for line in axes.get_lines() if len(line.get_xdata()) == 4]
-    assert len(curves) == 2
-    for curve in curves:
-        assert curve[-1] == pytest.approx(0, abs=1e-12)
-    assert {"n = 8", "n = 32", "n / 2", "n - 1"} <= {
-        text.get_text() for text in figure.findobj(Text)
-    }
+    ends = [line[-1][1] for line in lines if len(line) == 4]
+    assert ends == pytest.approx([0, 0], abs=1e-12)
+    assert {"n = 8", "n = 32", "n / 2", "n - 1"} <= {t.get_text() for t in figure.findobj(Text)}
 
 
 def test_a_reparametrised_run_stands_beside_the_one_it_was(tmp_path):
@@ -287,14 +368,12 @@ def test_a_reparametrised_run_stands_beside_the_one_it_was(tmp_path):
         sweep.add("shared", values, Model(64, 7, size), {0: size / 100, 1: size / 90})
     table = sweep.table(tmp_path)
     arms = {"trained": {"label": "MNLI"}, "shared": {"label": "shared", "parent": "trained"}}
-    saved = [{**row, "params_attention_saved": 0.25} for row in table.rows]
+    rows = [{**row, "params_attention_saved": 0.25} for row in table.rows]
     about = {**table.experiment, "arms": arms}
-    draw = collaborative.draw
-    figure = draw(replace(table, experiment=about, rows=saved))
-    axes, *_ = figure.axes
-    levels = [line.get_ydata()[0] for line in axes.get_lines() if len(set(line.get_ydata())) == 1]
+    figure = collaborative.draw(replace(table, experiment=about, rows=rows))
+    curve, *lines = figure.axes[0].get_lines()
+    levels = [line.get_ydata()[0] for line in lines if len(set(line.get_ydata())) == 1]
     assert pytest.approx(55.0) in levels
-    curve = axes.get_lines()[0]
     assert list(curve.get_xdata()) == [8, 16, 32]
     assert curve.get_ydata()[2] == pytest.approx(100 * (0.32 + 32 / 90) / 2)
     assert "25%" in words(figure)
@@ -316,6 +395,5 @@ def test_the_rank_of_heads_stands_beside_the_most_it_can_be(tmp_path):
     assert (bound[0], bound[-1]) == (2, 13)
     assert ([2, 7, 13], pytest.approx([0.6 * size for size in (2, 7, 13)])) in drawn
     assert all(set(line.get_ydata()) == {1.1} for line in entropies.get_lines())
-    assert {"3 heads", "5 heads", "(a) the head size, the most it can be"} <= {
-        text.get_text() for text in figure.findobj(Text)
-    }
+    said = {text.get_text() for text in figure.findobj(Text)}
+    assert {"3 heads", "5 heads", "(a) the head size, the most it can be"} <= said

@@ -26,16 +26,15 @@ def over_scale(gain, *, seeds: int = 4) -> Sweep:
         setting = {"model.embedding_size": d, "trainer.steps": steps}
         for heads in (2, 4, 8):
             named = f"embedding_size={d} steps={steps} heads={heads}"
-            for arm, size in (("fixed", 29), ("standard", 48 // heads)):
-                won = gain(scale) * math.log2(heads) if arm == "fixed" else 0.0
-                matched = {"to": f"fixed {named}", "count": "params_total", "error": 0.0}
-                sweep.add(
-                    arm,
-                    {**setting, "model.heads": heads},
-                    Model(d, heads, size),
-                    around(40 * math.exp(-won), f"{arm}{named}", seeds),
-                    matched if arm == "standard" else None,
-                )
+            matched = {"to": f"fixed {named}", "count": "params_total", "error": 0.0}
+            won = gain(scale) * math.log2(heads)
+            for arm, size, share, match in (
+                ("fixed", 29, won, None),
+                ("standard", 48 // heads, 0.0, matched),
+            ):
+                measured = around(40 * math.exp(-share), f"{arm}{named}", seeds)
+                values = {**setting, "model.heads": heads}
+                sweep.add(arm, values, Model(d, heads, size), measured, match)
         larger = {**setting, "model.embedding_size": 2 * d}
         sweep.add("larger", larger, Model(2 * d, 3, 5), around(39, f"larger{d}", seeds))
     for point in sweep.points:
