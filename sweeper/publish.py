@@ -85,11 +85,14 @@ def print_tables(
     return [exported(outputs, table) for table in tables]
 
 
-def print_everything(console: Console, outputs: Path, experiments: Sequence[str]) -> None:
+def print_everything(console: Console, outputs: Path, experiments: Sequence[str]) -> bool:
     """Print a line for each verdict of a sweep, and the paths of its figures and of the page.
 
     A single experiment without claims shows its table. Figures are drawn if their table changed;
     the page shows every experiment that was ever planned.
+
+    Returns:
+        Whether all records of these experiments could be read and judged.
     """
     from sweeper.results.figures import write_figures
     from sweeper.results.report.page import write_report
@@ -107,6 +110,7 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     same = {name for name, path in now.items() if before.get(path) == path.read_bytes()}
     changed = [t for t in tables if t.name not in same or not figures[t.name].exists()]
     write_figures(outputs, changed, faults)
+    own = len(faults)
     rest = [name for name in newest(outputs) if name not in experiments]
     others = collect(outputs, rest, faults) if rest else []
     verdicts = {**judge(outputs, others, faults), **verdicts}
@@ -120,6 +124,7 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     drawn = [path for path in figures.values() if path.exists()]
     for line in (*map(relative_path, (*drawn, outputs / "tables", page)), more):
         console.print(Text(f"  {line}"), soft_wrap=True)
+    return own == 0
 
 
 def print_unfinished(console: Console, schedule: Schedule, labels: Mapping[str, str]) -> None:

@@ -54,8 +54,8 @@ def sweep(
         launcher_options: the `hydra.launcher` section.
 
     Returns:
-        0 if every run of the plan is done (in a dry run: can be planned), else 1; 130 after Ctrl-C
-        and 143 after SIGTERM, which save the running jobs.
+        0 if every run of the plan is done (in a dry run: can be planned) and its records can be
+        read, else 1; 130 after Ctrl-C and 143 after SIGTERM, which save the running jobs.
 
     Raises:
         UserError: nothing was started.
@@ -114,10 +114,10 @@ def sweep(
         judged = tune(executor, tuning) if tuning else plan
         done = judged is not None and _train(executor, judged, estimate)
     ended = (tuning.whole if judged else tuning.trials) if tuning else plan
-    print_everything(console, ended.outputs, list(ended.experiments))
+    readable = print_everything(console, ended.outputs, list(ended.experiments))
     for line in (*(spent(tuning, store) if tuning else ()), *take_notices()):
         console.print(Text(line), soft_wrap=True)
-    return 0 if done else 1
+    return 0 if done and readable else 1
 
 
 def _train(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> bool:

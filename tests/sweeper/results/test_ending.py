@@ -29,6 +29,17 @@ def ended(outputs: Path, *names: str, width: int = 120) -> list[str]:
     return [line.rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
 
 
+def test_a_record_that_cannot_be_read_is_told(tmp_path):
+    sweep = figure1(grid=FEW, seeds=3)
+    outputs = sweep.write(tmp_path)
+    console = Console(file=io.StringIO())
+    assert print_everything(console, outputs, [sweep.name])
+    run = sorted(sweep.results)[0]
+    RunStore(outputs).run(run).attempts()[0].path.joinpath("attempt.json").write_text("{")
+    assert not print_everything(console, outputs, [sweep.name])
+    assert f"run {run}: " in console.file.getvalue()  # type: ignore[attr-defined]
+
+
 def test_each_verdict_has_a_line_that_says_what_would_decide_it(tmp_path):
     table = figure1(noise=0.001).table(tmp_path)
     verdicts = {table.name: verdicts_on(table)}
