@@ -25,24 +25,22 @@ def _run(task: str, heads: int, seed: int = 0, steps: int = 2310) -> PlannedRun:
 
 
 @pytest.mark.parametrize("device", ASSUMED)
-def test_before_any_measurement_a_run_takes_start_up_and_flops(device):
+@pytest.mark.parametrize("sharing", [1, 2])
+def test_before_any_measurement_a_run_takes_start_up_and_flops(device, sharing):
     startup, flops_per_second = ASSUMED[device]
-    run = _run("lm1b", 3)
-    assert not Throughput(device).measured
-    assert Throughput(device).expected(run) == pytest.approx(
-        (5 * 2310 * 21 / flops_per_second, startup)
-    )
-    shared = Throughput(device, sharing=2).expected(run)
-    assert shared == pytest.approx((2 * 5 * 2310 * 21 / flops_per_second, startup))
+    throughput = Throughput(device, sharing=sharing)
+    assert not throughput.measured
+    seconds = sharing * 5 * 2310 * 21 / flops_per_second
+    assert throughput.expected(_run("lm1b", 3)) == pytest.approx((seconds, startup))
 
 
 def test_a_run_of_no_steps_says_nothing_of_training_and_takes_none():
-    throughput = Throughput("cpu")
+    throughput, run = Throughput("cpu"), _run("lm1b", 5)
+    assumed = throughput.expected(run).training
     throughput.learn(_run("lm1b", 3, steps=0), 0.0, 1.3)
     assert not throughput.measured
     assert throughput.expected(_run("lm1b", 3, steps=0)) == pytest.approx((0, 1.3))
-    other = throughput.expected(_run("lm1b", 5))
-    assert other == pytest.approx((Throughput("cpu").expected(_run("lm1b", 5)).training, 1.3))
+    assert throughput.expected(run) == pytest.approx((assumed, 1.3))
 
 
 def test_the_most_similar_measured_runs_decide():

@@ -11,7 +11,7 @@ import pytest
 
 from sweeper.results.choices import choices, diverged, settled
 from sweeper.results.points import tuned_in_words
-from sweeper.results.table import Table, stem, write_table
+from sweeper.results.table import Table, write_table
 from sweeper.store.errors import UserError
 
 CELLS: dict[str, Any] = {
@@ -69,11 +69,6 @@ def test_words_that_look_like_a_formula_are_marked_as_text(tmp_path, text):
     path = write_table(tmp_path, given)
     heads, line = cells(path)
     assert [heads[2], *line[:2]] == [f"'{text}"] * 3
-
-
-def test_different_names_never_share_a_file():
-    assert stem("fig1") == "fig1"
-    assert len({stem(name) for name in ("x-y", "x/y", "x.y", "", "é", "x" * 300)}) == 6
 
 
 RATE, LOSS = "optimizer.learning_rate", "validation/loss"

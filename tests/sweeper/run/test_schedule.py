@@ -2,6 +2,7 @@
 
 import os
 import signal
+from itertools import count
 
 import pytest
 
@@ -49,18 +50,18 @@ def test_a_run_that_waits_for_room_is_overtaken_by_none(tell):
 def test_a_run_of_another_sweep_is_adopted_and_counts_against_the_slots(tell, store):
     jobs = [job("a"), job("b"), job("c")]
     schedule, backend = tell(jobs, {}, slots=1)
-    other = store.run(jobs[0].run).claim({})  # this test's own process: alive, not ours to start
+    run = store.run(jobs[0].run)
+    other = run.claim({})  # this test's own process: alive, not ours to start
     looks = []
 
     def changed(schedule, state):
         looks.append(len(backend.started))
         if len(looks) == 4:
-            store.run(jobs[0].run).publish_result(other, {"metrics": {}, "steps": 1})
-            other.finish("done")
+            done(run, other)
 
     schedule.changed = changed
     assert schedule.execute()
-    assert jobs[0].run not in backend.started
+    assert run.id not in backend.started
     assert looks[3] == 0  # nothing was started while the only slot was taken
 
 
@@ -97,19 +98,22 @@ def test_a_queue_is_given_children_while_their_parent_is_under_way(tell, store):
     assert queue.after == {jobs[0].run: None, jobs[1].run: 1}
 
 
+def done(run, attempt):
+    run.publish_result(attempt, {"metrics": {}, "steps": 1})
+    attempt.finish("done")
+
+
 def test_a_job_whose_server_is_gone_but_which_lives_is_adopted(tell, store):
     """The backend says that it ended; the record says that it trains."""
-    jobs = [job("a")]
-    schedule, backend = tell(jobs, {})
-    attempts = []
+    schedule, backend = tell([job("a")], {})
+    run, attempts = store.run(job("a").run), []
     backend.ended = lambda timeout: [1]
 
     def changed(schedule, state):
         if state is not None and state.handle is not None:
-            attempts.append(store.run(jobs[0].run).claim({}))
-        elif state is None and schedule.states[jobs[0].run].handle is None:
-            store.run(jobs[0].run).publish_result(attempts[0], {"metrics": {}, "steps": 1})
-            attempts[0].finish("done")
+            attempts.append(run.claim({}))
+        elif state is None and schedule.states[run.id].handle is None:
+            done(run, attempts[0])
 
     schedule.changed = changed
     assert schedule.execute()
@@ -208,24 +212,17 @@ def test_what_a_queue_dropped_is_blocked_by_its_parent_or_handed_in_again(tell, 
 
 
 def test_what_only_the_engine_knows_ends_a_run_that_would_be_tried_again(tell):
-    jobs = [job("a")]
-    schedule, backend = tell(jobs, {jobs[0].run: ["interrupted"]})
+    schedule, backend = tell([job("a")], {job("a").run: ["interrupted"]})
     backend.words = {1: "its job was cancelled"}
     assert not schedule.execute()
-    assert backend.started == [jobs[0].run]
-    assert schedule.states[jobs[0].run].reason == "its job was cancelled"
+    assert backend.started == [job("a").run]
+    assert schedule.states[job("a").run].reason == "its job was cancelled"
 
 
-def test_a_full_disk_makes_every_run_wait_and_none_fail(tell, store):
+def test_a_full_disk_makes_every_run_wait_and_none_fail(tell):
     jobs = [job("a", 2), job("b", 1)]
     schedule, backend = tell(jobs, {jobs[0].run: ["disk_full"] * 5 + ["done"]}, slots=1)
-    now = [0.0]
-
-    def tick():
-        now[0] += 1.0
-        return now[0]
-
-    schedule.policy, schedule.clock = policy(wait_s=4.0), tick
+    schedule.policy, schedule.clock = policy(wait_s=4.0), map(float, count(1)).__next__
     assert schedule.execute()
     assert backend.started.count(jobs[0].run) == 6
     assert schedule.states[jobs[1].run].not_before > 0
@@ -243,14 +240,15 @@ def test_alike_failures_stop_the_sweep_and_what_waits_is_not_started(tell):
 
 
 def test_a_hanging_run_is_signalled_said_to_hang_and_started_again(tell, store):
-    jobs = [job("a")]
-    schedule, backend = tell(jobs, {})
-    run, now, claimed = store.run(jobs[0].run), [0.0], []
+    schedule, backend = tell([job("a")], {})
+    run, now, claimed = store.run(job("a").run), [0.0], []
 
     def ended(timeout):
         now[0] += 1.0
-        if not backend.signals or backend.signals[-1][1] is not signal.SIGKILL or len(claimed) > 1:
-            return [2] if len(claimed) > 1 else []
+        if len(claimed) > 1:
+            return [2]
+        if not backend.signals or backend.signals[-1][1] is not signal.SIGKILL:
+            return []
         claimed[0].finish("interrupted", "asked to stop")
         backend.running.clear()
         return [1]
@@ -259,8 +257,7 @@ def test_a_hanging_run_is_signalled_said_to_hang_and_started_again(tell, store):
         if state is not None and state.handle is not None:
             claimed.append(run.claim({}))
             if len(claimed) == 2:
-                run.publish_result(claimed[1], {"metrics": {}, "steps": 1})
-                claimed[1].finish("done")
+                done(run, claimed[1])
 
     backend.ended, schedule.changed = ended, changed
     schedule.watchdog = Watchdog(5.0, 2.0, lambda: now[0])

@@ -91,10 +91,14 @@ def test_jobs_that_are_refused_are_submitted_when_there_is_room(cluster):
     assert slurm.backend.note == ""
 
 
+def family(slurm):
+    parent = slurm.start("parent")
+    return parent, slurm.start("child", parent="parent", after=parent)
+
+
 def test_a_child_is_submitted_behind_its_parent_and_never_before(cluster):
     slurm = cluster(room=0)
-    parent = slurm.start("parent")
-    child = slurm.start("child", parent="parent", after=parent)
+    parent, child = family(slurm)
     slurm.poll()
     assert slurm.submitted == []
     slurm.room = 9
@@ -119,8 +123,7 @@ def test_a_child_whose_parent_has_failed_by_now_is_not_submitted(cluster):
 @pytest.mark.parametrize("state", ["PREEMPTED", "NODE_FAIL", "BOOT_FAIL"])
 def test_a_job_that_the_cluster_took_away_is_submitted_again(cluster, state):
     slurm = cluster()
-    parent = slurm.start("parent")
-    child = slurm.start("child", parent="parent", after=parent)
+    _, child = family(slurm)
     slurm.poll()
     slurm.poll()
     slurm.states |= {"1": state, "2": "CANCELLED"}

@@ -211,50 +211,43 @@ def test_what_is_no_attempt_is_not_listed(run, tmp_path):
     assert [attempt.number for attempt in run.attempts()] == [1]
 
 
-RESULT = {"metrics": {"test/loss": 3.25}, "steps": 1000, "weights_sha256": "0" * 64}
-
-
-def attempt_with(run: Run, resumed_from: int, steps: range, label: str) -> Attempt:
+def attempt_with(run: Run, resumed_from: int, last: int, label: str) -> Attempt:
     attempt = run.claim({"resumed_from": resumed_from})
     with attempt.metrics() as metrics:
-        for step in steps:
+        for step in range(resumed_from + 1, last + 1):
             metrics.write({"step": step, "train/loss": float(step), "by": label})
     attempt.finish("interrupted")
     return attempt
 
 
-def authors(run: Run) -> dict[int, str]:
-    history = run.history()
-    steps = [row["step"] for row in history]
-    assert steps == sorted(set(steps)), "each step once, in order"
-    return {row["step"]: row["by"] for row in history}
-
-
 @pytest.mark.parametrize(
-    ("attempts", "expected"),
+    ("spans", "winner", "expected"),
     [
-        pytest.param([(0, 7), (5, 13), (11, 17)], "11111222222333333", id="two resumes"),
-        pytest.param([(0, 17), (5, 7)], "1111122", id="beyond the resumed step nothing counts"),
-        pytest.param([(0, 7), (0, 3)], "222", id="a restart from nothing supersedes all"),
-        pytest.param([(0, 7), (0, 2), (5, 7)], "2211133", id="an attempt that came to nothing"),
+        ([(0, 7), (5, 13), (11, 17)], None, "11111222222333333"),
+        ([(0, 17), (5, 7)], None, "1111122"),
+        ([(0, 7), (0, 3)], None, "222"),
+        ([(0, 7), (0, 2), (5, 7)], None, "2211133"),
+        ([(0, 13), (5, 7)], 1, "1" * 13),
+    ],
+    ids=[
+        "two resumes",
+        "beyond the resumed step nothing counts",
+        "a restart from nothing supersedes all",
+        "an attempt that came to nothing",
+        "a done run ends with the attempt that finished it",
     ],
 )
-def test_attempts_add_up_to_the_history_of_one_run(run, attempts, expected):
-    for number, (resumed_from, last) in enumerate(attempts, 1):
-        attempt_with(run, resumed_from, range(resumed_from + 1, last + 1), str(number))
-    assert authors(run) == dict(enumerate(expected, 1))
-
-
-def test_the_history_of_a_done_run_ends_with_the_attempt_that_finished_it(run):
-    slow = attempt_with(run, 0, range(1, 14), "slow")
-    attempt_with(run, 5, range(6, 8), "claimed in vain")
-    run.publish_result(slow, RESULT)
-    assert authors(run) == dict.fromkeys(range(1, 14), "slow")
+def test_attempts_add_up_to_the_history_of_one_run(run, spans, winner, expected):
+    attempts = [attempt_with(run, *span, str(number)) for number, span in enumerate(spans, 1)]
+    if winner:
+        run.publish_result(attempts[winner - 1], {"metrics": {"test/loss": 3.25}, "steps": 1000})
+    history = [(row["step"], row["by"]) for row in run.history()]
+    assert history == [*enumerate(expected, 1)], "each step once, in order"
 
 
 def test_a_row_that_a_resumed_attempt_writes_at_the_step_it_resumed_at_joins(run):
     """A job stopped in the validation of step 5 resumes from 5 and validates again."""
-    attempt_with(run, 0, range(1, 6), "first")
+    attempt_with(run, 0, 5, "first")
     with run.claim({"resumed_from": 5}).metrics() as metrics:
         metrics.write({"step": 5, "validation/loss": 2.0})
         metrics.write({"step": 5, "best": True})
