@@ -77,7 +77,7 @@ def start(section: LoggerSection, run: Run) -> Any:
         "mode": section.mode,
         "project": section.project,
         "entity": section.entity,
-        "name": names.get("label") or run.id,
+        "name": " ".join(names[key] for key in ("arm", "label") if names.get(key)) or run.id,
         "group": names.get("experiment"),
         "job_type": names.get("arm"),
         "tags": list(dict.fromkeys(str(tag)[:MOST_LETTERS] for tag in tags if tag)),
