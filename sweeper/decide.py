@@ -343,7 +343,7 @@ def _summary(executor: Executor, last: Round, progress: Progress) -> list[str]:
     if even > runs:
         lines.append(
             f"with {most} seeds at every point, the most that any has, it would have been "
-            f"{even} runs: {even - runs} were not needed."
+            f"{even} runs, {even - runs} more."
         )
     return lines
 

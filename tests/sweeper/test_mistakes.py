@@ -257,3 +257,9 @@ def test_a_command_that_cannot_do_it_says_so_in_one_sentence(typed, here, capsys
     assert code == 2
     assert COMMANDS[typed].replace("HERE", str(here)) in said
     assert is_a_sentence(said), said
+
+
+def test_the_installed_command_says_how_to_train(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"], program="headroom")
+    assert "headroom sweep -m experiment=fig1" in capsys.readouterr().out
