@@ -108,6 +108,7 @@ def test_a_size_is_built_once_until_an_outside_model_changes(installed, group, b
     assert [asked(memory), asked(memory)] == [built, 0]
 
 
+@pytest.mark.usefixtures("installed")  # it forgets the names that were found below this root
 def test_what_editors_leave_beside_the_code_is_no_code(tmp_path, monkeypatch):
     memory, root = tmp_path / "sizes.json", tmp_path / "root"
     (root / "models").mkdir(parents=True)

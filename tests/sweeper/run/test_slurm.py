@@ -234,7 +234,8 @@ def test_a_sweep_is_submitted_as_a_job_once_however_often_it_is_typed(cluster, m
         slurm.backend.submit_driver(["python", "sweep.py"])
 
 
-def test_sbatch_is_asked_for_what_a_run_takes(tmp_path):
+def test_sbatch_is_asked_for_what_a_run_takes(tmp_path, monkeypatch):
+    monkeypatch.setattr(slurm_module, "_has_gpus", lambda partition: True)
     options = launcher("slurm", timeout_min=7, mem_gb=1.5, partition="p", signal_delay_s=5)
     gpus = request(options, Resources("auto", devices=3, nodes=2, threads=5), tmp_path, "17")
     held = {"dependency": "afterok:17", "kill-on-invalid-dep": "yes"}
