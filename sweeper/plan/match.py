@@ -2,43 +2,69 @@
 
 The count is asked of real models only. It never falls as the key grows, and in every key it is a
 polynomial of degree two at most over most variants, so a parabola through three builds names the
-solution, two more builds confirm it, and bisection takes over where they do not. In: how to count,
-and a target. Out: the number, what it achieves, the error that the plan prints. Next: schedule.py.
+solution, two more builds confirm it, and bisection takes over where they do not. Where only some
+values have a model, such as the divisors of the heads, these are tried one by one. In: how to
+count, and a target. Out: the number, what it achieves, the error that the plan prints. Next:
+schedule.py.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from sweeper.store.errors import UserError
 
 LARGEST = 2**20
+GAP, WALKED = 256, 4096  # multiples in a row that may have no model; multiples tried one by one
 
 
-def solve(count: Callable[[int], int | None], target: int, *, step: int = 1) -> tuple[int, int]:
+class _Missing(Exception):
+    """There is no model at a value that was asked for."""
+
+
+def solve(
+    count: Callable[[int], int | UserError], target: int, *, step: int = 1
+) -> tuple[int, int]:
     """Return the multiple of `step` whose count is nearest to `target`, and this count.
 
     Args:
-        count: the size a model has at a value of the key, or None where there is no such model.
+        count: the size a model has at a value of the key, or why there is no such model.
         target: the size asked for, at least 1.
         step: only multiples of this are tried.
 
     Raises:
-        UserError: no multiple of `step` gives a model at all.
+        UserError: no multiple of `step` gives a model, or all give models of the same size.
     """
-    sizes: dict[int, int] = {}
+    known: dict[int, int | UserError] = {}
+
+    def try_at(multiple: int) -> int | UserError:
+        if multiple not in known:
+            known[multiple] = count(multiple * step)
+        return known[multiple]
 
     def at(multiple: int) -> int:
-        if multiple not in sizes:
-            size = count(multiple * step)
-            if size is None:
-                raise UserError(f"no model can be built with the value {multiple * step}")
-            sizes[multiple] = size
-        return sizes[multiple]
+        size = try_at(multiple)
+        if isinstance(size, UserError):
+            raise _Missing
+        return size
 
-    below = _last_not_above(at, target, _guess([at(1), at(2), at(3)], target))
-    best = min((below, below + 1), key=lambda m: (abs(at(m) - target), m)) if below else 1
+    try:
+        tried = [1, 2, 3]
+        first = [*map(at, tried)]
+        changes = len({*first}) > 1
+        below = _last_not_above(at, target, _guess(first, target)) if changes else 0
+        near = [below, below + 1] if below else [1]
+    except _Missing:
+        near = tried = [*_with_models(try_at, target)]
+        changes = len(tried) < 2 or len({*map(at, tried)}) > 1
+    if not near:
+        raise UserError(f"no value has a model (at {step}: {str(try_at(1)).removesuffix('.')})")
+    if not changes:
+        values = ", ".join(str(multiple * step) for multiple in tried)
+        same = f"which is {at(tried[0]):,} at {values}"
+        raise UserError(f"it does not change the count, {same}; solve for another key")
+    best = min(near, key=lambda multiple: (abs(at(multiple) - target), multiple))
     return best * step, at(best)
 
 
@@ -64,3 +90,18 @@ def _last_not_above(at: Callable[[int], int], target: int, guess: int) -> int:
         if high > LARGEST:
             raise UserError(f"no value up to {LARGEST:,} is large enough to reach {target:,}")
     return low + bisect_right(range(low + 1, high), target, key=at)
+
+
+def _with_models(try_at: Callable[[int], int | UserError], target: int) -> Iterator[int]:
+    """Yield multiples that have a model: two at least, up to one above `target` or a large gap."""
+    last = 0
+    for multiple in range(1, WALKED + 1):
+        size = try_at(multiple)
+        if isinstance(size, int):
+            yield multiple
+            if last and size > target:
+                return
+            last = multiple
+        elif multiple - last > GAP:
+            return
+    raise UserError(f"no value up to {WALKED:,} with a model is large enough to reach {target:,}")

@@ -278,9 +278,9 @@ class _Configurations:
         """Return the configuration with the key `match.solve` solved for the target size."""
         template = RunTemplate(point.config)
 
-        def size_at(value: int) -> int | None:
+        def size_at(value: int) -> int | Invalid:
             [size] = self.sizes.answers([template.run({match.solve: value})])
-            return None if isinstance(size, Invalid) else size[match.count]
+            return size if isinstance(size, Invalid) else size[match.count]
 
         step = match.multiple_of
         if isinstance(step, str):

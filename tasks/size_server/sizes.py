@@ -29,11 +29,12 @@ Counts = dict[str, int]
 Place = tuple[int, ...]
 
 NODES: dict[str, tuple[int, ...]] = {
-    "embedding_size": (12, 20, 28),
-    "heads": (2, 3, 5),
-    "head_size": (6, 10),
-    "feedforward_size": (8, 14),
+    "embedding_size": (1, 2, 3),
+    "heads": (1, 2, 3),
+    "head_size": (1, 2),
+    "feedforward_size": (1, 2),
 }
+"""Of a model that was built. Sizes that have to divide one another do so in its multiples too."""
 BUILT_FIRST = math.prod(map(len, NODES.values()))
 """The number of models of a kind built first: they check the polynomials, which need as many."""
 
@@ -45,7 +46,7 @@ class CountPolynomials:
         self._build = build
         # By all of a config but its dimensions:
         self._built: dict[str, dict[Place, Counts]] = {}
-        self._polynomials: dict[str, Polynomials] = {}
+        self._polynomials: dict[str, Polynomials | None] = {}
 
     def counts(self, run: RunConfig) -> Counts:
         """Return what `build(run)` would."""
@@ -60,35 +61,38 @@ class CountPolynomials:
         if place not in built and len(built) >= BUILT_FIRST:
             if name not in self._polynomials:
                 self._polynomials[name] = self._fitted(run, built)
-            if (found := self._polynomials[name].at(place)) is not None:
+            polynomials = self._polynomials[name]
+            if polynomials and (found := polynomials.at(place)):
                 return found
         if place not in built:
             built[place] = self._build(run)
         return built[place]
 
-    def _fitted(self, run: RunConfig, built: dict[Place, Counts]) -> Polynomials:
-        """Fit polynomials to counts at the nodes; return none if they miss a built count."""
-        at_nodes = {}
+    def _fitted(self, run: RunConfig, built: dict[Place, Counts]) -> Polynomials | None:
+        """Fit polynomials to counts at the nodes; return None if they miss a built count."""
+        origin, at_nodes = next(iter(built)), {}
+        axes = zip(origin, NODES.values(), strict=True)
+        nodes = [[x * times for times in multiples] for x, multiples in axes]
         try:
-            for place in itertools.product(*NODES.values()):
+            for place in itertools.product(*nodes):
                 model = run.model.model_copy(update=dict(zip(NODES, place, strict=True)))
                 at_nodes[place] = self._build(run.model_copy(update={"model": model}))
         except (UserError, ValueError):  # a variant without a model there
-            return Polynomials({})
-        found = Polynomials(at_nodes)
+            return None
+        found = Polynomials(nodes, at_nodes)
         known = all(found.at(place) == counts for place, counts in built.items())
-        return found if known else Polynomials({})
+        return found if known else None
 
 
 class Polynomials:
-    """The polynomials, one for each count, with these values at the nodes."""
+    """The polynomials, one for each count, with these values at the nodes of a grid."""
 
-    def __init__(self, at_nodes: dict[Place, Counts]) -> None:
-        self._at_nodes = at_nodes
+    def __init__(self, nodes: Sequence[Sequence[int]], at_nodes: Mapping[Place, Counts]) -> None:
+        self._nodes, self._at_nodes = nodes, at_nodes
 
     def at(self, place: Place) -> Counts | None:
-        """Return the counts at a place; None if they are not whole numbers, or nothing is known."""
-        axes = [_weights(nodes, x) for nodes, x in zip(NODES.values(), place, strict=True)]
+        """Return the counts at a place; None if they are not whole numbers."""
+        axes = [_weights(nodes, x) for nodes, x in zip(self._nodes, place, strict=True)]
         whole = math.prod(times for times, _ in axes)
         totals: Counter[str] = Counter()
         for node, counts in self._at_nodes.items():
@@ -96,7 +100,7 @@ class Polynomials:
             totals.update({name: weight * count for name, count in counts.items()})
         if any(total % whole for total in totals.values()):
             return None
-        return {name: total // whole for name, total in totals.items()} or None
+        return {name: total // whole for name, total in totals.items()}
 
 
 def _weights(nodes: Sequence[int], x: int) -> tuple[int, dict[int, int]]:

@@ -222,12 +222,35 @@ def test_a_polynomial_size_takes_few_builds():
     assert len(set(built)) <= 6
 
 
+def test_only_values_that_have_a_model_are_found():
+    def divisor(x):  # as the key/value heads of 12 heads
+        return UserError(f"{x} does not divide 12.") if 12 % x else 1000 + 10 * x
+
+    def multiple(x):  # as the heads that share 4 key/value heads
+        return UserError(f"4 does not divide {x}.") if x % 4 else 100 * x + x * x
+
+    for count, values in ((divisor, [1, 2, 3, 4, 6, 12]), (multiple, range(4, 400, 4))):
+        for target in (*range(900, 1200, 7), 20_000):
+            best = min(values, key=lambda x: (abs(count(x) - target), x))
+            assert solve(count, target) == (best, count(best))
+    with pytest.raises(UserError, match=r"no value has a model \(at 1: 1 is odd\)"):
+        solve(lambda x: UserError(f"{x} is odd."), 8)
+
+
 def test_what_cannot_be_reached_is_said_and_a_small_target_gives_the_smallest():
     assert solve(lambda x: 1000 + x, 10)[0] == 1
-    with pytest.raises(UserError, match="large enough"):
-        solve(lambda x: 7, 8)
-    with pytest.raises(UserError, match="no model"):
-        solve(lambda x: None, 8)
+    with pytest.raises(UserError, match="up to 1,048,576 is large enough to reach 2,000,000"):
+        solve(lambda x: x, 2_000_000)
+    with pytest.raises(UserError, match="up to 4,096 with a model is large enough"):
+        solve(lambda x: UserError("") if x % 2 else x, 8000)
+
+
+@pytest.mark.parametrize("target", [6, 7, 8])
+def test_a_key_that_does_not_change_the_count_is_said(target):
+    with pytest.raises(UserError, match="does not change the count, which is 7 at 5, 10, 15"):
+        solve(lambda x: 7, target, step=5)
+    with pytest.raises(UserError, match="does not change the count, which is 7 at 1, 3"):
+        solve(lambda x: UserError("") if 9 % x else 7, target)
 
 
 EXPERIMENT = """# @package _global_
