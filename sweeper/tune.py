@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from rich.text import Text
@@ -21,7 +21,7 @@ from sweeper.plan.plan import Chosen, Plan, PlannedRun
 from sweeper.plan.planner import with_seeds
 from sweeper.plan.sizes import Invalid, Sizes
 from sweeper.plan.trials import SUFFIX, chosen_into, trials
-from sweeper.results.choices import Choice, choices, settled
+from sweeper.results.choices import FINALISTS, Choice, choices, ranked, settled
 from sweeper.results.collect import Records
 from sweeper.results.points import tuned_in_words
 from sweeper.run.failures import hours
@@ -41,6 +41,7 @@ class Tuning:
         plan: of the judged runs, with the values in the configs.
         tunes: how each experiment is tuned; ranges may have grown.
         trials: the plan of the trials.
+        finalists: the trials with all seeds, as `trials` takes them.
         judged: the plan with the chosen values; None until every trial is settled.
     """
 
@@ -49,6 +50,7 @@ class Tuning:
     store: RunStore
     tunes: dict[str, Tune]
     trials: Plan
+    finalists: set[str] = field(default_factory=set)
     judged: Plan | None = None
 
     @classmethod
@@ -80,7 +82,10 @@ class Tuning:
         )
 
     def advance(self) -> bool:
-        """Read the trials, grow ranges whose best value is at an end; return whether all is chosen.
+        """Read the trials, and plan those that follow from them; return whether all is chosen.
+
+        A range grows where the best value is at its end; then the two best values of each setting
+        are tried with all seeds.
 
         Raises:
             UserError: all trials of a setting diverged.
@@ -89,19 +94,38 @@ class Tuning:
             tables = Records(self.store).tables(self.trials.as_data())
             if not all(map(settled, tables)):
                 return False
-            found = {table.name.removesuffix(SUFFIX): choices(table) for table in tables}
-            if not self._grow(found):
-                self.judged = self._judged(found)
-                return True
+            names = [table.name.removesuffix(SUFFIX) for table in tables]
+            by_setting = [ranked(table) for table in tables]
+            best = [[group[0].settings for group in groups] for groups in by_setting]
+            if self._grow(dict(zip(names, best, strict=True))):
+                continue
+            finalists = {
+                canonical([point.arm, point.settings])
+                for groups in by_setting
+                for group in groups
+                for point in group[:FINALISTS]
+            }
+            if finalists != self.finalists:
+                self.finalists = finalists
+                self.trials = trials(self.plan, self.tunes, self.sizes, finalists)
+                continue
+            found = dict(zip(names, map(choices, tables), strict=True))
+            if self._grow({name: [one.values for one in own] for name, own in found.items()}):
+                continue
+            self.judged = self._judged(found)
+            return True
 
-    def _grow(self, found: Mapping[str, Sequence[Choice]]) -> bool:
-        """Grow ranges by one step, for all arms alike; return whether any has grown."""
+    def _grow(self, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> bool:
+        """Grow ranges with one of these values at an end by a step; return whether any has grown.
+
+        All arms try the same values.
+        """
         wanted = []
         for name, tune in self.tunes.items():
             first = self.plan.experiments[name].tune
             assert first is not None
             for key, values in tune.grid.items():
-                best = dict.fromkeys(choice.values[key] for choice in found[name])
+                best = dict.fromkeys(one[key] for one in found[name])
                 further = [value for one in best if (value := beyond(values, one)) is not None]
                 left = len(first.grid[key]) + first.grow - len(values)
                 wanted += [(name, key, value) for value in further[:left]]
@@ -111,7 +135,7 @@ class Tuning:
             values = sorted([*tune.grid[key], value])
             wider = {**self.tunes, name: replace(tune, grid={**tune.grid, key: values})}
             try:
-                self.trials = trials(self.plan, wider, self.sizes)
+                self.trials = trials(self.plan, wider, self.sizes, self.finalists)
             except Invalid:  # no run can have this value
                 continue
             self.tunes, grown = wider, True
@@ -124,7 +148,9 @@ class Tuning:
         for name, tune in self.tunes.items():
             experiments[name] = replace(experiments[name], tune=tune)
             chosen = {
-                canonical([one.arm, one.setting]): Chosen(one.values, one.trials)
+                canonical([one.arm, one.setting]): [
+                    Chosen(values, one.trials) for values in (one.values, one.alternative) if values
+                ]
                 for one in found[name]
             }
             configurations[name] = list(chosen_into(configurations[name], chosen, tune))
@@ -170,19 +196,22 @@ def budgets(tuning: Tuning) -> Iterator[str]:
     planned = trials(tuning.plan, tuning.tunes, tuning.sizes)
     for name, one in tuning.tunes.items():
         points = Counter(point.arm.name for point in planned.configurations[name + SUFFIX])
-        values = math.prod(map(len, one.grid.values()))
+        values, further = math.prod(map(len, one.grid.values())), FINALISTS * (len(one.seeds) - 1)
         arms = ", ".join(f"{arm} {count // values}" for arm, count in points.items())
         first = tuning.plan.experiments[name].tune
         assert first is not None
         room = math.prod(len(first.grid[key]) + first.grow for key in one.grid)
-        share = _flops(planned, name + SUFFIX) / max(_flops(tuning.plan, name), 1)
-        most = share * room / values
+        of_one = _flops(planned, name + SUFFIX) / max(_flops(tuning.plan, name), 1) / values
+        number = len(_runs(planned, name + SUFFIX)) // values * (values + further)
         yield (
             f"{name}: {', '.join(one.grid)} is chosen first, among {values} by {one.by}, with "
-            f"{values * len(one.seeds)} trials a choice in every arm ({arms} choices): "
-            f"{len(_runs(planned, name + SUFFIX))} trials in all, "
-            f"{share:.0%} of the FLOPs of the judged runs"
-            + (f", at most {most:.0%} if ranges grow." if room > values else ".")
+            f"{values + further} trials a choice in every arm ({arms} choices): {number} trials in "
+            f"all, {of_one * (values + further):.0%} of the FLOPs of the judged runs"
+            + (
+                f", at most {of_one * (room + further):.0%} if ranges grow."
+                if room > values
+                else "."
+            )
         )
 
 

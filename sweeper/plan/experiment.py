@@ -14,6 +14,7 @@ from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.plans import ERROR
 
 SPLIT = "validation/"
+LEAST_SEEDS = 3  # of trials; fewer say little about the error of a choice
 Values = Mapping[str, list[Any]]
 
 
@@ -29,23 +30,22 @@ class Per(StrEnum):
 class Tune:
     """The search for values that every arm gets before it is judged.
 
-    Every arm tries the same values, equally often, and takes those that validate best.
+    Every choice tries the same values, at full length, and takes those that validate best.
 
     Attributes:
         grid: the values to try by key, in all combinations.
         by: the metric of the validation split that decides.
-        seeds: the seeds of the trials; no judged run has one of them.
-        steps: the length of a trial as a share of a judged run's; warm-up shortens alike.
-        per: what shares one choice: all points of an arm, those with equally many parameters, or
-            each has its own. Of points that share one, the middle one is tried.
+        seeds: the seeds of the trials; no judged run has one of them. All values are tried with the
+            first, and the two best with the others.
+        per: what shares one choice: each point has its own, or all those of an arm with equally
+            many parameters, or all points of an arm. Of points that share one, the middle is tried.
         grow: by how many values a range of numbers may grow where the best lies at its end.
     """
 
     grid: dict[str, list[Any]]
     by: str = "validation/loss"
-    seeds: list[int] = field(default_factory=lambda: [1000])
-    steps: float = 1.0
-    per: Per = Per.size
+    seeds: list[int] = field(default_factory=lambda: [1000, 1001, 1002])
+    per: Per = Per.point
     grow: int = 2
 
 
@@ -89,10 +89,12 @@ def check(experiment: Experiment) -> None:
     judged = {*experiment.seeds, *(seed for arm in experiment.arms.values() for seed in arm.seeds)}
     if judged & {*tune.seeds}:
         expected = f"seeds that are not judged, as {', '.join(map(str, sorted(judged)))} are"
-        raise invalid_value(f"{where}, seeds", list(tune.seeds), expected, "for example [1000]")
-    if not 0 < tune.steps <= 1:
-        expected = "a share of the full length, above 0 and at most 1"
-        raise invalid_value(f"{where}, steps", tune.steps, expected, "for example 0.5")
+        remedy = "for example [1000,1001,1002]"
+        raise invalid_value(f"{where}, seeds", list(tune.seeds), expected, remedy)
+    if len({*tune.seeds}) < LEAST_SEEDS:
+        expected = f"{LEAST_SEEDS} different seeds or more, to tell the two best values apart"
+        remedy = "for example [1000,1001,1002]"
+        raise invalid_value(f"{where}, seeds", list(tune.seeds), expected, remedy)
     if experiment.finetune or any(arm.parent for arm in experiment.arms.values()):
         expected = "none, since runs of this experiment start from others"
         raise invalid_value(

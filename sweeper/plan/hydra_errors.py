@@ -82,7 +82,8 @@ def unreadable(override: str) -> UserError:
 
 REMOVED = {
     "hydra.sweeper.notify": "leave it out, and run your own command when sweep.py has ended",
-    "tune.halving": "leave it out: every value is tried for tune.steps of the full length",
+    "tune.steps": "leave it out: trials have the full length, as shorter ones prefer high rates",
+    "tune.halving": "leave it out: every value is tried at full length",
     "tune.transfer": "leave it out: rates are chosen by tune.per (arm, size or point)",
     "tune.arms": "leave it out: every arm is tuned with the same values",
     "tune.unequal": "leave it out: every arm is tuned with the same values",

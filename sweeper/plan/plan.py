@@ -29,7 +29,7 @@ class Matched:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The values chosen for a point by tuning, and the trial runs behind the choice."""
+    """Values for a point by tuning, and the trial runs behind the choice."""
 
     values: Mapping[str, Any]
     trials: Sequence[str]
@@ -44,6 +44,8 @@ class Configuration:
         config: of its runs, but for the seed.
         parent: the configuration whose runs its own start from.
         once: whether it has only the seed of its config.
+        alternative_to: the values of the point that it is, with values of the tuned keys that
+            trials cannot tell from the chosen ones.
     """
 
     arm: Arm
@@ -54,6 +56,7 @@ class Configuration:
     parent: Configuration | None = None
     once: bool = False
     chosen: Chosen | None = None
+    alternative_to: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ class PlannedPoint:
     run: str
     matched: Matched | None
     chosen: Chosen | None = None
+    alternative_to: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -142,7 +146,11 @@ class Plan:
                 for name, e in self.experiments.items()
             },
             "points": [
-                {key: value for key, value in asdict(point).items() if key != "chosen" or value}
+                {
+                    key: value
+                    for key, value in asdict(point).items()
+                    if value is not None or key not in ("chosen", "alternative_to")
+                }
                 for point in self.points
             ],
             "runs": {

@@ -377,7 +377,7 @@ def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:
             for seed in _seeds(one, experiment, seeds):
                 config = _seeded_config(one, seed)
                 run, task, values = run_id(config), config["task"]["name"], one.values
-                about = values, run, one.matched, one.chosen
+                about = values, run, one.matched, one.chosen, one.alternative_to
                 points.append(PlannedPoint(experiment.name, one.arm.name, task, seed, *about))
                 setting = describe_values(values)
                 words = f"{task} {setting}" if experiment.finetune else setting

@@ -1,9 +1,9 @@
-"""The trials that tune a plan: which points are tried, with which values, for how long."""
+"""The trials that tune a plan: which points are tried, with which values and seeds."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,8 +18,13 @@ from sweeper.store.files import canonical
 SUFFIX = "_trials"
 
 
-def trials(plan: Plan, tunes: Mapping[str, Tune], sizes: Sizes) -> Plan:
+def trials(
+    plan: Plan, tunes: Mapping[str, Tune], sizes: Sizes, finalists: Collection[str] = ()
+) -> Plan:
     """Return the plan of all trials: one experiment for each that is tuned.
+
+    Args:
+        finalists: the arms and settings, as text, that are tried with all seeds.
 
     Raises:
         Invalid: a value that no run can have.
@@ -28,7 +33,12 @@ def trials(plan: Plan, tunes: Mapping[str, Tune], sizes: Sizes) -> Plan:
     for name, tune in tunes.items():
         own = name + SUFFIX
         experiments[own] = _experiment(plan.experiments[name], tune)
-        configurations[own] = _points(plan.configurations[name], tune, sizes)
+        configurations[own] = [
+            replace(point, arm=replace(point.arm, seeds=list(tune.seeds)))
+            if canonical([point.arm.name, point.values]) in finalists
+            else point
+            for point in _points(plan.configurations[name], tune, sizes)
+        ]
         texts[own] = plan.texts[name]
     made = replace(plan, experiments=experiments, texts=texts, configurations=configurations)
     return with_seeds(made, {})
@@ -53,15 +63,25 @@ def middles(points: Iterable[Configuration], tune: Tune) -> dict[str, Configurat
 
 
 def chosen_into(
-    points: Iterable[Configuration], chosen: Mapping[str, Chosen], tune: Tune
+    points: Iterable[Configuration], chosen: Mapping[str, Sequence[Chosen]], tune: Tune
 ) -> Iterator[Configuration]:
-    """Yield points with the values chosen for them; `chosen` is by the arm and setting tried."""
+    """Yield points with the values chosen for them, each followed by its alternatives.
+
+    `chosen` is by the arm and setting tried; the first of each is the choice.
+    """
     points = list(points)
     tried = middles(points, tune)
     for point in points:
         middle = tried[shared_by(point, tune)]
-        own = chosen[canonical([middle.arm.name, middle.values])]
-        yield replace(point, config=RunTemplate(point.config).run(own.values), chosen=own)
+        best, *others = (
+            replace(point, config=RunTemplate(point.config).run(own.values), chosen=own)
+            for own in chosen[canonical([middle.arm.name, middle.values])]
+        )
+        yield best
+        for other in others:
+            assert other.chosen
+            values = {**point.values, **other.chosen.values}
+            yield replace(other, values=values, alternative_to=point.values)
 
 
 def _experiment(judged: Experiment, tune: Tune) -> Experiment:
@@ -73,7 +93,7 @@ def _experiment(judged: Experiment, tune: Tune) -> Experiment:
         arms=arms,
         x=next(iter(tune.grid)),
         figure="choices",
-        seeds=list(tune.seeds),
+        seeds=list(tune.seeds[:1]),
         tune=tune,
     )
 
@@ -84,7 +104,7 @@ def _points(points: Iterable[Configuration], tune: Tune, sizes: Sizes) -> list[C
     for point in middles(points, tune).values():
         for values in itertools.product(*tune.grid.values()):
             tried = dict(zip(tune.grid, values, strict=True))
-            config = _config(point.config, tried, tune.steps)
+            config = _config(point.config, tried)
             arm = replace(point.arm, seeds=[])
             found.append(replace(point, arm=arm, values={**point.values, **tried}, config=config))
     answers = sizes.answers([point.config for point in found])
@@ -101,11 +121,9 @@ def _points(points: Iterable[Configuration], tune: Tune, sizes: Sizes) -> list[C
     return made
 
 
-def _config(config: Mapping[str, Any], values: Mapping[str, Any], share: float) -> dict[str, Any]:
-    """Return the config of a trial: shorter, and validated at its end if it never was."""
+def _config(config: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the config of a trial, which is validated at its end if it never was."""
     made = RunTemplate(config).run(values)
-    trainer, optimizer = made["trainer"], made["optimizer"]
-    steps = max(round(share * trainer["steps"]), 1)
-    trainer |= {"steps": steps, "validate_every": trainer["validate_every"] or steps}
-    optimizer |= {"warmup_steps": round(share * optimizer["warmup_steps"])}
+    trainer = made["trainer"]
+    trainer["validate_every"] = trainer["validate_every"] or trainer["steps"]
     return made

@@ -1,5 +1,8 @@
 """The choice between trials: for each setting, the values with the best validation metric.
 
+Every combination of values is tried with one seed. The two best of a setting, its finalists, are
+tried with further seeds, and the better mean is chosen. If the finalists differ by no more than the
+error of their difference, the other one stays as an alternative, and claims are judged with either.
 Only the metric of the validation split counts. A value is worse than any other if one of its trials
 diverged.
 """
@@ -11,13 +14,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sweeper.results.points import Point, points, seed_spread
-from sweeper.results.statistics.estimates import Estimate, Spread, interval, mean
+from sweeper.results.points import Point, points
+from sweeper.results.statistics.estimates import mean
 from sweeper.results.table import Row, Table, direction
 from sweeper.store.attempts import Cause
 from sweeper.store.errors import UserError, sanitize
 from sweeper.store.files import canonical
 from sweeper.store.runs import State
+
+FINALISTS = 2
 
 
 @dataclass(frozen=True)
@@ -27,19 +32,20 @@ class Choice:
     Attributes:
         setting: the keys and values of that setting.
         values: the chosen values, by key.
+        alternative: the other finalist's values if trials cannot tell it from the chosen one.
         among: the number of combinations of values that were tried.
-        alike: the number of others not clearly worse than the chosen one; None with one seed.
-        agreeing: the number of seeds that alone would have given the same choice.
-        best, trials: the runs with these values, and all runs that decided.
+        difference: by which the other finalist is worse, in the metric of the trials.
+        error: half the 95 % interval of that difference; None if no setting has two seeds.
+        best, trials: the runs with the chosen values, and all runs that decided.
     """
 
     arm: str
     setting: Mapping[str, Any]
     values: Mapping[str, Any]
+    alternative: Mapping[str, Any] | None
     among: int
-    alike: int | None
-    agreeing: int
-    seeds: int
+    difference: float | None
+    error: float | None
     best: Sequence[str]
     trials: Sequence[str]
 
@@ -54,8 +60,10 @@ def settled(table: Table) -> bool:
     return all(row["state"] == State.DONE or diverged(row) for row in table.rows)
 
 
-def choices(table: Table) -> list[Choice]:
-    """Return the choice of each setting, in the order of the plan; the table must be settled.
+def ranked(table: Table) -> list[list[Point]]:
+    """Return the trials of each setting, in the order of the plan, the best by first seed first.
+
+    Those that diverged come last. The table must be settled.
 
     Raises:
         UserError: a trial has no such metric, or all of a setting diverged.
@@ -65,53 +73,81 @@ def choices(table: Table) -> list[Choice]:
             problem = f"run {sanitize(row['run'])} was trained without {table.metric}"
             remedy = "correct experiment.tune.by, or give other seeds"
             raise UserError(f"{table.name}: {problem}; {remedy}.")
-    every, keys, sign = points(table, table.metric), tuned_keys(table), direction(table.metric)
-    spread = seed_spread(every)
     groups: dict[str, list[Point]] = {}
-    for point in every:
+    for point in points(table, table.metric):
         groups.setdefault(canonical([point.arm, setting_of(table, point)]), []).append(point)
+    sign = direction(table.metric)
 
-    def score(point: Point) -> float:
-        """Return the mean over seeds, larger being better; a diverged seed is the worst."""
-        complete = len(point.values) == len(point.runs)
-        return sign * mean(list(point.values.values())) if complete else -math.inf
+    def first(point: Point) -> float:
+        return sign * point.values.get(next(iter(point.runs)), -sign * math.inf)
 
-    def as_good(one: Point, other: Point, seed: int) -> bool:
-        own, others = one.values, other.values
-        return seed not in others or sign * (own[seed] - others[seed]) >= 0
+    found = [sorted(group, key=first, reverse=True) for group in groups.values()]
+    for group in found:
+        if not group[0].values:
+            _raise_diverged(table, group[0])
+    return found
 
-    def alike(one: Point, other: Point, spread: Spread) -> bool:
-        """Return whether the 95 % interval of their difference holds 0; both have all seeds."""
-        if len(other.values) < len(other.runs):
-            return False
-        difference = mean(list(one.values.values())) - mean(list(other.values.values()))
-        of_two = Spread(math.sqrt(2) * spread.sd, spread.df)
-        ends = interval(Estimate(difference, len(one.values), of_two))
-        low, high = ends or (difference, difference)
-        return low <= 0 <= high
 
+def choices(table: Table) -> list[Choice]:
+    """Return the choice of each setting, in the order of the plan; the table must be settled.
+
+    Raises:
+        UserError: as `ranked`.
+    """
+    keys, sign, groups = tuned_keys(table), direction(table.metric), ranked(table)
+    complete = [
+        [point for point in group[:FINALISTS] if len(point.values) == len(point.runs)]
+        for group in groups
+    ]
+    for group, left in zip(groups, complete, strict=True):
+        if not left:
+            _raise_diverged(table, group[0])
+        left.sort(key=lambda point: sign * mean(list(point.values.values())), reverse=True)
+    apart = [
+        [sign * (left[0].values[seed] - left[-1].values[seed]) for seed in left[0].values]
+        for left in complete
+    ]
+    error = _error([one for one, left in zip(apart, complete, strict=True) if len(left) > 1])
     found = []
-    for group in groups.values():
-        best = max(group, key=score)
-        if math.isinf(score(best)):
-            trials = f"{sanitize(best.arm)}, every trial like {sanitize(best.name)}"
-            remedy = "give experiment.tune other values"
-            raise UserError(f"{table.name}: of {trials} diverged; {remedy}.")
-        others = [point for point in group if point is not best]
+    for group, left, one in zip(groups, complete, apart, strict=True):
+        best, *others = left
+        difference = mean(one) if others else None
+        alike = difference is not None and error is not None and difference <= error
         found.append(
             Choice(
                 arm=best.arm,
                 setting=dict(setting_of(table, best)),
                 values={key: best.settings[key] for key in keys},
+                alternative={key: others[0].settings[key] for key in keys} if alike else None,
                 among=len(group),
-                alike=sum(alike(best, one, spread) for one in others) if spread else None,
-                agreeing=sum(all(as_good(best, one, seed) for one in others) for seed in best.runs),
-                seeds=len(best.runs),
+                difference=difference,
+                error=error,
                 best=list(best.runs.values()),
                 trials=[run for point in group for run in point.runs.values()],
             )
         )
     return found
+
+
+def _error(apart: Sequence[Sequence[float]]) -> float | None:
+    """Return half the 95 % interval of a mean difference between finalists, by seed.
+
+    Finalists share their seeds, so differences by seed count; their variance is pooled over
+    settings. None without two seeds.
+    """
+    from scipy.special import stdtrit
+
+    df = sum(len(one) - 1 for one in apart)
+    if not df:
+        return None
+    squares = math.fsum((value - mean(one)) ** 2 for one in apart for value in one)
+    return float(stdtrit(df, 0.975)) * math.sqrt(squares / df / len(apart[0]))
+
+
+def _raise_diverged(table: Table, point: Point) -> None:
+    trials = f"{sanitize(point.arm)}, every trial like {sanitize(point.name)}"
+    remedy = "give experiment.tune other values"
+    raise UserError(f"{table.name}: of {trials} diverged; {remedy}.")
 
 
 def tuned_keys(table: Table) -> list[str]:

@@ -17,6 +17,8 @@ or not; a run that several arms use has a row in each. Columns, in this order:
                                  that were chosen for the point
     trials                       the runs that chose them, by the validation split alone; they are
                                  rows of <experiment>_trials, and of no other table
+    alternative_to               the point with the chosen values, in words, if trials cannot tell
+                                 those of this one from them
     params_total, params_embedding, params_non_embedding, params_attention
                                  numbers of trainable parameters; of a fine-tuned model those of
                                  its pre-training, heads included, which are what papers print
@@ -178,7 +180,7 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
         own = dict(cells(point["run"]))
         _check_point(point, own.pop("config", {}))
         matched, chosen = point.get("matched") or {}, point.get("chosen") or {}
-        about = plan["runs"].get(point["run"], {})
+        of, about = point.get("alternative_to"), plan["runs"].get(point["run"], {})
         size, parent = dict(about.get("size", {})), about.get("parent")
         before = plan["runs"].get(parent, {}).get("size", {})
         if tasks.get(parent) != tasks.get(point["run"]):  # fine-tuned
@@ -197,6 +199,7 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
             "matched_to": str(matched.get("to", "")),
             "match_count": matched.get("count"),
             "match_error": matched.get("error"),
+            **({} if of is None else {"alternative_to": f"{point['arm']} {words(of)}".strip()}),
             "parent": parent,
             "estimate": plan.get("estimate", {}).get(point["run"]),
             "experiment": name,

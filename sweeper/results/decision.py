@@ -23,10 +23,11 @@ from sweeper.results.design import (
     Statement,
     Unanswerable,
     Weights,
+    asked,
     at,
-    contrasts,
     placed,
     scales,
+    with_alternatives,
 )
 from sweeper.results.points import Point, metric_of, points
 from sweeper.results.statistics.estimates import mean
@@ -35,8 +36,10 @@ from sweeper.results.statistics.sequential import (
     FIRST,
     AnyOf,
     Combination,
+    Each,
     Floats,
     Intervals,
+    at_first,
     closed,
     decisions,
     interim_analyses,
@@ -55,7 +58,8 @@ class Measurements:
     """The distinct points of an experiment by one measure.
 
     Attributes:
-        points: every planned point.
+        points: every planned point but alternatives.
+        every: the alternatives, too.
         ratios: whether values are logarithms.
         margin: the experiment's margin in this metric; None if it has none.
         groups: for each distinct point, its measurements in the order of seeds, larger being
@@ -88,6 +92,7 @@ class Measurements:
             for point in points(table, metric)
             if tuned or metric_of(table, point.arm) == metric
         ]
+        self.every = [one for point in self.points for one in (point, *point.alternatives)]
         self._rows = {str(row["run"]): row for row in table.rows}
         self._places: dict[tuple[tuple[int, str], ...], int] = {}
         self.groups: list[list[float]] = []
@@ -97,7 +102,7 @@ class Measurements:
         self.trainings: list[int] = []
         self.alone: list[bool] = []
         better, least = direction(metric), RESOLUTION.get(kind, 0.0)
-        for point in self.points:
+        for point in self.every:
             key = tuple(sorted(point.runs.items()))
             if key in self._places:
                 continue
@@ -205,6 +210,10 @@ def _filled(values: Sequence[float]) -> Floats:
 
 
 _BIMODAL = "Seeds are bimodal: some runs learned and some did not, so the mean says little."
+_DEPENDS = (
+    "It depends on the learning rate, of two that trials cannot tell apart; more seeds of trials "
+    "(experiment.tune.seeds) could."
+)
 _BIMODAL_FROM = 10  # seeds a point; fewer look bimodal by chance
 
 
@@ -244,8 +253,8 @@ class Question:
 
     @cached_property
     def contrasts(self) -> list[Contrast]:
-        """The contrasts of the statement, from left to right."""
-        return contrasts(self.statement)
+        """The contrasts of the statement, from left to right, alternatives included."""
+        return [contrast for same in asked(self.statement) for contrast in same]
 
     @cached_property
     def weights(self) -> Floats:
@@ -292,20 +301,25 @@ class Question:
 
     @cached_property
     def found(self) -> list[Found]:
-        """The evidence on each contrast, on its own scale."""
-        found = []
-        for place, contrast in enumerate(self.contrasts):
-            value, low, high = (float(array[place]) + contrast.above for array in self.evidence)
-            ends = zip(self.analyses.lows[:, place], self.analyses.highs[:, place], strict=True)
+        """The evidence on each contrast, on its own scale; the ends hold for its alternatives."""
+        found: list[Found] = []
+        following, ratios = 0, self.measured.ratios
+        for contrast, *others in asked(self.statement):
+            first, following = following, following + 1 + len(others)
+            values, lows, highs = (ends[..., first:following] for ends in self.evidence)
+            low, high = (float(end) + contrast.above for end in (lows.min(), highs.max()))
+            _, lows, highs = (ends[..., first:following] for ends in self.analyses)
+            ends = zip(lows.min(axis=-1), highs.max(axis=-1), strict=True)
             closing = [(float(a) + contrast.above, float(b) + contrast.above) for a, b in ends]
-            words, ratios = contrast.words, self.measured.ratios
-            found.append(Found(words, value, low, high, ratios, closing))
+            value = float(values[0]) + contrast.above
+            found.append(Found(contrast.words, value, low, high, ratios, closing))
         return found
 
     @cached_property
     def ranked(self) -> Ranked:
         """The findings as the statement combines them."""
-        return _ranked(self.statement, zip(self.contrasts, self.found, strict=True))
+        contrasts = (contrast for contrast, *_ in asked(self.statement))
+        return _ranked(self.statement, zip(contrasts, self.found, strict=True))
 
     @cached_property
     def obstacle(self) -> str | None:
@@ -339,6 +353,12 @@ class Question:
                     return decision
         return Decision.UNDECIDED
 
+    @cached_property
+    def depends(self) -> bool:
+        """Whether it is undecided only because of the values that tuning left open."""
+        chosen = decisions(at_first(self.combination), self.evidence, self.margins)
+        return self.decision is Decision.UNDECIDED and not self.obstacle and any(map(bool, chosen))
+
     def verdict(self) -> Verdict:
         """Return the decision with its numbers and its explanation."""
         margin, few = self.measured.margin, self.fewest < FIRST
@@ -361,7 +381,7 @@ class Question:
             self.decision,
             self.ranked.listed,
             [note for note in notes if note],
-            obstacle=self.obstacle,
+            obstacle=_DEPENDS if self.depends else self.obstacle,
             margin=margin,
             cost=numbers.get("price"),
         )
@@ -419,7 +439,7 @@ class Question:
 
 
 def _ranked(statement: Statement, found: Iterator[tuple[Contrast, Found]]) -> Ranked:
-    if isinstance(statement, Contrast):
+    if isinstance(statement, Contrast | Each):
         contrast, own = next(found)
         favour = -abs(own.value) if contrast.same else own.value - contrast.above
         return Ranked(favour, own, [own])
@@ -451,16 +471,18 @@ def effects(table: Table, claim: str, **roles: str) -> list[Effect]:
     The claim is judged at each scale by the points of that scale alone.
     """
     ask = registry.function(registry.CLAIMS, claim, "scaling", "claim")
-    every: list[list[Point]] = []
+    by_scale: list[list[Point]] = []
     with suppress(Unanswerable):
-        every = scales(points(table, table.metric))
+        by_scale = scales(points(table, table.metric))
     found = []
-    for scale in every:
-        names = {(point.arm, point.name) for point in scale}
+    for scale in by_scale:
+        every = [one for point in scale for one in (point, *point.alternatives)]
+        names = {(point.arm, point.name) for point in every}
         rows = [row for row in table.rows if (row["arm"], row["point"] or "") in names]
         measured = Measurements(replace(table, rows=rows), table.metric)
         with suppress(Unanswerable):
-            question = Question(claim, "", ask(measured.design(), **roles), measured)
+            statement = with_alternatives(ask(measured.design(), **roles))
+            question = Question(claim, "", statement, measured)
             own = question.ranked.deciding
             if isfinite(own.low) and isfinite(own.high):
                 done = [point for point in scale if point.at("tokens_seen") is not None]

@@ -9,14 +9,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, product
 from typing import TypeAlias
 
 import numpy as np
 
 from sweeper.results.points import Point
 from sweeper.results.statistics.estimates import mean
-from sweeper.results.statistics.sequential import Above, All, AnyOf, Combination, Intervals, Same
+from sweeper.results.statistics.sequential import (
+    Above,
+    All,
+    AnyOf,
+    Combination,
+    Each,
+    Intervals,
+    Same,
+)
 
 STEPS = "trainer.steps"
 Weights = Sequence[tuple[float, Point]]
@@ -47,14 +55,17 @@ class Contrast:
     note: Callable[[Read], str] = lambda read: ""
 
 
-Statement: TypeAlias = "Contrast | All[Statement] | AnyOf[Statement]"
+Statement: TypeAlias = "Contrast | All[Statement] | AnyOf[Statement] | Each[Statement]"
 
 
-def contrasts(statement: Statement) -> list[Contrast]:
-    """Return the contrasts of a statement, from left to right."""
+def asked(statement: Statement) -> list[list[Contrast]]:
+    """Return the contrasts of a statement from left to right, each with its alternatives."""
     if isinstance(statement, Contrast):
-        return [statement]
-    return [contrast for part in statement.parts for contrast in contrasts(part)]
+        return [[statement]]
+    parts = [asked(part) for part in statement.parts]
+    if isinstance(statement, Each):
+        return [[contrast for part in parts for [contrast] in part]]
+    return [contrast for part in parts for contrast in part]
 
 
 def placed(statement: Statement, following: Callable[[], int]) -> Combination:
@@ -62,7 +73,25 @@ def placed(statement: Statement, following: Callable[[], int]) -> Combination:
     if isinstance(statement, Contrast):
         return (Same if statement.same else Above)(following())
     parts = tuple(placed(part, following) for part in statement.parts)
+    if isinstance(statement, Each):
+        return Each(parts)
     return All(parts) if isinstance(statement, All) else AnyOf(parts)
+
+
+def with_alternatives(statement: Statement) -> Statement:
+    """Return a statement that asks each contrast with every alternative of its points, too."""
+    if not isinstance(statement, Contrast):
+        return type(statement)(tuple(map(with_alternatives, statement.parts)))
+    points = list({id(point): point for _, point in statement.weights}.values())
+    every = [statement]
+    for chosen in [*product(*([point, *point.alternatives] for point in points))][1:]:
+        pairs = list(zip(points, chosen, strict=True))
+        instead = {id(point): one for point, one in pairs}
+        weights = [(weight, instead[id(point)]) for weight, point in statement.weights]
+        others = ", ".join(f"{one.arm} {one.name}" for point, one in pairs if one is not point)
+        words = f"{statement.words} (with {others})"
+        every.append(Contrast(words, weights, statement.above, statement.same))
+    return Each(tuple(every)) if len(every) > 1 else statement
 
 
 class Design:

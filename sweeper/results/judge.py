@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from sweeper.results.decision import Measurements, Question
-from sweeper.results.design import Unanswerable
+from sweeper.results.design import Unanswerable, with_alternatives
 from sweeper.results.points import measures, mixed, tuned_in_words
 from sweeper.results.statistics.expected_cost import allocated
 from sweeper.results.table import Table, exported, publish_made
@@ -78,7 +78,8 @@ def questions(table: Table) -> list[Question | Verdict]:
         claim = registry.function(registry.CLAIMS, name, key, "claim")
         for words, measured in by_measure:
             try:
-                found.append(Question(name, words, claim(measured.design()), measured))
+                statement = with_alternatives(claim(measured.design()))
+                found.append(Question(name, words, statement, measured))
             except Unanswerable as reason:
                 found.append(Verdict(name, Decision.UNDECIDED, str(reason), {}, words))
     shared = {
@@ -106,7 +107,7 @@ def rests_on(table: Table, asks: Callable[[str], bool]) -> set[tuple[str, str]]:
         (point.arm, point.name)
         for one in questions(table)
         if isinstance(one, Question) and asks(one.name)
-        for point in one.measured.points
+        for point in one.measured.every
         if one.weights[:, one.measured.place(point)].any()
     }
 
@@ -132,7 +133,7 @@ def wanted(
             most=most,
             runs=runs,
         )
-        for point in measured.points:
+        for point in measured.every:
             seeds = int(more[measured.place(point)])
             if seeds:
                 key = (point.arm, point.name)

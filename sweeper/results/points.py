@@ -33,22 +33,23 @@ def tuned_in_words(experiment: Mapping[str, Any]) -> list[str]:
         return "; ".join(words)
 
     among = _span([choice["among"] for choice in found])
-    names, per = ", ".join(map(label, keys)), _PER[tune["per"]]
-    chosen = f"{names} chosen on validation among {among} per {per}: {by_arm(found)}."
+    names, per, seeds = ", ".join(map(label, keys)), _PER[tune["per"]], len(tune["seeds"])
+    finals = f", the two best with {seeds} seeds" if seeds > 1 else ""
+    chosen = f"{names} chosen on validation among {among} per {per}{finals}: {by_arm(found)}."
     sentences = [chosen[0].upper() + chosen[1:]]
     at_end = [one for one in found if one["at_end"]]
     if at_end:
         words = "At an end of what was tried, so perhaps not at its best"
         sentences.append(f"{words}: {by_arm(at_end)}.")
-    if all(one["alike"] is None for one in found):
-        return [*sentences, "One seed a trial: how sure the choices are is unknown."]
-    unsure = sum(bool(one["alike"]) for one in found)
-    agreeing, seeds = (sum(one[key] for one in found) for key in ("agreeing", "seeds"))
-    return [
-        *sentences,
-        f"{unsure} of {len(found)} choices do not differ clearly from another value tried; "
-        f"{agreeing} of {seeds} seeds alone would have chosen the same.",
-    ]
+    if "alternative" not in found[0]:
+        length = f"{tune['steps']:.0%} of the full length"
+        words = f"Chosen by the rule of version 0.1.0, {plural(seeds, 'seed')} at {length}"
+        return [*sentences, f"{words}: how sure the choices are is unknown."]
+    if unsure := [one for one in found if one["alternative"]]:
+        words = f"{len(unsure)} of {plural(len(found), 'choice')} cannot be told from the next best"
+        error = f"the error of their difference is {found[0]['error']:.2g}"
+        sentences.append(f"{words} ({error}), so claims are judged with either.")
+    return sentences
 
 
 def _span(values: Sequence[Any]) -> str:
@@ -69,6 +70,8 @@ class Point:
         cells: the columns of its rows; where seeds differ, the first value.
         values: the metric by seed in the unit shown (fractions in per cent), of finished runs only.
         runs: the run of every planned seed.
+        alternatives: the same setting with other values of the tuned keys, which trials cannot tell
+            from the chosen ones.
     """
 
     arm: str
@@ -77,6 +80,7 @@ class Point:
     cells: dict[str, Any] = field(default_factory=dict)
     values: dict[int, float] = field(default_factory=dict)
     runs: dict[int, str] = field(default_factory=dict)
+    alternatives: list[Point] = field(default_factory=list)
 
     def at(self, column: str) -> float | None:
         """Return the number in a column, or None."""
@@ -106,7 +110,10 @@ def metric_of(table: Table, arm: str) -> str:
 
 
 def points(table: Table, metric: str, arms: Collection[str] | None = None) -> list[Point]:
-    """Return the points of `arms` (all if None), in the order of the plan."""
+    """Return the points of `arms` (all if None), in the order of the plan.
+
+    Alternatives are not among them, but in their points' `alternatives`.
+    """
     found: dict[tuple[str, str], Point] = {}
     for row in rows_of(table, metric):
         key = (str(row["arm"]), str(row["point"] or ""))  # one that varies nothing has no words
@@ -121,7 +128,11 @@ def points(table: Table, metric: str, arms: Collection[str] | None = None) -> li
         value = number(row.get(metric))
         if value is not None:
             point.values[seed] = factor(metric) * value
-    return list(found.values())
+    first = {f"{point.arm} {point.name}".strip(): point for point in found.values()}
+    for point in found.values():
+        if other := point.cells.get("alternative_to"):
+            first[other].alternatives.append(point)
+    return [point for point in found.values() if not point.cells.get("alternative_to")]
 
 
 def seed_spread(given: Collection[Point]) -> Spread | None:

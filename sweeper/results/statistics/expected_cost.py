@@ -15,6 +15,7 @@ from sweeper.results.statistics.sequential import (
     Above,
     All,
     Combination,
+    Each,
     Floats,
     Intervals,
     Same,
@@ -205,7 +206,8 @@ def _way(claim: Combination, goal: Goal, known: Known, chance: float) -> Cost:
         return _contrast(claim.place, goal, known, chance)
     if isinstance(claim, Same):
         return _contrast(claim.place, "beyond" if goal == "below" else "within", known, chance)
-    together = goal == "within" or isinstance(claim, All) == (goal == "above")
+    together = goal == "within" or isinstance(claim, Each)
+    together = together or isinstance(claim, All) == (goal == "above")
     whole, *parts = [_way(part, goal, known, chance) for part in claim.parts]
     for part in parts:
         if together:

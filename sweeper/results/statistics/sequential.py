@@ -241,7 +241,14 @@ class AnyOf(Generic[Part]):
     parts: tuple[Part, ...]
 
 
-Combination: TypeAlias = "Above | Same | All[Combination] | AnyOf[Combination]"
+@dataclass(frozen=True)
+class Each(Generic[Part]):
+    """One claim at several values of the tuned keys: a decision must hold at each of them."""
+
+    parts: tuple[Part, ...]
+
+
+Combination: TypeAlias = "Above | Same | All[Combination] | AnyOf[Combination] | Each[Combination]"
 
 
 class Decisions(NamedTuple):
@@ -274,9 +281,21 @@ def levels(claim: Combination, contrasts: int, claims: int = 1, error: float = E
             case AnyOf(parts):
                 for part in parts:
                     share(part, low / len(parts), high)
+            case Each(parts):  # an error takes one at the best values, whichever these are
+                for part in parts:
+                    share(part, low, high)
 
     share(claim, error / claims / 2, error / claims / 2)
     return found
+
+
+def at_first(claim: Combination) -> Combination:
+    """Return a claim at the first values of each that it is asked at."""
+    if isinstance(claim, Above | Same):
+        return claim
+    if isinstance(claim, Each):
+        return at_first(claim.parts[0])
+    return type(claim)(tuple(map(at_first, claim.parts)))
 
 
 def places(claim: Combination) -> list[int]:
@@ -311,4 +330,6 @@ def combined(
     if isinstance(claim, Same):
         return same[..., claim.place]
     parts = [combined(part, above, same, every, some) for part in claim.parts]
+    if isinstance(claim, Each):
+        return reduce(np.logical_and, parts)
     return reduce(every if isinstance(claim, All) else some, parts)
