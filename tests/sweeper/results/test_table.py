@@ -2,12 +2,15 @@
 
 import csv
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from sweeper.results.choices import choices, diverged, settled
 from sweeper.results.points import tuned_in_words
@@ -95,7 +98,7 @@ def test_the_least_loss_is_chosen_and_its_trials_are_named():
     [choice] = choices(trials({0.1: [3.0], 0.2: [2.0], 0.4: [2.5]}))
     assert (choice.arm, choice.setting, choice.values) == ("a", {"model.heads": 2}, {RATE: 0.2})
     assert (choice.among, choice.best) == (3, ["r0.2-s0"])
-    assert choice.trials == ["r0.1-s0", "r0.2-s0", "r0.4-s0"]
+    assert choice.trials == ["r0.2-s0", "r0.4-s0", "r0.1-s0"]
 
 
 @pytest.mark.parametrize("test", [-1.0, 0.0, 1e9])
@@ -122,25 +125,55 @@ def test_a_trial_that_is_not_done_or_never_validated_decides_nothing():
         choices(replace(found, rows=[{**row, LOSS: None} for row in found.rows]))
 
 
-def test_values_that_cannot_be_told_apart_are_counted():
-    [alike] = choices(trials({0.1: [2.0, 2.4], 0.2: [2.1, 2.2], 0.4: [9.0, 9.3]}))
-    assert (alike.values, alike.alike, alike.agreeing, alike.seeds) == ({RATE: 0.2}, 1, 1, 2)
-    [apart] = choices(trials({0.1: [3.0, 3.01], 0.2: [2.0, 2.01]}))
-    assert (apart.alike, apart.agreeing) == (0, 2)
-    [one_seed] = choices(trials({0.1: [3.0], 0.2: [2.0]}))
-    assert one_seed.alike is None
+def test_of_the_two_best_by_the_first_seed_the_better_mean_is_chosen():
+    [choice] = choices(trials({0.1: [2.1, 2.1, 2.1], 0.2: [2.0, 2.4, 2.3], 0.4: [2.2]}))
+    assert (choice.values, choice.best) == ({RATE: 0.1}, ["r0.1-s0", "r0.1-s1", "r0.1-s2"])
+    assert choice.difference == pytest.approx(0.4 / 3)
+    [one_left] = choices(trials({0.1: [2.1, 2.1, 2.1], 0.2: [2.0, None, 2.3], 0.4: [2.2]}))
+    assert (one_left.values, one_left.alternative) == ({RATE: 0.1}, None)
+
+
+def test_a_value_that_trials_cannot_tell_from_the_chosen_one_is_an_alternative():
+    [alike] = choices(trials({0.1: [2.1, 2.2, 2.4], 0.2: [2.0, 2.4, 2.1], 0.4: [9.0]}))
+    assert (alike.values, alike.alternative) == ({RATE: 0.2}, {RATE: 0.1})
+    # Seeds differ by far more than the values do, but alike under both.
+    [paired] = choices(trials({0.1: [2.1, 3.1, 5.11], 0.2: [2.0, 3.0, 5.0]}))
+    apart = np.array([0.1, 0.1, 0.11])
+    half = stats.t.ppf(0.975, 2) * apart.std(ddof=1) / math.sqrt(3)
+    assert (paired.values, paired.alternative) == ({RATE: 0.2}, None)
+    assert (paired.difference, paired.error) == pytest.approx((apart.mean(), half))
+    [one_seed] = choices(trials({0.1: [3.0], 0.2: [2.0]}))  # the trials of version 0.1.0
+    assert (one_seed.alternative, one_seed.error) == (None, None)
+
+
+def test_the_error_of_a_choice_is_pooled_over_settings():
+    one = trials({0.1: [2.1, 2.1, 2.2], 0.2: [2.0, 2.0, 2.0]})
+    other = trials({0.1: [4.0, 4.0, 4.6], 0.2: [4.0, 4.1, 4.0]})
+    rows = [{**row, "arm": "b", "run": f"b-{row['run']}"} for row in other.rows]
+    both = choices(replace(one, rows=[*one.rows, *rows]))
+    variances = [np.var([0.1, 0.1, 0.2], ddof=1), np.var([0.0, -0.1, 0.6], ddof=1)]
+    half = stats.t.ppf(0.975, 4) * math.sqrt(np.mean(variances) / 3)
+    assert [choice.error for choice in both] == pytest.approx([half, half])
+    assert [bool(choice.alternative) for choice in both] == [True, True]
 
 
 def test_the_words_say_what_was_chosen_among_how_many_and_what_is_open():
-    made = {"values": {RATE: 0.1}, "among": 3, "at_end": [], "alike": 0, "agreeing": 2, "seeds": 2}
+    made = {"values": {RATE: 0.1}, "among": 3, "at_end": [], "alternative": None, "error": 0.0123}
     standard = {"arm": "standard", **made}
-    at_end = {**standard, "values": {RATE: 0.4}, "at_end": [RATE], "alike": 1}
+    at_end = {**standard, "values": {RATE: 0.4}, "at_end": [RATE], "alternative": {RATE: 0.2}}
     tuning = [standard, at_end, {"arm": "fixed", **made}]
-    assert tuned_in_words({"tune": {"per": "size"}, "tuning": tuning}) == [
-        "Learning rate chosen on validation among 3 per arm and size: "
+    tune = {"per": "size", "seeds": [7, 8, 9]}
+    assert tuned_in_words({"tune": tune, "tuning": tuning}) == [
+        "Learning rate chosen on validation among 3 per arm and size, the two best with 3 seeds: "
         "standard 0.1 to 0.4; fixed 0.1.",
         "At an end of what was tried, so perhaps not at its best: standard 0.4.",
-        "1 of 3 choices do not differ clearly from another value tried; "
-        "6 of 6 seeds alone would have chosen the same.",
+        "1 of 3 choices cannot be told from the next best (the error of their difference is "
+        "0.012), so claims are judged with either.",
+    ]
+    old = {"values": {RATE: 0.1}, "among": 3, "at_end": [], "alike": None, "arm": "a"}
+    tune = {"per": "size", "seeds": [7], "steps": 0.7}
+    assert tuned_in_words({"tune": tune, "tuning": [old]})[1:] == [
+        "Chosen by the rule of version 0.1.0, 1 seed at 70% of the full length: how sure the "
+        "choices are is unknown."
     ]
     assert tuned_in_words({"title": "of another experiment"}) == []

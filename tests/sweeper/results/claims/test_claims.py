@@ -374,3 +374,33 @@ def test_an_answer_of_an_earlier_round_stays(tmp_path):
     assert judged("early", early) is Decision.NOT_SUPPORTED
     assert judged("late", late, [early]) is Decision.NOT_SUPPORTED
     assert judged("at once", late) is Decision.UNDECIDED  # without the look in between
+
+
+RATE = "optimizer.learning_rate"
+
+
+@pytest.mark.parametrize(("mean", "expected"), [(27.0, SUPPORTED), (30.0, OPEN), (33.0, OPEN)])
+def test_a_claim_has_a_verdict_only_if_it_has_it_with_either_rate(tmp_path, mean, expected):
+    """Trials left two rates open for the fixed arm; with the chosen one it wins."""
+    luck = random.Random(4)
+    sweep = Sweep(claims=[WINS], labels={"standard": "", "fixed": ""})
+    four, eight = {"model.heads": 4}, {"model.heads": 8}
+    to = {"to": "standard heads=4", "count": "params_total", "error": 0.0}
+    for arm, values, model, own, matched in (
+        ("standard", four, Model(64, 4, 16), 30.0, None),
+        ("fixed", eight, Model(64, 8, 16), 27.0, to),
+        ("fixed", {**eight, RATE: 0.02}, Model(64, 8, 17), mean, to),
+    ):
+        measured = {seed: luck.gauss(own, 0.2) for seed in range(9)}
+        sweep.add(arm, values, model, measured, matched)
+    for point in sweep.points[-9:]:
+        point["alternative_to"] = eight
+    table = sweep.table(tmp_path)
+    [verdict] = verdicts_on(table)
+    assert verdict.verdict is expected
+    assert ("It depends on the learning rate" in verdict.sentence) == (expected is OPEN)
+    [contrast] = verdict.numbers["contrasts"]
+    assert contrast["low"] < math.log(30 / max(27, mean))
+    assert contrast["high"] > math.log(30 / 27)
+    alternatives = {r["point"]: r["alternative_to"] for r in table.rows if r.get("alternative_to")}
+    assert alternatives == {"heads=8 learning_rate=0.02": "fixed heads=8"}
