@@ -3,40 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.initialisation import glorot_uniform_
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "silu": F.silu,
+}
 
 
 class FeedForward(nn.Module):
-    """D -> F -> D with biases; dropout acts on the activations in between."""
+    """D -> F -> D; dropout acts on the activations in between.
+
+    If `gated`, activations are those of a second projection, which multiply the first (Shazeer
+    2020; with silu it is SwiGLU).
+    """
 
     def __init__(
-        self, embedding_size: int, feedforward_size: int, activation: str, dropout: float
+        self,
+        embedding_size: int,
+        feedforward_size: int,
+        activation: str,
+        dropout: float,
+        *,
+        gated: bool = False,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         if activation not in ACTIVATIONS:
             raise ValueError(f"activation {activation!r} is none of: {', '.join(ACTIVATIONS)}")
         self.activation = ACTIVATIONS[activation]
-        self.expand = nn.Linear(embedding_size, feedforward_size)
+        sizes = [feedforward_size] * (2 if gated else 1)  # the gate first
+        self.gated = gated
+        self.expand = nn.Linear(embedding_size, sum(sizes), bias=bias)
         self.dropout = nn.Dropout(dropout)
-        self.contract = nn.Linear(feedforward_size, embedding_size)
-        glorot_uniform_(self.expand)
+        self.contract = nn.Linear(feedforward_size, embedding_size, bias=bias)
+        glorot_uniform_(self.expand, stacked=sizes)
         glorot_uniform_(self.contract)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        hidden_BTF = self.dropout(self.activation(self.expand(x_BTD)))
-        output_BTD: Tensor = self.contract(hidden_BTF)
+        hidden_BTF: Tensor = self.expand(x_BTD)
+        if self.gated:
+            gate_BTF, hidden_BTF = hidden_BTF.chunk(2, dim=-1)
+            hidden_BTF = self.activation(gate_BTF) * hidden_BTF
+        else:
+            hidden_BTF = self.activation(hidden_BTF)
+        output_BTD: Tensor = self.contract(self.dropout(hidden_BTF))
         return output_BTD
 
 
 class Block(nn.Module):
-    """One layer; `norm` says where the LayerNorms stand.
+    """One layer; `norm` says where its norms stand, and `normalised(embedding_size)` makes one.
 
     "pre" normalises what enters a branch (tensor2tensor), "post" what a branch and its residual add
     up to (the paper's eq. 8 and 9, BERT). Dropout acts on what each branch adds.
@@ -49,20 +71,23 @@ class Block(nn.Module):
         feed_forward: nn.Module,
         *,
         norm: Literal["pre", "post"],
-        epsilon: float,
+        normalised: Callable[[int], nn.Module],
         dropout: float,
     ) -> None:
         super().__init__()
         self.attention, self.feed_forward, self.norm = attention, feed_forward, norm
-        self.attention_norm = nn.LayerNorm(embedding_size, eps=epsilon)
-        self.feed_forward_norm = nn.LayerNorm(embedding_size, eps=epsilon)
+        self.attention_norm = normalised(embedding_size)
+        self.feed_forward_norm = normalised(embedding_size)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None) -> Tensor:
+    def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None, **rotation: Any) -> Tensor:
+        """Return x_BTD; a rotation is passed on to attention, which need not take one."""
         if self.norm == "pre":
-            x_BTD = x_BTD + self.dropout(self.attention(self.attention_norm(x_BTD), mask_B1TT))
+            attended_BTD = self.attention(self.attention_norm(x_BTD), mask_B1TT, **rotation)
+            x_BTD = x_BTD + self.dropout(attended_BTD)
             x_BTD = x_BTD + self.dropout(self.feed_forward(self.feed_forward_norm(x_BTD)))
         else:
-            x_BTD = self.attention_norm(x_BTD + self.dropout(self.attention(x_BTD, mask_B1TT)))
+            attended_BTD = self.attention(x_BTD, mask_B1TT, **rotation)
+            x_BTD = self.attention_norm(x_BTD + self.dropout(attended_BTD))
             x_BTD = self.feed_forward_norm(x_BTD + self.dropout(self.feed_forward(x_BTD)))
         return x_BTD

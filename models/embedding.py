@@ -17,17 +17,30 @@ _LONGEST_TIMESCALE = 1.0e4  # positions; wavelengths run from 2 pi to 2 pi times
 class TokenEmbedding(nn.Module):
     """A Decoder's: vectors of unit variance (N(0, d^-0.5) times sqrt(d)) plus sinusoids.
 
-    As in tensor2tensor, the weight itself is small, so that it can serve as the softmax's too.
+    As in tensor2tensor, the weight itself is small, so that it can serve as the softmax's too. Both
+    the factor (`scaled`) and the sinusoids can be left out.
     """
 
-    def __init__(self, vocabulary_size: int, embedding_size: int) -> None:
+    def __init__(
+        self,
+        vocabulary_size: int,
+        embedding_size: int,
+        *,
+        scaled: bool = True,
+        sinusoidal: bool = True,
+    ) -> None:
         super().__init__()
+        self.scaled, self.sinusoidal = scaled, sinusoidal
         self.weight = nn.Parameter(torch.empty(vocabulary_size, embedding_size))
         nn.init.normal_(self.weight, std=embedding_size**-0.5)
 
     def forward(self, tokens_BT: Tensor, positions_BT: Tensor) -> Tensor:
         embedding_size = self.weight.shape[1]
-        tokens_BTD = F.embedding(tokens_BT, self.weight) * math.sqrt(embedding_size)
+        tokens_BTD = F.embedding(tokens_BT, self.weight)
+        if self.scaled:
+            tokens_BTD = tokens_BTD * math.sqrt(embedding_size)
+        if not self.sinusoidal:
+            return tokens_BTD
         return tokens_BTD + sinusoids(positions_BT, embedding_size).to(tokens_BTD.dtype)
 
 

@@ -77,10 +77,10 @@ class UnevenAttention(nn.Module):
             for size, heads in sorted(Counter(sizes).items())
         )
 
-    def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None) -> Tensor:
+    def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None, **rotation: Any) -> Tensor:
         """Return x_BTD; in the mask (query, key) is True where a query may attend to a key."""
         first, *others = self.groups
-        output_BTD: Tensor = first(x_BTD, mask_B1TT)
+        output_BTD: Tensor = first(x_BTD, mask_B1TT, **rotation)
         for group in others:
-            output_BTD = output_BTD + group(x_BTD, mask_B1TT)
+            output_BTD = output_BTD + group(x_BTD, mask_B1TT, **rotation)
         return output_BTD

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import torch
 from torch import nn
 
 
-def glorot_uniform_(linear: nn.Linear, *, stacked: int = 1) -> None:
+def glorot_uniform_(linear: nn.Linear, *, stacked: Sequence[int] = ()) -> None:
     """Draw a projection Glorot-uniform and set its bias to zero.
 
-    `stacked` equal matrices that share one layer are drawn each by its own shape: by the fused
-    shape they would come out too small.
+    Matrices that share one layer, with `stacked` outputs, are drawn each by its own shape: by the
+    fused shape they would come out too small.
     """
-    for weight in linear.weight.chunk(stacked):
+    for weight in torch.split(linear.weight, [*stacked] or len(linear.weight)):
         nn.init.xavier_uniform_(weight)
     if linear.bias is not None:
         nn.init.zeros_(linear.bias)

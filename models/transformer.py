@@ -1,4 +1,6 @@
-"""The two Transformers of the paper: LM1B's language model and BERT's encoder.
+"""The two Transformers of the paper, LM1B's language model and BERT's encoder.
+
+The language model has options that make it a decoder of today: rotary positions, RMSNorm, gates.
 
 Shapes: B batch, T positions, D embedding_size, V vocabulary.
 """
@@ -6,6 +8,8 @@ Shapes: B batch, T positions, D embedding_size, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -17,6 +21,8 @@ from models.embedding import TokenEmbedding, TypedEmbedding
 from models.head_sizes import HeadSize, attention_layers
 from models.initialisation import truncated_normal_
 from models.mask import attention_mask
+from models.normalisation import RMSNorm
+from models.rotation import Rotation
 
 AttentionBuilder = Callable[..., nn.Module]
 """Called as `builder(embedding_size, heads, head_size, bias=..., dropout=...)` for each layer: an
@@ -28,6 +34,15 @@ class Decoder(nn.Module):
 
     As in tensor2tensor, which the paper trained its LM1B models with. `blocks` are its layers, all
     of one shape, so that they can be compiled or sharded.
+
+    Args:
+        position_encoding: sinusoids that are added to embeddings, rotations of queries and keys
+            (`models.rotation`; the attention has to take one), or none.
+        rotary_size: how many of a head's numbers are turned, all of them by default.
+        normalisation: LayerNorm, or division by the root mean square.
+        feedforward: one projection and its activations, or a second one that these multiply.
+        biases: of feed-forward layers and LayerNorms.
+        scale_embeddings: by the root of their size.
     """
 
     def __init__(  # noqa: PLR0913  (a keyword for each thing that makes one model another)
@@ -43,37 +58,69 @@ class Decoder(nn.Module):
         dropout: float = 0.0,
         tie_embeddings: bool = True,
         attention: AttentionBuilder = MultiHeadAttention,
+        position_encoding: Literal["sinusoidal", "rotary", "none"] = "sinusoidal",
+        rotary_base: float = 10_000.0,
+        rotary_size: int | None = None,
+        normalisation: Literal["layer", "rms"] = "layer",
+        feedforward: Literal["plain", "gated"] = "plain",
+        biases: bool = True,
+        scale_embeddings: bool = True,
     ) -> None:
         super().__init__()
-        epsilon = 1.0e-6  # tensor2tensor's
-        self.embedding = TokenEmbedding(vocabulary_size, embedding_size)
+        epsilon = 1.0e-6  # tensor2tensor's, and that of many decoders of today
+        normalised: Callable[[int], nn.Module] = (
+            partial(RMSNorm, eps=epsilon)
+            if normalisation == "rms"
+            else partial(nn.LayerNorm, eps=epsilon, bias=biases)
+        )
+        self.embedding = TokenEmbedding(
+            vocabulary_size,
+            embedding_size,
+            scaled=scale_embeddings,
+            sinusoidal=position_encoding == "sinusoidal",
+        )
         self.dropout = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(
             Block(
                 embedding_size,
                 layer,
-                FeedForward(embedding_size, feedforward_size, activation, dropout),
+                FeedForward(
+                    embedding_size,
+                    feedforward_size,
+                    activation,
+                    dropout,
+                    gated=feedforward == "gated",
+                    bias=biases,
+                ),
                 norm="pre",
-                epsilon=epsilon,
+                normalised=normalised,
                 dropout=dropout,
             )
             for layer in attention_layers(
                 attention, layers, embedding_size, heads, head_size, bias=False, dropout=dropout
             )
         )
-        self.final_norm = nn.LayerNorm(embedding_size, eps=epsilon)
+        self.final_norm = normalised(embedding_size)
+        self.rotary_base, self.turned = rotary_base, dict[int, int]()
+        if position_encoding == "rotary":
+            every: list[Any] = [*self.blocks.modules()]
+            sizes = {layer.rotary_size for layer in every if hasattr(layer, "rotary_size")}
+            self.turned = {size: rotary_size or size for size in sorted(sizes)}
         self.softmax = None if tie_embeddings else TokenEmbedding(vocabulary_size, embedding_size)
 
     def forward(self, tokens_BT: Tensor, segments_BT: Tensor, positions_BT: Tensor) -> Tensor:
-        """Return hidden_BTD after the final LayerNorm.
+        """Return hidden_BTD after the final norm.
 
         A position attends to itself and to earlier positions of its own segment; segment 0 is
         padding. Positions count from 0 within each segment.
         """
         mask_B1TT = attention_mask(segments_BT, causal=True)
         x_BTD = self.dropout(self.embedding(tokens_BT, positions_BT))
+        rotation: dict[str, Any] = {}
+        if self.turned:
+            rotation = {"rotation": Rotation(positions_BT, self.turned, self.rotary_base)}
         for block in self.blocks:
-            x_BTD = block(x_BTD, mask_B1TT)
+            x_BTD = block(x_BTD, mask_B1TT, **rotation)
         hidden_BTD: Tensor = self.final_norm(x_BTD)
         return hidden_BTD
 
@@ -134,7 +181,7 @@ class Encoder(nn.Module):
                 # Unlike tensor2tensor, BERT drops no activations.
                 FeedForward(embedding_size, feedforward_size, activation, dropout=0.0),
                 norm="post",
-                epsilon=epsilon,
+                normalised=partial(nn.LayerNorm, eps=epsilon),
                 dropout=dropout,
             )
             for layer in attention_layers(

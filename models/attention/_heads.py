@@ -10,6 +10,7 @@ Symbols as in `multi_head`; on a GPU, P may be more than head_size here.
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -37,6 +38,32 @@ def from_heads(projection: nn.Linear, context_BHTP: Tensor) -> Tensor:
         weight_DHP = weight_DW.view(len(weight_DW), heads, -1)
         weight_DW = widened(weight_DHP, context_BHTP.shape[-1]).flatten(1)
     return F.linear(context_BTW, weight_DW, projection.bias)
+
+
+class HeadNorm(nn.Module):
+    """Queries and keys over their root mean square, times a learned scale of each.
+
+    Heads of queries share one scale of size P, and those of keys another, as in Qwen3.
+    """
+
+    def __init__(self, heads: int, key_value_heads: int, head_size: int) -> None:
+        super().__init__()
+        self.query = nn.Parameter(torch.ones(head_size))
+        self.key = nn.Parameter(torch.ones(head_size))
+        self.heads, self.key_value_heads = heads, key_value_heads
+
+    def forward(self, qk_BTHP: Tensor) -> Tensor:
+        """Return queries and keys normalised; those of all heads stand on one axis."""
+        head_size = len(self.query)
+        rows = (self.query.expand(self.heads, -1), self.key.expand(self.key_value_heads, -1))
+        # The mean is over the numbers of the head, not over zeros for a GPU.
+        normed_BTHP = F.rms_norm(qk_BTHP[..., :head_size], (head_size,), eps=1.0e-6)
+        return widened((normed_BTHP * torch.cat(rows)).to(qk_BTHP.dtype), qk_BTHP.shape[-1])
+
+
+def filled(x: Tensor) -> Tensor:
+    """Return x with zeros for a GPU at the end of its last axis."""
+    return widened(x, x.shape[-1] + -x.shape[-1] % MULTIPLES.get(x.device.type, 1))
 
 
 def widened(x: Tensor, size: int) -> Tensor:

@@ -8,6 +8,9 @@ of size S, and head i weighs their coordinates with a mixing vector m_i of its o
 so that a head's logits have rank up to S while S counts once, not once per head. Values and the
 output are those of multi-head attention, which is the case S = heads * head_size with m_i one on
 the coordinates of head i and zero elsewhere.
+
+It takes no rotation: diag(m_i) mixes coordinates that rotary positions turn in pairs, so that the
+factors would no longer stand for the products of trained heads.
 """
 
 from __future__ import annotations
@@ -54,6 +57,12 @@ class CollaborativeAttention(nn.Module):
             glorot_uniform_(projection)
         # S terms of this variance add up to what the head_size terms of a standard head do.
         nn.init.normal_(self.mixing, std=math.sqrt(head_size / shared_size))
+
+    @property
+    def cached_numbers(self) -> int:
+        """How many numbers decoding keeps of a position: shared keys, content biases, values."""
+        biases = 0 if self.content_bias is None else self.heads
+        return self.mixing.shape[1] + biases + self.heads * self.head_size
 
     def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None) -> Tensor:
         """Return x_BTD; in the mask (query, key) is True where a query may attend to a key."""

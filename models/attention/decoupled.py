@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from models.attention._heads import from_heads, to_heads
 from models.initialisation import glorot_uniform_
+from models.rotation import Rotation
 
 
 class DecoupledAttention(nn.Module):
@@ -36,14 +37,28 @@ class DecoupledAttention(nn.Module):
         self.query_key = nn.Linear(embedding_size, 2 * heads * head_size, bias=bias)
         self.value = nn.Linear(embedding_size, heads * value_size, bias=bias)
         self.output = nn.Linear(heads * value_size, embedding_size, bias=bias)
-        glorot_uniform_(self.query_key, stacked=2)
+        glorot_uniform_(self.query_key, stacked=2 * [heads * head_size])
         glorot_uniform_(self.value)
         glorot_uniform_(self.output)
 
-    def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None) -> Tensor:
+    @property
+    def rotary_size(self) -> int:
+        """The size of the heads that a rotation turns."""
+        return self.head_size
+
+    @property
+    def cached_numbers(self) -> int:
+        """How many numbers decoding keeps of a position: its keys and values."""
+        return self.heads * (self.head_size + self.value_size)
+
+    def forward(
+        self, x_BTD: Tensor, mask_B1TT: Tensor | None = None, rotation: Rotation | None = None
+    ) -> Tensor:
         """Return x_BTD; in the mask (query, key) is True where a query may attend to a key."""
-        qk_BT2HP = to_heads(self.query_key, x_BTD, 2, self.heads, self.head_size)
-        q_BHTP, k_BHTP = (x_BTHP.transpose(1, 2) for x_BTHP in qk_BT2HP.unbind(2))
+        qk_BTHP = to_heads(self.query_key, x_BTD, 2 * self.heads, self.head_size)
+        if rotation is not None:
+            qk_BTHP = rotation(qk_BTHP, self.head_size)
+        q_BHTP, k_BHTP = (x_BTHP.transpose(1, 2) for x_BTHP in qk_BTHP.chunk(2, dim=2))
         v_BHTU = to_heads(self.value, x_BTD, self.heads, self.value_size).transpose(1, 2)
         context_BHTU = F.scaled_dot_product_attention(
             q_BHTP,

@@ -4,6 +4,7 @@ Symbols, here and in the paper (Bhojanapalli et al. 2020, eq. 8 and 9), named on
 
     B batch   T positions (n)   D embedding_size (d)   H heads (h)   P head_size (d_p)
     W width, heads * head_size: what all heads together project onto
+    K key_value_heads: as many as heads, but for heads that share keys and values (`grouped_query`)
 
     q, k, v of head i    the paper's V_q^i X, V_k^i X, V_v^i X   (rows here are its columns)
     scale                1/sqrt(d_p), from the head size, never from d/h
@@ -20,43 +21,72 @@ from __future__ import annotations
 
 import math
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.attention._heads import from_heads, to_heads
+from models.attention._heads import HeadNorm, from_heads, to_heads
 from models.initialisation import glorot_uniform_
+from models.rotation import Rotation
 
 
 class MultiHeadAttention(nn.Module):
-    """Concatenated heads of scaled dot-product self-attention."""
+    """Concatenated heads of scaled dot-product self-attention.
+
+    With `qk_norm`, queries and keys are divided by their root mean square over the head and get
+    learned scales, before positions turn them (Henry et al. 2020, as Qwen3 has it).
+    """
 
     def __init__(
         self,
         embedding_size: int,
         heads: int,
         head_size: int,
+        key_value_heads: int | None = None,
         *,
         bias: bool = False,
         dropout: float = 0.0,
+        qk_norm: bool = False,
     ) -> None:
         super().__init__()
         self.heads, self.head_size, self.dropout = heads, head_size, dropout
-        width = heads * head_size
-        self.qkv = nn.Linear(embedding_size, 3 * width, bias=bias)
+        self.key_value_heads = key_value_heads or heads
+        width, shared_width = heads * head_size, self.key_value_heads * head_size
+        self.qkv = nn.Linear(embedding_size, width + 2 * shared_width, bias=bias)
         self.output = nn.Linear(width, embedding_size, bias=bias)
-        glorot_uniform_(self.qkv, stacked=3)
+        self.norm = HeadNorm(heads, self.key_value_heads, head_size) if qk_norm else None
+        glorot_uniform_(self.qkv, stacked=[width, shared_width, shared_width])
         glorot_uniform_(self.output)
 
-    def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None) -> Tensor:
+    @property
+    def rotary_size(self) -> int:
+        """The size of the heads that a rotation turns."""
+        return self.head_size
+
+    @property
+    def cached_numbers(self) -> int:
+        """How many numbers decoding keeps of a position: its keys and values."""
+        return 2 * self.key_value_heads * self.head_size
+
+    def forward(
+        self, x_BTD: Tensor, mask_B1TT: Tensor | None = None, rotation: Rotation | None = None
+    ) -> Tensor:
         """Return x_BTD; in the mask (query, key) is True where a query may attend to a key."""
-        qkv_BT3HP = to_heads(self.qkv, x_BTD, 3, self.heads, self.head_size)
-        q_BHTP, k_BHTP, v_BHTP = (x_BTHP.transpose(1, 2) for x_BTHP in qkv_BT3HP.unbind(2))
+        heads, shared = self.heads, self.key_value_heads
+        qkv_BTHP = to_heads(self.qkv, x_BTD, heads + 2 * shared, self.head_size)
+        qk_BTHP, v_BTKP = torch.split(qkv_BTHP, [heads + shared, shared], dim=2)
+        if self.norm is not None:
+            qk_BTHP = self.norm(qk_BTHP)
+        if rotation is not None:
+            qk_BTHP = rotation(qk_BTHP, self.head_size)
+        q_BTHP, k_BTKP = torch.split(qk_BTHP, [heads, shared], dim=2)
         context_BHTP = F.scaled_dot_product_attention(
-            q_BHTP,
-            k_BHTP,
-            v_BHTP,
+            q_BTHP.transpose(1, 2),
+            k_BTKP.transpose(1, 2),
+            v_BTKP.transpose(1, 2),
             attn_mask=mask_B1TT,
             dropout_p=self.dropout if self.training else 0.0,
             scale=1 / math.sqrt(self.head_size),
+            enable_gqa=shared < heads,
         )
         return from_heads(self.output, context_BHTP)

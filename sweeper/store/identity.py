@@ -30,6 +30,14 @@ NOT_IN_IDENTITY = frozenset(
 INTRODUCED_AS: dict[str, Any] = {
     "data.competitors": None,
     "data.directions": None,
+    "model.attention.qk_norm": False,
+    "model.biases": True,
+    "model.feedforward": "plain",
+    "model.normalisation": "layer",
+    "model.position_encoding": "sinusoidal",
+    "model.rotary_base": 10000.0,
+    "model.rotary_size": None,
+    "model.scale_embeddings": True,
     "task.joined": False,
 }
 

@@ -2,13 +2,72 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from models.head_sizes import distinct_sizes
 from models.transformer import Decoder
-from tasks.config.architecture import TransformerSection
+from sweeper.store import registry
+from tasks.config.architecture import KEY, TransformerSection, variant
+from tasks.config.schema import Problem, given
+
+OPTIONS = (
+    *("position_encoding", "rotary_base", "rotary_size", "normalisation", "feedforward"),
+    *("biases", "scale_embeddings", "tie_embeddings"),
+)
 
 
 class DecoderSection(TransformerSection):
-    """The keys of a decoder are those that every Transformer has."""
+    """A decoder's keys: those of every Transformer, and what makes one of today.
+
+    The defaults are for records from before the keys.
+    """
+
+    position_encoding: Literal["sinusoidal", "rotary", "none"] = "sinusoidal"
+    rotary_base: Annotated[float, given("a number above 1", 10_000.0, gt=1)] = 10_000.0
+    rotary_size: Annotated[
+        int | None, given("an even number of at least 2, or null", 16, ge=2, multiple_of=2)
+    ] = None
+    normalisation: Literal["layer", "rms"] = "layer"
+    feedforward: Literal["plain", "gated"] = "plain"
+    biases: Annotated[bool, given("true or false", True)] = True
+    scale_embeddings: Annotated[bool, given("true or false", True)] = True
+
+    def problems(self, path: str = "") -> Iterator[Problem]:
+        yield from super().problems(path)
+        encoding = f"{path}.position_encoding={self.position_encoding}"
+        if self.position_encoding != "rotary":
+            for key in ("rotary_base", "rotary_size"):
+                value, default = getattr(self, key), type(self).model_fields[key].default
+                if value != default:
+                    expected = f"{path}.position_encoding=rotary with it, but there is {encoding}"
+                    yield Problem(f"{path}.{key}", value, expected, f"leave out {path}.{key}")
+            return
+        if not turns(variant(self.attention.name)):
+            others = (name for name in registry.names(registry.ATTENTION) if turns(variant(name)))
+            expected = f"a variant that takes a rotation, since there is {encoding}"
+            remedy = f"choose one of {', '.join(others)}, or {path}.position_encoding=sinusoidal"
+            yield Problem(KEY, self.attention.name, expected, remedy)
+            return
+        own = getattr(self.attention, "rotary_size", None)  # a variant may turn a part of its own
+        key = f"{path}.head_size" if own is None else f"{path}.attention.rotary_size"
+        sizes = distinct_sizes(self.resolved_head_size) if own is None else [own]
+        if (least := self.rotary_size) and least > sizes[0]:
+            expected = f"at most {key}={sizes[0]}, since so many numbers are there to be turned"
+            remedy = f"give it as {path}.rotary_size=null, which turns all of them"
+            yield Problem(f"{path}.rotary_size", least, expected, remedy)
+        elif odd := [size for size in sizes if size % 2 and not self.rotary_size]:
+            expected = f"even sizes, since {encoding} turns numbers in pairs"
+            even = [size + size % 2 for size in odd]
+            remedy = f"give it as {key}={even[0]}, or set {path}.rotary_size"
+            yield Problem(key, odd[0], expected, remedy)
 
     def build(self, vocabulary_size: int) -> Decoder:
-        options = {"tie_embeddings": self.tie_embeddings, **self.options()}
-        return Decoder(vocabulary_size=vocabulary_size, **options)
+        options = {key: getattr(self, key) for key in OPTIONS}
+        return Decoder(vocabulary_size=vocabulary_size, **options, **self.options())
+
+
+def turns(attention: type) -> bool:
+    """Return whether an attention variant takes a rotation."""
+    return "rotation" in inspect.signature(attention.forward).parameters  # type: ignore[attr-defined]

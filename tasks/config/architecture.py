@@ -163,7 +163,7 @@ class TransformerSection(Architecture):
 
     layers: Annotated[int, whole(1, 1024, 6)]
     feedforward_size: Annotated[int, whole(1, 2**22, 1024)]
-    activation: Literal["relu", "gelu"]
+    activation: Literal["relu", "gelu", "silu"]
     tie_embeddings: Annotated[bool, given("true or false", True)]
     dropout: Annotated[float, given("a number at least 0 and below 1", 0.1, ge=0, lt=1)]
 

@@ -7,6 +7,7 @@ the tokens that it has to predict, and would win every comparison.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from models.attention_map import head_measures
 from models.head_sizes import attention_layers
 from models.mask import attention_mask
+from models.rotation import Rotation
 from sweeper.store.errors import invalid_value
 from sweeper.store.files import canonical
 from tasks.config.architecture import KEY, Architecture
@@ -32,7 +34,8 @@ def check(section: Architecture) -> None:
         UserError: the variant has no layer of these sizes, or breaks the contract.
     """
     name, build = section.attention.name, section.attention.builder()
-    options = canonical(section.attention.model_dump())
+    rotated = getattr(section, "position_encoding", None) == "rotary"
+    options = canonical([section.attention.model_dump(), rotated])
     for sizes in _layer_sizes(section):
         embedding_size, heads, head_size = sizes
         # Behaviour may depend on these properties of the sizes, hardly on the sizes themselves.
@@ -52,9 +55,9 @@ def check(section: Architecture) -> None:
         except Exception as error:
             raise _raised(name, error) from error
         try:
-            fault = shape_fault(build, *sizes)
+            fault = shape_fault(build, *sizes, rotated=rotated)
             if fault is None and (options, shape_class) not in _checked:
-                fault = behaviour_fault(build, *sizes)
+                fault = behaviour_fault(build, *sizes, rotated=rotated)
         except Exception as error:  # anybody's code runs here
             raise _raised(name, error) from error
         if fault:
@@ -82,8 +85,19 @@ def _raised(name: str, error: Exception) -> Exception:
     return invalid_value(KEY, name, expected, "mend its code")
 
 
+def _rotation(layer: Any) -> dict[str, Rotation]:
+    """Return the keyword that a decoder with rotary positions calls a layer with."""
+    positions_BT = torch.tensor([[_SEGMENTS[:t].count(s) for t, s in enumerate(_SEGMENTS)]])
+    return {"rotation": Rotation(positions_BT, {layer.rotary_size: layer.rotary_size}, base=10.0)}
+
+
 def shape_fault(
-    build: Callable[..., nn.Module], embedding_size: int, heads: int, head_size: int
+    build: Callable[..., nn.Module],
+    embedding_size: int,
+    heads: int,
+    head_size: int,
+    *,
+    rotated: bool = False,
 ) -> str | None:
     """Return what is wrong with the shape of a layer's outputs, or None; it computes nothing.
 
@@ -93,18 +107,25 @@ def shape_fault(
         layer = build(embedding_size, heads, head_size, bias=False, dropout=0.0).eval()
         x_BTD, returned = torch.zeros(1, len(_SEGMENTS), embedding_size), []
         mask_B1TT = torch.ones(1, 1, len(_SEGMENTS), len(_SEGMENTS), dtype=torch.bool).tril()
-        head_measures(lambda: returned.append(layer(x_BTD, mask_B1TT)))
+        rotation = _rotation(layer) if rotated else {}
+        head_measures(lambda: returned.append(layer(x_BTD, mask_B1TT, **rotation)))
     found, given = tuple(returned[0].shape), tuple(x_BTD.shape)
     return None if found == given else f"to return x_BTD, {given} as given, but it returned {found}"
 
 
 def behaviour_fault(
-    build: Callable[..., nn.Module], embedding_size: int, heads: int, head_size: int
+    build: Callable[..., nn.Module],
+    embedding_size: int,
+    heads: int,
+    head_size: int,
+    *,
+    rotated: bool = False,
 ) -> str | None:
     """Return the first way in which a layer breaks the contract, in words; None if it keeps it.
 
     An output depends on no position that the mask hides from its query, and on no other row. Every
-    parameter receives a gradient. Without dropout, training computes what evaluation does.
+    parameter receives a gradient. Without dropout, training computes what evaluation does. With
+    rotary positions (`rotated`), the output depends on them.
     """
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.manual_seed(0)
@@ -116,18 +137,22 @@ def behaviour_fault(
         x_BTD = x_BTD.repeat(1 + len(_SEGMENTS), 1, 1)  # row 1 + t has another position t
         for t in range(len(_SEGMENTS)):
             x_BTD[1 + t, t] = _LOUD * torch.randn(embedding_size)
-        return next(_behaviour_faults(layer, x_BTD), None)
+        rotation = _rotation(layer) if rotated else {}
+        return next(_behaviour_faults(layer, x_BTD, rotation), None)
 
 
-def _behaviour_faults(layer: nn.Module, x_BTD: Tensor) -> Iterator[str]:
+def _behaviour_faults(
+    layer: nn.Module, x_BTD: Tensor, rotation: dict[str, Rotation]
+) -> Iterator[str]:
     segments_BT = torch.tensor([_SEGMENTS]).expand(len(x_BTD), -1)
     for causal in (True, False):
         mask_B1TT = attention_mask(segments_BT, causal=causal)
         with torch.no_grad():
-            y_BTD = layer(x_BTD, mask_B1TT)
-            alone_BTD = layer(x_BTD[:1], mask_B1TT[:1])
-            trained_BTD = layer.train()(x_BTD, mask_B1TT)
+            y_BTD = layer(x_BTD, mask_B1TT, **rotation)
+            alone_BTD = layer(x_BTD[:1], mask_B1TT[:1], **rotation)
+            trained_BTD = layer.train()(x_BTD, mask_B1TT, **rotation)
             layer.eval()
+            unturned_BTD = layer(x_BTD, mask_B1TT)
         rounding = _ROUNDING * float(y_BTD[0].abs().max())
         changed_TT = (y_BTD[1:] - y_BTD[:1]).abs().amax(-1)  # (changed position, query)
         # Written so that NaN is a fault.
@@ -144,8 +169,10 @@ def _behaviour_faults(layer: nn.Module, x_BTD: Tensor) -> Iterator[str]:
             yield "the outputs of a row not to depend on the other rows of its batch, but they do"
         if not torch.allclose(trained_BTD, y_BTD, rtol=1e-4, atol=rounding):
             yield "equal outputs in training and in evaluation without dropout, but they differ"
+        if rotation and torch.allclose(unturned_BTD, y_BTD, rtol=1e-4, atol=rounding):
+            yield "outputs that depend on the rotation, but they are the same without it"
     mask_B1TT = attention_mask(segments_BT, causal=True)
-    layer(x_BTD, mask_B1TT).mul(torch.randn_like(x_BTD)).sum().backward()
+    layer(x_BTD, mask_B1TT, **rotation).mul(torch.randn_like(x_BTD)).sum().backward()
     for name, parameter in layer.named_parameters():
         if parameter.requires_grad and (parameter.grad is None or not parameter.grad.any()):
             yield f"a gradient for every parameter that is counted, but {name} receives none"

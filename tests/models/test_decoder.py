@@ -89,15 +89,33 @@ def test_the_softmax_shares_the_embedding_only_if_tied(tie, decoder, pack):
     assert len(model.embedding_parameters()) == (1 if tie else 2)
 
 
-@pytest.mark.parametrize("activation", ["relu", "gelu"])
-def test_the_activation_is_the_one_asked_for(activation, decoder):
-    layer, x = decoder(activation=activation).blocks[0].feed_forward, torch.randn(3, 13).double()
-    hidden = getattr(torch.nn.functional, activation)(layer.expand(x))
+@pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
+@pytest.mark.parametrize("feedforward", ["plain", "gated"])
+def test_the_activation_is_the_one_asked_for(activation, feedforward, decoder):
+    model, x = decoder(activation=activation, feedforward=feedforward), torch.randn(3, 13).double()
+    layer, function = model.blocks[0].feed_forward, getattr(torch.nn.functional, activation)
+    hidden = layer.expand(x)
+    gates = hidden[:, :-17]  # empty for a plain layer, whose hidden numbers are 17
+    hidden = function(gates) * hidden[:, -17:] if feedforward == "gated" else function(hidden)
     assert torch.equal(layer(x), layer.contract(hidden))
 
 
+def test_norms_biases_and_the_scale_are_those_asked_for(decoder, pack):
+    biases = [name for name, _ in decoder(biases=False).named_parameters() if "bias" in name]
+    assert not biases
+    model, (tokens, *places) = decoder(normalisation="rms", scale_embeddings=False), pack(5, 7)
+    norms = [layer for layer in model.modules() if isinstance(layer, torch.nn.RMSNorm)]
+    assert len(norms) == 2 * len(model.blocks) + 1
+    unscaled = model.embedding(tokens, places[1]) - sinusoids(places[1], 13)
+    torch.testing.assert_close(unscaled, model.embedding.weight[tokens], rtol=0, atol=1e-7)
+    hidden_TD = model(tokens, *places)[0]
+    torch.testing.assert_close(
+        hidden_TD.square().mean(-1), torch.ones(12).double(), rtol=1e-3, atol=0
+    )
+
+
 def test_an_unknown_activation_is_refused(decoder):
-    with pytest.raises(ValueError, match="'swish' is none of: relu, gelu"):
+    with pytest.raises(ValueError, match="'swish' is none of: relu, gelu, silu"):
         decoder(activation="swish")
 
 

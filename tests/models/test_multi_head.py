@@ -4,12 +4,15 @@ Shapes: B batch, T positions, D embedding_size, H heads, P head_size, U value_si
 """
 
 import math
+from functools import partial
 
 import pytest
 import torch
 from torch import nn
 
 from models.attention.decoupled import DecoupledAttention
+from models.attention.grouped_query import GroupedQueryAttention
+from models.attention.latent import LatentAttention
 from models.attention.multi_head import MultiHeadAttention
 from tests.models.conftest import sum_over_heads
 
@@ -80,6 +83,65 @@ def test_each_projection_is_drawn_by_its_own_shape():
     for weight in (*attention.qkv.weight.chunk(3), attention.output.weight):
         assert 0.99 * bound < weight.abs().max() <= bound
         assert weight.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.05)
+
+
+@pytest.mark.parametrize("qk_norm", [False, True])
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
+def test_grouped_is_multi_head_attention_where_no_keys_are_shared(bias, qk_norm):
+    layers = []
+    for build in (MultiHeadAttention, partial(GroupedQueryAttention, key_value_heads=H)):
+        torch.manual_seed(3)
+        layers.append(build(D, H, P, bias=bias, qk_norm=qk_norm))
+    states = [layer.state_dict() for layer in layers]
+    assert states[0].keys() == states[1].keys()
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+    x_BTD = torch.randn(B, T, D)
+    assert torch.equal(layers[0](x_BTD), layers[1](x_BTD))
+
+
+@pytest.mark.parametrize("qk_norm", [False, True])
+def test_heads_that_share_keys_are_heads_with_copies_of_them(qk_norm):
+    heads, shared = 6, 2
+    grouped = GroupedQueryAttention(D, heads, P, key_value_heads=shared, qk_norm=qk_norm).double()
+    plain = MultiHeadAttention(D, heads, P, qk_norm=qk_norm).double()
+    sizes = [heads * P, shared * P, shared * P]
+    query, *both = grouped.qkv.weight.split(sizes)
+    copies = [w.unflatten(0, (shared, P)).repeat_interleave(heads // shared, 0) for w in both]
+    weights = {"qkv.weight": torch.cat([query, *(copy.flatten(0, 1) for copy in copies)])}
+    plain.load_state_dict(grouped.state_dict() | weights)
+    x_BTD, mask_B1TT = torch.randn(B, T, D).double(), torch.ones(B, 1, T, T).bool().tril()
+    torch.testing.assert_close(
+        grouped(x_BTD, mask_B1TT), plain(x_BTD, mask_B1TT), rtol=0, atol=1e-12
+    )
+
+
+def test_heads_that_cannot_share_keys_evenly_are_refused():
+    with pytest.raises(ValueError, match="6 heads cannot share 4 keys evenly"):
+        GroupedQueryAttention(D, 6, P, key_value_heads=4)
+
+
+def test_normalised_queries_and_keys_have_the_scales_that_they_learned(attended):
+    attention = MultiHeadAttention(D, H, P, qk_norm=True).double()
+    nn.init.constant_(attention.norm.query, 3.0)
+    nn.init.constant_(attention.norm.key, 0.5)
+    attention(1000 * torch.randn(B, T, D).double())
+    [(query, key, _, _)] = attended
+    for one, scale in ((query, 3.0), (key, 0.5)):
+        rms_BHT = one.square().mean(-1).sqrt()
+        torch.testing.assert_close(rms_BHT, torch.full_like(rms_BHT, scale), rtol=1e-4, atol=0)
+
+
+def test_shared_keys_and_latents_are_drawn_each_by_its_own_shape():
+    grouped = GroupedQueryAttention(37, 12, 13, key_value_heads=3)
+    latent = LatentAttention(37, 11, 13, latent_size=53, rotary_size=18)
+    parts = [
+        *zip(grouped.qkv.weight.split([156, 39, 39]), [156, 39, 39], [37] * 3, strict=True),
+        *zip(latent.shared.weight.split([53, 18]), [53, 18], [37] * 2, strict=True),
+        (latent.key.weight, 143, 53),
+    ]
+    for weight, outputs, inputs in parts:
+        bound = math.sqrt(6 / (outputs + inputs))
+        assert 0.97 * bound < weight.abs().max() <= bound
 
 
 @pytest.mark.parametrize("value_size", [None, P])

@@ -4,8 +4,12 @@ from tasks.parse import parse, task_of
 from tasks.prepare import open_data
 from tests.tasks.jobs import CONFIG, config
 
+_SHARED = (
+    *("layers", "embedding_size", "heads", "head_size", "feedforward_size"),
+    *("tie_embeddings", "dropout", "attention"),
+)
 _ENCODER = {
-    **CONFIG["model"],
+    **{key: CONFIG["model"][key] for key in _SHARED},
     "name": "encoder",
     "activation": "gelu",
     "positions": 71,

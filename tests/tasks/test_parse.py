@@ -63,6 +63,52 @@ SENTENCES = {
         {"model.attention": "multi_head"},
         "model.attention=multi_head: expected",
     ),
+    "no rotation": (
+        {
+            "model.position_encoding": "rotary",
+            "model.rotary_size": 2,
+            "model.attention": {"name": "collaborative"},
+        },
+        "model.attention.name=collaborative: expected a variant that takes a rotation, since there "
+        "is model.position_encoding=rotary; choose one of decoupled, grouped_query, latent, ",
+    ),
+    "odd heads turned": (
+        {"model.position_encoding": "rotary"},
+        "model.head_size=5: expected even sizes, since model.position_encoding=rotary turns "
+        "numbers in pairs; give it as model.head_size=6, or set model.rotary_size.",
+    ),
+    "one odd head turned": (
+        {"model.position_encoding": "rotary", "model.head_size": [4, [6, 7, 6]]},
+        "model.head_size=7: expected even sizes",
+    ),
+    "odd part turned": (
+        {"model.position_encoding": "rotary", "model.rotary_size": 3},
+        "model.rotary_size=3: expected an even number of at least 2, or null",
+    ),
+    "odd part of a latent head turned": (
+        {
+            "model.position_encoding": "rotary",
+            "model.attention": {"name": "latent", "rotary_size": 3},
+        },
+        "model.attention.rotary_size=3: expected even sizes",
+    ),
+    "more turned than there is": (
+        {"model.position_encoding": "rotary", "model.rotary_size": 6},
+        "model.rotary_size=6: expected at most model.head_size=5",
+    ),
+    "nothing to turn": (
+        {"model.rotary_size": 4},
+        "model.rotary_size=4: expected model.position_encoding=rotary with it, but there is "
+        "model.position_encoding=sinusoidal; leave out model.rotary_size.",
+    ),
+    "base of nothing": (
+        {"model.position_encoding": "none", "model.rotary_base": 500.0},
+        "model.rotary_base=500.0: expected model.position_encoding=rotary with it",
+    ),
+    "no base": (
+        {"model.position_encoding": "rotary", "model.rotary_base": 1.0},
+        "model.rotary_base=1.0: expected a number above 1",
+    ),
     "no task": ({"task.name": "lm2b"}, "task.name=lm2b: expected one of "),
     "path as a task": ({"task.name": "../lm1b"}, "task.name=../lm1b: expected one of "),
     "module as a task": ({"task.name": "train"}, "task.name=train: expected one of "),
@@ -127,6 +173,9 @@ def test_one_sentence_names_the_key_the_value_and_the_remedy(name):
         {"trainer.validate_every": 0, "trainer.checkpoint_every": 0},
         {"model.head_size": None, "model.heads": 17},
         {"model.head_size": [5, 7]},
+        {"model.position_encoding": "rotary", "model.rotary_size": 4},
+        {"model.position_encoding": "rotary", "model.head_size": [[2, 4, 6], 4]},
+        {"model.normalisation": "rms", "model.feedforward": "gated", "model.biases": False},
         {"model.head_size": [[2, 3, 5], 7]},
         {"data.digest": "sha256:0"},
         {"data.directions": 0},

@@ -49,7 +49,8 @@ def test_every_file_begins_with_a_comment_that_says_what_it_is_for(path):
     ids=["attention", "architecture", "task"],
 )
 def test_everything_registered_has_a_yaml_and_the_other_way_round(group, kind):
-    assert options(group) == names(kind)
+    presets = {"model": ["today"]}.get(group, [])  # a yaml of an architecture under another name
+    assert [name for name in options(group) if name not in presets] == names(kind)
 
 
 def test_scales_of_tasks_are_scales_and_tasks_that_exist():

@@ -107,6 +107,28 @@ def test_a_variant_that_breaks_it_is_one_sentence(installed, breach, told):
     assert "\n" not in sentence
 
 
+ROTARY = {"model.position_encoding": "rotary", "model.rotary_size": 2}
+
+
+def test_a_variant_turns_queries_and_keys_or_is_refused_under_rotary_positions(installed):
+    mine = {"model.attention": {"name": "mine"}, "model.head_size": 4, **ROTARY}
+    source = VARIANT.format(signature=SIGNATURE, attend=ATTEND)
+    attention_contract._checked.clear()
+    installed("mine", source, {"headroom.attention": "mine = mine"})
+    with pytest.raises(UserError, match=r"name=mine: expected a variant that takes a rotation"):
+        size(config(mine))
+    takes = source.replace("mask_B1TT=None):", "mask_B1TT=None, rotation=None):")
+    takes = takes.replace("super().__init__()", "super().__init__()\n        self.rotary_size = 4")
+    installed("ignores", takes, {"headroom.attention": "ignores = ignores"})
+    with pytest.raises(UserError, match="depend on the rotation, but they are the same without it"):
+        size(config({**mine, "model.attention": {"name": "ignores"}}))
+    turned = "q, k = (x.transpose(1, 2) for x in (q, k))\n        if rotation:\n"
+    turned += "            q, k = rotation(q, 4), rotation(k, 4)\n"
+    turned += "        q, k = (x.transpose(1, 2) for x in (q, k))\n        context ="
+    installed("turns", takes.replace("context =", turned), {"headroom.attention": "turns = turns"})
+    assert size(config({**mine, "model.attention": {"name": "turns"}}))
+
+
 def test_each_shape_is_checked_and_a_refused_value_is_the_users(installed):
     signature = f"{SIGNATURE}, groups: int = 4"
     refuses = "if heads % groups: raise ValueError(f'{heads} heads in {groups} groups')"

@@ -64,10 +64,12 @@ def test_a_list_of_one_size_is_that_size(head_size):
     assert size(config({"model.head_size": head_size})) == size(config())
 
 
-CASES = [  # every task of text, and both kinds of collaborative heads
+CASES = [  # every task of text, and variants that count in a way of their own
     *((task, {"name": "multi_head"}) for task in ("lm1b", "pretraining", "mnli", "squad")),
     ("lm1b", {"name": "collaborative", "shared_size": 7}),
     ("pretraining", {"name": "collaborative", "shared_size": None}),
+    ("lm1b", {"name": "grouped_query", "key_value_heads": 4}),
+    ("lm1b", {"name": "latent", "latent_size": 12, "query_latent_size": 7, "value_size": 5}),
 ]
 HELD_OUT = 3
 
@@ -75,6 +77,7 @@ HELD_OUT = 3
 def shaped(task, attention, rng):
     changed = config(SMALL[task])
     heads, heuristic = rng.randint(1, 24), rng.random() < 0.3
+    heads *= attention.get("key_value_heads", 1)
     changed["model"] |= {
         "layers": 1,
         "attention": attention,

@@ -1,0 +1,18 @@
+"""Normalisation by the root mean square."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class RMSNorm(nn.RMSNorm):
+    """Vectors over their root mean square, times learned scales (Zhang and Sennrich 2019)."""
+
+    def __init__(self, size: int, *, eps: float = 1.0e-6) -> None:
+        super().__init__(size, eps=eps)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x normalised over its last axis, in its own precision."""
+        # Under autocast x may be in half precision, for which PyTorch wants scales alike.
+        return F.rms_norm(x, self.weight.shape, self.weight.to(x.dtype), self.eps)
