@@ -12,6 +12,7 @@ from benchmarks.controls import DOCUMENT as CONTROLS
 from benchmarks.decisions import DOCUMENT as DECISIONS
 from benchmarks.findings import RESULTS, hours, kept, page
 from benchmarks.measure import call, fill, interleaved, present, speed_up, spread
+from benchmarks.rates import Chosen, rule_of_finalists, rule_of_one_seed, rule_of_the_parabola
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import judge
 from tests.sweeper.results.grids import FEW, figure1
@@ -22,6 +23,7 @@ PLACES = {
     **{f"benchmarks.{name}": DOCUMENT for name in BENCHMARKS},
     "benchmarks.decisions": DECISIONS,
     "benchmarks.controls": CONTROLS,
+    "benchmarks.rates": ROOT / "docs" / "tuning.md",
     "tests.faults": ROOT / "docs" / "faults.md",
 }
 
@@ -126,3 +128,15 @@ def test_equal_records_give_equal_bytes_and_others_do_not(one, tmp_path):
     moved = Path(shutil.copytree(one, tmp_path / "moved"))
     assert page(moved) == page(one)
     assert page(results(tmp_path / "other", contrary)) != page(one)
+
+
+def test_rules_for_rates_are_compared_on_the_same_trials():
+    first = {0.005: 2.5, 0.01: 2.0, 0.02: 1.99, 0.04: 2.9}  # the parabola's least is nearer 0.01
+    judged = {0.005: 3.2, 0.01: 3.0, 0.02: 3.1, 0.04: 3.5}
+    one = Chosen(losses=judged, first=first, rates=[0.01, 0.02])
+    assert one.rejected() == [0.005]
+    assert (rule_of_one_seed(one), rule_of_finalists(one)) == (0.02, 0.01)
+    near = Chosen(losses=judged, first={0.005: 2.1, 0.01: 2.0, 0.02: 1.99}, rates=[0.01])
+    assert rule_of_the_parabola(near) == 0.02
+    assert near.rejected() == [0.005, 0.02]
+    assert one.loss_of(0.02) == pytest.approx(0.1)

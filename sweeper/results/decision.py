@@ -355,7 +355,7 @@ class Question:
 
     @cached_property
     def depends(self) -> bool:
-        """Whether it is undecided only because of the values that tuning left open."""
+        """True if it is undecided only because of the values that tuning left open."""
         chosen = decisions(at_first(self.combination), self.evidence, self.margins)
         return self.decision is Decision.UNDECIDED and not self.obstacle and any(map(bool, chosen))
 
