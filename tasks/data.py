@@ -15,9 +15,8 @@ from sweeper.store.files import canonical, make_directory
 from tasks.batch import Batch
 from tasks.config.sections import RunConfig
 from tasks.seeds import Shuffled
-from tasks.text.source import Source
+from tasks.text.source import SPLITS, Source
 
-SPLITS = ("train", "validation", "test")
 DRAWN = "drawn"  # what stands for a text where there is none
 
 

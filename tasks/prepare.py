@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from sweeper.store.files import (
     read_versioned,
 )
 from sweeper.store.identity import digest_of
-from sweeper.store.liveness import held
+from sweeper.store.liveness import cores, held
 from sweeper.store.runs import Run
 from tasks.process import typed_run
 
@@ -85,6 +86,8 @@ def main(argument: str) -> int:
     """Prepare the data of the run in a directory; return 1 if that fails."""
     from tasks.parse import parse, task_of
 
+    # Tokenizers are learned on all cores; nothing in this process has used the library before.
+    os.environ.update(TOKENIZERS_PARALLELISM="true", RAYON_NUM_THREADS=str(cores()))
     try:
         run = Run.open(Path(argument))
         prepare(task_of(parse(run.record()["config"])), run.outputs)

@@ -27,10 +27,11 @@ from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch
 from tasks.config.schema import given, whole
 from tasks.config.sections import TextSection
-from tasks.data import SPLITS, PreparedRows
+from tasks.data import PreparedRows
 from tasks.fine_tuning.dataset import DataSet
 from tasks.task import Task
 from tasks.text.corpus import PIECES, STARTS, Arrays, new_arrays
+from tasks.text.source import SPLITS
 from tasks.text.tokenizer import (
     BERT_MARKS,
     LARGEST_VOCABULARY,

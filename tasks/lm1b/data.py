@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,14 +29,14 @@ from models.cross_entropy import IGNORED
 from sweeper.store.errors import UserError
 from sweeper.store.files import publish_json
 from tasks.batch import Batch
-from tasks.data import SPLITS, PreparedRows
-from tasks.text.corpus import PIECES, Arrays, Corpora, Corpus, new_arrays
-from tasks.text.source import Counts, batches
+from tasks.data import PreparedRows
+from tasks.text.corpus import PIECES, Add, Arrays, Chunk, Corpora, Corpus, new_arrays
+from tasks.text.encoding import Encoder, in_order
+from tasks.text.source import SPLITS, Counts
 from tasks.text.tokenizer import (
     END,
     LARGEST_VOCABULARY,
     PAD,
-    encode_sentences,
     load_tokenizer,
     save_tokenizer,
     train_bpe,
@@ -96,7 +99,6 @@ def expand(targets_BT: NDArray[np.uint16], joined: bool = False) -> dict[str, ND
 
 
 OPEN_ROWS = 10  # as tensor2tensor's pack_examples
-CHUNK = 2_000  # sentences encoded at a time
 
 
 class FirstFit:
@@ -148,54 +150,121 @@ class Joined:
             yield self._row
 
 
-def pack_split(
-    folder: Path, corpus: Corpus, split: str, tokenizer: Tokenizer, packer: FirstFit | Joined
-) -> dict[str, Any]:
-    """Encode and pack a split into `folder`, as a stream; return the content of rows.json."""
-    if tokenizer.get_vocab_size() > LARGEST_VOCABULARY:
-        raise UserError(
-            f"a tokenizer of {tokenizer.get_vocab_size()} pieces: expected at most "
-            f"{LARGEST_VOCABULARY}, two bytes each; choose a smaller task.vocabulary_size."
-        )
-    lines, sequence_length = Counts(), packer.sequence_length
-    counts = dict.fromkeys(("rows", "tokens", "words", "sentences", "segments"), 0)
-    with new_arrays(folder, {"rows": PIECES}) as add:
+@dataclass
+class Encoded:
+    """Sentences one after the other: their pieces, (N,) of PIECES, and the pieces of each, (S,)."""
 
-        def append(rows: list[list[int]]) -> None:
-            block = np.full((len(rows), sequence_length), PAD, PIECES)
-            for target, row in zip(block, rows, strict=True):
-                target[: len(row)] = row
-            add("rows", block)
-            counts["rows"] += len(rows)
+    pieces: NDArray[np.uint16]
+    sizes: NDArray[np.intp]
+    words: int
+    lines: Counts
 
-        for texts in batches(corpus.lines(split, lines), CHUNK):
-            closed = []
-            for text, pieces in zip(texts, encode_sentences(tokenizer, texts), strict=True):
-                counts["sentences"] += 1
-                counts["words"] += len(text.split())
-                counts["tokens"] += len(pieces)
-                for start in range(0, len(pieces), sequence_length):
-                    counts["segments"] += 1
-                    row = packer.add(pieces[start : start + sequence_length])
-                    if row is not None:
-                        closed.append(row)
-            append(closed)
-        append(list(packer.rest()))
-    about = {
-        "format": FORMAT,
-        "split": split,
-        "sequence_length": sequence_length,
-        "vocabulary_size": tokenizer.get_vocab_size(),
-        **counts,
-        "fill": counts["tokens"] / (counts["rows"] * sequence_length),
-        "lines": lines.total,
-        "skipped": lines.skipped,
-        "repaired": lines.repaired,
+
+def encoded(corpus: Corpus, encoder: Encoder, chunk: Chunk) -> dict[str, Encoded]:
+    """Return the sentences of a chunk by split, END after each."""
+    pieces: defaultdict[str, list[int]] = defaultdict(list)
+    sizes: defaultdict[str, list[int]] = defaultdict(list)
+    words, lines = Counter[str](), defaultdict[str, Counts](Counts)
+    for split, line in corpus.placed(chunk):
+        if lines[split].add(line):
+            own = encoder(line.text)
+            pieces[split] += own
+            pieces[split].append(END)
+            sizes[split].append(len(own) + 1)
+            words[split] += len(line.text.split())
+    return {
+        split: Encoded(np.array(pieces[split], PIECES), np.array(sizes[split]), words[split], found)
+        for split, found in lines.items()
     }
-    if isinstance(packer, Joined):
-        about |= {"joined": True, "segments": counts["rows"]}
-    publish_json(folder / ABOUT, about)
-    return about
+
+
+class SplitWriter:
+    """Packs the sentences of one split into rows and writes them, with `rows.json` at the end."""
+
+    def __init__(self, add: Add, packer: FirstFit | Joined) -> None:
+        self._add, self._packer = add, packer
+        self.lines = Counts()
+        self.counts = dict.fromkeys(("rows", "tokens", "words", "sentences", "segments"), 0)
+
+    def write(self, given: Encoded) -> None:
+        """Pack sentences, each in segments of at most a row."""
+        length, pieces, start = self._packer.sequence_length, given.pieces.tolist(), 0
+        rows = []
+        for size in given.sizes.tolist():
+            end = start + size
+            for first in range(start, end, length):
+                self.counts["segments"] += 1
+                row = self._packer.add(pieces[first : min(first + length, end)])
+                if row is not None:
+                    rows.append(row)
+            start = end
+        self.counts["sentences"] += len(given.sizes)
+        self.counts["tokens"] += len(pieces)
+        self.counts["words"] += given.words
+        self.lines += given.lines
+        self._append(rows)
+
+    def finish(self) -> None:
+        """Write the rows that are still open."""
+        self._append(list(self._packer.rest()))
+
+    def about(self, split: str, vocabulary_size: int) -> dict[str, Any]:
+        """Return the content of rows.json."""
+        length, counts = self._packer.sequence_length, self.counts
+        joined = isinstance(self._packer, Joined)
+        return {
+            "format": FORMAT,
+            "split": split,
+            "sequence_length": length,
+            "vocabulary_size": vocabulary_size,
+            **counts,
+            "fill": counts["tokens"] / (counts["rows"] * length),
+            "lines": self.lines.total,
+            "skipped": self.lines.skipped,
+            "repaired": self.lines.repaired,
+            **({"joined": True, "segments": counts["rows"]} if joined else {}),
+        }
+
+    def _append(self, rows: list[list[int]]) -> None:
+        block = np.full((len(rows), self._packer.sequence_length), PAD, PIECES)
+        for target, row in zip(block, rows, strict=True):
+            target[: len(row)] = row
+        self._add("rows", block)
+        self.counts["rows"] += len(rows)
+
+
+def pack(
+    corpus: Corpus,
+    folders: Mapping[str, Path],
+    tokenizer: Tokenizer,
+    packer: Callable[[], FirstFit | Joined],
+    processes: int | None = None,
+) -> None:
+    """Encode and pack splits into folders, as a stream, on so many cores (None: all).
+
+    The files do not depend on the number of cores.
+    """
+    size = tokenizer.get_vocab_size()
+    if size > LARGEST_VOCABULARY:
+        raise UserError(
+            f"a tokenizer of {size} pieces: expected at most {LARGEST_VOCABULARY}, two bytes each; "
+            "choose a smaller task.vocabulary_size."
+        )
+    encode = partial(encoded, corpus, Encoder(tokenizer))
+    with ExitStack() as stack:
+        writers = {
+            split: SplitWriter(stack.enter_context(new_arrays(folder, {"rows": PIECES})), packer())
+            for split, folder in folders.items()
+        }
+        for found in in_order(encode, corpus.chunks(folders), processes):
+            for split, writer in writers.items():
+                if split in found:
+                    writer.write(found[split])
+        for split, writer in writers.items():
+            corpus.check(split, writer.lines)
+            writer.finish()
+    for split, writer in writers.items():
+        publish_json(folders[split] / ABOUT, writer.about(split, size))
 
 
 LINES_TOGETHER = 50  # of joined sentences: some five rows of 256 pieces, which can be read on
@@ -222,11 +291,9 @@ class PackedText(PreparedRows):
         if not path.exists():
             lines = itertools.islice(text.lines("train"), section.tokenizer_lines)
             save_tokenizer(train_bpe(lines, section.vocabulary_size), path)
-        tokenizer = load_tokenizer(path)
-        for split in SPLITS:
-            if not (folder / split / ABOUT).exists():
-                packer = (Joined if section.joined else FirstFit)(section.sequence_length)
-                pack_split(folder / split, text, split, tokenizer, packer)
+        left = [split for split in SPLITS if not (folder / split / ABOUT).exists()]
+        packer = partial(Joined if section.joined else FirstFit, section.sequence_length)
+        pack(text, {split: folder / split for split in left}, load_tokenizer(path), packer)
 
     def rows_in(self, folder: Path) -> PackedRows:
         return PackedRows(folder)

@@ -14,7 +14,7 @@ from sweeper.store.errors import UserError
 from tasks.batch import Batch
 from tasks.config.schema import Problem, whole
 from tasks.config.sections import RowsSection, TextSection
-from tasks.data import SPLITS, PreparedData
+from tasks.data import PreparedData
 from tasks.pretraining.documents import (
     ABOUT,
     FEWEST,
@@ -25,7 +25,7 @@ from tasks.pretraining.documents import (
     publish_about,
 )
 from tasks.pretraining.pairs import MaskedPairs
-from tasks.text.source import Counts
+from tasks.text.source import SPLITS, Counts
 from tasks.text.tokenizer import (
     BERT_MARKS,
     LARGEST_VOCABULARY,

@@ -21,12 +21,16 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sweeper.store.errors import UserError
 from sweeper.store.files import make_directory, new_file, read_object, write_all
 from tasks.synthetic import samples
-from tasks.text.source import Counts, Source, Texts, read_line
+from tasks.text.source import SPLITS, Counts, Line, Source, Texts, batches, read_line
 
 PIECES = np.dtype("<u2")  # ids of pieces of text
 STARTS = np.dtype("<i8")
 
+CHUNK = 2_000  # lines that are read and encoded at a time
+
 Add = Callable[[str, ArrayLike], None]
+Chunk = tuple[bool, list[bytes | None]]
+"""Raw lines, and whether they are of the source's own test split."""
 
 
 @contextmanager
@@ -90,19 +94,38 @@ class Corpus:
     test: Texts | None
     together: int = 1
 
-    def lines(self, split: str, counts: Counts | None = None) -> Iterator[str]:
-        """Yield the kept lines of a split in order and count them; UserError if it is empty."""
-        counts = Counts() if counts is None else counts
-        own = self.test if split == "test" else None
-        found, texts = "", (own or self.train)()
-        for number, line in enumerate(map(read_line, itertools.chain.from_iterable(texts))):
-            if number % self.together == 0:
+    def chunks(self, splits: Collection[str]) -> Iterator[Chunk]:
+        """Yield the raw lines of the texts that hold these splits, in order."""
+        size = CHUNK - CHUNK % self.together
+        for texts, own in ((self.train, False), (self.test, True)):
+            held = {"test"} if own else {*SPLITS[:2], *(() if self.test else ("test",))}
+            if texts and held & {*splits}:
+                lines = itertools.chain.from_iterable(texts())
+                yield from ((own, raw) for raw in batches(lines, size))
+
+    def placed(self, chunk: Chunk) -> Iterator[tuple[str, Line]]:
+        """Yield each line of a chunk with its split."""
+        own, raw = chunk
+        found = "test"
+        for number, line in enumerate(map(read_line, raw)):
+            if not own and number % self.together == 0:
                 place = 99 if line.skip else zlib.crc32(line.text.encode()) % 100
                 found = "validation" if place == 0 else "train"
                 if self.test is None and 1 <= place <= 2:
                     found = "test"
-            if (own or found == split) and counts.add(line):
-                yield line.text
+            yield found, line
+
+    def lines(self, split: str, counts: Counts | None = None) -> Iterator[str]:
+        """Yield the kept lines of a split in order and count them; UserError if it is empty."""
+        counts = Counts() if counts is None else counts
+        for chunk in self.chunks([split]):
+            for found, line in self.placed(chunk):
+                if found == split and counts.add(line):
+                    yield line.text
+        self.check(split, counts)
+
+    def check(self, split: str, counts: Counts) -> None:
+        """Raise UserError for a split of which no line is kept."""
         if not counts.kept:
             skipped = f", {counts.total} lines were skipped" if counts.total else ""
             raise UserError(

@@ -28,6 +28,9 @@ _CONTROL = {chr(code) for code in range(32)} - set("\t\n\f\r")
 SAMPLE = 8192  # bytes of a file that tell whether it is text
 
 
+SPLITS = ("train", "validation", "test")
+
+
 @dataclass
 class Counts:
     """The counts of a split's lines: `kept` plus all of `skipped` is `total`, exactly.
@@ -49,6 +52,14 @@ class Counts:
         self.kept += 1
         self.repaired.update(line.repairs)
         return True
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            self.total + other.total,
+            self.kept + other.kept,
+            self.skipped + other.skipped,
+            self.repaired + other.repaired,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,12 +132,6 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     return tokenizer
 
 
-def encode_sentences(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
-    """Return the pieces of each text, END after the last."""
-    encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
-    return [[*encoding.ids, END] for encoding in encodings]
-
-
 def save_tokenizer(tokenizer: Tokenizer, path: Path) -> str:
     """Write tokenizer.json, and its sha256 beside it; the file itself appears last."""
     content = tokenizer.to_str().encode()

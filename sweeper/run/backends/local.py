@@ -19,6 +19,7 @@ from sweeper.run.options import LimitedOptions, at_least
 from sweeper.size_server import SizeServer
 from sweeper.store.attempts import START_LOG
 from sweeper.store.errors import invalid_value
+from sweeper.store.liveness import cores
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 _GPU = re.compile(r"GPU \d+: .*\(UUID: (GPU-[^)]+)\)")
@@ -156,9 +157,3 @@ def visible_gpus() -> list[str]:
         return listed
     names = [name.strip() for name in chosen.split(",") if name.strip() not in ("", "-1")]
     return [next((gpu for gpu in listed if gpu.startswith(name)), name) for name in names]
-
-
-def cores() -> int:
-    """Return how many cores this process may use: all of them if the system sets no limit."""
-    affinity = getattr(os, "sched_getaffinity", None)  # macOS has none
-    return len(affinity(0)) if affinity else os.cpu_count() or 1

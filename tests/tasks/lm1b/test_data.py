@@ -1,6 +1,7 @@
 """Packed rows hold every piece of every sentence once; prepared data are found again by name."""
 
 import itertools
+import json
 from collections import Counter
 from statistics import NormalDist
 
@@ -10,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.store.errors import UserError
-from tasks.lm1b.data import OPEN_ROWS, FirstFit, Joined, PackedRows, expand, pack_split
+from tasks.lm1b.data import ABOUT, OPEN_ROWS, FirstFit, Joined, PackedRows, expand, pack
 from tasks.synthetic.samples import World
 from tasks.synthetic.samples import sentences as generated
-from tasks.text.corpus import Corpus
-from tasks.text.tokenizer import END, PAD, encode_sentences, train_bpe
+from tasks.text.corpus import CHUNK, Corpus
+from tasks.text.encoding import FEW
+from tasks.text.source import SPLITS
+from tasks.text.tokenizer import END, PAD, train_bpe
 
 LINES = list(itertools.islice(generated(World(7, 113)), 701))
 LONG = "x" * 997
@@ -26,14 +29,26 @@ def corpus_of(lines):
     return Corpus("lines", lambda: iter([raw]), lambda: iter([raw]))
 
 
-def pack(segments, length):
+def packed(segments, length):
     packer = FirstFit(length)
     rows = [row for segment in segments if (row := packer.add(segment)) is not None]
     rows += packer.rest()
-    packed = np.zeros((len(rows), length), np.uint16)
-    for target, row in zip(packed, rows, strict=True):
+    array = np.zeros((len(rows), length), np.uint16)
+    for target, row in zip(array, rows, strict=True):
         target[: len(row)] = row
-    return packed
+    return array
+
+
+def pack_test(folder, corpus, packer, processes=1):
+    """The split "test" of a corpus as rows in a folder; the content of rows.json."""
+    pack(corpus, {"test": folder}, TOKENIZER, packer, processes)
+    return json.loads((folder / ABOUT).read_text())
+
+
+def encode_sentences(texts):
+    """The pieces of each text as the library finds them, END after the last."""
+    encodings = TOKENIZER.encode_batch(texts, add_special_tokens=False)
+    return [[*encoding.ids, END] for encoding in encodings]
 
 
 def segments_of(rows):
@@ -51,7 +66,7 @@ def a_sentence(length, number):
 @given(st.lists(st.integers(1, 13), min_size=1, max_size=80))
 def test_packing_loses_and_adds_nothing_and_every_segment_begins_anew(lengths):
     sentences = [a_sentence(length, number) for number, length in enumerate(lengths)]
-    rows = expand(pack(sentences, 13))
+    rows = expand(packed(sentences, 13))
     assert Counter(segments_of(rows)) == Counter(map(tuple, sentences))
     assert (rows["targets"] != PAD).sum() == sum(lengths)
     assert ((rows["segments"] > 0) == (rows["targets"] != PAD)).all()
@@ -72,8 +87,8 @@ def test_rows_fill_well_with_sentences_of_newspaper_lengths():
     lengths = np.clip(np.round(np.exp(3.2 + 0.55 * normal)), 2, 256).astype(int)
     assert 27 < lengths.mean() < 31
     order = np.random.default_rng(3).permutation(len(lengths))
-    packed = pack([a_sentence(lengths[place], place) for place in order] * 5, 256)
-    assert (packed != PAD).mean() >= 0.95
+    found = packed([a_sentence(lengths[place], place) for place in order] * 5, 256)
+    assert (found != PAD).mean() >= 0.95
 
 
 def test_a_segment_goes_to_the_first_open_row_that_has_room():
@@ -88,12 +103,12 @@ def test_a_segment_goes_to_the_first_open_row_that_has_room():
 
 @pytest.mark.parametrize("length", [23, 251])
 def test_a_packed_split_holds_every_sentence_and_counts_it(tmp_path, length):
-    about = pack_split(tmp_path, corpus_of([*LINES, "", LONG]), "test", TOKENIZER, FirstFit(length))
+    about = pack_test(tmp_path, corpus_of([*LINES, "", LONG]), lambda: FirstFit(length))
     rows = PackedRows(tmp_path)
     batch = rows.rows(np.arange(len(rows)))
     expected = Counter(
         tuple(pieces[start : start + length])
-        for pieces in encode_sentences(TOKENIZER, [*LINES, LONG])
+        for pieces in encode_sentences([*LINES, LONG])
         for start in range(0, len(pieces), length)
     )
     assert Counter(segments_of(batch)) == expected
@@ -108,10 +123,10 @@ def test_a_packed_split_holds_every_sentence_and_counts_it(tmp_path, length):
 
 
 def test_joined_sentences_fill_every_row_and_see_all_that_is_before_them_in_it(tmp_path):
-    about = pack_split(tmp_path, corpus_of([*LINES, LONG]), "test", TOKENIZER, Joined(31))
+    about = pack_test(tmp_path, corpus_of([*LINES, LONG]), lambda: Joined(31))
     rows = PackedRows(tmp_path)
     batch = rows.rows(np.arange(len(rows)))
-    text = [piece for pieces in encode_sentences(TOKENIZER, [*LINES, LONG]) for piece in pieces]
+    text = [piece for pieces in encode_sentences([*LINES, LONG]) for piece in pieces]
     targets = batch["targets"].ravel()
     assert list(targets[: len(text)]) == text
     assert not targets[len(text) :].any()
@@ -124,8 +139,22 @@ def test_joined_sentences_fill_every_row_and_see_all_that_is_before_them_in_it(t
     assert not batch["tokens"][:, 0].any()
 
 
+def test_rows_do_not_depend_on_the_number_of_processes(tmp_path):
+    many = [f"{line} {number}" for number in range(20) for line in LINES]  # more chunks than FEW
+    corpus = Corpus("lines", lambda: iter([[line.encode() for line in many]]), None)
+    found = []
+    for processes in (1, 2, 3):
+        folders = {split: tmp_path / str(processes) / split for split in SPLITS}
+        pack(corpus, folders, TOKENIZER, lambda: FirstFit(31), processes)
+        files = sorted((tmp_path / str(processes)).rglob("*.*"))
+        found.append([(path.parent.name, path.name, path.read_bytes()) for path in files])
+    assert len(many) > FEW * CHUNK
+    assert len(found[0]) == 2 * len(SPLITS)
+    assert found[0] == found[1] == found[2]
+
+
 def test_rows_are_read_in_any_order_and_number(tmp_path):
-    pack_split(tmp_path, corpus_of(LINES), "test", TOKENIZER, FirstFit(31))
+    pack_test(tmp_path, corpus_of(LINES), lambda: FirstFit(31))
     rows = PackedRows(tmp_path)
     everything = rows.rows(np.arange(len(rows)))
     numbers = np.array([5, 2, 2, len(rows) - 1])
@@ -141,7 +170,7 @@ def test_a_split_that_breaks_off_leaves_no_rows(tmp_path):
         raise OSError("gone")
 
     with pytest.raises(OSError, match="gone"):
-        pack_split(tmp_path, Corpus("broken", broken, broken), "test", TOKENIZER, FirstFit(31))
+        pack_test(tmp_path, Corpus("broken", broken, broken), lambda: FirstFit(31))
     assert not list(tmp_path.iterdir())
     with pytest.raises(UserError, match="holds no prepared data"):
         PackedRows(tmp_path)
@@ -159,7 +188,7 @@ def test_a_split_that_breaks_off_leaves_no_rows(tmp_path):
     ids=["cut", "no_rows", "no_json", "other_format", "not_json"],
 )
 def test_rows_that_are_not_as_written_are_refused(tmp_path, name, damaged):
-    pack_split(tmp_path, corpus_of(LINES), "test", TOKENIZER, FirstFit(31))
+    pack_test(tmp_path, corpus_of(LINES), lambda: FirstFit(31))
     content = (tmp_path / name).read_bytes()
     (tmp_path / name).unlink()
     if damaged:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from sweeper.store.errors import UserError
-from tasks.data import SPLITS
 from tasks.parse import parse
 from tasks.pretraining.data import MaskedDocuments
 from tasks.pretraining.documents import (
@@ -18,7 +17,7 @@ from tasks.pretraining.documents import (
     Library,
     documents_of,
 )
-from tasks.text.source import Counts
+from tasks.text.source import SPLITS, Counts
 from tasks.text.tokenizer import load_tokenizer
 from tests.tasks.jobs import config
 from tests.tasks.small import PRETRAINING

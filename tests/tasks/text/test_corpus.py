@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from sweeper.store.errors import UserError
-from tasks.data import SPLITS
 from tasks.text.corpus import Corpora
-from tasks.text.source import Counts
+from tasks.text.source import SPLITS, Counts
 
 CORPORA = Corpora()
 HUB = {"path": "someone/corpus", "name": None, "revision": "abc123"}

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from sweeper.store.errors import UserError
 from tasks.synthetic.samples import World
 from tasks.synthetic.samples import sentences as generated
+from tasks.text.encoding import Encoder
 from tasks.text.source import read_line
 from tasks.text.tokenizer import (
     BERT_MARKS,
     END,
     PAD,
-    encode_sentences,
     is_ended,
     load_tokenizer,
     save_tokenizer,
@@ -81,15 +81,43 @@ BPE = train_bpe(LINES, 499)
 @given(st.text(st.characters(exclude_categories=[])))
 def test_decoding_gives_back_every_text(text):
     text = read_line(text.encode("utf-8", "surrogatepass")).text
-    [pieces] = encode_sentences(BPE, [text])
-    assert BPE.decode(pieces[:-1], skip_special_tokens=False) == text
+    pieces = Encoder(BPE)(text)
+    assert BPE.decode(pieces, skip_special_tokens=False) == text
 
 
 @pytest.mark.parametrize("text", ["⟨pad⟩ ⟨end⟩", "<pad></s>[PAD]", "a\u2028b", "\u202eשלום 🙂"])
 def test_no_text_can_write_the_marks(text):
-    [pieces] = encode_sentences(train_bpe([text] * 50, 499), [text])
-    assert pieces[-1] == END
-    assert not {PAD, END} & set(pieces[:-1])
+    assert not {PAD, END} & set(Encoder(train_bpe([text] * 50, 499))(text))
+
+
+WORDPIECE = train_wordpiece(LINES, 499)
+ODD = [
+    "[MASK] [CLS]x",
+    "it's 'S we'll  they've",
+    " a  b ",
+    "x" * 300,
+    "3.14e-5",
+    "a\tb",
+    "\x1c\x7f",
+    "",
+]
+
+
+@pytest.mark.parametrize("tokenizer", [BPE, WORDPIECE], ids=["BPE", "WordPiece"])
+@given(
+    st.text(st.characters(codec="ascii"), max_size=40)
+    | st.text(st.sampled_from("aB'st 09.,[]-"), max_size=40)
+    | st.text(max_size=20)
+    | st.sampled_from([*ODD, *LINES[:50]])
+)
+def test_remembered_words_have_the_pieces_that_the_library_finds(tokenizer, text):
+    encoder = _ENCODERS[id(tokenizer)]
+    expected = tokenizer.encode(text, add_special_tokens=False).ids
+    assert encoder(text) == expected
+    assert encoder(text) == expected  # from memory
+
+
+_ENCODERS = {id(tokenizer): Encoder(tokenizer) for tokenizer in (BPE, WORDPIECE)}
 
 
 def test_sizes_are_at_most_what_was_asked_for():
