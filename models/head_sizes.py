@@ -7,7 +7,7 @@ with an entry for each layer: a number for its heads, or a list with one for eac
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from torch import Tensor, nn
@@ -57,6 +57,12 @@ def attention_layers(
             yield UnevenAttention(attention, embedding_size, sizes, **options)
 
 
+def cached_numbers(layers: Iterable[Any]) -> int | None:
+    """Return the sum of `cached_numbers` of attention layers; None if one does not say."""
+    numbers: list[Any] = [getattr(layer, "cached_numbers", None) for layer in layers]
+    return None if None in numbers else sum(numbers)
+
+
 class UnevenAttention(nn.Module):
     """A layer whose heads have several sizes: an attention of any variant for each size.
 
@@ -76,6 +82,11 @@ class UnevenAttention(nn.Module):
             attention(embedding_size, heads, size, **options)
             for size, heads in sorted(Counter(sizes).items())
         )
+
+    @property
+    def cached_numbers(self) -> int | None:
+        """The numbers that decoding keeps of a position; None if the variant does not say."""
+        return cached_numbers(self.groups)
 
     def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None, **rotation: Any) -> Tensor:
         """Return x_BTD; in the mask (query, key) is True where a query may attend to a key."""

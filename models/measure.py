@@ -1,4 +1,4 @@
-"""Parameter and FLOP counts, measured on the model itself."""
+"""Parameter, FLOP and cache counts, measured on the model itself."""
 
 from __future__ import annotations
 
@@ -24,6 +24,15 @@ def parameter_counts(model: Any) -> dict[str, int]:
         "params_non_embedding": total - embedding,
         "params_attention": sum(p.numel() for name, p in named if ".attention." in f".{name}"),
     }
+
+
+def cache_bytes(model: Any) -> dict[str, int]:
+    """Return cache_bytes_per_token: what decoding keeps of a token, at two bytes a number.
+
+    Empty for a model that says nothing of it (`cached_numbers`): an encoder decodes nothing.
+    """
+    numbers = getattr(model, "cached_numbers", None)
+    return {} if numbers is None else {"cache_bytes_per_token": 2 * numbers}
 
 
 def forward_flops(call: Callable[[], object]) -> int:

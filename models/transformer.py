@@ -18,7 +18,7 @@ from models.attention.multi_head import MultiHeadAttention
 from models.block import Block, FeedForward
 from models.cross_entropy import IGNORED, linear_cross_entropy
 from models.embedding import TokenEmbedding, TypedEmbedding
-from models.head_sizes import HeadSize, attention_layers
+from models.head_sizes import HeadSize, attention_layers, cached_numbers
 from models.initialisation import truncated_normal_
 from models.mask import attention_mask
 from models.normalisation import RMSNorm
@@ -133,6 +133,11 @@ class Decoder(nn.Module):
         hidden_ND, targets_N = hidden_BTD.flatten(0, 1), targets_BT.flatten()
         nats = linear_cross_entropy(hidden_ND, self._softmax_weight(), targets_N)
         return nats, (targets_BT != IGNORED).sum()
+
+    @property
+    def cached_numbers(self) -> int | None:
+        """The numbers that decoding keeps of a position; None if attention does not say."""
+        return cached_numbers(block.attention for block in self.blocks)
 
     def embedding_parameters(self) -> list[nn.Parameter]:
         """Return the token embedding, and the softmax matrix where it is not the same one."""

@@ -60,7 +60,7 @@ class CollaborativeAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """How many numbers decoding keeps of a position: shared keys, content biases, values."""
+        """The numbers that decoding keeps of a position: shared keys, content biases, values."""
         biases = 0 if self.content_bias is None else self.heads
         return self.mixing.shape[1] + biases + self.heads * self.head_size
 

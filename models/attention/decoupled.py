@@ -48,7 +48,7 @@ class DecoupledAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """How many numbers decoding keeps of a position: its keys and values."""
+        """The numbers that decoding keeps of a position: its keys and values."""
         return self.heads * (self.head_size + self.value_size)
 
     def forward(

@@ -76,7 +76,7 @@ class LatentAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """How many numbers decoding keeps of a position: the latent and the rotary key, once."""
+        """The numbers that decoding keeps of a position: the latent and the rotary key, once."""
         return self.latent_size + self.rotary_size
 
     def forward(

@@ -65,7 +65,7 @@ class MultiHeadAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """How many numbers decoding keeps of a position: its keys and values."""
+        """The numbers that decoding keeps of a position: its keys and values."""
         return 2 * self.key_value_heads * self.head_size
 
     def forward(

@@ -125,6 +125,7 @@ class Count(StrEnum):
     params_total = "params_total"
     params_non_embedding = "params_non_embedding"
     flops_per_token = "flops_per_token"
+    cache_bytes_per_token = "cache_bytes_per_token"
 
 
 class Pretrainings(StrEnum):

@@ -17,6 +17,7 @@ from typing import Any
 from sweeper.plan.compose import Composer, RunTemplate
 from sweeper.plan.experiment import (
     Arm,
+    Count,
     Experiment,
     Match,
     Pretrainings,
@@ -29,7 +30,7 @@ from sweeper.plan.grid import check_size, combinations, describe_values, holds, 
 from sweeper.plan.match import solve
 from sweeper.plan.overrides import Typed, check_name, name_of, read, typed_path
 from sweeper.plan.plan import Configuration, Matched, Plan, PlannedPoint, PlannedRun
-from sweeper.plan.sizes import Invalid, Sizes
+from sweeper.plan.sizes import Invalid, Size, Sizes
 from sweeper.size_server import SizeServer
 from sweeper.store import registry
 from sweeper.store.errors import UserError, invalid_value
@@ -270,7 +271,16 @@ class _Configurations:
         except KeyError as unknown:
             expected, remedy = "keys of the config", f"correct it in the experiment ({unknown})"
             raise invalid_value("match.same", list(match.same), expected, remedy) from None
-        return label, point.size[match.count], shared
+        return label, self._count(match, point.size, point.config), shared
+
+    def _count(self, match: Match, size: Size, config: Mapping[str, Any]) -> int:
+        """Return the count that is matched; UserError if such a model has none."""
+        if match.count in size:
+            return size[match.count]
+        model = f"{config['model']['name']} with {config['model']['attention']['name']} attention"
+        expected = f"one of {', '.join(count for count in Count if count in size)}"
+        remedy = "match another, or choose a decoder whose attention says what it keeps"
+        raise invalid_value("match.count", f"{match.count} of {model}", expected, remedy)
 
     def _matched(
         self, point: Configuration, match: Match, label: str, target: int
@@ -280,7 +290,7 @@ class _Configurations:
 
         def size_at(value: int) -> int | Invalid:
             [size] = self.sizes.answers([template.run({match.solve: value})])
-            return size if isinstance(size, Invalid) else size[match.count]
+            return size if isinstance(size, Invalid) else self._count(match, size, point.config)
 
         step = match.multiple_of
         if isinstance(step, str):

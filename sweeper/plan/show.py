@@ -16,7 +16,11 @@ from sweeper.store import errors
 from sweeper.store.numbers import plural, short
 from sweeper.store.runs import State, Status
 
-_BESIDE = {"non-emb.": "params_non_embedding", "FLOPs/token": "flops_per_token"}
+_BESIDE = {
+    "non-emb.": "params_non_embedding",
+    "FLOPs/token": "flops_per_token",
+    "cache B/token": "cache_bytes_per_token",
+}
 _UNLIMITED = 10_000  # columns of a terminal
 
 
@@ -59,7 +63,9 @@ def _table(
     table.add_column("arm", overflow="fold")
     table.add_column("task", no_wrap=True)
     table.add_column("point", overflow="fold")
-    for column in ("params", *(() if narrow else _BESIDE)):
+    sizes = [plan.runs[point.run].size for point in points]
+    beside = {word: key for word, key in _BESIDE.items() if all(key in size for size in sizes)}
+    for column in ("params", *(() if narrow else beside)):
         table.add_column(column, justify="right", no_wrap=True)
     if not narrow:
         table.add_column("matched to", overflow="fold")
@@ -78,7 +84,7 @@ def _table(
             first.task,
             Text(f"{setting}\n  {_words(match)}") if match and narrow else setting,
             short(size["params_total"]),
-            *(() if narrow else (short(size[key]) for key in _BESIDE.values())),
+            *(() if narrow else (short(size[key]) for key in beside.values())),
             *(() if narrow else (_words(match),)),
             _words(_state(same, statuses, owner)),
         )

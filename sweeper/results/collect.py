@@ -25,6 +25,8 @@ or not; a run that several arms use has a row in each. Columns, in this order:
     params_attention_saved       of a model that starts from another on the same task, the share of
                                  that one's attention parameters that it does without
     flops_per_token              training FLOPs per position, 3 x those of the forward pass
+    cache_bytes_per_token        of a decoder: what decoding keeps of a token in all layers, at two
+                                 bytes a number, where the attention says it
     width                        heads x head_size: keys one layer has per position (the mean over
                                  layers where heads differ); values too, unless they have a size of
                                  their own
@@ -74,6 +76,7 @@ _SIZES = (
     "params_attention",
     "params_attention_saved",
     "flops_per_token",
+    "cache_bytes_per_token",
     "width",
 )
 _COLUMNS_BEFORE = ("experiment", "arm", "point", "task", "seed")

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from models.head_sizes import total_width
-from models.measure import forward_flops, parameter_counts
+from models.measure import cache_bytes, forward_flops, parameter_counts
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import canonical
 from tasks.config.architecture import TransformerSection
@@ -117,7 +117,7 @@ def _weights(nodes: Sequence[int], x: int) -> tuple[int, dict[int, int]]:
 def size(
     config: Mapping[str, Any], counted: Callable[[RunConfig], dict[str, int]] | None = None
 ) -> dict[str, int]:
-    """Return parameter counts, training FLOPs per position, positions trained on, head size, width.
+    """Return counts of parameters, of training FLOPs and cache per position, and tokens and heads.
 
     The head size is left out where heads differ. A training step computes the matrix products of a
     forward pass three times: forward, for the gradients of the inputs, for those of the weights.
@@ -148,7 +148,7 @@ def size(
 
 
 def counts(run: RunConfig) -> dict[str, int]:
-    """Return parameter counts, and the FLOPs and positions of a forward pass."""
+    """Return parameter and cache counts, and the FLOPs and positions of a forward pass."""
     task = task_of(run)
     with torch.device("meta"):
         model: Any = task.build()
@@ -163,4 +163,5 @@ def counts(run: RunConfig) -> dict[str, int]:
         expected = f"outputs that read no labels, but they read {missing} of a batch"
         raise invalid_value("task.name", run.task.name, expected, "mend its code") from None
     positions = task.positions(example)
-    return {**parameter_counts(model), "forward_flops": flops, "positions": positions}
+    counted = {**parameter_counts(model), **cache_bytes(model)}
+    return {**counted, "forward_flops": flops, "positions": positions}

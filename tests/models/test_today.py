@@ -12,9 +12,10 @@ from torch import nn
 
 from models.attention.grouped_query import GroupedQueryAttention
 from models.attention.latent import LatentAttention
+from models.attention.multi_head import MultiHeadAttention
 from models.mask import attention_mask
-from models.measure import parameter_counts
-from models.transformer import Decoder
+from models.measure import cache_bytes, parameter_counts
+from models.transformer import Decoder, Encoder
 
 TODAY = {
     "position_encoding": "rotary",
@@ -195,3 +196,33 @@ def test_published_decoders_have_their_published_numbers_of_parameters(sizes, co
     with torch.device("meta"):
         model = Decoder(**sizes, **TODAY)
     assert parameter_counts(model)["params_total"] == count
+
+
+DEEPSEEK_V3 = {  # dense: the cache does not depend on experts
+    "vocabulary_size": 129_280, "layers": 61, "embedding_size": 7168, "heads": 128,
+    "head_size": 128, "feedforward_size": 18_432,
+    "attention": partial(LatentAttention, latent_size=512, query_latent_size=1536, rotary_size=64),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count"),
+    [(LLAMA3, 131_072), (DEEPSEEK_V3, 70_272)],
+    ids=["Llama 3 8B", "DeepSeek V3"],
+)
+def test_published_decoders_have_their_published_cache(sizes, count):
+    with torch.device("meta"):
+        model = Decoder(**sizes, **TODAY)
+    assert cache_bytes(model) == {"cache_bytes_per_token": count}
+
+
+def test_a_cache_is_counted_where_every_layer_says_what_it_keeps():
+    sizes = {**SIZES, "heads": 6, "head_size": [[3, 5, 5, 3, 5, 2], 4], "dropout": 0.0}
+    uneven = Decoder(**sizes, attention=MultiHeadAttention)
+    assert cache_bytes(uneven) == {"cache_bytes_per_token": 2 * 2 * (23 + 6 * 4)}
+
+    class Silent(MultiHeadAttention):
+        cached_numbers = None
+
+    for model in (Decoder(**sizes, attention=Silent), Encoder(**sizes)):
+        assert cache_bytes(model) == {}

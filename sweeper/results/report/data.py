@@ -44,6 +44,7 @@ ACROSS = (
     "params_total",
     "params_non_embedding",
     "flops_per_token",
+    "cache_bytes_per_token",
     "width",
     "model.embedding_size",
     "model.heads",
