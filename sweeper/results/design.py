@@ -190,18 +190,21 @@ def keeps_improving(curve: Collection[Point], column: str, several: str) -> Stat
     )
 
 
-def most_heads_lose(found: dict[float, list[Point]], where: str) -> Statement:
-    """Return the statement that at every number some fewer heads are better than the most."""
+def most_heads_lose(found: Sequence[tuple[str, Sequence[Point]]], shared: str) -> Statement:
+    """Return the statement that in every group some fewer heads are better than the most.
+
+    `found` has the words and the points of each group, `shared` says what its points share.
+    """
     parts: list[Statement] = []
-    for number, points in found.items():
+    for where, points in found:
         *fewer, most = by("model.heads", points)
         if not fewer:
             continue
-        heads = f"{at(most, 'model.heads'):.0f} at {where} {number:.0f}"
+        heads = f"{at(most, 'model.heads'):.0f} at {where}"
         better = [over(p, most, f"{at(p, 'model.heads'):.0f} heads over {heads}") for p in fewer]
         parts.append(AnyOf(tuple(better)))
     if not parts:
-        raise Unanswerable(f"At no {where} are there two numbers of heads.")
+        raise Unanswerable(f"No two numbers of heads share one {shared}.")
     return All(tuple(parts))
 
 

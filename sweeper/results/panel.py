@@ -323,9 +323,8 @@ def fill(
         axes.set_title(f"({letter})", loc="left", fontweight="bold", pad=4)
     held = [mark for _, curve in curves for mark in curve] if scaled is None else scaled
     if not held:
-        axes.set(xticks=[], yticks=[], xlabel=plain(label(x)), ylabel=plain(label(y)))
-        middle: dict[str, Any] = {"transform": axes.transAxes, "ha": "center", "va": "center"}
-        axes.text(0.5, 0.5, "no finished run", color=FAINT_INK, **middle)
+        axes.set(xlabel=plain(label(x)), ylabel=plain(label(y)))
+        empty(axes, "no finished run")
         return
     across = [mark.x for mark in held]
     _scale(axes.xaxis, label(x), across, across, own=own)
@@ -339,6 +338,13 @@ def fill(
     _scale(axes.yaxis, label(y), seeds, heights)
     for look, curve in curves:
         look.draw(axes, curve)
+
+
+def empty(axes: Axes, reason: str) -> None:
+    """Write the reason why a panel shows nothing into its middle."""
+    middle: dict[str, Any] = {"transform": axes.transAxes, "ha": "center", "va": "center"}
+    axes.text(0.5, 0.5, reason, color=FAINT_INK, **middle)
+    axes.set(xticks=[], yticks=[])
 
 
 def categories(axes: Axes, words: Sequence[str]) -> None:

@@ -11,4 +11,7 @@ from sweeper.results.design import Design, Statement, curves, most_heads_lose
 
 def claim(design: Design) -> Statement:
     """On all arms, whose points differ in heads and head size, or in width too."""
-    return most_heads_lose(curves("width", design.of(*design.arms)), "width")
+    widths = curves("width", design.of(*design.arms))
+    return most_heads_lose(
+        [(f"width {width:.0f}", same) for width, same in widths.items()], "width"
+    )

@@ -1,7 +1,8 @@
 """The effect of each claim at each scale, extrapolated to the margin.
 
-The table has points of several scales (`effects`). Each claim has a panel with a line in the
-logarithm of training FLOPs and its confidence band. The extrapolated part is dashed and hatched.
+The table has points of several scales (`effects`). Each claim that is measured at two or more has a
+panel with a line in the logarithm of training FLOPs and its confidence band. The extrapolated part
+is dashed and hatched.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ from sweeper.results import panel
 from sweeper.results.decision import Effect, Measurements, effects
 from sweeper.results.palette import PALETTE
 from sweeper.results.statistics.expected_cost import line
-from sweeper.results.table import Table
+from sweeper.results.table import Table, label
 from sweeper.store.numbers import short
 
-CLAIMS: Mapping[str, Mapping[str, str]] = {
-    "wins_at_equal_size": {},
-    "standard_worsens_beyond": {},
-    "fixed_keeps_improving": {},
-    "small_beats_large": {"standard": "larger"},
+CLAIMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "wins_at_equal_size": ("fixed head size over d/h", {}),
+    "fixed_keeps_improving": ("more heads of a fixed size", {}),
+    "small_beats_large": ("a small embedding over a large one", {"standard": "larger"}),
 }
-"""The claims judged at each scale, with the arms that stand in for those a claim names."""
+"""Claims judged at each scale: what gains, and arms that stand in for those of the claim."""
 
-_PANELS_PT = 300.0
+_PANEL_PT = 160.0
 _AHEAD = 1.5  # decades drawn beyond the last scale
 _INTERVALS = (
     "Each scale is judged by itself: its intervals hold however often one looks. Line: weighted by "
-    "them; its band has their confidence if the truth is a line, which nobody knows."
+    "them; its band has their confidence if the truth is a line, which nobody knows. It is wider "
+    "where points scatter more than their intervals allow."
 )
 _COLOUR = PALETTE[0]
 _MARGIN: dict[str, Any] = {"color": panel.FAINT_INK, "linewidth": 0.7, "linestyle": (0, (4, 3))}
@@ -49,26 +50,30 @@ def draw(table: Table) -> Figure:
     measured = Measurements(table, table.metric)
     margin = measured.margin.size if measured.margin else 0.0
     shown = _per_cent if measured.ratios else float
+    every = {words: effects(table, claim, **roles) for claim, (words, roles) in CLAIMS.items()}
+    known = {words: found for words, found in every.items() if len(found) > 1}
     figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
-    panels = figure.subplots(2, 2).ravel()
+    panels = figure.subplots(1, max(1, len(known)), squeeze=False)[0]
     places = []
-    for letter, axes, (claim, roles) in zip("abcd", panels, CLAIMS.items(), strict=True):
-        found = effects(table, claim, **roles)
-        axes.set_title(f"({letter}) {claim.replace('_', ' ')}", loc="left", pad=4)
-        places.append(f"({letter}) {_panel(axes, found, margin, shown)}")
-    for axes in panels[2:]:
+    for letter, axes, (words, found) in zip("abc", panels, known.items(), strict=False):
+        axes.set_title(f"({letter}) {words}", loc="left", pad=4)
         axes.set_xlabel("training FLOPs (log)")
-    for axes in panels[::2]:
-        axes.set_ylabel("effect (%)" if measured.ratios else "effect")
+        places.append(f"({letter}) {_panel(axes, found, margin, shown)}")
+    if not known:
+        panel.empty(panels[0], "fewer than two scales are measured")
+    kind = label(table.metric)
+    panels[0].set_ylabel(
+        f"gain in {kind.partition(' (')[0]} (%)" if measured.ratios else f"gain in {kind}"
+    )
     reached = f"FLOPs at the margin, if the line goes on: {'; '.join(places)}."
-    notes = [reached, _INTERVALS, *panel.notes_on(table, [])]
+    notes = [*[reached] * bool(places), _INTERVALS, *panel.notes_on(table, [])]
     dot = Line2D([], [], color=_COLOUR, marker="o")
     legend: list[panel.Entry] = [
-        ((dot,), "effect, its interval, and a line through all"),
+        ((dot,), "gain, its interval, and a line through all"),
         ((Line2D([], [], **_AHEAD_LINE),), "extrapolated"),
         ((Line2D([], [], **_MARGIN),), "the margin"),
     ]
-    panel.lay_out(figure, _PANELS_PT, table, legend, notes)
+    panel.lay_out(figure, _PANEL_PT, table, legend, notes)
     return figure
 
 
@@ -80,11 +85,6 @@ def _panel(
     axes: Axes, found: Sequence[Effect], margin: float, shown: Callable[[float], float]
 ) -> str:
     """Draw the effects of a claim and their line; return the FLOPs at the margin as text."""
-    if len(found) < 2:
-        words = "fewer than two scales are measured"
-        axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", color=panel.FAINT_INK)
-        axes.set(xticks=[], yticks=[])
-        return "not known"
     axes.axhline(0, color=panel.FAINT_INK, linewidth=0.7)
     axes.axhline(shown(margin), **_MARGIN)
     xs = [math.log10(one.flops) for one in found]

@@ -102,12 +102,23 @@ class Line:
         return found
 
 
+_HALF_WIDTH = 1.96  # standard errors in the half of an interval of 95 % confidence, at least
+
+
 def line(places: Sequence[float], values: Sequence[float], halves: Sequence[float]) -> Line:
-    """Fit the line through values with intervals of these half widths; at least two places."""
+    """Fit the line through values with intervals of these half widths; at least two places.
+
+    Where values scatter about the line more than their intervals allow, its band is widened by the
+    Birge ratio, the square root of the reduced chi-square (Birge, Physical Review 40, 1932).
+    """
     design = np.stack([np.ones(len(places)), np.asarray(places, dtype=np.float64)], axis=1)
     weights = 1.0 / np.square(np.asarray(halves, dtype=np.float64))
     spread: Floats = np.linalg.inv(design.T @ (design * weights[:, None])).astype(np.float64)
-    return Line(spread @ design.T @ (weights * np.asarray(values)), spread, max(places))
+    coefficients = spread @ design.T @ (weights * np.asarray(values))
+    free = max(len(places) - 2, 1)  # two points are on their line
+    squares = weights * np.square(np.asarray(values) - design @ coefficients)
+    lack_of_fit = _HALF_WIDTH**2 * float(squares.sum()) / free
+    return Line(coefficients, spread * max(1.0, lack_of_fit), max(places))
 
 
 MOST = 10_000  # seeds a point; stands for any larger number too

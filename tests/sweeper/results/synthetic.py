@@ -101,7 +101,7 @@ class Sweep:
             "embedding_size": model.embedding_size,
             "heads": model.heads,
             "head_size": None,
-            "feedforward_size": FEEDFORWARD,
+            "feedforward_size": values.get("model.feedforward_size", FEEDFORWARD),
             "attention": {"name": values.get("model.attention.name", "multi_head")},
         }
         point = {"experiment": self.name, "arm": arm, "values": values, "matched": matched}

@@ -56,6 +56,7 @@ def stingy(model: Model) -> float:
 
 
 SAVES, WINS = "saves_parameters", "wins_at_equal_size"
+BOTTLENECK, EQUAL = "bottleneck_limits_heads", "equal_sizes_beat_schedules"
 SMALL_LOSE, LONGER = "small_heads_lose_at_equal_width", "longer_sequences_take_larger_heads"
 
 
@@ -81,7 +82,11 @@ def test_the_verdict_is_the_truth(tmp_path, truth, expected):
 
 def test_every_claim_that_exists_is_tested_here():
     every = [WORSENS, IMPROVES, BEATS, LARGER, N_MINUS_1, HALF, SAVES, WINS, SMALL_LOSE, LONGER]
-    every += ["wins_grow_with_scale"]  # test_scaling.py, beside the figures
+    every += [
+        BOTTLENECK,
+        EQUAL,
+        "wins_grow_with_scale",
+    ]  # the last in test_scaling.py, beside the figures
     assert names(CLAIMS) == sorted(every)
 
 
@@ -159,7 +164,7 @@ def test_the_strict_form_admits_no_larger_model(tmp_path):
 def test_what_else_varies_in_an_arm_is_not_mixed_up_and_a_missing_arm_is_named(tmp_path):
     sweep = figure(generous)
     values = {"model.embedding_size": 64, "model.heads": 4, "model.layers": 5}
-    sweep.add("standard", values, Model(64, 4, 21), {0: 41.0, 1: 42.0})
+    sweep.add("standard", values, Model(64, 4, 16), {0: 41.0, 1: 42.0})
     found = verdicts(sweep, tmp_path / "varies")[WORSENS]
     assert found.verdict == OPEN
     assert "More varies there than model.heads" in found.sentence
@@ -176,6 +181,32 @@ def test_verdicts_are_kept_beside_the_table(tmp_path):
     before = path.read_bytes()
     judge(tmp_path, write_tables(tmp_path, collect(tmp_path)))
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("sizes", "feedforward", "expected"),
+    [
+        ((32, 16, 8), (211, 211, 211), SUPPORTED),
+        ((32, 16, 8), (211, 307, 599), OPEN),
+        ((32, 32, 32), (211, 211, 211), OPEN),
+    ],
+    ids=["heads alone differ", "the feed-forward size too", "the parameters too"],
+)
+def test_standard_models_are_compared_if_they_differ_in_heads_only(
+    tmp_path, sizes, feedforward, expected
+):
+    sweep = Sweep(labels={"standard": "standard"})
+    for heads, size, layer in zip((2, 4, 8), sizes, feedforward, strict=True):
+        values = {"model.heads": heads, "model.feedforward_size": layer}
+        measured = repeated(40.0 + heads, (heads, size))
+        sweep.add("standard", values, Model(64, heads, size), measured)
+    found = judged(sweep, WORSENS, tmp_path)
+    assert found.verdict == expected
+    if expected is OPEN:
+        assert found.sentence == (
+            "No two numbers of heads share one embedding size, number of parameters and "
+            "feed-forward size."
+        )
 
 
 @pytest.mark.parametrize(
@@ -333,6 +364,54 @@ def test_the_gain_of_larger_heads_is_compared_between_lengths(
     found = judged(sweep, LONGER, tmp_path)
     assert found.verdict == expected
     assert told in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("gains", "expected"),
+    [
+        ({4: 1.0, 8: 2.0, 32: 5.0}, SUPPORTED),
+        ({4: 5.0, 8: 5.0, 32: 1.0}, NOT),
+        ({4: 3.0, 8: 5.0, 32: 3.0}, NOT),
+        ({4: 3.0, 8: 3.0, 32: 3.0}, OPEN),
+    ],
+    ids=["large gain more", "small gain more", "one size does", "alike"],
+)
+def test_what_more_heads_are_worth_is_compared_between_their_sizes(tmp_path, gains, expected):
+    sweep = Sweep(labels=dict(zip(("smallest", "small", "large"), gains, strict=True)))
+    for arm, (size, gain) in zip(sweep.labels, gains.items(), strict=True):
+        for heads in (2, 4, 16):
+            values = {"model.heads": heads, "model.head_size": size}
+            # Larger heads are better by themselves, which must not count.
+            truth = (60 - size) * heads ** (-gain / 100)
+            measured = repeated(truth, (heads, size))
+            sweep.add(arm, values, Model(64, heads, size), measured)
+    found = judged(sweep, BOTTLENECK, tmp_path)
+    assert found.verdict == expected
+    assert "16 heads over 2 with heads of 32, and not with heads of 4" in found.sentence
+    differences = [one["value"] for one in found.numbers["contrasts"]]
+    truths = [(gains[32] - gains[size]) / 100 * math.log(16 / 2) for size in (4, 8)]
+    assert differences == pytest.approx(truths, abs=0.003)
+
+
+@pytest.mark.parametrize(
+    ("rising", "falling", "expected"),
+    [(41.0, 43.0, SUPPORTED), (41.0, 39.0, NOT), (40.0, 40.0, SAME)],
+    ids=["equal is best", "one schedule is better", "alike"],
+)
+def test_one_size_in_all_layers_is_compared_with_schedules(tmp_path, rising, falling, expected):
+    sweep = Sweep(labels={"equal": "equal", "rising": "rising", "falling": "falling"})
+    sweep.margin = {sweep.metric: {"size": "1 %", "reason": "No one would mind."}}
+    for arm, truth in (("equal", 40.0), ("rising", rising), ("falling", falling)):
+        for heads in (3, 5):  # more heads are better, and so is being larger
+            measured = repeated(truth - heads, (arm, heads))
+            values = {"model.heads": heads, "model.attention.name": arm}  # so that runs differ
+            sweep.add(arm, values, Model(64, heads, 8), measured)
+    sweep.add("rising", {"model.heads": 3, "x": 1}, Model(64, 3, 99), repeated(3.0, "larger"))
+    assert judged(sweep, EQUAL, tmp_path).verdict == expected
+    sweep.points = [point for point in sweep.points if point["arm"] != "falling"]
+    sweep.points = [p for p in sweep.points if p["arm"] != "rising" or "x" in p["values"]]
+    found = judged(sweep, EQUAL, tmp_path / "unequal")
+    assert found.sentence == "No model of arm rising has the size of an equal one."
 
 
 def test_without_a_standard_arm_the_rival_is_the_one_that_is_matched(tmp_path):

@@ -85,6 +85,19 @@ def test_a_line_through_exact_points_reaches_a_level_where_it_should():
     assert line(places, values[::-1], [0.01] * 3).reaches(0.4) == [None, None, None]
 
 
+def test_a_band_widens_by_the_scatter_that_intervals_do_not_allow():
+    places, halves = [1.0, 2.0, 3.0, 4.0], [0.01 * 1.96] * 4
+
+    def width(scatter):
+        values = [0.1 + scatter, 0.2 - scatter, 0.3 - scatter, 0.4 + scatter]
+        return np.ptp([ends[0] for ends in line(places, values, halves).at([2.5])[1:]])
+
+    # The scatter is orthogonal to lines: 4 squares of it over 2 degrees of freedom.
+    assert width(0.01) == pytest.approx(math.sqrt(2) * width(0))
+    assert width(0.03) == pytest.approx(math.sqrt(18) * width(0))
+    assert width(0.005) == width(0)
+
+
 def test_the_figure_marks_what_is_extrapolated_and_says_where_the_margin_is(tmp_path):
     table = over_scale(lambda scale: 0.001 * scale).table(tmp_path)
     figure = scaling.draw(table)
@@ -92,9 +105,11 @@ def test_the_figure_marks_what_is_extrapolated_and_says_where_the_margin_is(tmp_
     said = " ".join(text.get_text() for text in figure.findobj(Text)).replace("\n", " ")
     assert "extrapolated" in said
     assert "FLOPs at the margin, if the line goes on" in said
-    assert [axes.get_title("left")[:3] for axes in figure.axes] == ["(a)", "(b)", "(c)", "(d)"]
+    assert [axes.get_title("left")[:3] for axes in figure.axes] == ["(a)", "(b)", "(c)"]
     first = figure.axes[0]
     assert [one.get_hatch() for one in first.collections] == [None, "///"]
     lost = replace(table, rows=[{**row, "test/perplexity": None} for row in table.rows])
     texts = [text.get_text() for text in scaling.draw(lost).findobj(Text)]
-    assert texts.count("fewer than two scales are measured") == 4
+    assert texts.count("fewer than two scales are measured") == 1
+    few = replace(table, rows=[row for row in table.rows if row["model.heads"] != 4])
+    assert len(scaling.draw(few).axes) == 2  # two numbers of heads are too few for a trend

@@ -1,0 +1,53 @@
+"""Is a growing number of heads worth more where heads are large than where they are bottlenecked?
+
+What the low-rank bottleneck implies (the paper's section 3): a head below it cannot express what it
+should, however many there are. For each arm of small heads, the trend of the large heads over their
+number, less the trend of the small ones: what a number of heads is worth at any size cancels out.
+A large head also has more parameters than a small one; `small_heads_lose_at_equal_width` asks at
+equally many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sweeper.results.design import (
+    Contrast,
+    Design,
+    Statement,
+    Unanswerable,
+    at,
+    by,
+    slopes,
+)
+from sweeper.results.points import Point
+from sweeper.results.statistics.sequential import All
+
+
+def claim(design: Design, *, large: str = "large") -> Statement:
+    """On this arm and every other, which have small heads; points differ in heads only."""
+    small = [arm for arm in design.arms if arm != large]
+    if not small:
+        raise Unanswerable("The claim needs an arm of small heads.")
+    return All(tuple(_difference(design.of(large), design.of(arm)) for arm in small))
+
+
+def _difference(large: Sequence[Point], small: Sequence[Point]) -> Contrast:
+    """Return the contrast of the trends of two arms over the numbers of heads that both have."""
+    curves = [
+        {at(one, "model.heads"): one for one in by("model.heads", arm)} for arm in (large, small)
+    ]
+    shared = sorted(curves[0].keys() & curves[1].keys())
+    if len(shared) < 2:
+        raise Unanswerable("The claim needs two numbers of heads that all arms have.")
+    sizes = [at(curve[shared[0]], "model.head_size") for curve in curves]
+    weights = [
+        (sign * slope, curve[heads])
+        for sign, curve in zip((1, -1), curves, strict=True)
+        for heads, slope in zip(shared, slopes(shared), strict=True)
+    ]
+    words = (
+        f"{shared[-1]:.0f} heads over {shared[0]:.0f} with heads of {sizes[0]:.0f}, and not with "
+        f"heads of {sizes[1]:.0f},"
+    )
+    return Contrast(words, weights)
