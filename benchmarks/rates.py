@@ -135,7 +135,7 @@ def measured(outputs: Path, name: str, arguments: Sequence[str]) -> tuple[list[C
     call("sweep.py", "-m", f"experiment={name}", *arguments, *to)
     tuned, trials = collect(outputs, [name, f"{name}_trials"])
     rates = ",".join(f"{rate:g}" for rate in tuned.experiment["tune"]["grid"][RATE])
-    own = [one for one in arguments if "experiment.tune" not in one]
+    own = [*(one for one in arguments if "experiment.tune" not in one), "experiment.claims=[]"]
     to = (f"name={name}_rates", *to[1:])
     call("sweep.py", "-m", f"experiment={name}", *own, f"{RATE}={rates}", *to)
     [every] = collect(outputs, [f"{name}_rates"])
