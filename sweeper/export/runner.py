@@ -132,9 +132,12 @@ def train(
             outputs=store.outputs,
             process=process,
         )
+        backend = local.backend(context)
+        on = "GPUs" if backend.device == "gpu" else "the CPU"
+        print(f"training on {on}, {backend.slots} at a time", flush=True)
         schedule = Schedule(
             store,
-            local.backend(context),
+            backend,
             jobs,
             changed=report,
             policy=options,

@@ -22,6 +22,7 @@ from sweeper.store.errors import invalid_value
 from sweeper.store.liveness import cores
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+_SILENT_S = 20.0  # nvidia-smi of a broken driver may never answer
 _GPU = re.compile(r"GPU \d+: .*\(UUID: (GPU-[^)]+)\)")
 _MIG_PART = re.compile(r"\s+MIG .*\(UUID: (MIG-[^)]+)\)")
 
@@ -52,10 +53,6 @@ def backend(context: BackendContext) -> LocalBackend:
         threads=max(needed.threads for needed in context.resources),
     )
     gpus = [] if most.accelerator == "cpu" else visible_gpus()
-    if not gpus and any(needed.accelerator == "gpu" for needed in context.resources):
-        expected = "a GPU on this machine, but nvidia-smi shows none"
-        remedy = "leave it out to train on the CPU, or sweep where there is one"
-        raise invalid_value("trainer.accelerator", "gpu", expected, remedy)
     if gpus:
         if most.devices > 1:
             gpus = [gpu for gpu in gpus if not gpu.startswith("MIG")]  # a run uses a single part
@@ -74,20 +71,27 @@ def backend(context: BackendContext) -> LocalBackend:
         slots = slots[:wanted]
     else:
         slots = [""] * (wanted or max(1, cores() // (most.threads * most.devices)))
-    return LocalBackend(context.process, slots, options.stagger_s, context.logger)
+    lacking = not gpus and any(needed.accelerator == "gpu" for needed in context.resources)
+    return LocalBackend(context.process, slots, options.stagger_s, context.logger, lacking)
 
 
 class LocalBackend(Backend):
     """Forks each job from the warm server, to the GPUs of its slot, or to none."""
 
     def __init__(
-        self, process: SizeServer, gpus: Sequence[str], stagger_s: float, logger: str
+        self,
+        process: SizeServer,
+        gpus: Sequence[str],
+        stagger_s: float,
+        logger: str,
+        lacks_gpu: bool = False,
     ) -> None:
         self._process = process
         self._gpus = gpus  # of each slot; several slots may have the same
         self._stagger_s = stagger_s
         self._started: dict[str, float] = {}  # when the last run started, by GPUs
         self._logger = logger
+        self._lacks_gpu = lacks_gpu
         self._warmed = False
         self.slots = len(gpus)
         self.device = "gpu" if gpus[0] else "cpu"
@@ -108,7 +112,18 @@ class LocalBackend(Backend):
         return min(ready, key=lambda slot: taken.count(self._gpus[slot]), default=None)
 
     def warm(self) -> None:
-        """Have the server import what jobs need, once, so that each job starts at once."""
+        """Have the server import what jobs need, once, so that each job starts at once.
+
+        Raises:
+            UserError: runs ask for a GPU, as those of scale=gpu do, and there is none to train on.
+        """
+        if self._lacks_gpu:
+            expected = "a GPU on this machine, but nvidia-smi shows none"
+            remedy = (
+                "train where there is one, or give trainer.accelerator=cpu (the scales gpu and "
+            )
+            remedy += "paper ask for a GPU)"
+            raise invalid_value("trainer.accelerator", "gpu", expected, remedy)
         if not self._warmed:
             self._process.tell({"op": "preload", "logger": self._logger})
             self._warmed = True
@@ -142,9 +157,14 @@ def visible_gpus() -> list[str]:
     """
     listed: list[str] = []
     if shutil.which("nvidia-smi"):
-        answer = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
+        try:
+            answer = subprocess.run(
+                ["nvidia-smi", "-L"], capture_output=True, text=True, check=False, timeout=_SILENT_S
+            ).stdout
+        except subprocess.TimeoutExpired:
+            answer = ""
         whole = ""
-        for line in answer.stdout.splitlines():
+        for line in answer.splitlines():
             if match := _GPU.match(line):
                 whole = match[1]
                 listed.append(whole)

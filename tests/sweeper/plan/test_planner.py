@@ -77,6 +77,13 @@ def test_figure_1_at_paper_scale_has_the_published_counts(plan):
     assert [key[1] for key in totals if key[0] == "matched"] == [27, 47, 69, 91]
 
 
+@pytest.mark.parametrize("scale", ["gpu", "paper"])
+@pytest.mark.parametrize("task", ["lm1b", "mnli"])
+def test_what_takes_a_gpu_asks_for_one(plan, task, scale):
+    [run] = plan(f"task={task}", f"scale={scale}").runs.values()
+    assert run.config["trainer"]["accelerator"] == "gpu"
+
+
 def test_figure_3_widens_the_layers_of_a_model_with_the_same_heads(plan):
     """The paper's rule is 64 h + 512; biases and whole numbers leave a hair."""
     found = plan("experiment=fig3", "scale=paper", "seed=0")

@@ -136,11 +136,25 @@ def test_a_run_that_is_granted_no_gpu_sees_none(demand, monkeypatch):
     assert shown(on(demand, slots=2)) == ["", ""]
 
 
-def test_a_gpu_that_is_asked_for_and_not_there_is_refused_when_planned(monkeypatch):
+ASKED = Resources("gpu", devices=1, nodes=1, threads=1)
+
+
+def test_without_the_gpu_that_is_asked_for_a_sweep_is_planned_and_not_trained(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    with pytest.raises(UserError, match="accelerator=gpu: expected a GPU on this machine"):
-        on(Resources("gpu", devices=1, nodes=1, threads=1))
+    planned = on(ASKED)
+    with pytest.raises(UserError, match="accelerator=gpu: expected a GPU on this machine") as told:
+        planned.warm()
+    assert "give trainer.accelerator=cpu" in str(told.value)
+
+
+def test_an_nvidia_smi_that_never_answers_shows_no_gpu(gpus, tmp_path, monkeypatch):
+    gpus(1)
+    assert shown(on(ASKED)) == ["GPU-0a"]
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 60\n")
+    monkeypatch.setattr("sweeper.run.backends.local._SILENT_S", 0.2)
+    with pytest.raises(UserError, match="nvidia-smi shows none"):
+        on(ASKED).warm()
 
 
 TWO = Resources("gpu", devices=2, nodes=1, threads=1)
