@@ -25,6 +25,7 @@ from sweeper.results.statistics.sequential import (
     Intervals,
     Same,
 )
+from sweeper.results.table import label
 
 STEPS = "trainer.steps"
 Weights = Sequence[tuple[float, Point]]
@@ -165,6 +166,44 @@ def trend(curve: Sequence[Point], column: str, words: str) -> Contrast:
     """
     weights = slopes([at(point, column) for point in curve])
     return Contrast(words, list(zip(weights, curve, strict=True)))
+
+
+def ahead(design: Design, arm: str, rival: str, equal: str) -> Contrast:
+    """Return the contrast that an arm is better than a rival, as means over the points of each.
+
+    Raise Unanswerable if the points differ by more than 1 % in the column `equal`.
+    """
+    sides = [design.of(arm), design.of(rival)]
+    numbers = [at(point, equal) for side in sides for point in side]
+    if max(numbers) > 1.01 * min(numbers):
+        raise Unanswerable(f"Points of {arm} and {rival} differ in {label(equal)}.")
+    weights = [
+        (sign / len(side), point)
+        for sign, side in zip((1, -1), sides, strict=True)
+        for point in side
+    ]
+    return Contrast(f"{arm} over {rival} at equal {label(equal)}", weights)
+
+
+def larger_heads_gain_more(design: Design, arm: str, rival: str) -> Contrast:
+    """Return the contrast that larger heads gain more in an arm than in a rival, at equal width."""
+    width, *others = {at(point, "width") for point in design.of(arm, rival)}
+    if others:
+        raise Unanswerable(f"Points of {arm} and {rival} differ in width.")
+    curves = [
+        {at(point, "model.head_size"): point for point in by("model.head_size", design.of(one))}
+        for one in (arm, rival)
+    ]
+    sizes = sorted(curves[0].keys() & curves[1].keys())
+    if len(sizes) < 2:
+        raise Unanswerable(f"{arm} and {rival} share fewer than two head sizes.")
+    weights = [
+        (sign * slope, curve[size])
+        for sign, curve in zip((1, -1), curves, strict=True)
+        for size, slope in zip(sizes, slopes(sizes), strict=True)
+    ]
+    heads = f"heads of {sizes[-1]:.0f} over {sizes[0]:.0f} at width {width:.0f}"
+    return Contrast(f"{heads} for {arm}, and not for {rival},", weights)
 
 
 def slopes(sizes: Sequence[float]) -> list[float]:

@@ -14,6 +14,7 @@ from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import judge, verdicts_on
 from sweeper.results.verdict import Decision, Verdict
 from sweeper.store.registry import CLAIMS, names
+from tests.sweeper.results.claims.test_claims_of_today import ARMS, GAINS
 from tests.sweeper.results.grids import Grid, figure1, theorem1
 from tests.sweeper.results.synthetic import Model, Sweep, Truth, contrary, flat, paper
 
@@ -82,11 +83,8 @@ def test_the_verdict_is_the_truth(tmp_path, truth, expected):
 
 def test_every_claim_that_exists_is_tested_here():
     every = [WORSENS, IMPROVES, BEATS, LARGER, N_MINUS_1, HALF, SAVES, WINS, SMALL_LOSE, LONGER]
-    every += [
-        BOTTLENECK,
-        EQUAL,
-        "wins_grow_with_scale",
-    ]  # the last in test_scaling.py, beside the figures
+    every += [BOTTLENECK, EQUAL, *ARMS, *GAINS]  # the last in test_claims_of_today.py
+    every += ["wins_grow_with_scale"]  # test_scaling.py, beside the figures
     assert names(CLAIMS) == sorted(every)
 
 
