@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -18,7 +19,10 @@ from sweeper.results.summary import brief
 from sweeper.results.table import Table, exported, stem
 from sweeper.run.schedule import JobState, Phase, Schedule
 from sweeper.store.errors import Faults, UserError, sanitize
+from sweeper.store.numbers import plural
 from sweeper.store.plans import newest
+
+OWN_GRID = "python sweep.py -m model.heads=4,8,16 model.head_size=8,32 seed=0,1,2"
 
 
 class FiguresAsTheyCome(ExitStack):
@@ -118,30 +122,53 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     page = write_report(outputs, every, verdicts)
     for fault in faults:
         console.print(Text(sanitize(fault, 2000)), soft_wrap=True)
-    console.print("\nfigures, each also as .pdf and .svg; tables; the page; every number in words:")
-    where = relative_path(outputs)
-    more = "python -m sweeper collect" + ("" if where == "outputs" else f" --outputs {where}")
     drawn = [path for path in figures.values() if path.exists()]
-    for line in (*map(relative_path, (*drawn, outputs / "tables", page)), more):
-        console.print(Text(f"  {line}"), soft_wrap=True)
+    for line in (*_files(drawn, outputs / "tables"), *_next_steps(outputs, page)):
+        console.print(Text(line), soft_wrap=True)
     return own == 0
+
+
+def _files(figures: Sequence[Path], tables: Path) -> Iterator[str]:
+    """Yield lines that name the figures and the folder of the tables."""
+    yield "\nFigures (also as .pdf and .svg) and tables:"
+    for path in (*figures, tables):
+        yield f"  {relative_path(path)}"
+
+
+def _next_steps(outputs: Path, page: Path) -> Iterator[str]:
+    """Yield three things to do after a sweep, each with the command below it."""
+    where = relative_path(outputs)
+    option = "" if where == "outputs" else f" --outputs {shlex.quote(where)}"
+    yield "\nNext:"
+    yield "  Open the page, with every claim, figure and run:"
+    yield f"    {relative_path(page)}"
+    if any((outputs / "wandb").glob("offline-run-*")):
+        yield "  Upload the curves to Weights & Biases:"
+        yield f"    wandb sync {shlex.quote(relative_path(outputs / 'wandb'))}"
+    else:
+        yield "  Save a dashboard in Weights & Biases:"
+        yield f"    python -m sweeper dashboard{option}"
+    yield "  Train a grid of your own:"
+    yield f"    {OWN_GRID}"
 
 
 def print_unfinished(console: Console, schedule: Schedule, labels: Mapping[str, str]) -> None:
     """Print which runs are not done, and why; `labels`: names of runs for people."""
     unfinished = [s for s in schedule.states.values() if s.phase is not Phase.DONE]
     if unfinished:
-        words = f"{len(unfinished)} of {len(labels)} runs not done:"
+        words = f"{len(unfinished)} of {plural(len(labels), 'run')} not done:"
         console.print(Text(words, style="bold red"))
     if schedule.breaker.tripped:
         waiting = sum(state.phase is Phase.WAITING for state in unfinished)
-        console.print(Text(f"  {waiting} were not started: {schedule.breaker.tripped}"))
+        verb = "was" if waiting == 1 else "were"
+        words = f"  {waiting} {verb} not started: {schedule.breaker.tripped}"
+        console.print(Text(words), soft_wrap=True)
     for state in (state for state in unfinished if state.phase is not Phase.WAITING):
         run = schedule.store.run(state.job.run)
         status = run.status()
         log = run.path / "attempts" / f"{status.attempt:04d}" / "log.txt"
         where = f", log: {relative_path(log)}" if status.attempt else ""
-        console.print(Text(f"  {labels[run.id]}: {state.reason}{where}"))
+        console.print(Text(f"  {labels[run.id]}: {state.reason}{where}"), soft_wrap=True)
 
 
 def relative_path(path: Path) -> str:

@@ -16,7 +16,7 @@ from sweeper.cli.terminal import Terminal
 from sweeper.plan.compose import Composer
 from sweeper.plan.plan import Plan, PlannedRun
 from sweeper.plan.planner import Planner
-from sweeper.plan.show import print_plan
+from sweeper.plan.show import UNLIMITED_WIDTH, print_plan
 from sweeper.plan.throughput import Throughput, measured
 from sweeper.run.backend import Backend, BackendContext, Resources
 from sweeper.run.makespan import makespan, remaining, share_done
@@ -60,7 +60,7 @@ def sweep(
     Raises:
         UserError: nothing was started.
     """
-    console = Terminal(highlight=False, width=None if sys.stdout.isatty() else 160)
+    console = Terminal(highlight=False, width=None if sys.stdout.isatty() else UNLIMITED_WIDTH)
     driver = os.environ.get(DRIVER_CODE)  # set if this sweep is itself a job of a cluster
     with StopSignals(() if driver else STOPS) as signals, closing(size_server()) as process:
         process.code = registry.ROOT  # until the code of the sweep is pinned

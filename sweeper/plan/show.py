@@ -21,7 +21,7 @@ _BESIDE = {
     "FLOPs/token": "flops_per_token",
     "cache B/token": "cache_bytes_per_token",
 }
-_UNLIMITED = 10_000  # columns of a terminal
+UNLIMITED_WIDTH = 10_000  # of a pipe or a file: nothing in it is cut or broken
 
 
 def print_plan(
@@ -39,7 +39,7 @@ def print_plan(
             title = f"{name} ({plan.scale}): {experiment.title}"
             console.print(Text(errors.sanitize(title), style="bold"))
             table = _table(rows, plan, statuses)
-            room = console.options.update(width=_UNLIMITED)
+            room = console.options.update(width=UNLIMITED_WIDTH)
             if console.measure(table, options=room).maximum > console.width:
                 table = _table(rows, plan, statuses, narrow=True)
             console.print(table)

@@ -14,6 +14,7 @@ from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
@@ -24,6 +25,8 @@ from sweeper.store.runs import RunStore, Taken
 
 AFTER = 0.85  # of the time beside training: the part that follows it, mostly evaluation
 PACE_S = 3.0  # observe a run this long before using its pace
+HEARTBEAT_S = 60.0  # a log has a line at least this often
+BAR_WIDTH = 40
 REST = 20  # the sum is not computed again for this many times its own duration
 
 Expected = Callable[[str], Taken]
@@ -138,6 +141,8 @@ class RunLabel:
 class Display(ExitStack):
     """The display of a schedule, which calls `changed`: a live table, or lines in a log.
 
+    A log has a line for each run that ended, and one after each minute of silence.
+
     Attributes:
         labels: of each run.
         about: returns the line above the table, given the seconds of training so far.
@@ -155,6 +160,7 @@ class Display(ExitStack):
     _queued: set[str] = field(default_factory=set)
     _spent: dict[str, float] = field(default_factory=dict)  # slot seconds of finished runs
     _noted: str = ""
+    _printed: float = field(default_factory=time.monotonic)
     _live: Live | None = None
 
     def __post_init__(self) -> None:
@@ -171,7 +177,7 @@ class Display(ExitStack):
             self.time_left.follow(schedule.states)
             note = schedule.backend.note
             if note and note != self._noted and not self._live:  # once in a log
-                self.console.print(Text(f"waiting: {note}", style="yellow"), soft_wrap=True)
+                self._line(Text(f"waiting: {note}", style="yellow"))
             self._noted = note
             for run in sorted(self._queued):
                 self._start(schedule, schedule.states[run])
@@ -183,21 +189,22 @@ class Display(ExitStack):
             else:
                 if state.phase is Phase.DONE and state.job.run in self._begun:
                     self._spent[state.job.run] = time.monotonic() - self._begun[state.job.run]
-                self._print(schedule, state)
+                self._print_ended(schedule, state)
         if self._live:
             self._live.update(self._table(schedule), refresh=True)
+        elif time.monotonic() - self._printed >= HEARTBEAT_S:
+            self._line(Text(self._totals(schedule)))
 
     def _start(self, schedule: Schedule, state: JobState) -> None:
-        """Show that a run has started, once its process has; until then it is queued."""
+        """Note that a run has started, once its process has; until then it is queued."""
         if state.handle is not None and not schedule.backend.begun(state.handle):
             self._queued.add(state.job.run)
             return
         self._queued.discard(state.job.run)
         self._begun[state.job.run] = time.monotonic()
-        self._print(schedule, state)
 
-    def _print(self, schedule: Schedule, state: JobState) -> None:
-        """Print a line for each run that ended, and in a log for each that starts."""
+    def _print_ended(self, schedule: Schedule, state: JobState) -> None:
+        """Print a line for a run that is done, failed, or waits for another start."""
         shown = self.labels[state.job.run]
         done = counts(schedule.states)[Phase.DONE]
         place = f"[{done}/{len(schedule.states)}]"
@@ -212,19 +219,20 @@ class Display(ExitStack):
         elif state.phase in (Phase.FAILED, Phase.BLOCKED):
             word, style = ("stopped", "yellow") if schedule.stopping else (state.phase, "red")
             line = Text(f"{place} {word:8} {shown.label}  {state.reason}", style=style)
-        elif state.phase is Phase.WAITING:
-            line = Text(f"{place} again    {shown.label}  {state.reason}", style="yellow")
-        elif self._live:
-            return
         else:
-            line = Text(f"{place} started  {shown.label}  {state.reason}".rstrip())
-        self.console.print(line)
+            line = Text(f"{place} again    {shown.label}  {state.reason}", style="yellow")
+        self._line(line)
+
+    def _line(self, line: Text) -> None:
+        """Print a line without breaks, so that a name or a path in it can be copied."""
+        self._printed = time.monotonic()
+        self.console.print(line, soft_wrap=True)
 
     def _table(self, schedule: Schedule) -> Group:
         table = Table(box=None, pad_edge=False, header_style="bold")
-        table.add_column("running")
+        table.add_column("running", no_wrap=True, overflow="ellipsis")
         for column in ("step", "loss", "tokens/s", "left"):
-            table.add_column(column, justify="right")
+            table.add_column(column, justify="right", no_wrap=True)
         for run, state in schedule.states.items():
             if state.phase is Phase.RUNNING:
                 heartbeat = self.time_left.heartbeat(run)
@@ -238,10 +246,6 @@ class Display(ExitStack):
                     f"{speed:,.0f}" if isinstance(speed, int | float) else "-",
                     clock(self.time_left.of_run(run)),
                 )
-        tally = counts(schedule.states)
-        words = [f"{tally[phase]} {phase}" for phase in Phase if tally[phase]]
-        so_far = clock(time.monotonic() - self._started)
-        words.append(f"{so_far} so far{self._left(schedule)}")
         now = time.monotonic()
         running = (run for run, s in schedule.states.items() if s.phase is Phase.RUNNING)
         about = self.about(
@@ -249,7 +253,20 @@ class Display(ExitStack):
         )
         above = [Text(about, style="bold")] if about else []
         below = [Text(f"waiting: {self._noted}", style="yellow")] if self._noted else []
-        return Group(*above, table, *below, Text(" · ".join(words), style="bold"))
+        bar = Table.grid(padding=(0, 1))
+        done = counts(schedule.states)[Phase.DONE]
+        bar.add_row(
+            ProgressBar(len(schedule.states), done, width=min(BAR_WIDTH, self.console.width // 3)),
+            Text(self._totals(schedule), style="bold"),
+        )
+        return Group(*above, table, *below, bar)
+
+    def _totals(self, schedule: Schedule) -> str:
+        """Return the number of runs in each phase, the time so far and the time left."""
+        tally = counts(schedule.states)
+        words = [f"{tally[phase]} {phase}" for phase in Phase if tally[phase]]
+        so_far = clock(time.monotonic() - self._started)
+        return " · ".join([*words, f"{so_far} so far{self._left(schedule)}"])
 
     def _left(self, schedule: Schedule) -> str:
         return f", about {clock(self.time_left.seconds(schedule))} left{self.of}"

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.__main__ import main
+from sweeper.publish import OWN_GRID
 from sweeper.store.runs import RunStore, State
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,12 +88,14 @@ def test_a_grid_becomes_runs_a_table_and_a_figure(undisturbed):
     for kind in ("pdf", "png", "svg"):
         assert (outputs / "figures" / f"grid-heads.{kind}").stat().st_size > 1000
     assert all(
-        f"{outputs / name}\n" in done.stdout for name in ("figures/grid-heads.png", "report.html")
+        f"  {outputs / name}\n" in done.stdout for name in ("figures/grid-heads.png", "report.html")
     )
     assert "Traceback" not in done.stdout + done.stderr
     finished = [line for line in done.stdout.splitlines() if re.match(r"\[\d/4\] done ", line)]
     assert len(finished) == 4
     assert all(re.search(r", about [\d:.]+( s)? left$", line.strip()) for line in finished)
+    assert "started" not in done.stdout
+    assert done.stdout.endswith(f"    {OWN_GRID}\n")
 
 
 def test_tables_and_figures_thrown_away_come_back_to_the_byte(undisturbed):
