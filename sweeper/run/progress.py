@@ -230,7 +230,7 @@ class Display(ExitStack):
 
     def _table(self, schedule: Schedule) -> Group:
         table = Table(box=None, pad_edge=False, header_style="bold")
-        table.add_column("running", no_wrap=True, overflow="ellipsis")
+        table.add_column("running")  # may wrap, so that this column gives way; its text is cut
         for column in ("step", "loss", "tokens/s", "left"):
             table.add_column(column, justify="right", no_wrap=True)
         for run, state in schedule.states.items():
@@ -240,7 +240,7 @@ class Display(ExitStack):
                 speed, loss = heartbeat.get("tokens_per_second"), heartbeat.get("loss")
                 waits = "queued" if run in self._queued else "starting"
                 table.add_row(
-                    Text(self.labels[run].label),
+                    Text(self.labels[run].label, no_wrap=True, overflow="ellipsis"),
                     f"{step:,} / {steps:,}" if step else heartbeat.get("phase") or waits,
                     f"{loss:.3f}" if isinstance(loss, float) else "-",
                     f"{speed:,.0f}" if isinstance(speed, int | float) else "-",
