@@ -160,7 +160,7 @@ def pack(console: Console, options: argparse.Namespace) -> int:
     """
     from sweeper.cli.pack import pack as write
 
-    how = {"wheels": options.wheels, "max_mb": options.max_mb}
+    how = {"wheels": options.wheels, "python": options.python, "max_mb": options.max_mb}
     write(console, options.outputs.absolute(), options.experiments, options.output, **how)
     return 0
 
@@ -320,6 +320,11 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
             "help": "write a larger file in parts of at most N MB: FILE.001 and so on",
         },
         "--wheels": {"type": Path, "metavar": "DIR", "help": "a folder of wheels to pack too"},
+        "--python": {
+            "metavar": "3.12-x86_64",
+            "help": "pack wheels of what a machine with PyTorch and Lightning may lack, "
+            "for its Python and processor",
+        },
     },
     "bundle": {"-o": _file("bundle.zip")},
     "judge": {

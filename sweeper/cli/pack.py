@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from sweeper.decide import check_claims
-from sweeper.export.pack import MEGABYTE, check_output, unfinished, wheels_in, write_pack
+from sweeper.export.pack import (
+    MEGABYTE,
+    check_output,
+    unfinished,
+    wheels_for,
+    wheels_in,
+    write_pack,
+)
 from sweeper.hydra_section import composer
 from sweeper.plan.planner import Planner
 from sweeper.plan.trials import SUFFIX
@@ -31,6 +39,7 @@ def pack(
     path: Path,
     *,
     wheels: Path | None,
+    python: str | None,
     max_mb: float | None,
 ) -> None:
     """Write a pack of the unfinished runs of experiments.
@@ -43,7 +52,6 @@ def pack(
         UserError: they cannot be planned, prepared or packed.
     """
     check_output(path, max_mb)
-    packed_wheels = wheels_in(wheels) if wheels else []
     names = [word for word in words if "=" not in word]
     overrides = [word for word in words if "=" in word]
     loaded = composer()
@@ -53,7 +61,9 @@ def pack(
         remedy = "leave it out; run.py places the runs on the GPUs of the machine it is started on"
         raise invalid_value("hydra/launcher", launcher, "local", remedy)
     store = RunStore(outputs)
-    with closing(size_server()) as process:
+    with TemporaryDirectory() as downloads, closing(size_server()) as process:
+        packed_wheels = wheels_in(wheels) if wheels else []
+        packed_wheels += wheels_for(python, Path(downloads)) if python else []
         if overrides or not names or not set(names) <= newest(outputs).keys():
             experiments = [f"experiment={','.join(names)}"] if names else []
             planner = Planner(loaded, process, max_runs=int(hydra["sweeper"]["max_runs"]))

@@ -10,12 +10,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import platform
 import sys
+import zipfile
+from importlib import invalidate_caches
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 OLDEST = (3, 11)
+PACK_AGAIN = f"--python {'.'.join(platform.python_version_tuple()[:2])}-{platform.machine()}"
 
 
 def fault() -> str:
@@ -36,23 +42,52 @@ def fault() -> str:
             found = ""
         if found != expected:
             return f"{name} is not what was packed; unpack it again, or copy the pack here again."
-    missing = [name for name in needs if find_spec(name.replace("-", "_")) is None]
+    use_wheels()
+    missing = [name for name in needs if absent(name)]
     if not missing:
+        for name, at_home in needs.items():
+            if (here := version(name)) != at_home:
+                print(f"{name} is {here} here and {at_home} at home: last bits may differ")
         return ""
-    pip = f"{sys.executable} -m pip install"
-    if any(HERE.glob("wheels/*.whl")):
-        remedy = f"install the packed wheels: {pip} --no-index --no-deps wheels/*.whl"
-    else:
-        # The build of the other machine, such as "+cpu", need not fit this one.
-        versions = " ".join(f"{name}=={needs[name].partition('+')[0]}" for name in missing)
-        remedy = f"install: {pip} {versions}; without a network, pack again with --wheels DIR"
-    return f"{', '.join(missing)} cannot be found by this Python; {remedy}"
+    # The build of the other machine, such as "+cpu", need not fit this one.
+    versions = " ".join(f"{name}=={needs[name].partition('+')[0]}" for name in missing)
+    return (
+        f"{', '.join(missing)} cannot be found by this Python; install: {sys.executable} -m pip "
+        f"install {versions}; without a network, pack again with {PACK_AGAIN}"
+    )
+
+
+def absent(name: str) -> bool:
+    """Return whether Python finds no package of this name."""
+    return find_spec(name.replace("-", "_")) is None
+
+
+def use_wheels() -> None:
+    """Unpack packed wheels of packages that are absent, for this process and those it starts."""
+    paths = []
+    for wheel in sorted(HERE.glob("wheels/*.whl")):
+        if absent(wheel.name.partition("-")[0]):
+            folder = HERE / "packages" / wheel.stem
+            if not folder.is_dir():
+                with zipfile.ZipFile(wheel) as archive:
+                    archive.extractall(folder.with_suffix(".tmp"))
+                folder.with_suffix(".tmp").rename(folder)
+            paths.append(str(folder))
+    sys.path += paths
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [*filter(None, [os.environ.get("PYTHONPATH")]), *paths]
+    )
+    invalidate_caches()
 
 
 if __name__ == "__main__":
     if message := fault():
         sys.exit(f"error: {message}")
     sys.path.insert(0, str(HERE / "code"))
-    from sweeper.export.runner import main
-
+    try:
+        from sweeper.export.runner import main
+    except ImportError as error:
+        if not (HERE / "packages").is_dir():
+            raise
+        sys.exit(f"error: packed wheels do not fit ({error}); pack again with {PACK_AGAIN}")
     sys.exit(main(HERE, sys.argv[1:]))

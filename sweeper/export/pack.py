@@ -10,6 +10,8 @@ import json
 import os
 import re
 import stat
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -85,13 +87,14 @@ Needed here: Python 3.11 or newer and, in brackets as they are at home, {needs}.
 The same versions on the same kind of processor give the same bits. No network is needed.
 {wheels}"""
 NO_WHEELS = """
-run.py names the packages that are missing. If this machine cannot reach a package index, pack
-wheels too: run `python -m pip download --dest DIR {pinned}` on the same
-kind of machine with the same Python, then `python -m sweeper pack ... --wheels DIR`.
+run.py names the packages that are missing. If this machine cannot reach a package index, pack again
+with `--python 3.12-x86_64`, the Python and the processor here.
 """
 WHEELS = """
-`wheels/` has the packages: `python -m pip install --no-index --no-deps wheels/*.whl`.
+`wheels/` has packages that may be missing here; run.py uses those that are.
 """
+LACKED = "pydantic"
+"""The package of NEEDS that a machine with PyTorch, Lightning and tokenizers may lack."""
 
 
 def check_output(path: Path, max_mb: float | None = None) -> None:
@@ -248,6 +251,29 @@ def wheels_in(folder: Path) -> list[Path]:
     return found
 
 
+def wheels_for(machine: str, folder: Path) -> list[Path]:
+    """Download wheels of LACKED, and of what it needs, for a Python and a processor of Linux.
+
+    Raises:
+        UserError: `machine` is not like "3.12-x86_64", or pip finds none.
+    """
+    if not (found := re.fullmatch(r"(3\.\d{2})-(x86_64|aarch64)", machine)):
+        expected = "a Python and a processor, x86_64 or aarch64"
+        raise invalid_value("--python", machine, expected, "for example 3.12-x86_64")
+    python, processor = found.groups()
+    kinds = [f"--platform={kind}_{processor}" for kind in ("manylinux2014", "manylinux_2_28")]
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:"]
+    command += [f"--python-version={python}", "--implementation=cp", *kinds, f"--dest={folder}"]
+    done = subprocess.run(
+        [*command, f"{LACKED}=={version(LACKED)}"], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        reason = sanitize((done.stderr.strip().splitlines() or ["pip failed"])[-1], 200)
+        remedy = "leave it out, or give --wheels with a folder of wheels"
+        raise UserError(f"--python={machine}: no wheels of {LACKED} ({reason}); {remedy}.")
+    return wheels_in(folder)
+
+
 def write_pack(
     path: Path,
     store: RunStore,
@@ -264,13 +290,12 @@ def write_pack(
         about: the names of the `experiments`, and the `options` of the sweep and the launcher.
     """
     needs = {name: version(name) for name in NEEDS}
-    pinned = " ".join(f"{name}=={number.partition('+')[0]}" for name, number in needs.items())
     readme = README.format(
         name=path.stem,
         runs=len(runs),
         experiments=", ".join(about["experiments"]),
         needs=", ".join(f"{name} ({number})" for name, number in needs.items()),
-        wheels=WHEELS if wheels else NO_WHEELS.format(pinned=pinned),
+        wheels=WHEELS if wheels else NO_WHEELS,
     )
     configs = [store.run(id).record()["config"] for id in runs]
     program: dict[str, Content] = {

@@ -177,6 +177,7 @@ COMMANDS = {
     "judge HERE/no.zip": "HERE/no.zip: No such file or directory.",
     "pack first --max-mb -1": "--max-mb=-1.0: expected a number of at least 0.01",
     "pack first --max-mb 0.0000001": "--max-mb=1e-07: expected a number of at least 0.01",
+    "pack first --python 3.12": "--python=3.12: expected a Python and a processor",
     "pack first --wheels /nope": "--wheels=/nope: expected a folder that contains *.whl files",
     "pack first -o /dev/null": "-o=/dev/null: expected a new name or a regular file",
     "bundle first -o HERE": "-o=HERE: expected a new name or a regular file",
