@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from importlib import metadata
 
 import pytest
 from packaging.requirements import Requirement
 
+from sweeper.export.pack import LACKED
 from sweeper.store.runs import RunStore
 from tests.end_to_end.test_sweep import TINY, _kill_jobs, numbers, python, sweep
 
@@ -44,7 +46,16 @@ def with_what_they_need(names):
 def home(tmp_path_factory):
     """An outputs folder whose runs were planned and packed, beside the unpacked pack."""
     outputs = tmp_path_factory.mktemp("exported") / "home"
-    done = sweeper("pack", *GRID, "--outputs", outputs, "-o", outputs.parent / "sweep.zip")
+    wheels = outputs.parent / "wheels"
+    wheels.mkdir()
+    for distribution in with_what_they_need([LACKED]):
+        name = f"{distribution.name.replace('-', '_')}-{distribution.version}-py3-none-any.whl"
+        with zipfile.ZipFile(wheels / name, "w") as wheel:
+            for file in distribution.files:
+                if ".." not in file.parts:
+                    wheel.write(distribution.locate_file(file), file)
+    to = ("--outputs", outputs, "--wheels", wheels, "-o", outputs.parent / "sweep.zip")
+    done = sweeper("pack", *GRID, *to)
     assert done.returncode == 0, done.stderr
     assert "2 runs to train" in done.stdout
     subprocess.run(["unzip", "-q", "sweep.zip"], cwd=outputs.parent, check=True)
@@ -53,14 +64,14 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fresh(home):
-    """The Python of an environment with what the README names, by its own words, and no more."""
+    """The Python of an environment with what the README names, less what its wheels bring."""
     needed = re.search(r"at home, (.*)\.\n", (home.parent / "sweep" / "README.md").read_text())
-    names = re.findall(r"([\w-]+) \(", needed[1])
-    assert "torch" in names
+    names = {*re.findall(r"([\w-]+) \(", needed[1])}
+    assert {"torch", LACKED} < names
     folder = home.parent / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     [site] = folder.glob("lib/python*/site-packages")
-    for distribution in with_what_they_need(names):
+    for distribution in with_what_they_need(names - {LACKED}):
         for top in {file.parts[0] for file in distribution.files} - {"..", "__pycache__"}:
             if not (site / top).exists():
                 (site / top).symlink_to(distribution.locate_file(top))
@@ -70,7 +81,7 @@ def fresh(home):
 def foreign(python):
     """What of this project's own libraries is found in an environment."""
     code = "import importlib.util as u; print([n for n in {} if u.find_spec(n)])"
-    names = ["hydra", "omegaconf", "wandb", "datasets", "tokenizers", "rich", "matplotlib"]
+    names = ["hydra", "omegaconf", "wandb", "datasets", "tokenizers", "rich", "matplotlib", LACKED]
     told = subprocess.run([python, "-c", code.format(names)], capture_output=True, text=True)
     return told.stdout.strip()
 
@@ -129,7 +140,8 @@ def test_a_pack_with_a_changed_byte_is_refused_by_the_name_of_the_file(home):
 
 
 def test_equal_plans_give_equal_packs(home, tmp_path):
-    words = ("grid-heads", "--outputs", home, "-o", tmp_path / "sweep.zip")
+    packed = ("--wheels", home.parent / "wheels", "-o", tmp_path / "sweep.zip")
+    words = ("grid-heads", "--outputs", home, *packed)
     assert sweeper("pack", *words).returncode == 0
     assert (tmp_path / "sweep.zip").read_bytes() == (home.parent / "sweep.zip").read_bytes()
 

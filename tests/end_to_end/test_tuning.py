@@ -20,7 +20,7 @@ RATE = "optimizer.learning_rate"
 def sweep(outputs, text, *options):
     asked = command(outputs, outputs.parent / "conf", [0], rates=HANDICAP, tuned=True)
     asked += ["data=local", f"data.root={text}", "hydra.sweeper.max_seeds=3"]
-    asked += ["experiment.tune.seeds=[7]", "name=twins_00"]
+    asked += ["experiment.tune.seeds=[7,8,9]", "name=twins_00"]
     ended = python(*asked[1:], *options)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
@@ -57,14 +57,14 @@ def test_both_arms_get_the_same_trials_and_the_rate_that_is_best_for_their_model
     tried = {row["run"] for row in trials}
     assert {run for row in judged for run in row["trials"].split()} == tried
     assert not tried & {row["run"] for row in judged}
-    assert "3 trials a choice in every arm (standard 1, twin 1 choices)" in said
+    assert "7 trials a choice in every arm (standard 1, twin 1 choices)" in said
     assert f"tuning took {len(tried)} trials" in said
 
 
 def test_verdicts_and_tables_say_how_the_values_were_chosen(tuned):
     outputs, _, said = tuned
     among = choices(outputs)[0]["among"]
-    line = f"Learning rate chosen on validation among {among} per arm and size: standard "
+    line = f"Learning rate chosen on validation among {among} per point, the two best with 3 seeds: standard "
     claims = json.loads((outputs / "tables" / "twins_00.claims.json").read_text())
     assert all(line in verdict["sentence"] for verdict in claims["verdicts"])
     assert line in said
