@@ -64,7 +64,8 @@ def test_both_arms_get_the_same_trials_and_the_rate_that_is_best_for_their_model
 def test_verdicts_and_tables_say_how_the_values_were_chosen(tuned):
     outputs, _, said = tuned
     among = choices(outputs)[0]["among"]
-    line = f"Learning rate chosen on validation among {among} per point, the two best with 3 seeds: standard "
+    how = f"among {among} per point, the two best with 3 seeds"
+    line = f"Learning rate chosen on validation {how}: standard "
     claims = json.loads((outputs / "tables" / "twins_00.claims.json").read_text())
     assert all(line in verdict["sentence"] for verdict in claims["verdicts"])
     assert line in said
