@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sweeper.store import runs as store
 from sweeper.store.errors import invalid_value
-from sweeper.store.files import child, present
+from sweeper.store.files import present
 from sweeper.store.identity import leaves
 from sweeper.store.plans import planned
 
@@ -141,14 +141,20 @@ class Run:
 
     def tokenizer(self) -> Tokenizer:
         """Return the tokenizer of the run's text; raise UserError if its task has no text."""
+        from tasks.export.folder import tokenizer_of
         from tasks.text.tokenizer import load_tokenizer
 
-        named = getattr(self.task.section, "tokenizer", None) or self.task.data.folder_name()
-        path = child(self._run.outputs / "data", named) / "tokenizer.json"
-        if not path.is_file():
-            name, remedy = self.config["task"]["name"], "its examples are numbers: run.batch()"
-            raise invalid_value("task", name, "a task on text", remedy)
-        return load_tokenizer(path)
+        return load_tokenizer(tokenizer_of(self._run, self.task))
+
+    def export(self, folder: str | Path) -> list[Path]:
+        """Write the trained model to a new folder that transformers loads; return its files.
+
+        Raises:
+            UserError: the run is not done, or no class of transformers computes what it does.
+        """
+        from tasks.export.folder import export
+
+        return export(self._run, Path(folder))
 
     def batch(self, split: str = "test", rows: int | None = None) -> Batch:
         """Return the first batch of a split, or the first rows of it: tensors by name, (B, ...).

@@ -1,0 +1,39 @@
+"""`python -m tasks.export RUN DIR`: a finished run as a folder that transformers loads.
+
+RUN is the run's folder, outputs/runs/<id>. Decoders become Mistral, Qwen3 (with `qk_norm`) or
+DeepseekV3 (`latent`), encoders BERT; a model that none of them computes is refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from sweeper.store.errors import UserError
+from sweeper.store.runs import Run
+
+
+def main(arguments: list[str]) -> int:
+    """Export a run and print the files; 1, with one sentence, if that cannot be."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tasks.export",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("run", type=Path, metavar="RUN")
+    parser.add_argument("folder", type=Path, metavar="DIR")
+    given = parser.parse_args(arguments)
+    try:
+        run = Run.open(given.run)
+        from tasks.export.folder import export  # torch takes seconds
+
+        print(*export(run, given.folder), sep="\n")
+    except (UserError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

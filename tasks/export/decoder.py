@@ -1,0 +1,143 @@
+"""A decoder of today as Mistral, Qwen3 or DeepseekV3 of transformers: its config and its weights.
+
+Llama's class refuses an embedding size that the heads do not divide; Mistral's computes the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sweeper.store.errors import UserError, invalid_value
+from tasks.architectures.decoder import DecoderSection
+from tasks.config.schema import spelled
+from tasks.text.tokenizer import END, PAD
+
+# The values that their classes have; the paper's own decoder has none of them.
+NEEDED = {
+    "position_encoding": "rotary",
+    "rotary_size": None,
+    "normalisation": "rms",
+    "feedforward": "gated",
+    "biases": False,
+    "scale_embeddings": False,
+}
+VARIANTS = ("multi_head", "grouped_query", "latent")
+
+
+def decoder_config(section: DecoderSection, vocabulary: int, length: int) -> dict[str, Any]:
+    """Return config.json; UserError, with the key that would have to differ, if no class fits."""
+    for key, needed in NEEDED.items():
+        if (value := getattr(section, key)) != needed:
+            raise _unlike(f"model.{key}", value, spelled(needed))
+    if (head_size := section.one_head_size) is None:
+        raise _unlike("model.head_size", section.head_size, "one size for all heads")
+    attention: Any = section.attention
+    if attention.name not in VARIANTS:
+        raise _unlike("model.attention.name", attention.name, f"one of {', '.join(VARIANTS)}")
+    config = {
+        "vocab_size": vocabulary,
+        "hidden_size": section.embedding_size,
+        "intermediate_size": section.feedforward_size,
+        "num_hidden_layers": section.layers,
+        "num_attention_heads": section.heads,
+        "hidden_act": section.activation,
+        "max_position_embeddings": length,
+        "rms_norm_eps": 1.0e-6,
+        "rope_parameters": {"rope_type": "default", "rope_theta": section.rotary_base},
+        "tie_word_embeddings": section.tie_embeddings,
+        "attention_bias": False,
+        "bos_token_id": PAD,  # the first piece of a sentence is predicted from it
+        "eos_token_id": END,
+        "pad_token_id": None,
+        "dtype": "float32",
+    }
+    if attention.name == "latent":
+        return config | {
+            "architectures": ["DeepseekV3ForCausalLM"],
+            "model_type": "deepseek_v3",
+            "num_key_value_heads": section.heads,
+            "qk_nope_head_dim": head_size,
+            "qk_rope_head_dim": attention.rotary_size,
+            "v_head_dim": attention.value_size or head_size,
+            "kv_lora_rank": attention.latent_size,
+            "q_lora_rank": attention.query_latent_size,
+            "rope_interleave": False,
+            "first_k_dense_replace": section.layers,  # no experts
+        }
+    name, kind = ("Qwen3", "qwen3") if attention.qk_norm else ("Mistral", "mistral")
+    return config | {
+        "architectures": [f"{name}ForCausalLM"],
+        "model_type": kind,
+        "num_key_value_heads": getattr(attention, "key_value_heads", section.heads),
+        "head_dim": head_size,
+        "sliding_window": None,
+    }
+
+
+def _unlike(key: str, value: Any, expected: str) -> UserError:
+    expected += ", since no class of transformers has another"
+    remedy = "a run to export is trained with model=today and all heads of one size"
+    return invalid_value(key, spelled(value), expected, remedy)
+
+
+def decoder_weights(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the weights by their names; also gradients, or whatever has the weights' shapes."""
+    found = {
+        "model.embed_tokens.weight": weights["embedding.weight"],
+        "model.norm.weight": weights["final_norm.weight"],
+    }
+    if "softmax.weight" in weights:
+        found["lm_head.weight"] = weights["softmax.weight"]
+    for layer in range(config["num_hidden_layers"]):
+        prefix = f"blocks.{layer}."
+        own = {
+            name.removeprefix(prefix): value
+            for name, value in weights.items()
+            if name.startswith(prefix)
+        }
+        gate, up = own["feed_forward.expand.weight"].chunk(2)
+        layers = {
+            "input_layernorm": own["attention_norm.weight"],
+            "post_attention_layernorm": own["feed_forward_norm.weight"],
+            "mlp.gate_proj": gate,
+            "mlp.up_proj": up,
+            "mlp.down_proj": own["feed_forward.contract.weight"],
+            "self_attn.o_proj": own["attention.output.weight"],
+        }
+        attention = _latent if "attention.shared.weight" in own else _heads
+        layers |= attention(config, own)
+        found |= {f"model.layers.{layer}.{name}.weight": one for name, one in layers.items()}
+    return found
+
+
+def _heads(config: Mapping[str, Any], own: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    heads, shared = config["num_attention_heads"], config["num_key_value_heads"]
+    sizes = [config["head_dim"] * number for number in (heads, shared, shared)]
+    names = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+    found = dict(zip(names, torch.split(own["attention.qkv.weight"], sizes), strict=True))
+    if "attention.norm.query" in own:
+        found["self_attn.q_norm"] = own["attention.norm.query"]
+        found["self_attn.k_norm"] = own["attention.norm.key"]
+    return found
+
+
+def _latent(config: Mapping[str, Any], own: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    # Each head's keys stand beside its values there.
+    heads = (config["num_attention_heads"], -1)
+    parts = [own[f"attention.{name}.weight"].unflatten(0, heads) for name in ("key", "value")]
+    found = {
+        "self_attn.kv_a_proj_with_mqa": own["attention.shared.weight"],
+        "self_attn.kv_a_layernorm": own["attention.latent_norm.weight"],
+        "self_attn.kv_b_proj": torch.cat(parts, 1).flatten(0, 1),
+    }
+    if config["q_lora_rank"] is None:
+        return found | {"self_attn.q_proj": own["attention.query.weight"]}
+    return found | {
+        "self_attn.q_a_proj": own["attention.query_latent.0.weight"],
+        "self_attn.q_a_layernorm": own["attention.query_latent.1.weight"],
+        "self_attn.q_b_proj": own["attention.query.weight"],
+    }

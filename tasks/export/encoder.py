@@ -1,0 +1,100 @@
+"""An encoder as BERT of transformers, under the heads of its task: its config and its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from sweeper.store.errors import UserError, invalid_value
+from tasks.architectures.encoder import EncoderSection
+from tasks.config.schema import spelled
+
+ARCHITECTURES = {
+    "pretraining": "BertForPreTraining",
+    "mnli": "BertForSequenceClassification",
+    "squad": "BertForQuestionAnswering",
+}
+_LAYER = {
+    "attention.output": "attention.output.dense",
+    "attention_norm": "attention.output.LayerNorm",
+    "feed_forward.expand": "intermediate.dense",
+    "feed_forward.contract": "output.dense",
+    "feed_forward_norm": "output.LayerNorm",
+}
+_MODEL = {
+    "encoder.embedding.tokens": "bert.embeddings.word_embeddings",
+    "encoder.embedding.positions": "bert.embeddings.position_embeddings",
+    "encoder.embedding.types": "bert.embeddings.token_type_embeddings",
+    "encoder.embedding.norm": "bert.embeddings.LayerNorm",
+    "pooler.dense": "bert.pooler.dense",
+    "masked_tokens.dense": "cls.predictions.transform.dense",
+    "masked_tokens.norm": "cls.predictions.transform.LayerNorm",
+    "masked_tokens": "cls.predictions",
+    "next_sentence": "cls.seq_relationship",
+    "classes": "classifier",
+    "ends": "qa_outputs",
+}
+
+
+def encoder_config(
+    section: EncoderSection, task: str, weights: Mapping[str, Tensor]
+) -> dict[str, Any]:
+    """Return config.json; UserError, with the key that would have to differ, if BERT has none."""
+    attention: Any = section.attention
+    if attention.name != "multi_head":
+        raise _unlike("model.attention.name", attention.name, "multi_head")
+    if attention.qk_norm:
+        raise _unlike("model.attention.qk_norm", True, "false")
+    if section.one_head_size is None or (
+        section.one_head_size * section.heads != section.embedding_size
+    ):
+        expected = f"null or {section.embedding_size / section.heads:g}, embedding_size / heads"
+        raise _unlike("model.head_size", section.head_size, expected)
+    classes = {"num_labels": len(weights["classes.bias"])} if "classes.bias" in weights else {}
+    return {
+        "architectures": [ARCHITECTURES[task]],
+        "model_type": "bert",
+        "vocab_size": len(weights["encoder.embedding.tokens.weight"]),
+        "hidden_size": section.embedding_size,
+        "intermediate_size": section.feedforward_size,
+        "num_hidden_layers": section.layers,
+        "num_attention_heads": section.heads,
+        "hidden_act": section.activation,
+        "max_position_embeddings": section.positions,
+        "type_vocab_size": 2,
+        "layer_norm_eps": 1.0e-12,
+        "hidden_dropout_prob": section.dropout,
+        "attention_probs_dropout_prob": section.dropout,
+        "initializer_range": section.initializer_range,
+        "pad_token_id": 0,
+        "dtype": "float32",
+        **classes,
+    }
+
+
+def _unlike(key: str, value: Any, expected: str) -> UserError:
+    expected += ", since BERT of transformers has no other"
+    return invalid_value(key, spelled(value), expected, "export a run of the standard arm")
+
+
+def encoder_weights(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the weights by their names."""
+    names, found = dict(_MODEL), dict[str, Tensor]()
+    for layer in range(config["num_hidden_layers"]):
+        ours, theirs = f"encoder.blocks.{layer}.", f"bert.encoder.layer.{layer}."
+        names |= {ours + own: theirs + name for own, name in _LAYER.items()}
+    for name, value in weights.items():
+        place, _, kind = name.rpartition(".")
+        if place in names:
+            found[f"{names[place]}.{kind}"] = value
+            continue
+        block, _, _ = place.rpartition(".attention.qkv")
+        prefix = block.replace("encoder.blocks", "bert.encoder.layer") + ".attention.self."
+        for part, one in zip(("query", "key", "value"), value.chunk(3), strict=True):
+            found[f"{prefix}{part}.{kind}"] = one
+    if "cls.predictions.bias" in found:  # the softmax layer is that of the embedding
+        found["cls.predictions.decoder.bias"] = found["cls.predictions.bias"]
+        found["cls.predictions.decoder.weight"] = found["bert.embeddings.word_embeddings.weight"]
+    return found

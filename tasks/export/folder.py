@@ -1,0 +1,98 @@
+"""The folder of an exported run: weights, config, tokenizer, and a model card with the verdicts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sweeper.store.errors import invalid_value
+from sweeper.store.files import child, make_directory, publish, publish_json
+from sweeper.store.identity import leaves
+from sweeper.store.plans import newest
+from sweeper.store.runs import Run
+from tasks.architectures.decoder import DecoderSection
+from tasks.architectures.encoder import EncoderSection
+from tasks.export import safetensors
+from tasks.export.decoder import decoder_config, decoder_weights
+from tasks.export.encoder import ARCHITECTURES, encoder_config, encoder_weights
+from tasks.parse import parse, task_of
+from tasks.task import Task
+from tasks.training.checkpoint import final_weights
+
+
+def export(run: Run, folder: Path) -> list[Path]:
+    """Write a finished run to a new folder that transformers loads; return its files.
+
+    Raises:
+        UserError: the run is not finished, no class of transformers computes what it does, or the
+            folder has files.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise invalid_value("DIR", folder, "a new or empty folder", "choose another")
+    weights, task = final_weights(run, "RUN"), task_of(parse(run.record()["config"]))
+    section, name = task.config.model, task.config.task.name
+    tokenizer = tokenizer_of(run, task).read_text("utf-8")
+    if isinstance(section, DecoderSection):
+        length = task.section.sequence_length
+        config = decoder_config(section, task.section.vocabulary_size, length)
+        tensors = decoder_weights(config, weights)
+    elif isinstance(section, EncoderSection) and name in ARCHITECTURES:
+        config = encoder_config(section, name, weights)
+        tensors = encoder_weights(config, weights)
+    else:
+        expected = f"lm1b, {', '.join(ARCHITECTURES)}"
+        raise invalid_value("task.name", name, expected, "export a run of another task")
+    longest = config["max_position_embeddings"]
+    make_directory(folder)
+    publish(folder / "model.safetensors", safetensors.encode(tensors))
+    publish_json(folder / "config.json", config)
+    publish(folder / "tokenizer.json", tokenizer)
+    about = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": longest}
+    publish_json(folder / "tokenizer_config.json", about)
+    publish(folder / "README.md", _card(run, config["architectures"][0]))
+    return sorted(folder.iterdir())
+
+
+def tokenizer_of(run: Run, task: Task) -> Path:
+    """Return the file of the tokenizer of a run's text; UserError if its task has no text."""
+    named = getattr(task.section, "tokenizer", None) or task.data.folder_name()
+    path = child(run.outputs / "data", named) / "tokenizer.json"
+    if not path.is_file():
+        name, remedy = task.config.task.name, "its examples are numbers: run.batch()"
+        raise invalid_value("task", name, "a task on text", remedy)
+    return path
+
+
+def _card(run: Run, architecture: str) -> str:
+    """Return the model card: what was trained, what was measured, what was decided about it."""
+    record, result = run.record(), run.result() or {}
+    config = [(key, value) for key, value in leaves(record["config"]) if value is not None]
+    lines = [
+        *("---", "library_name: transformers", "tags: [headroom]", "---"),
+        f"# {run.id}",
+        *("", "A small model, trained to compare sizes of attention heads with Headroom.", ""),
+        *("```python", f"from transformers import {architecture}", ""),
+        *(f'model = {architecture}.from_pretrained("DIR")', "```", ""),
+        *("## Measured", "", "| metric | value |", "| --- | --- |"),
+        *(f"| {name} | {value:.6g} |" for name, value in result.get("metrics", {}).items()),
+        *("", "## Verdicts", "", *_verdicts(run)),
+        *("", "## Config", "", "| key | value |", "| --- | --- |"),
+        *(f"| {key} | {json.dumps(value)} |" for key, value in config),
+    ]
+    return "\n".join([*lines, f"\nWeights: sha256 {result.get('weights_sha256')}.\n"])
+
+
+def _verdicts(run: Run) -> list[str]:
+    """Return the verdicts of the experiments that have the run, as they stand beside the tables."""
+    lines: list[str] = []
+    for experiment, plan in newest(run.outputs).items():
+        if all(p["run"] != run.id or p["experiment"] != experiment for p in plan["points"]):
+            continue
+        path = run.outputs / "tables" / f"{experiment}.claims.json"
+        try:
+            found: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))["verdicts"]
+        except (OSError, ValueError, KeyError):  # never judged
+            continue
+        lines += [f"- {experiment}, {v['claim']}: {v['verdict']}. {v['sentence']}" for v in found]
+    return lines or ["No claim was judged with this run."]

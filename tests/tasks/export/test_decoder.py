@@ -1,0 +1,127 @@
+"""An exported decoder computes what it did: Mistral, Qwen3 and DeepseekV3 of transformers.
+
+Shapes: B batch, T positions, V vocabulary.
+"""
+
+import pytest
+import torch
+from torch import nn
+
+from models.mask import attention_mask
+from sweeper.store.errors import UserError
+from tasks.export.decoder import decoder_config, decoder_weights
+from tasks.parse import parse
+from tests.tasks.jobs import config
+
+V = 29
+TODAY = {
+    "model.embedding_size": 22,
+    "model.heads": 6,
+    "model.head_size": 10,
+    "model.activation": "silu",
+    "model.biases": False,
+    "model.dropout": 0.0,
+    "model.feedforward": "gated",
+    "model.normalisation": "rms",
+    "model.position_encoding": "rotary",
+    "model.rotary_base": 700.0,
+    "model.scale_embeddings": False,
+}
+LATENT = {"name": "latent", "latent_size": 11, "rotary_size": 4, "value_size": 7}
+CASES = {
+    "MistralForCausalLM": {"name": "grouped_query", "key_value_heads": 2, "qk_norm": False},
+    "Qwen3ForCausalLM": {"name": "grouped_query", "key_value_heads": 3, "qk_norm": True},
+    "DeepseekV3ForCausalLM": {**LATENT, "query_latent_size": None},
+    "DeepseekV3ForCausalLM, a latent of queries": {**LATENT, "query_latent_size": 13},
+}
+
+
+def section(changes):
+    return parse(config({**TODAY, **changes})).model
+
+
+def reference(settings, state, dtype):
+    """Build their model with our weights; it normalises in `dtype`, not in single precision."""
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    name = settings["architectures"][0]
+    made = getattr(transformers, name.replace("ForCausalLM", "Config"))(**settings)
+    made._attn_implementation = "sdpa"
+    model = getattr(transformers, name)(made).to(dtype)
+    for parent in [*model.modules()]:
+        for child, layer in [*parent.named_children()]:
+            if type(layer).__name__.endswith("RMSNorm"):
+                norm = nn.RMSNorm(len(layer.weight), eps=layer.variance_epsilon, dtype=dtype)
+                setattr(parent, child, norm)
+    missing, unexpected = model.load_state_dict(state, strict=False)
+    assert not unexpected
+    assert missing == (["lm_head.weight"] if settings["tie_word_embeddings"] else [])
+    return model.eval()
+
+
+def packed_rows():
+    """Two rows of several segments: tokens_BT, segments_BT and positions_BT."""
+    lengths = [[5, 1, 7, 4], [9, 8]]
+    segments = [[s for s, n in enumerate(row, 1) for _ in range(n)] for row in lengths]
+    positions = [[t for n in row for t in range(n)] for row in lengths]
+    return torch.randint(V, (2, 17)), torch.tensor(segments), torch.tensor(positions)
+
+
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)], ids=str
+)
+@pytest.mark.parametrize("name", CASES)
+def test_logits_and_gradients_are_those_of_transformers(name, dtype, tolerance, tied):
+    ours = section({"model.attention": CASES[name], "model.tie_embeddings": tied})
+    settings = decoder_config(ours, V, length=64)
+    assert settings["architectures"] == [name.partition(",")[0]]
+    model = ours.build(V).to(dtype).eval()
+    for parameter in model.parameters():  # attention that is neither faint nor even
+        mean, std = (1.0, 0.1) if parameter.dim() == 1 else (0.0, 0.3)
+        nn.init.normal_(parameter, mean, std)
+    theirs = reference(settings, decoder_weights(settings, model.state_dict()), dtype)
+    tokens_BT, segments_BT, positions_BT = packed_rows()
+
+    mask_B1TT = attention_mask(segments_BT, causal=True).as_subclass(torch.Tensor)
+    expected_BTV = theirs(
+        tokens_BT, attention_mask=mask_B1TT, position_ids=positions_BT, use_cache=False
+    ).logits
+    logits_BTV = model.logits(model(tokens_BT, segments_BT, positions_BT))
+    torch.testing.assert_close(logits_BTV, expected_BTV, rtol=tolerance, atol=tolerance)
+
+    weights_BTV = torch.randn_like(logits_BTV)
+    for one in (expected_BTV, logits_BTV):
+        (one * weights_BTV).sum().backward()
+    gradients = {key: one.grad for key, one in model.named_parameters()}
+    found = decoder_weights(settings, gradients)
+    expected = {key: one.grad for key, one in theirs.named_parameters()}
+    assert found.keys() == expected.keys()
+    for key, gradient in expected.items():
+        size = tolerance * float(gradient.abs().max())
+        torch.testing.assert_close(found[key], gradient, rtol=tolerance, atol=size, msg=key)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            {"model.position_encoding": "sinusoidal", "model.rotary_base": 10_000.0},
+            "model.position_encoding=sinusoidal: expected rotary, since no class of transformers "
+            "has another; a run to export is trained with model=today and all heads of one size.",
+        ),
+        ({"model.biases": True}, "model.biases=true: expected false, since"),
+        ({"model.normalisation": "layer"}, "model.normalisation=layer: expected rms, since"),
+        ({"model.feedforward": "plain"}, "model.feedforward=plain: expected gated, since"),
+        ({"model.scale_embeddings": True}, "model.scale_embeddings=true: expected false, since"),
+        ({"model.rotary_size": 4}, "model.rotary_size=4: expected null, since"),
+        ({"model.head_size": [4, 6]}, "model.head_size=[4, 6]: expected one size for all heads"),
+        (
+            {"model.attention": {"name": "decoupled", "value_size": 3}},
+            "model.attention.name=decoupled: expected one of multi_head, grouped_query, latent",
+        ),
+    ],
+)
+def test_what_no_class_computes_is_refused_by_its_key(changes, told):
+    with pytest.raises(UserError) as caught:
+        decoder_config(section(changes), V, length=64)
+    assert told in str(caught.value)
