@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,13 @@ from sweeper.store.files import (
     child,
     digest_of_file,
     make_directory,
+    publish_json,
     publish_with_checksum,
+    read_object,
     read_versioned,
 )
 from sweeper.store.identity import digest_of
-from sweeper.store.liveness import cores, held
+from sweeper.store.liveness import cores, held, identity
 from sweeper.store.runs import Run
 from tasks.process import typed_run
 
@@ -46,7 +49,7 @@ def prepare(task: Task, outputs: Path) -> Path:
 def open_data(task: Task, outputs: Path) -> dict[str, Any]:
     """Open the task's data and return what a result says of them; UserError if they changed."""
     folder = prepare(task, outputs)
-    facts = {"sha256": check_digests(folder)} if folder.is_dir() else {}
+    facts = {"sha256": check_digests(folder, outputs)} if folder.is_dir() else {}
     return {**task.data.open(folder), **facts}
 
 
@@ -63,19 +66,36 @@ def write_digests(folder: Path) -> None:
     publish_with_checksum(folder / DIGESTS, {"format": FORMAT, "of": folder.name, "files": files})
 
 
-def check_digests(folder: Path) -> str:
-    """Return the digest of all that was prepared; UserError names what is not as it was then."""
+def check_digests(folder: Path, outputs: Path, *, again: bool = False) -> str:
+    """Return the digest of all that was prepared; UserError names what is not as it was then.
+
+    Files are read once on each machine; later, unless `again`, only those are that look changed.
+    """
     found = read_versioned(folder / DIGESTS, keys=("of", "files"))
     if found is None or found["of"] != folder.name:
         raise _changed(folder / DIGESTS, folder)
+    noted = outputs / "cache" / "verified" / str(identity()["boot"]) / f"{folder.name}.json"
+    before = {} if again else read_object(noted) or {}
+    now = {}
     for name, digest in found["files"].items():
         try:
-            same = digest_of_file(folder / name) == digest
+            now[name] = [digest, *_looks(folder / name)]
+            same = before.get(name) == now[name] or digest_of_file(folder / name) == digest
         except OSError:
             same = False
         if not same:
             raise _changed(folder / name, folder)
+    if now != before:
+        with suppress(OSError):  # of a folder that may only be read
+            make_directory(noted.parent)
+            publish_json(noted, now)
     return digest_of(found["files"])
+
+
+def _looks(path: Path) -> list[int]:
+    """Return numbers of a file that differ once it is written to, moved, or touched."""
+    stat = path.stat(follow_symlinks=False)
+    return [stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
 
 
 def _changed(path: Path, folder: Path) -> UserError:
@@ -90,7 +110,9 @@ def main(argument: str) -> int:
     os.environ.update(TOKENIZERS_PARALLELISM="true", RAYON_NUM_THREADS=str(cores()))
     try:
         run = Run.open(Path(argument))
-        prepare(task_of(parse(run.record()["config"])), run.outputs)
+        folder = prepare(task_of(parse(run.record()["config"])), run.outputs)
+        if folder.is_dir():
+            check_digests(folder, run.outputs, again=True)  # for all runs of this sweep
     except (UserError, OSError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -5,9 +5,10 @@ import shutil
 
 import pytest
 
+import tasks.prepare
 from sweeper.store.errors import UserError
 from tasks.parse import parse, task_of
-from tasks.prepare import DIGESTS, open_data, prepare
+from tasks.prepare import DIGESTS, check_digests, open_data, prepare
 from tests.tasks.jobs import config, freeze, last_word, run_job
 from tests.tasks.small import SMALL
 
@@ -90,6 +91,25 @@ def test_one_bit_of_any_prepared_file_is_noticed(of):
             open_data(task_of(parse(run)), outputs)
         path.write_bytes(before)
     assert open_data(task_of(parse(run)), outputs) == facts
+
+
+def test_files_are_read_once_until_one_looks_changed(of, monkeypatch):
+    run, outputs, folder = of
+    task, read = task_of(parse(run)), []
+    real = tasks.prepare.digest_of_file
+    monkeypatch.setattr(
+        tasks.prepare, "digest_of_file", lambda path: read.append(path) or real(path)
+    )
+    facts = open_data(task, outputs)
+    first = [*read]
+    assert open_data(task, outputs) == facts
+    assert read == first
+    touched = files(folder)[-1]
+    touched.touch()
+    assert open_data(task, outputs) == facts
+    assert read == [*first, touched]
+    check_digests(folder, outputs, again=True)
+    assert len(read) > len(first) + 1
 
 
 def exchange(one, other):
