@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
-from itertools import pairwise
+from itertools import chain, pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,14 @@ from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
+from matplotlib.text import Annotation
 from matplotlib.textpath import TextPath
 from matplotlib.ticker import Locator, LogLocator, MaxNLocator, NullLocator
+from matplotlib.transforms import ScaledTranslation
 
 from sweeper.results.palette import MARKERS, PALETTE, arm_looks, shade
-from sweeper.results.points import Point, caveats, marks_in_words, not_learned, origin
-from sweeper.results.statistics.estimates import Spread, interval
+from sweeper.results.points import Point, caveats, marks_in_words, not_learned, origin, usual_rate
+from sweeper.results.statistics.estimates import Spread
 from sweeper.results.table import LOGARITHMIC_FROM, Table, label, number
 from sweeper.store.numbers import short
 
@@ -137,18 +139,18 @@ def marks(
     for point in points:
         x = point.at(at) if isinstance(at, str) else at(point)
         if x is not None and point.values:
-            known = point.estimate(spread)
             values = tuple(back(point.values[seed]) for seed in sorted(point.values))
-            ends = interval(known)
+            ends = point.interval(spread)
             drawn = ends and (back(ends[0]), back(ends[1]))
-            found.append(Mark(x, back(known.mean), drawn, values, point))
+            found.append(Mark(x, back(point.estimate(spread).mean), drawn, values, point))
     return sorted(found, key=lambda mark: (mark.x, mark.mean))
 
 
 _GAP = SMALL_PT * 1.2 / 130.0  # of the height of a panel, which is about 130 points
-_NEAR_THE_EDGE, _ROOM_TO_THE_RIGHT = 0.9, 0.75  # of the width of a panel
+_NEAR_THE_EDGE = 0.9  # of the width of a panel
 _LEADER: dict[str, Any] = {"arrowstyle": "-", "relpos": (0.0, 0.5), "shrinkA": 1}
 _BESIDE = 4.5  # points from a mark to its label
+_SIDES = {1: "left", -1: "right", 0: "center"}  # where a label begins, by its side of the mark
 
 Label = tuple[str, str, Mark]  # text, colour, where
 
@@ -176,25 +178,58 @@ def label_ends(axes: Axes, ends: Sequence[Label]) -> bool:
     return True
 
 
-def label_point(axes: Axes, label: Label, side: int = 1) -> None:
-    """Write text above and right of a mark; below and left with `side` -1 or near the right edge.
+def label_points(axes: Axes, labels: Iterable[Label]) -> None:
+    """Write text beside marks, where it covers few marks; leave it out if lines are everywhere.
 
-    Set the scales first.
+    Lay out the figure first.
     """
-    text, colour, mark = label
-    side = side if _share(axes, mark)[0] < _ROOM_TO_THE_RIGHT else -1
-    axes.annotate(
-        plain(text, 20),
-        (mark.x, mark.mean),
-        xytext=(_BESIDE * side, _BESIDE * side),
-        textcoords="offset points",
-        fontsize=SMALL_PT,
-        color=colour,
-        ha="left" if side > 0 else "right",
-        va="bottom" if side > 0 else "top",
-        path_effects=[withStroke(linewidth=2, foreground="white")],
-        zorder=2,  # data go over words
-    )
+    _figure(axes).draw_without_rendering()
+    for text, colour, mark in labels:
+        written = axes.annotate(
+            plain(text, 20),
+            (mark.x, mark.mean),
+            xytext=(0, 0),
+            textcoords="offset points",
+            fontsize=SMALL_PT,
+            color=colour,
+            path_effects=[withStroke(linewidth=2, foreground="white")],
+            zorder=2,  # data go over words
+        )
+        free = {}
+        for up, (across, side) in product((1, -1, 2, -2, 3, -3, 4, -4), _SIDES.items()):
+            position, level = (_BESIDE * across, _BESIDE * up), "bottom" if up > 0 else "top"
+            written.set(position=position, ha=side, va=level)
+            marks = _covered(axes, written)
+            if marks is not None:
+                free[position, side, level] = marks + 2 * abs(up)  # near is better
+        if not free:
+            written.remove()
+            continue
+        position, side, level = min(free, key=lambda place: free[place])
+        written.set(position=position, ha=side, va=level)
+
+
+def _figure(axes: Axes) -> Figure:
+    root = axes.get_figure(root=True)
+    assert root is not None
+    return root
+
+
+def _covered(axes: Axes, written: Annotation) -> int | None:
+    """Return how many marks a text covers; None if it covers a line or words, or leaves a panel."""
+    box, edge, root = written.get_window_extent(), axes.get_window_extent(), _figure(axes)
+    corners = [(box.x0, box.y0), (box.x1, box.y1)]
+    others = (text for text in axes.texts if text is not written)
+    if edge.count_contains(corners) < 2 or any(box.overlaps(t.get_window_extent()) for t in others):
+        return None
+    found = 0
+    for line in axes.get_lines():
+        path = line.get_transform().transform_path(line.get_path())
+        if line.get_linestyle() != "None" and path.intersects_bbox(box, filled=False):
+            return None
+        reach = line.get_markersize() / 2 * root.dpi / 72
+        found += box.padded(reach).count_contains(path.vertices)
+    return found
 
 
 def apart(wanted: Sequence[float], gap: float) -> list[float]:
@@ -222,6 +257,9 @@ _APART = 0.085  # of the span: the least distance of two ticks
 _CROWD = 40  # curves with more points have small ones
 _MOST_CATEGORIES = 8
 _SEED_ALPHA = 0.3
+_RING: dict[str, Any] = {"markersize": 8.0, "markerfacecolor": "none", "markeredgewidth": 0.7}
+_NEAR = (0.01, 0.05)  # of the width and the height: marks of two curves that cover each other
+_ASIDE, _FARTHEST = 4.0, 16.0  # points between such curves, and between the first and the last
 
 
 @dataclass(frozen=True)
@@ -248,21 +286,26 @@ class Look:
             "markeredgewidth": 0.5 if self.filled else 1.1,
         }
 
-    def draw(self, axes: Axes, marks: Sequence[Mark]) -> None:
-        """Draw the means, their intervals, and every seed as a faint marker."""
+    def draw(self, axes: Axes, marks: Sequence[Mark], aside: float = 0.0) -> None:
+        """Draw the means, their intervals, and every seed as a faint marker, `aside` points."""
         order = 4 if self.above else 3
-        line = self._line()
+        moved = ScaledTranslation(aside / 72, 0, _figure(axes).dpi_scale_trans)
+        placed: dict[str, Any] = {"transform": axes.transData + moved}
+        line = self._line() | placed
         if len(marks) > _CROWD:
             line |= {"markersize": 2.0, "markeredgewidth": 0.0}
         axes.plot([mark.x for mark in marks], [mark.mean for mark in marks], zorder=order, **line)
         bars = [[(mark.x, end) for end in mark.ends] for mark in marks if mark.ends]
-        ends = LineCollection(bars, colors=self.colour, linewidths=0.8, zorder=order - 1)
+        ends = LineCollection(bars, colors=self.colour, linewidths=0.8, zorder=order - 1, **placed)
         axes.add_collection(ends, autolim=False)
         seeds = [(mark.x, value) for mark in marks if len(mark.seeds) > 1 for value in mark.seeds]
         if seeds:
             xs, ys = zip(*seeds, strict=True)
             faint: dict[str, Any] = {"alpha": _SEED_ALPHA, "markersize": 2.6, "markeredgewidth": 0}
-            axes.plot(xs, ys, "o", color=self.colour, zorder=order - 2, **faint)
+            axes.plot(xs, ys, "o", color=self.colour, zorder=order - 2, **faint, **placed)
+        if ringed := [(mark.x, mark.mean) for mark in marks if mark.point.other_rate]:
+            xs, ys = zip(*ringed, strict=True)
+            axes.plot(xs, ys, "o", color=self.colour, zorder=order, **_RING, **placed)
 
 
 Curve = tuple[str, Hashable]
@@ -311,6 +354,7 @@ def fill(
     letter: str = "",
     own: bool = False,
     scaled: Sequence[Mark] | None = None,
+    exact: bool = False,
 ) -> None:
     """Draw the curves of a panel, and label its axes with `x` and `y`.
 
@@ -318,6 +362,7 @@ def fill(
         letter: names the panel.
         own: put the ticks of the x-axis at the values themselves.
         scaled: the marks that the axes span; by default the drawn ones.
+        exact: draw curves where they are; by default they are moved aside if their marks meet.
     """
     if letter:
         axes.set_title(f"({letter})", loc="left", fontweight="bold", pad=4)
@@ -336,8 +381,35 @@ def fill(
     ends = [end for mark in held if mark.ends for end in mark.ends]
     heights = [low, high, *(min(max(end, floor), high + reach) for end in ends)]
     _scale(axes.yaxis, label(y), seeds, heights)
-    for look, curve in curves:
-        look.draw(axes, curve)
+    moved = [0.0] * len(curves) if exact else _dodged(axes, curves)
+    for (look, curve), aside in zip(curves, moved, strict=True):
+        look.draw(axes, curve, aside)
+
+
+def _dodged(axes: Axes, curves: Curves) -> list[float]:
+    """Return how far to the side each curve is drawn, in points, so that no two cover each other.
+
+    Hollow marks show what is below them.
+    """
+    shares = [
+        [_share(axes, mark) for mark in curve] if look.filled else [] for look, curve in curves
+    ]
+
+    def meet(one: int, other: int) -> bool:
+        pairs = product(shares[one], shares[other])
+        return any(abs(a - c) < _NEAR[0] and abs(b - d) < _NEAR[1] for (a, b), (c, d) in pairs)
+
+    groups: list[list[int]] = []
+    for place in range(len(curves)):
+        joined = [group for group in groups if any(meet(place, other) for other in group)]
+        groups = [group for group in groups if group not in joined]
+        groups.append(sorted([place, *chain(*joined)]))
+    found = [0.0] * len(curves)
+    for group in groups:
+        step = min(_ASIDE, _FARTHEST / max(1, len(group) - 1))
+        for place, curve in enumerate(group):
+            found[curve] = (place - (len(group) - 1) / 2) * step
+    return found
 
 
 def empty(axes: Axes, reason: str) -> None:
@@ -348,10 +420,13 @@ def empty(axes: Axes, reason: str) -> None:
 
 
 def categories(axes: Axes, words: Sequence[str]) -> None:
-    """Label the places 0, 1, ... of the x-axis with words."""
+    """Label the places 0, 1, ... of the x-axis with words, in lines that do not meet."""
     axes.set_xlim(-0.5, len(words) - 0.5)
     shown = words if len(words) <= _MOST_CATEGORIES else []
-    axes.set_xticks(range(len(shown)), [plain(word, 60 // len(shown)) for word in shown])
+    lines = [
+        textwrap.wrap(plain(word), 52 // len(shown), max_lines=4, placeholder="…") for word in shown
+    ]
+    axes.set_xticks(range(len(shown)), ["\n".join(own) for own in lines])
 
 
 def _scale(
@@ -447,8 +522,12 @@ def notes_on(table: Table, points: Sequence[Point], *spreads: Spread | None) -> 
             count = str(row["match_count"])
             worst[count] = max(worst.get(count, 0.0), abs(error))
     matches = [
-        f"Matched points have the {label(count)} of what they are matched to within {error:.2%}."
+        f"Matched points have the {label(count)} of what they are matched to within "
+        f"{max(math.ceil(error * 1e4) / 100, 0.01):.2f} %."
         for count, error in sorted(worst.items())
     ]
     marked = marks_in_words(points, *spreads)
+    if any(point.other_rate for point in points):
+        usual = usual_rate(points)
+        marked.append(f"Ringed: with another learning rate than most points, {usual:g}.")
     return [*origin(table), *marked, *matches, *not_learned(table), *caveats(table)]

@@ -9,11 +9,28 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sweeper.results.statistics.estimates import Estimate, Spread, estimate, mean, pooled
-from sweeper.results.table import LOGARITHMIC_FROM, THEN, Row, Table, factor, label, number
+from sweeper.results.statistics.estimates import (
+    Estimate,
+    Spread,
+    estimate,
+    interval,
+    mean,
+    pooled,
+)
+from sweeper.results.table import (
+    LOGARITHMIC_FROM,
+    PER_CENT,
+    THEN,
+    Row,
+    Table,
+    factor,
+    label,
+    number,
+)
 from sweeper.store.code import COMMIT, differing
 from sweeper.store.numbers import plural
 
+RATE = "optimizer.learning_rate"
 _PER = {"arm": "arm", "size": "arm and size", "point": "point"}
 
 
@@ -72,6 +89,8 @@ class Point:
         runs: the run of every planned seed.
         alternatives: the same setting with other values of the tuned keys, which trials cannot tell
             from the chosen ones.
+        bounds: the least and the most that the metric can be.
+        other_rate: whether its tuned learning rate is another than that of most points.
     """
 
     arm: str
@@ -81,6 +100,8 @@ class Point:
     values: dict[int, float] = field(default_factory=dict)
     runs: dict[int, str] = field(default_factory=dict)
     alternatives: list[Point] = field(default_factory=list)
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+    other_rate: bool = False
 
     def at(self, column: str) -> float | None:
         """Return the number in a column, or None."""
@@ -89,6 +110,11 @@ class Point:
     def estimate(self, spread: Spread | None) -> Estimate:
         """Return the mean over seeds; the point must have one."""
         return estimate(list(self.values.values()), spread)
+
+    def interval(self, spread: Spread | None) -> tuple[float, float] | None:
+        """Return the interval of the mean, as far as the metric goes; None where it is unknown."""
+        ends, (least, most) = interval(self.estimate(spread)), self.bounds
+        return ends and (max(ends[0], least), min(ends[1], most))
 
 
 def rows_of(table: Table, metric: str) -> list[Row]:
@@ -119,7 +145,9 @@ def points(table: Table, metric: str, arms: Collection[str] | None = None) -> li
         key = (str(row["arm"]), str(row["point"] or ""))  # one that varies nothing has no words
         if arms is not None and key[0] not in arms:
             continue
-        point = found.setdefault(key, Point(*key, table.settings.get(key[1], {})))
+        bounds = (0.0, 100.0) if metric.rpartition("/")[2] in PER_CENT else (-math.inf, math.inf)
+        settings = table.settings.get(key[1], {})
+        point = found.setdefault(key, Point(*key, settings, bounds=bounds))
         for column, cell in row.items():
             if point.cells.get(column) is None:
                 point.cells[column] = cell
@@ -132,7 +160,21 @@ def points(table: Table, metric: str, arms: Collection[str] | None = None) -> li
     for point in found.values():
         if other := point.cells.get("alternative_to"):
             first[other].alternatives.append(point)
-    return [point for point in found.values() if not point.cells.get("alternative_to")]
+    chosen = [point for point in found.values() if not point.cells.get("alternative_to")]
+    usual = usual_rate(chosen)
+    for point in chosen:
+        point.other_rate = usual is not None and point.at(RATE) not in (None, usual)
+    return chosen
+
+
+def usual_rate(given: Collection[Point]) -> float | None:
+    """Return the learning rate of most points; None if none is recorded, or if the plan varies it.
+
+    Tables record it where it was tuned.
+    """
+    rates = Counter(rate for point in given if (rate := point.at(RATE)) is not None)
+    varied = any(RATE in point.settings for point in given)
+    return None if varied or not rates else rates.most_common(1)[0][0]
 
 
 def seed_spread(given: Collection[Point]) -> Spread | None:
@@ -150,7 +192,11 @@ def bent(points: Sequence[Point]) -> tuple[list[Point], Callable[[float], float]
     if not values or min(values) <= 0 or max(values) / min(values) < LOGARITHMIC_FROM:
         return list(points), float
     logs = [{seed: math.log(value) for seed, value in p.values.items()} for p in points]
-    return [replace(p, values=own) for p, own in zip(points, logs, strict=True)], math.exp
+    found = [
+        replace(point, values=own, bounds=(-math.inf, math.log(point.bounds[1])))
+        for point, own in zip(points, logs, strict=True)
+    ]
+    return found, math.exp
 
 
 def keys_along(points: Sequence[Point], x: str) -> set[str]:

@@ -70,6 +70,8 @@ DIRECTIONS = {
 
 # By the same: metrics whose ratios are judged, because they are positive and grow by factors.
 LOGARITHMIC = ("perplexity", "perplexity_per_word", "context_error", "relative_error")
+# By the same: metrics that lie between 0 and 100 as they are shown.
+PER_CENT = ("accuracy", "f1", "exact_match")
 # From this ratio of the largest to the smallest value on, a scale is logarithmic.
 LOGARITHMIC_FROM = 10.0
 # A smaller error counts as this one: how much smaller only depends on the length of the fit.

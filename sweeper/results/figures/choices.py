@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from sweeper.results import panel
 from sweeper.results.choices import choices, setting_of, settled, tuned_keys
-from sweeper.results.figures.curves import places
+from sweeper.results.figures.curves import MOST_ENTRIES, legend_of, names_of, places
 from sweeper.results.points import points, seed_spread
 from sweeper.results.table import Table, direction
 from sweeper.store.errors import UserError
@@ -49,7 +49,9 @@ def draw(table: Table) -> Figure:
                 if mark.x not in best or sign * (mark.mean - best[mark.x].mean) > 0:
                     best[mark.x] = mark
             curves.append(list(best.values()))
-        panel.fill(axes, key, table.metric, [*zip(looks, curves, strict=True)], own=bool(tuned))
+        panel.fill(
+            axes, key, table.metric, [*zip(looks, curves, strict=True)], own=bool(tuned), exact=True
+        )
         if words:
             panel.categories(axes, words)
         every = [mark for curve in curves for mark in curve]
@@ -63,5 +65,7 @@ def draw(table: Table) -> Figure:
         arm: replace(look, line=True)
         for arm, look in panel.looks_of(table.experiment["arms"]).items()
     }
-    panel.lay_out(figure, _PANEL_PT * len(keys), table, panel.legend_of(table, arms), notes)
+    few = len(series) <= MOST_ENTRIES
+    legend = legend_of(names_of(table, series), looks) if few else panel.legend_of(table, arms)
+    panel.lay_out(figure, _PANEL_PT * len(keys), table, legend, notes)
     return figure

@@ -19,7 +19,7 @@ from sweeper.results.table import Table, label
 
 _PANEL_PT = 170.0
 _LABEL_LETTERS = 16  # longer names go to the legend
-_MOST_ENTRIES = 12
+MOST_ENTRIES = 12
 
 
 def series_of(table: Table, x: str) -> list[panel.Series]:
@@ -47,6 +47,29 @@ def places(
     return (lambda point: float(words.index(str(point.cells.get(x))))), words
 
 
+def names_of(table: Table, series: Sequence[panel.Series]) -> list[str]:
+    """Return for each curve its arm, if there are several, and the settings that tell it apart."""
+    several = len({one.arm for one in series}) > 1
+    names = []
+    for one in series:
+        assert isinstance(one.key, tuple)
+        values = [f"{label(key)} {'null' if v is None else v}" for key, v in one.key]
+        parts = [table.label(one.arm) * several, ", ".join(values)]
+        names.append(panel.plain(": ".join(filter(None, parts))))
+    return names
+
+
+def legend_of(names: Sequence[str], looks: Sequence[panel.Look]) -> list[panel.Entry]:
+    """Return an entry for each curve; for the last of many, one that says how many there are."""
+    pairs = zip(names, looks, strict=True)
+    legend: list[panel.Entry] = [((look.handle(),), name) for name, look in pairs]
+    if len(legend) > MOST_ENTRIES:
+        hidden = len(legend) - MOST_ENTRIES + 1
+        nothing = Line2D([], [], linestyle="none")
+        legend[MOST_ENTRIES - 1 :] = [((nothing,), f"and {hidden} more")]
+    return legend
+
+
 @rc_context(panel.RC)
 def draw(table: Table) -> Figure:
     x = str(table.experiment.get("x") or "params_total")
@@ -54,13 +77,7 @@ def draw(table: Table) -> Figure:
     known = panel.curve_looks(table.experiment["arms"], [(one.arm, one.key) for one in series])
     joined = [(known[one.arm, one.key], len(one.points) > 1) for one in series]
     looks = [replace(look, line=look.line and several) for look, several in joined]
-    several = len({one.arm for one in series}) > 1
-    names = []  # the arm if there are several, then the settings that tell its curves apart
-    for one in series:
-        assert isinstance(one.key, tuple)
-        values = [f"{label(key)} {'null' if v is None else v}" for key, v in one.key]
-        parts = [table.label(one.arm) * several, ", ".join(values)]
-        names.append(panel.plain(": ".join(filter(None, parts))))
+    names = names_of(table, series)
     everything, back = bent(points(table, table.metric))
     spread = seed_spread(everything)
     at, words = places(series, x)
@@ -72,21 +89,18 @@ def draw(table: Table) -> Figure:
     figure = Figure(figsize=(panel.COLUMN, panel.COLUMN))
     axes = figure.add_subplot()
     panel.fill(axes, x, table.metric, curves, own=x.startswith("model."))
+    named = x == "arm"  # on the axis, so a legend would repeat it
     if words:
-        panel.categories(axes, words)
+        panel.categories(axes, [table.label(word) for word in words] if named else words)
+    if named:
+        axes.set_xlabel("")
     ends = [
         (name, look.colour, curve[-1])
         for name, (look, curve) in zip(names, curves, strict=True)
         if curve
     ]
     short = len(series) > 1 and all(len(name) <= _LABEL_LETTERS for name in names)
-    direct = short and panel.label_ends(axes, ends)
-    legend: list[panel.Entry] = []
-    if not direct and len(series) > 1:
-        legend = [((look.handle(),), name) for name, look in zip(names, looks, strict=True)]
-    if len(legend) > _MOST_ENTRIES:
-        hidden = len(legend) - _MOST_ENTRIES + 1
-        nothing = Line2D([], [], linestyle="none")
-        legend[_MOST_ENTRIES - 1 :] = [((nothing,), f"and {hidden} more")]
+    direct = short and not named and panel.label_ends(axes, ends)
+    legend = [] if direct or named or len(series) == 1 else legend_of(names, looks)
     panel.lay_out(figure, _PANEL_PT, table, legend, panel.notes_on(table, everything, spread))
     return figure

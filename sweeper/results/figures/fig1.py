@@ -51,12 +51,13 @@ def draw(table: Table) -> Figure:
         axes.label_outer()  # all panels have the same height axis
         if x == TOP[0]:
             ends: list[panel.Label] = []
+            beside: list[panel.Label] = []
             for one, (look, curve) in zip(series, curves, strict=True):
                 if curve and one.arm == STANDARD:
                     ends.append((_heads(curve[-1].point), look.colour, curve[-1]))
                 elif curve and one.arm == FIXED:
                     for mark in {mark.x: mark for mark in (curve[0], curve[-1])}.values():
-                        panel.label_point(axes, (_heads(mark.point), look.colour, mark))
+                        beside.append((_heads(mark.point), look.colour, mark))
             direct = panel.label_ends(axes, ends)
     legend: list[panel.Entry] = []
     shades = [look for one, look in zip(series, looks, strict=True) if one.arm == STANDARD]
@@ -73,6 +74,7 @@ def draw(table: Table) -> Figure:
     panel.lay_out(
         figure, _TOP_PT + _BOTTOM_PT, table, legend, panel.notes_on(table, everything, spread)
     )
+    panel.label_points(panels[TOP[0]], beside)
     return figure
 
 

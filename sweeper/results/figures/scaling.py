@@ -22,13 +22,13 @@ from sweeper.results import panel
 from sweeper.results.decision import Effect, Measurements, effects
 from sweeper.results.palette import PALETTE
 from sweeper.results.statistics.expected_cost import line
-from sweeper.results.table import Table, label
+from sweeper.results.table import Table
 from sweeper.store.numbers import short
 
 CLAIMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "wins_at_equal_size": ("fixed head size over d/h", {}),
-    "fixed_keeps_improving": ("more heads of a fixed size", {}),
-    "small_beats_large": ("a small embedding over a large one", {"standard": "larger"}),
+    "wins_at_equal_size": ("fixed size over d/h", {}),
+    "fixed_keeps_improving": ("more heads of one size", {}),
+    "small_beats_large": ("small embedding over large", {"standard": "larger"}),
 }
 """Claims judged at each scale: what gains, and arms that stand in for those of the claim."""
 
@@ -61,10 +61,8 @@ def draw(table: Table) -> Figure:
         places.append(f"({letter}) {_panel(axes, found, margin, shown)}")
     if not known:
         panel.empty(panels[0], "fewer than two scales are measured")
-    kind = label(table.metric)
-    panels[0].set_ylabel(
-        f"gain in {kind.partition(' (')[0]} (%)" if measured.ratios else f"gain in {kind}"
-    )
+    kind = table.metric.rpartition("/")[2].replace("_", " ")
+    panels[0].set_ylabel(f"gain in {kind} (%)" if measured.ratios else f"gain in {kind}")
     reached = f"FLOPs at the margin, if the line goes on: {'; '.join(places)}."
     notes = [*[reached] * bool(places), _INTERVALS, *panel.notes_on(table, [])]
     dot = Line2D([], [], color=_COLOUR, marker="o")
@@ -101,7 +99,7 @@ def _panel(
     axes.plot(across, [shown(one.value) for one in found], "o", color=_COLOUR)
     ticks = [*across, across[-1] * 10**_AHEAD]
     axes.set_xscale("log")
-    axes.set_xticks(ticks, [short(tick, 3) for tick in ticks])
+    axes.set_xticks(ticks, [short(tick, 2) for tick in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
     value, soonest, latest = (
         "not in sight"

@@ -6,6 +6,7 @@ experiment=theorem1 collapses: n / 2 with a causal mask, and n - 1 without one.
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import replace
 from typing import Any
 
@@ -17,9 +18,10 @@ from sweeper.results import panel
 from sweeper.results.figures.theorem1 import HEAD_SIZE, LENGTH
 from sweeper.results.points import Point, points, seed_spread
 from sweeper.results.statistics.estimates import mean
-from sweeper.results.table import Table
+from sweeper.results.table import Table, label
 
 _PANEL_PT = 170.0
+_LABEL_LETTERS = 36  # of a line beside the panel
 _KNEE: dict[str, Any] = {"markersize": 5.0, "linestyle": "none", "clip_on": False}
 _CAUSAL: dict[str, Any] = {**_KNEE, "marker": "v", "markeredgewidth": 0.0}
 _BIDIRECTIONAL: dict[str, Any] = {**_KNEE, "marker": "v", "markerfacecolor": "white"}
@@ -45,16 +47,16 @@ def draw(table: Table) -> Figure:
     axes = figure.add_subplot()
     drawn = [(looks[n], panel.marks(own, HEAD_SIZE, spread)) for n, own in curves.items()]
     panel.fill(axes, HEAD_SIZE, table.metric, drawn, own=True)
+    metric, bracket, unit = label(table.metric).partition(" (")
+    shown = f"{metric} above that of the largest head{bracket}{unit}"
+    axes.set_ylabel("\n".join(textwrap.wrap(shown, _LABEL_LETTERS)))
     if any(own for _, own in drawn):
         above, (low, high) = axes.get_xaxis_transform(), axes.get_xlim()
         for n, look in looks.items():
             for place, how, height in ((n // 2, _CAUSAL, 1.02), (n - 1, _BIDIRECTIONAL, 1.06)):
                 if low <= place <= high:
                     axes.plot([place], [height], transform=above, color=look.colour, **how)
-    notes = [
-        "Shown is what it is above that of the largest head at the same n.",
-        *panel.notes_on(table, every, spread),
-    ]
+    notes = panel.notes_on(table, every, spread)
     legend: list[panel.Entry] = [((look.handle(),), f"n = {n}") for n, look in looks.items()]
     if looks:
         causal = Line2D([], [], color=panel.FAINT_INK, **_CAUSAL)

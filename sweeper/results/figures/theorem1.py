@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -101,10 +102,13 @@ def draw(table: Table) -> Figure:
     figure = Figure(figsize=(panel.DOUBLE_COLUMN, panel.DOUBLE_COLUMN))
     panels = figure.subplots(1, len(arms), squeeze=False)[0]
     everything = [mark for curve in found for mark in marks_of(curve)]
+    beside: list[tuple[Axes, panel.Label]] = []
     for letter, axes, arm in zip("abcdef", panels, arms, strict=False):
         own = [curve for curve in found if curve.arm == arm]
         curves = [(looks[arm, curve.length], marks_of(curve)) for curve in own]
-        panel.fill(axes, _ACROSS, table.metric, curves, letter=letter, scaled=everything)
+        panel.fill(
+            axes, _ACROSS, table.metric, curves, letter=letter, scaled=everything, exact=True
+        )
         axes.set_title(panel.plain(table.label(arm), 24), pad=14)
         if everything:
             axes.set(xscale="linear", xlabel=_ACROSS, xlim=(0, 1.06))
@@ -128,7 +132,7 @@ def draw(table: Table) -> Figure:
             if curve.knee is not None:
                 knee = marks_of(curve)[list(curve.points).index(curve.knee)]
                 axes.plot([knee.x], [knee.mean], color=panel.INK, zorder=5, **_RING)
-                panel.label_point(axes, (str(curve.knee), colour, knee), side=-1)
+                beside.append((axes, (str(curve.knee), panel.INK, knee)))
     notes = panel.notes_on(table, every, found[0].spread if found else None)
     legend: list[panel.Entry] = [
         (tuple(looks[arm, n].handle() for arm in arms), f"n = {n}") for n in lengths
@@ -138,6 +142,8 @@ def draw(table: Table) -> Figure:
         triangle = Line2D([], [], color=panel.FAINT_INK, **_ABOVE)
         legend += [((ring,), "measured knee, its head size"), ((triangle,), "n - 1")]
     panel.lay_out(figure, _PANEL_PT, table, legend, notes)
+    for axes in panels:
+        panel.label_points(axes, [label for own, label in beside if own is axes])
     return figure
 
 

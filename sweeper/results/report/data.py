@@ -29,7 +29,6 @@ from sweeper.results.points import (
     seed_spread,
     tuned_in_words,
 )
-from sweeper.results.statistics.estimates import interval
 from sweeper.results.table import DIRECTIONS, Row, Table, cell, label, number
 from sweeper.results.verdict import Verdict
 from sweeper.store import registry
@@ -184,15 +183,14 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
     for point, scaled in zip(points, averaged, strict=True):
         if not point.values:
             continue
-        estimate = scaled.estimate(spread)
-        ends = interval(estimate)
+        ends = scaled.interval(spread)
         shown.append(
             {
                 "arm": point.arm,
                 "name": point.name,
                 "x": {key: _coordinate(point, key) for key in across},
                 "curves": {key: _apart(point, along[point.arm, key]) for key in across},
-                "mean": back(estimate.mean),
+                "mean": back(scaled.estimate(spread).mean),
                 "ends": ends and [back(end) for end in ends],
                 "seeds": [[n, value, point.runs[n]] for n, value in sorted(point.values.items())],
             }

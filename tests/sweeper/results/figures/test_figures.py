@@ -1,5 +1,6 @@
 """Figures show every seed and say what is missing; their files are safe and the same again."""
 
+import math
 import re
 import subprocess
 import sys
@@ -250,7 +251,10 @@ def test_missing_runs_and_matching_errors_are_in_the_figure(tmp_path):
     assert missing
     assert f"{missing} of {runs} runs are missing: {missing} not started." in words(figure)
     worst = max(abs(p["matched"]["error"]) for p in sweep.points if p["matched"])
-    assert f"total parameters of what they are matched to within {worst:.2%}" in words(figure)
+    assert (
+        f"total parameters of what they are matched to within {math.ceil(worst * 1e4) / 100:.2f} %"
+        in words(figure)
+    )
     assert "Mean of 2 to 3 seeds, 95 % interval" in words(figure)
 
 
@@ -377,6 +381,75 @@ def test_a_reparametrised_run_stands_beside_the_one_it_was(tmp_path):
     assert list(curve.get_xdata()) == [8, 16, 32]
     assert curve.get_ydata()[2] == pytest.approx(100 * (0.32 + 32 / 90) / 2)
     assert "25%" in words(figure)
+
+
+def two_arms(**about) -> Sweep:
+    """Two arms that have the same values at 2 heads and other ones at 7."""
+    sweep = Sweep(figure="curves", x="model.heads", claims=(), **about)
+    sweep.labels = {"one": "one of them", "other": "the other of them"}
+    for arm, far in (("one", 0.7), ("other", 0.4)):
+        for heads, value in ((2, 0.98), (7, far)):
+            measured = {0: value - 0.02, 1: value + 0.02}
+            sweep.add(arm, {"model.heads": heads}, Model(64, heads, ord(arm[1])), measured)
+    return sweep
+
+
+def test_arms_that_meet_are_drawn_side_by_side(tmp_path):
+    figure = curves.draw(two_arms().table(tmp_path))
+    figure.draw_without_rendering()
+    lines = [line for line in figure.axes[0].get_lines() if len(line.get_xdata()) == 2]
+    places = [line.get_transform().transform(line.get_xydata())[0] for line in lines]
+    one, other = sorted(place[0] * 72 / figure.dpi for place in places)
+    assert other - one == pytest.approx(4.0)
+    alone = two_arms().table(tmp_path)
+    [line, *_] = (
+        curves.draw(replace(alone, rows=[row for row in alone.rows if row["arm"] == "one"]))
+        .axes[0]
+        .get_lines()
+    )
+    assert np.allclose(
+        line.get_transform().transform((2, 1)), line.axes.transData.transform((2, 1))
+    )
+
+
+def test_the_interval_of_a_percentage_stays_within_it(tmp_path):
+    table = two_arms(metric="test/accuracy").table(tmp_path)
+    found = points(table, "test/accuracy")
+    ends = [mark.ends for mark in marks(found, "model.heads", seed_spread(found))]
+    assert max(high for _, high in ends) == 100.0
+    assert min(low for low, _ in ends) > 0.0
+
+
+def test_a_point_with_another_learning_rate_than_most_has_a_ring(tmp_path):
+    table = two_arms().table(tmp_path)
+    rate = "optimizer.learning_rate"
+    rows = [
+        {**row, rate: 0.02 if (row["arm"], row["model.heads"]) == ("other", 7) else 0.01}
+        for row in table.rows
+    ]
+    tuned = replace(table, rows=rows)
+    figure = curves.draw(tuned)
+    rings = [line for line in figure.axes[0].get_lines() if line.get_markersize() == 8.0]
+    assert [line.get_xydata().tolist() for line in rings] == [[[7.0, pytest.approx(0.4)]]]
+    assert "Ringed: with another learning rate than most points, 0.01." in words(figure)
+    varied = {name: {**values, rate: 0.01} for name, values in tuned.settings.items()}
+    assert "Ringed" not in words(curves.draw(replace(tuned, settings=varied)))
+
+
+def test_no_line_crosses_the_words_beside_a_mark(tmp_path):
+    for figure in (
+        fig1.draw(figure1().table(tmp_path / "fig1")),
+        knees_figure.draw(theorem1().table(tmp_path / "knees")),
+    ):
+        figure.draw_without_rendering()
+        for axes in figure.axes:
+            for text in axes.texts:
+                box = text.get_window_extent()
+                inside = axes.get_window_extent().contains(box.x0, box.y0)
+                for line in axes.get_lines() if inside else []:
+                    path = line.get_transform().transform_path(line.get_path())
+                    crosses = line.get_linestyle() == "-" and path.intersects_bbox(box, False)
+                    assert not crosses, text.get_text()
 
 
 def test_the_rank_of_heads_stands_beside_the_most_it_can_be(tmp_path):
