@@ -63,7 +63,8 @@ def tuned_in_words(experiment: Mapping[str, Any]) -> list[str]:
         words = f"Chosen by the rule of version 0.1.0, {plural(seeds, 'seed')} at {length}"
         return [*sentences, f"{words}: how sure the choices are is unknown."]
     if unsure := [one for one in found if one["alternative"]]:
-        words = f"{len(unsure)} of {plural(len(found), 'choice')} cannot be told from the next best"
+        count = f"{len(unsure)} of {plural(len(found), 'choice')}"
+        words = f"{count} cannot be distinguished from the next best"
         error = f"the error of their difference is {found[0]['error']:.2g}"
         sentences.append(f"{words} ({error}), so claims are judged with either.")
     return sentences

@@ -54,7 +54,7 @@ class DecoderSection(TransformerSection):
         key = f"{path}.head_size" if own is None else f"{path}.attention.rotary_size"
         sizes = distinct_sizes(self.resolved_head_size) if own is None else [own]
         if (least := self.rotary_size) and least > sizes[0]:
-            expected = f"at most {key}={sizes[0]}, since so many numbers are there to be turned"
+            expected = f"at most {key}={sizes[0]}, the numbers that there are to turn"
             remedy = f"give it as {path}.rotary_size=null, which turns all of them"
             yield Problem(f"{path}.rotary_size", least, expected, remedy)
         elif odd := [size for size in sizes if size % 2 and not self.rotary_size]:

@@ -240,7 +240,7 @@ def pack(
     packer: Callable[[], FirstFit | Joined],
     processes: int | None = None,
 ) -> None:
-    """Encode and pack splits into folders, as a stream, on so many cores (None: all).
+    """Encode and pack splits into folders, as a stream, on this number of cores (None: all).
 
     The files do not depend on the number of cores.
     """

@@ -125,7 +125,7 @@ class Corpus:
         self.check(split, counts)
 
     def check(self, split: str, counts: Counts) -> None:
-        """Raise UserError for a split of which no line is kept."""
+        """Raise UserError for a split that keeps no line."""
         if not counts.kept:
             skipped = f", {counts.total} lines were skipped" if counts.total else ""
             raise UserError(

@@ -67,7 +67,7 @@ FEW = 4  # items that are not worth other processes
 def in_order(
     function: Callable[[Item], Result], items: Iterable[Item], processes: int | None = None
 ) -> Iterator[Result]:
-    """Yield `function` of each item in order, computed by so many processes (None: all cores).
+    """Yield `function` of each item in order, computed by `processes` (None: one for each core).
 
     Processes are forked, so this one must have no threads; they end with it, however it ends.
     """

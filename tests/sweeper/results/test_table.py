@@ -167,8 +167,8 @@ def test_the_words_say_what_was_chosen_among_how_many_and_what_is_open():
         "Learning rate chosen on validation among 3 per arm and size, the two best with 3 seeds: "
         "standard 0.1 to 0.4; fixed 0.1.",
         "At an end of what was tried, so perhaps not at its best: standard 0.4.",
-        "1 of 3 choices cannot be told from the next best (the error of their difference is "
-        "0.012), so claims are judged with either.",
+        "1 of 3 choices cannot be distinguished from the next best (the error of their difference "
+        "is 0.012), so claims are judged with either.",
     ]
     old = {"values": {RATE: 0.1}, "among": 3, "at_end": [], "alike": None, "arm": "a"}
     tune = {"per": "size", "seeds": [7], "steps": 0.7}
