@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import shlex
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -12,34 +14,48 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.results.collect import collect, write_tables
-from sweeper.results.judge import Verdicts, judge, lines
+from sweeper.results.judge import Verdicts, judge, lines, verdicts_on
 from sweeper.results.paper_tables import summarise
 from sweeper.results.points import not_learned
 from sweeper.results.summary import brief
 from sweeper.results.table import Table, exported, stem
 from sweeper.run.schedule import JobState, Phase, Schedule
-from sweeper.store.errors import Faults, UserError, sanitize
+from sweeper.store.errors import Faults, UserError, collect_errors, sanitize
 from sweeper.store.numbers import plural
 from sweeper.store.plans import newest
 
+PAGE_S = 30.0
+PAGE_SHARE = 0.01
 OWN_GRID = "python sweep.py -m model.heads=4,8,16 model.head_size=8,32 seed=0,1,2"
 
 
-class FiguresAsTheyCome(ExitStack):
-    """Draws each experiment of a sweep when its last run is done, while the others train.
+class ResultsAsTheyCome(ExitStack):
+    """Publishes results while runs train: the page, and the figure of each experiment that is done.
 
-    `left`: the runs to be trained, by experiment. `print_everything` draws the last experiment; it
-    draws no figure again whose table is unchanged.
+    The page is written at most every PAGE_S seconds, and takes at most PAGE_SHARE of the CPU time
+    of the runs. `print_everything` writes the last page and draws the last experiment; it draws no
+    figure again whose table is unchanged.
+
+    Args:
+        left: the runs to be trained, by experiment.
+        slots: runs that train at a time.
     """
 
-    def __init__(self, console: Console, outputs: Path, left: Mapping[str, Collection[str]]):
+    def __init__(
+        self, console: Console, outputs: Path, left: Mapping[str, Collection[str]], slots: int
+    ) -> None:
         super().__init__()
-        self._console, self._outputs = console, outputs
+        self._console, self._outputs, self._slots = console, outputs, slots
         self._left = {name: set(runs) for name, runs in left.items() if runs}
         self._painter = self.enter_context(ThreadPoolExecutor(max_workers=1))
+        self._page_due = time.monotonic() + PAGE_S / 3
+        self.push(self._end)
 
     def changed(self, state: JobState | None) -> None:
-        """Draw the experiments whose last run this is."""
+        """Write the page if it is due; draw the experiments whose last run this is."""
+        if state is None and time.monotonic() >= self._page_due:
+            self._page_due = math.inf
+            self._painter.submit(self.write_page)
         if state is None or state.phase is not Phase.DONE:
             return
         for runs in self._left.values():
@@ -59,6 +75,30 @@ class FiguresAsTheyCome(ExitStack):
             figures = write_figures(self._outputs, tables)
             drawn = next(path for path in figures if path.suffix == ".png")
             self._console.print(Text(f"{name} is drawn: {relative_path(drawn)}"), soft_wrap=True)
+
+    def write_page(self) -> None:
+        """Write the page of all experiments as they stand; it loads itself again in a browser."""
+        from sweeper.results.report.page import write_report
+
+        began, faults = time.thread_time(), Faults()
+        with suppress(UserError, OSError):  # print_everything reports the error
+            tables, verdicts = collect(self._outputs, list(newest(self._outputs)), faults), {}
+            for table in tables:
+                with collect_errors(faults, table.name):
+                    verdicts[table.name] = verdicts_on(table)
+            shown = [table for table in tables if table.name in verdicts]
+            write_report(self._outputs, shown, verdicts, refresh_s=PAGE_S)
+        pause = (time.thread_time() - began) / PAGE_SHARE / self._slots
+        self._page_due = time.monotonic() + max(PAGE_S, pause)
+
+    def _end(self, error: type[BaseException] | None, *_: object) -> None:
+        """Let the page rest if the sweep was stopped: nothing writes it again."""
+        from sweeper.results.report.page import stop_refreshing
+
+        if error:
+            self._painter.shutdown()
+            with suppress(OSError):
+                stop_refreshing(self._outputs)
 
 
 def collect_and_judge(

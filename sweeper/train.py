@@ -15,7 +15,7 @@ from rich.text import Text
 
 from sweeper.plan.plan import Plan, Rounds
 from sweeper.plan.throughput import Throughput, measured
-from sweeper.publish import FiguresAsTheyCome, print_unfinished
+from sweeper.publish import ResultsAsTheyCome, print_unfinished
 from sweeper.results.table import set_aside
 from sweeper.run.backend import Backend, Job
 from sweeper.run.failures import Budget, Watchdog, hours
@@ -181,12 +181,12 @@ class Executor:
         early = {} if options.decide else plan.by_experiment(left)
         with (
             Display(self.console, self.store, labels, time_left, about, of) as display,
-            FiguresAsTheyCome(self.console, plan.outputs, early) as figures,
+            ResultsAsTheyCome(self.console, plan.outputs, early, self.backend.slots) as results,
         ):
 
             def changed(schedule: Schedule, state: JobState | None) -> None:
                 display.changed(schedule, state)
-                figures.changed(state)
+                results.changed(state)
                 if state is not None:
                     self._report_edits()
 

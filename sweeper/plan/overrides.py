@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -150,7 +150,8 @@ def name_of(typed: Typed, experiment: Experiment | None, composer: Composer) -> 
 
     It is the name of the experiment, followed by every typed key that changes a result, with its
     values. Keys typed with the value they have anyway are left out, as are seeds that add to those
-    of the experiment.
+    of the experiment. A name that gets too long has the ends of lists, else keys without values,
+    and four letters of a digest.
     """
     base = experiment.yaml if experiment else "grid" if typed.axes.keys() - {"seed"} else "run"
     given = {**typed.axes, **typed.values}
@@ -159,7 +160,7 @@ def name_of(typed: Typed, experiment: Experiment | None, composer: Composer) -> 
     if not asked:
         return base
     plain = composer.base([f"experiment={experiment.yaml}"] if experiment else [])
-    words = [base]
+    named: dict[str, Any] = {}
     for key, value in asked.items():
         if key == "seed":
             own = experiment.seeds if experiment else [plain.run({})["seed"]]
@@ -169,12 +170,36 @@ def name_of(typed: Typed, experiment: Experiment | None, composer: Composer) -> 
             varied = any(key in keys.split(",") for arm in arms for keys in (*arm.set, *arm.grid))
             differs = varied or key.startswith("experiment.") or not plain.says(key, value)
             changes = key in typed.axes or differs
-        if changes and not (composer.is_group(key) or key == "data.root"):  # their values say it
-            words.append(key.lstrip("+").rpartition(".")[2])
         if changes:
-            words.append(_in_words(key, value))
-    name = "-".join(word for word in words if word)
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 9]}-{digest_of(name)[:8]}"
+            named[key] = value
+
+    def joined(words: Callable[[str, Any], str]) -> str:
+        parts = (
+            # The value of a group or of a folder says what it is.
+            ("" if composer.is_group(key) or key == "data.root" else _last(key), words(key, value))
+            for key, value in named.items()
+        )
+        return "-".join(word for word in (base, *(w for part in parts for w in part)) if word)
+
+    whole = joined(_in_words)
+    if len(whole) <= _LONGEST:
+        return whole
+    mark = digest_of(whole)[:4]  # tells it from other long names
+    room = _LONGEST - len(mark) - 1
+    shorter = joined(_ends_in_words), joined(lambda key, value: ""), f"{base}-{len(named)}-settings"
+    name = next((name for name in shorter if len(name) <= room), base[:room])
+    return f"{name}-{mark}"
+
+
+def _last(key: str) -> str:
+    return key.lstrip("+").rpartition(".")[2]
+
+
+def _ends_in_words(key: str, value: Any) -> str:
+    """Return `4-to-32` for a list of several values."""
+    several = isinstance(value, list) and len(value) > 2
+    words = [_in_words(key, one) for one in ([value[0], value[-1]] if several else [value])]
+    return "-to-".join(words)
 
 
 def _in_words(key: str, value: Any) -> str:

@@ -51,6 +51,17 @@ class Verdict:
         return "not measured yet" if "unmeasured" in self.numbers else str(self.verdict)
 
     @property
+    def effect(self) -> str:
+        """The contrast that is named first, with its interval in words; empty if there is none."""
+        contrasts = self.numbers.get("contrasts")
+        if not contrasts or "unmeasured" in self.numbers:
+            return ""
+        one = contrasts[self.numbers.get("first", 0)]
+        low = -math.inf if one["low"] is None else one["low"]
+        high = math.inf if one["high"] is None else one["high"]
+        return str(Found(one["words"], one["value"], low, high, one["unit"] == "log ratio"))
+
+    @property
     def brief(self) -> str:
         """One line: the cost of deciding it, or the main reason once it is decided."""
         price, contrasts = self.numbers.get("price"), self.numbers.get("contrasts", ())

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,22 @@ def test_a_name_holds_what_can_change_a_result_and_is_not_so_anyway(planner, nam
     assert list(plan.experiments) == [name]
 
 
-def test_a_long_name_is_cut_and_still_tells_two_apart(planner, tmp_path):
+LONG = {
+    "grid-heads-4-warmup_steps-1-to-52": "optimizer.warmup_steps=range(1,53) model.heads=4",
+    "grid-head_size-heads-warmup_steps-steps": "model.head_size=32 model.heads=4,8,16,32 "
+    "optimizer.warmup_steps=2 trainer.steps=30",
+    "grid-5-settings": "model.head_size=32 model.heads=4,8,16,32 optimizer.warmup_steps=2 "
+    "trainer.steps=30 optimizer.learning_rate=0.001",
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_long_name_consists_of_whole_words(planner, name, tmp_path):
+    [found] = planner.plan([*LONG[name].split(" "), f"paths.outputs={tmp_path}"]).experiments
+    assert re.fullmatch(f"{name}-[0-9a-f]{{4}}", found)
+
+
+def test_long_names_still_tell_two_apart(planner, tmp_path):
     typed = (f"optimizer.warmup_steps=range(1,{n})" for n in (53, 59))
     plans = [planner.plan([one, "model.heads=4", f"paths.outputs={tmp_path}"]) for one in typed]
     found = {name for plan in plans for name in plan.experiments}

@@ -111,6 +111,7 @@ def experiment_data(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]
                 "answer": verdict.label,
                 "sentence": verdict.sentence,
                 "measure": verdict.measure,
+                "effect": verdict.effect,
             }
             for verdict in verdicts
         ],

@@ -1,7 +1,14 @@
 // Draws the report of a sweep from the JSON in #data. All text of the data enters the document as
 // text nodes, so that nothing in it becomes markup.
 
-const data = JSON.parse(document.getElementById("data").textContent);
+let data = null; // until `load` has read it
+
+async function load() {
+  const packed = atob(document.getElementById("data").textContent);
+  const bytes = Uint8Array.from(packed, (letter) => letter.charCodeAt(0));
+  const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  data = JSON.parse(await new Response(plain).text());
+}
 
 // Elements
 
@@ -283,22 +290,25 @@ const questionsOf = ({ verdicts }) => [...Map.groupBy(verdicts, ({ question }) =
 
 function experimentView(about) {
   const curves = trainingView(about);
-  const verdict = ([question, answers]) => {
-    const sentences = answers.map(({ answer, measure, sentence }) =>
-      make("p", answerWord(answer), measure ? faint(` by ${measure}. `) : " ", sentence),
-    );
-    return make("article.verdict", make("h3", question), sentences);
+  const claim = ([question, answers]) => {
+    const found = answers.map(({ answer, measure, effect, sentence }) => [
+      make("p", answerWord(answer), answers.length > 1 && faint(` by ${measure}`)),
+      effect
+        ? [make("p.effect", effect), details(false, "Why", make("p", sentence))]
+        : make("p", sentence),
+    ]);
+    return [make("h3", question), found];
   };
-  const figures = about.figures.map((figure) => figureView(figure, about.arms));
+  const figures = make("div", about.figures.map((figure) => figureView(figure, about.arms)));
+  const claims = questionsOf(about).map(claim);
   return make(
     "section.experiment",
     { id: anchorOf(about.name) },
     make("p.name", about.name),
     make("h2", about.title),
     make("p.faint", about.setting),
-    make(figures.length > 1 ? "div.figures" : "div", figures),
+    claims.length ? make("div.beside", figures, make("div.claims", list(claims))) : figures,
     about.notes.map((note) => make("p.faint", note)),
-    questionsOf(about).map(verdict),
     about.closing.length && closingView(about.closing),
     about.paper_table && paperTableView(about.paper_table),
     make("h3", "Runs"),
@@ -360,24 +370,6 @@ function stateView(ids) {
   ];
 }
 
-// List every question with its answers; measures that agree share one answer.
-function claimsView() {
-  const answersTo = (verdicts) => {
-    const answers = [...Map.groupBy(verdicts, ({ answer }) => answer)];
-    return answers.map(([answer, same]) => {
-      const measures = same.map(({ measure }) => measure).join(", ");
-      return make("div", answerWord(answer), answers.length > 1 && faint(` by ${measures}`));
-    });
-  };
-  const items = data.experiments.flatMap((experiment) =>
-    questionsOf(experiment).map(([question, own]) => [
-      make("div", answersTo(own)),
-      make("div", question, " ", experimentLink(experiment.name)),
-    ]),
-  );
-  return items.length ? list(items) : emptyNote("These experiments make no claim.");
-}
-
 function provenanceView(ids) {
   const { commands, code, libraries, devices } = data.provenance;
   const runs = (count) => faint(` (${counted(count, "run")})`);
@@ -423,15 +415,8 @@ function showPage() {
   into("written", faint(`Written ${data.written}.`));
   const parts = ["state", "provenance"].map((id) => make("a", { href: `#${id}` }, id));
   into("nav", names.map(experimentLink), parts);
-  into("claims", claimsView());
-  const drawn = ({ points }) => points.length;
-  const first = data.experiments.find(({ figures }) => figures.some(drawn));
-  if (first) {
-    into("first", make("h2", first.title, " ", experimentLink(first.name)));
-    into("first", figureView(first.figures.find(drawn), first.arms));
-  }
-  into("state", stateView(ids));
   into("experiments", data.experiments.map(experimentView));
+  into("state", stateView(ids));
   into("provenance", provenanceView(ids));
   openAddressed();
 }
@@ -446,4 +431,19 @@ document.getElementById("theme").addEventListener("change", redrawAll);
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
 window.addEventListener("beforeprint", () => setPrinted(true));
 window.addEventListener("afterprint", () => setPrinted(false));
-showPage();
+
+// The browser cannot find the place of its reader in a page that fills itself later.
+function returnToPlace() {
+  const named = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (history.state?.scroll !== undefined) window.scrollTo(0, history.state.scroll);
+  else named?.scrollIntoView();
+}
+
+// A refresh by the browser itself would only scroll where the address names a part of the page.
+const refresh = document.querySelector("meta[name=refresh]");
+const loadAgain = () => {
+  history.replaceState({ scroll: window.scrollY }, "");
+  location.reload();
+};
+if (refresh) setTimeout(loadAgain, 1000 * refresh.content);
+load().then(showPage).then(returnToPlace);

@@ -1,15 +1,17 @@
 """Writes outputs/report.html: one file that holds its data, style and scripts and loads nothing.
 
-Names, errors and logs are foreign text. They enter the page as JSON in a block that no browser
-runs, and the script shows them as text nodes only. The content security policy allows exactly the
-style and the script of the page, by their hashes, and no request.
+Names, errors and logs are foreign text. They enter the page as compressed JSON in a block that no
+browser runs, and the script shows them as text nodes only. The content security policy allows
+exactly the style and the script of the page, by their hashes, and no request.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import math
+import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -22,28 +24,44 @@ from sweeper.results.palette import PALETTE
 from sweeper.results.report.data import page_data
 from sweeper.results.table import Table, publish_made
 from sweeper.store.errors import sanitize
+from sweeper.store.files import read_bytes
 
 STYLES = ("vendor/uPlot.min.css", "page.css")
 SCRIPTS = ("vendor/uPlot.iife.min.js", "charts.js", "page.js")
 
 _MOST_LETTERS = 2000  # of one text
+_REFRESH = re.compile('<meta name="refresh"[^>]*>')
 _DIGITS = 7  # of one number; the tables hold all of them
 
 
 def write_report(
-    outputs: Path, tables: Sequence[Table], verdicts: Verdicts, into: Path | None = None
+    outputs: Path,
+    tables: Sequence[Table],
+    verdicts: Verdicts,
+    into: Path | None = None,
+    *,
+    refresh_s: float | None = None,
 ) -> Path:
     """Write the page of these tables, their verdicts by name and their runs; return its path.
 
-    The page goes into `outputs`, or into the folder `into`.
+    The page goes into `outputs`, or into the folder `into`. With `refresh_s`, an open page loads
+    itself again after so many seconds.
     """
     path = (into or outputs) / "report.html"
-    publish_made(path, as_html(page_data(outputs, tables, verdicts)))
+    publish_made(path, as_html(page_data(outputs, tables, verdicts), refresh_s))
     return path
 
 
-def as_html(data: Mapping[str, Any]) -> str:
-    """Return the whole page."""
+def stop_refreshing(outputs: Path) -> None:
+    """Keep the page of a stopped sweep from loading itself again."""
+    path = outputs / "report.html"
+    text = (read_bytes(path) or b"").decode()
+    if _REFRESH.search(text):
+        publish_made(path, _REFRESH.sub("", text, count=1))
+
+
+def as_html(data: Mapping[str, Any], refresh_s: float | None = None) -> str:
+    """Return the whole page; with `refresh_s`, one that loads itself again."""
     # The figures' colours, mixed with white where the page is dark.
     colours = "".join(
         f"--arm-{place}:light-dark({colour}, color-mix(in oklab, {colour}, white 25%));"
@@ -51,14 +69,15 @@ def as_html(data: Mapping[str, Any]) -> str:
     )
     style = f":root{{{colours}}}\n" + "".join(map(_asset, STYLES))
     script = '"use strict";\n' + "".join(map(_asset, SCRIPTS))
-    # Without "<", no text of the data can close its block or open another.
+    refresh = f'<meta name="refresh" content="{refresh_s:.0f}">' if refresh_s else ""
     text = json.dumps(_plain(data), separators=(",", ":"), allow_nan=False)
     return Template(_asset("page.html")).substitute(
+        refresh=refresh,
         style_hash=_hash(style),
         script_hash=_hash(script),
         style=style,
         script=script,
-        data=text.replace("<", "\\u003c"),
+        data=b64encode(gzip.compress(text.encode(), mtime=0)).decode(),
     )
 
 

@@ -4,10 +4,12 @@ import io
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
+from sweeper import publish
 from sweeper.publish import collect_and_judge, print_everything, print_tables
 from sweeper.results.collect import collect
 from sweeper.results.figures import write_figures
@@ -108,6 +110,50 @@ def test_a_figure_is_drawn_again_where_its_table_changed_and_only_there(tmp_path
     by_hand({"model.heads": [2, 3, 5]}).write(tmp_path)
     ended(tmp_path, "grid")
     assert figure.read_bytes() != first[1]
+
+
+@pytest.fixture
+def living(tmp_path, monkeypatch):
+    """Results of an unfinished sweep as they come, in two slots, with a clock of its own."""
+    figure1(grid=FEW, seeds=2, done=lambda arm, model, seed: seed == 0).write(tmp_path)
+    clock = SimpleNamespace(now=1000.0, used=0.0)
+    clock.monotonic, clock.thread_time = lambda: clock.now, lambda: clock.used
+    monkeypatch.setattr(publish, "time", clock)
+    results = publish.ResultsAsTheyCome(Console(file=io.StringIO()), tmp_path, {}, slots=2)
+    return results, clock, tmp_path / "report.html"
+
+
+def stopped(results):
+    """A sweep that trains with these results and is stopped."""
+    with results:
+        raise SystemExit(130)
+
+
+def test_the_page_lives_while_a_sweep_trains_and_rests_once_it_is_stopped(living):
+    results, _, page = living
+    results.write_page()
+    assert f'name="refresh" content="{publish.PAGE_S:.0f}"' in page.read_text()
+    before = content_of(page)
+    assert {run["state"] for run in before["runs"].values()} == {"done", "new"}
+    with pytest.raises(SystemExit):
+        stopped(results)
+    assert 'name="refresh"' not in page.read_text()
+    assert content_of(page) == before
+
+
+def test_the_page_takes_a_share_of_the_time_of_the_runs_and_no_more(living, monkeypatch):
+    results, clock, _ = living
+    written = []
+    monkeypatch.setattr(results, "write_page", lambda: written.append(clock.now))
+    write = type(results).write_page
+    clock.thread_time = iter([0.0, 3.0]).__next__
+    write(results)
+    pause = 3.0 / publish.PAGE_SHARE / 2
+    with results:
+        for now in (pause - 1, pause):
+            clock.now = 1000 + now
+            results.changed(None)
+    assert written == [1000 + pause]
 
 
 @pytest.mark.parametrize("value", [7.8e153, -41.0])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,11 @@ ARGUMENTS = (
     "--disable-sync",
 )
 _NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+_FILLED = """
+const wait = () =>
+  document.getElementById("written").hasChildNodes() ? arguments[0]() : setTimeout(wait, 5);
+wait();
+"""
 _DRAWN = "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"
 
 
@@ -45,6 +51,7 @@ class Browser:
         self.console()
         self.requests()
         self._post("url", {"url": page.as_uri() + fragment})
+        self._post("execute/async", {"script": _FILLED, "args": []})
         self.run("")
 
     def size(self, width: int, height: int = 900) -> None:
@@ -75,6 +82,16 @@ class Browser:
         mouse = {"type": "pointer", "id": "mouse", "actions": actions}
         self._post("actions", {"actions": [mouse]})
         self.run("")
+
+    def wait_for(self, selector: str, words: str) -> None:
+        """Wait until an element has the words, also if the page loads itself meanwhile."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            with suppress(RuntimeError):  # between two pages
+                if any(words in text for text in self.texts(selector)):
+                    return
+            time.sleep(0.1)
+        raise AssertionError(f"no {selector} has {words!r}")
 
     def each(self, selector: str, asked: str) -> list[Any]:
         """Return a property of each element that matches, or the result of a method."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +128,7 @@ def foreign(outputs: Path, words: tuple[str, ...]) -> Path:
 def content_of(page: Path) -> dict[str, Any]:
     """Return the data in the page."""
     text = page.read_text("utf-8")
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
+    found = re.search(r'<script type="text/plain" id="data">(.*?)</script>', text)
     assert found
-    content: dict[str, Any] = json.loads(found[1])
+    content: dict[str, Any] = json.loads(gzip.decompress(b64decode(found[1])))
     return content

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import math
 import re
 from collections import Counter
@@ -65,6 +64,10 @@ def test_every_run_is_there_with_its_state_verdicts_and_seeds(page: Path) -> Non
     assert [verdict["claim"] for verdict in verdicts] == list(figure1().claims)
     assert all(verdict["question"].endswith("?") for verdict in verdicts)
     assert {verdict["answer"] for verdict in verdicts} == {"undecided"}  # runs are missing
+    assert [verdict["effect"] for verdict in verdicts if verdict["effect"]] == [
+        "4 heads of 32 at embedding size 64 over 4 heads of 24 at embedding size 96 "
+        "worse by a factor of 79.5 [no interval]"
+    ]
 
 
 def test_a_done_run_has_settings_result_curve_and_log(page: Path) -> None:
@@ -161,20 +164,21 @@ def test_foreign_text_stays_in_the_data(tmp_path: Path) -> None:
     page = foreign(tmp_path, PAYLOADS)
     text = page.read_text("utf-8")
     [data] = re.findall(r'id="data">(.*?)</script>', text)
-    assert "<" not in data
-    assert text.replace(data, "{}") == as_html({})
+    assert re.fullmatch(r"[A-Za-z0-9+/=]+", data)
+    [empty] = re.findall(r'id="data">(.*?)</script>', as_html({}))
+    assert text.replace(data, empty) == as_html({})
     titles = [one["title"] for one in content_of(page)["experiments"]]
     assert titles[0] == PAYLOADS[0]
     assert len(titles) == 30
 
 
-def test_five_hundred_runs_stay_below_five_megabytes(tmp_path: Path) -> None:
+def test_five_hundred_runs_stay_below_half_a_megabyte(tmp_path: Path) -> None:
     page = large_sweep(tmp_path)
     found = content_of(page)
     assert len(found["runs"]) == 500
     assert [len(steps) for steps in found["steps"]] == [150]
     assert all(len(run["log"]) == 40 for run in found["runs"].values())
-    assert page.stat().st_size < 5e6
+    assert page.stat().st_size < 5e5
 
 
 def test_thinned_curves_keep_their_ends_and_gaps() -> None:
@@ -240,8 +244,7 @@ def test_the_command_writes_the_page_of_planned_experiments_and_says_where(
         data_of(tmp_path, ["fig9"])
 
 
-def test_data_is_json_whatever_it_holds() -> None:
-    text = as_html({"a": "</script>\ud800\u2028", "<b>": [1, 2.5, None, True, math.inf]})
-    [data] = re.findall(r'id="data">(.*?)</script>', text)
-    assert "<" not in data
-    assert json.loads(data) == {"a": "</script>\\ud800\\u2028", "<b>": [1, 2.5, None, True, None]}
+def test_data_is_json_whatever_it_holds(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text(as_html({"a": "</script>\ud800\u2028", "<b>": [1, 2.5, None, True, math.inf]}))
+    assert content_of(page) == {"a": "</script>\\ud800\\u2028", "<b>": [1, 2.5, None, True, None]}

@@ -135,11 +135,14 @@ def test_it_requests_only_itself_and_its_first_screen_has_verdicts_and_a_chart(
     count = len(content_of(small)["runs"])
     assert page.texts(".lead") == [f"Of {count} runs, {count - 2} done, 1 failed, 1 not started."]
     assert any("the loss is nan at step 7" in words for words in page.texts("#state li"))
-    assert page.texts("#claims .answer") == ["Undecided"] * 3
-    for selector in ("#claims li", "#first .chart canvas"):
+    assert page.texts(".claims .answer") == ["Undecided"] * 3
+    assert len(page.texts(".claims .effect")) == 1
+    for selector in (".claims li", ".experiment .beside canvas"):
         boxes = page.boxes(selector)
         assert boxes
         assert max(box["bottom"] for box in boxes) < 900
+    [chart] = page.boxes(".experiment .beside canvas")
+    assert all(claim["left"] > chart["right"] for claim in page.boxes(".claims li"))
 
 
 def test_rows_sort_both_ways_with_empty_cells_last(page: Browser, small: Path) -> None:
@@ -285,7 +288,7 @@ def test_printing_draws_every_chart_in_light_colours(page: Browser) -> None:
     page.prefer("dark")
     page.run("window.dispatchEvent(new Event('beforeprint'))")
     assert page.run(PAPER) == light
-    assert len(page.boxes(".chart canvas")) == len(page.boxes(".chart")) == 3
+    assert len(page.boxes(".chart canvas")) == len(page.boxes(".chart")) == 2
     page.run("window.dispatchEvent(new Event('afterprint'))")
     assert page.run(PAPER) != light
 
@@ -328,6 +331,21 @@ def test_intervals_are_drawn_round_by_round(window: Browser, tmp_path: Path, sma
     assert window.texts("h4") == ["one, loss: Supported"] * 2
     assert window.texts(".closings .axis-words") == ["4 heads over 2", "round"] * 2
     assert len(window.boxes(".closings canvas")) == 2
+
+
+def test_a_page_of_an_unfinished_sweep_loads_itself_again_where_its_reader_is(
+    window: Browser, tmp_path: Path, small: Path
+) -> None:
+    page, data = tmp_path / "report.html", content_of(small)
+    run = next(iter(data["runs"]))
+    page.write_text(as_html({**data, "written": "before"}, refresh_s=2))
+    window.open(page, f"#run={run}")
+    window.run("scrollTo(0, 333)")
+    page.write_text(as_html({**data, "written": "after"}))
+    window.wait_for("#written", "Written after.")
+    assert window.texts("#run-name") == [run]
+    assert window.run("return scrollY") == 333
+    assert window.texts("meta[name=refresh]") == []
 
 
 def test_foreign_text_is_text(window: Browser, tmp_path: Path) -> None:
