@@ -105,7 +105,7 @@ def test_a_name_holds_what_can_change_a_result_and_is_not_so_anyway(planner, nam
 
 
 LONG = {
-    "grid-heads-4-warmup_steps-1-to-52": "optimizer.warmup_steps=range(1,53) model.heads=4",
+    "grid-heads-2-warmup_steps-1-to-52": "optimizer.warmup_steps=range(1,53) model.heads=2",
     "grid-head_size-heads-warmup_steps-steps": "model.head_size=32 model.heads=4,8,16,32 "
     "optimizer.warmup_steps=2 trainer.steps=30",
     "grid-5-settings": "model.head_size=32 model.heads=4,8,16,32 optimizer.warmup_steps=2 "
