@@ -32,6 +32,7 @@ from sweeper.results.design import (
 from sweeper.results.points import Point, metric_of, points
 from sweeper.results.statistics.estimates import mean
 from sweeper.results.statistics.expected_cost import MOST, Cost, Known, expected_cost, known
+from sweeper.results.statistics.pairing import errors
 from sweeper.results.statistics.sequential import (
     FIRST,
     AnyOf,
@@ -62,16 +63,16 @@ class Measurements:
         every: the alternatives, too.
         ratios: whether values are logarithms.
         margin: the experiment's margin in this metric; None if it has none.
-        groups: for each distinct point, its measurements in the order of seeds, larger being
-            better.
+        groups: for each distinct point, its measurements by seed, larger being better. Several
+            fine-tunings of one pre-training are one, at the first of their seeds.
         lost: the number of its seeds that were trained and have no usable value.
         seconds: the duration of one measurement, mean of those that are done; if none is, the
             estimate of the plan, or nan.
         flops: the same in training FLOPs, which do not depend on the machine.
         trainings: the number of runs of one measurement, including those that it starts from.
         alone: whether the point has several seeds that all start from one training.
-        looks: the number of measurements of each distinct point when an earlier round of a sweep
-            that decides was judged; None if there were no rounds.
+        looks: the number of measurements of each distinct point when each earlier round of a sweep
+            that decides was judged.
     """
 
     def __init__(self, table: Table, metric: str) -> None:
@@ -95,7 +96,7 @@ class Measurements:
         self.every = [one for point in self.points for one in (point, *point.alternatives)]
         self._rows = {str(row["run"]): row for row in table.rows}
         self._places: dict[tuple[tuple[int, str], ...], int] = {}
-        self.groups: list[list[float]] = []
+        self.groups: list[dict[int, float]] = []
         self.lost: list[int] = []
         self.seconds: list[float] = []
         self.flops: list[float] = []
@@ -108,16 +109,16 @@ class Measurements:
                 continue
             self._places[key] = len(self.groups)
             lines = {run: self._line(run) for _, run in key}
-            by_training: dict[str, list[float]] = {}
+            by_training: dict[str, dict[int, float]] = {}
             lost = 0
             for seed, run in key:
                 value = point.values.get(seed)
                 if value is not None and not (self.ratios and value <= 0):
                     judged = math.log(max(value, least)) if self.ratios else value
-                    by_training.setdefault(lines[run][-1], []).append(better * judged)
+                    by_training.setdefault(lines[run][-1], {})[seed] = better * judged
                 elif str(self._rows[run]["state"]) in ("done", "failed"):
                     lost += 1
-            self.groups.append([mean(values) for values in by_training.values()])
+            self.groups.append({min(own): mean([*own.values()]) for own in by_training.values()})
             self.lost.append(lost)
             took = [self._taken(lines[run], "seconds") for run in point.runs.values()]
             planned = [self._taken(lines[run], "estimate") for run in point.runs.values()]
@@ -131,7 +132,7 @@ class Measurements:
             self.trainings.append(max(map(len, lines.values())))
             self.alone.append(len(key) > len({line[-1] for line in lines.values()}) == 1)
         rounds = [one.get("seeds_judged") for one in table.provenance.get("rounds") or ()]
-        self.looks: list[list[int]] | None = None
+        self.looks: list[list[int]] = []
         if rounds and None not in rounds:  # version 0.1.0 did not record them
             keys = {place: {run for _, run in key} for key, place in self._places.items()}
             self.looks = [
@@ -141,7 +142,7 @@ class Measurements:
 
     def analyses(self) -> Sample:
         """Return the samples that were judged so far, the present one last."""
-        return interim_analyses(self.groups, self.looks)
+        return interim_analyses(sample(self.groups), self.looks)
 
     def design(self) -> Design:
         """Return the points as claims see them."""
@@ -215,6 +216,7 @@ _DEPENDS = (
     "(experiment.tune.seeds) could."
 )
 _BIMODAL_FROM = 10  # seeds a point; fewer look bimodal by chance
+_ROUGHLY = 100  # seeds a point: two seeds say too little of their spread to price more
 
 
 class Ranked(NamedTuple):
@@ -249,7 +251,7 @@ class Question:
     measured: Measurements
     claims: int = 1
     error: float = ERROR
-    others: Sequence[Sequence[float]] = ()
+    others: Sequence[Mapping[int, float]] = ()
 
     @cached_property
     def contrasts(self) -> list[Contrast]:
@@ -325,7 +327,7 @@ class Question:
     def obstacle(self) -> str | None:
         """The reason why the claim stays undecided whatever its intervals are, or None."""
         measured = self.measured
-        groups = [measured.groups[place] for place in self.used]
+        groups = [[*measured.groups[place].values()] for place in self.used]
         lost = sum(measured.lost[place] for place in self.used)
         few = self.fewest < FIRST
         if any(measured.alone[place] for place in self.used):
@@ -414,7 +416,8 @@ class Question:
 
     def in_runs(self, cost: Cost) -> dict[str, float | None]:
         """Return seeds a point, more runs and device hours of a cost; None if none is in sight."""
-        if not float(cost.seeds) < MOST:
+        sight = MOST if self.fewest >= FIRST else _ROUGHLY
+        if not float(cost.seeds) < sight:
             return {"seeds": None, "runs": None, "hours": None}
         wanted = np.where(self.weights != 0, np.ceil(cost.needs)[:, None], 0.0).max(axis=0)
         more = np.maximum(wanted - [len(group) for group in self.measured.groups], 0)
@@ -428,7 +431,8 @@ class Question:
     def _known(self, found: Intervals) -> Known:
         now = sample([*self.measured.groups, *self.others])
         weights = np.pad(self.weights, ((0, 0), (0, len(self.others))))
-        return known(found, now, moderated(now), weights, self.levels, self.margins)
+        single = errors(now, weights, moderated(now)).single
+        return known(found, now, single, weights, self.levels, self.margins)
 
     def _rows(self, sums: Sequence[Weights]) -> Floats:
         found = np.zeros((len(sums), len(self.measured.groups)))

@@ -22,7 +22,7 @@ from sweeper.results.statistics.sequential import (
     bound,
     effective_seeds,
 )
-from sweeper.results.statistics.spreads import Sample, Spreads
+from sweeper.results.statistics.spreads import Sample
 
 
 def allocated(
@@ -38,9 +38,10 @@ def allocated(
 
     Every point of these contrasts first gets FIRST seeds, whatever `runs` is, because no claim can
     be decided with fewer. Then seeds are added one by one: each is the seed that removes the
-    largest share of the squared errors for its cost. No contrast is narrowed beyond its need. All
-    points are assumed to spread alike, so that a point whose few seeds lie together by luck does
-    not get fewer.
+    largest share of the squared errors for its cost. No contrast is narrowed beyond its need. A
+    contrast buys only for the points that have its fewest seeds, because a seed counts most where
+    all of its points share it. All points are assumed to spread alike, so that a point whose few
+    seeds lie together by luck does not get fewer.
 
     Args:
         weights: (contrasts, points), of all contrasts of all undecided claims.
@@ -61,7 +62,9 @@ def allocated(
         seeds = np.maximum(counts, 1)  # a point that no contrast needs may have none
         errors = (squares / seeds[..., None, :]).sum(axis=-1)
         shares = np.where(errors > targets * (1 + 1e-9), 1 / np.maximum(errors, 1e-300), 0.0)
-        gains = np.einsum("...c,...cp->...p", shares, squares) / (seeds * (seeds + 1)) / costs
+        few = np.where(squares > 0, counts[..., None, :], np.inf)
+        few = np.where(few == few.min(axis=-1, keepdims=True), squares, 0.0)
+        gains = np.einsum("...c,...cp->...p", shares, few) / (seeds * (seeds + 1)) / costs
         gains = np.where((counts < most) & (left > 0)[..., None], gains, 0.0)
         best = gains.argmax(axis=-1)[..., None]
         more = np.take_along_axis(gains, best, axis=-1) > 0
@@ -121,7 +124,7 @@ def line(places: Sequence[float], values: Sequence[float], halves: Sequence[floa
     return Line(coefficients, spread * max(1.0, lack_of_fit), max(places))
 
 
-MOST = 10_000  # seeds a point; stands for any larger number too
+MOST = 1000  # seeds a point; stands for any larger number too
 
 Goal = Literal["above", "below", "within", "beyond"]
 
@@ -156,25 +159,27 @@ class Known:
     margins: Floats
     most: float = MOST
 
+    def of(self, contrasts: slice) -> Known:
+        """Return the same of some contrasts."""
+        found = Intervals(*(ends[..., contrasts] for ends in self.found))
+        rest = (self.sds[..., contrasts], self.seeds[..., contrasts])
+        return Known(found, *rest, self.levels[contrasts], self.margins[contrasts], self.most)
+
 
 def known(
     found: Intervals,
     given: Sample,
-    spreads: Spreads,
+    single: Floats,
     weights: Floats,
     ends: Floats,
     margins: Floats,
 ) -> Known:
-    """Return the knowledge that a sample gives of contrasts of these weights, judged as `found`."""
-    with np.errstate(invalid="ignore"):  # 0 x inf
-        squares = np.where(weights != 0, weights**2 * spreads.variances[..., None, :], 0.0)
-    return Known(
-        found,
-        np.sqrt(squares.sum(axis=-1)),
-        effective_seeds(weights, given.counts),
-        ends,
-        margins,
-    )
+    """Return the knowledge that a sample gives of contrasts of these weights, judged as `found`.
+
+    `single` are the squared errors of one seed, of `Errors`.
+    """
+    counts = effective_seeds(weights, given.counts)
+    return Known(found, np.sqrt(single), counts, ends, margins)
 
 
 def expected_cost(claim: Combination, known: Known, chance: float = 0.5) -> Cost:

@@ -28,7 +28,8 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sweeper.results.statistics.spreads import LEAST_DF, Sample, Spreads, moderated, sample
+from sweeper.results.statistics.pairing import Errors, errors
+from sweeper.results.statistics.spreads import Sample, moderated
 from sweeper.store.plans import ERROR
 
 Floats = npt.NDArray[np.float64]
@@ -36,7 +37,7 @@ Floats = npt.NDArray[np.float64]
 FIRST = 3
 DESIGNED = 30
 STEEPNESS = 0.05
-LATER = 0.1
+LATER = 0.3  # also for the approximation by t, where points are skewed (docs/decisions.md)
 _NODES_PER_SD = 3
 
 
@@ -134,31 +135,31 @@ class Intervals(NamedTuple):
 
 
 def intervals(
-    given: Sample, weights: Floats, levels: Floats, spreads: Spreads | None = None
+    given: Sample, weights: Floats, levels: Floats, found: Errors | None = None
 ) -> Intervals:
     """Return the intervals of contrasts of these weights (contrasts, points).
 
     `levels` (contrasts, 2) are one-sided, of the low ends and the high ends. An end is infinite
-    until every point of the contrast has FIRST seeds and all points of the experiment together have
-    LEAST_DF degrees of freedom. `spreads` are those of the sample, if already computed.
+    until every point of the contrast has FIRST seeds. `found` are the errors, if already computed.
     """
-    spreads = spreads or moderated(given)
+    known = found or errors(given, weights, moderated(given))
     values = given.means @ weights.T
-    squared, df = spreads.of(weights, given.counts)
     seeds = effective_seeds(weights, given.counts)
-    seeds = np.where(spreads.pooled_df[..., None] < LEAST_DF, 0.0, seeds)
-    ends = []
-    for side in levels.T:
-        error = np.full(values.shape, np.inf)
-        for level in set(side.tolist()):
-            at = side == level
-            known = np.isfinite(squared[..., at]) & (seeds[..., at] >= FIRST)
-            if known.any():  # a boundary takes a while to solve for
-                far = np.where(known, reach(seeds[..., at], df[..., at], level), np.inf)
-                with np.errstate(invalid="ignore"):
-                    error[..., at] = np.where(known, far * np.sqrt(squared[..., at]), np.inf)
-        ends.append(error)
-    return Intervals(values, values - ends[0], values + ends[1])
+
+    @cache
+    def half_widths(side: tuple[float, ...]) -> Floats:
+        def far(df: Floats) -> Floats:
+            reached = np.full(values.shape, np.inf)
+            for level in set(side):
+                at = (np.array(side) == level) & (seeds >= FIRST)
+                if at.any():  # a boundary takes a while to solve for
+                    reached[at] = reach(seeds[at], df[at], level)
+            return reached
+
+        return known.half_widths(far)
+
+    low, high = (half_widths(tuple(side.tolist())) for side in levels.T)
+    return Intervals(values, values - low, values + high)
 
 
 def effective_seeds(weights: Floats, counts: Floats) -> Floats:
@@ -174,24 +175,20 @@ def effective_seeds(weights: Floats, counts: Floats) -> Floats:
     return np.where(few, 0.0, seeds)
 
 
-def interim_analyses(
-    groups: Sequence[Sequence[float]], looks: Sequence[Sequence[int]] | None = None
-) -> Sample:
-    """Return the sample at each look and the whole one: (analyses, points).
+def interim_analyses(given: Sample, looks: Sequence[npt.ArrayLike] = ()) -> Sample:
+    """Return the sample at each analysis, the whole one last: (analyses, ..., points, seeds).
+
+    Before the first look every number of seeds from FIRST on counts as analysed, so that a sweep
+    that goes on keeps the decisions of its first round.
 
     Args:
-        groups: the values of each point in the order of seeds.
-        looks: how many values each point had at each earlier look; None for looks after FIRST seeds
-            of every point, one more, and so on.
+        given: the seeds of each point.
+        looks: how many seeds each point had, (..., points), when an earlier round was judged.
     """
-    if looks is None:
-        most = max((len(group) for group in groups), default=0)
-        looks = [[seeds] * len(groups) for seeds in range(FIRST, most)]
-    found = [
-        sample([group[:seeds] for group, seeds in zip(groups, look, strict=True)])
-        for look in (*looks, [len(group) for group in groups])
-    ]
-    return Sample(*(np.stack(arrays) for arrays in zip(*found, strict=True)))
+    known = [*(np.asarray(look, dtype=np.float64) for look in looks), given.counts]
+    most = int(known[0].max(initial=0))
+    early = [np.minimum(seeds, known[0]) for seeds in range(FIRST, most)]
+    return Sample(np.stack([given.first(look).values for look in (*early, *known)]))
 
 
 def closed(seen: Intervals) -> Intervals:

@@ -8,14 +8,15 @@ that evidence against equal variances weighs more. Two points say nothing about 
 nothing. Two cases stand apart: a variance far above the moderated one is used unchanged
 (`OUT_OF_LINE`), and an extreme one (`BEYOND`: a seed diverged) does not enter the pooled variance.
 
-Seeds are assumed independent and near normal. Leading dimensions of arrays are experiments.
+Seeds of one point are assumed independent and near normal. Points may share seeds, see pairing.py.
+Leading dimensions of arrays are experiments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -30,18 +31,58 @@ LEAST_DF = 12
 _ROUNDS = 12
 
 
-class Sample(NamedTuple):
-    """The seeds of points: (..., points) arrays; a variance of one seed is ignored."""
+@dataclass(frozen=True)
+class Sample:
+    """Measurements of points by seed: (..., points, seeds), nan where a seed is not measured.
 
-    means: Floats
-    variances: Floats
-    counts: Floats
+    A variance of one seed is 0 and has no meaning; it is infinite where squares overflow.
+    """
+
+    values: Floats
+
+    @cached_property
+    def there(self) -> npt.NDArray[np.bool_]:
+        """Whether each seed is measured."""
+        found: npt.NDArray[np.bool_] = ~np.isnan(self.values)
+        return found
+
+    @cached_property
+    def counts(self) -> Floats:
+        """The number of seeds of each point, (..., points)."""
+        found: Floats = self.there.sum(axis=-1).astype(np.float64)
+        return found
+
+    @cached_property
+    def means(self) -> Floats:
+        """The mean of each point; 0 without seeds."""
+        first = self.there.argmax(axis=-1)[..., None]
+        start: Floats = np.nan_to_num(np.take_along_axis(self.values, first, axis=-1))
+        above = np.where(self.there, self.values - start, 0.0).sum(axis=-1)
+        found: Floats = start[..., 0] + above / np.maximum(self.counts, 1)
+        return found
+
+    @cached_property
+    def residuals(self) -> Floats:
+        """The values less their point's mean, 0 where a seed is not measured."""
+        return np.where(self.there, self.values - self.means[..., None], 0.0)
+
+    @cached_property
+    def variances(self) -> Floats:
+        """The variance between the seeds of each point."""
+        with np.errstate(over="ignore"):
+            squares: Floats = (self.residuals**2).sum(axis=-1) / np.maximum(self.df, 1)
+        return squares
 
     @property
     def df(self) -> Floats:
         """The degrees of freedom of each variance."""
         left: Floats = np.maximum(self.counts - 1, 0)
         return left
+
+    def first(self, counts: npt.ArrayLike) -> Sample:
+        """Return the sample of the first seeds of each point, `counts` (..., points) of them."""
+        place = self.there.cumsum(axis=-1)
+        return Sample(np.where(place <= np.asarray(counts)[..., None], self.values, np.nan))
 
 
 @dataclass(frozen=True)
@@ -77,23 +118,13 @@ class Spreads:
         return np.where(known, error, np.inf), np.where(known, df, 1.0)
 
 
-def sample(groups: Sequence[Sequence[float]]) -> Sample:
-    """Return the sample of each point's values, one value a seed.
-
-    The variance is infinite where squares overflow. ValueError for nan or inf.
-    """
-    means, variances = np.zeros(len(groups)), np.zeros(len(groups))
-    for place, group in enumerate(groups):
-        values = np.asarray(group, dtype=np.float64)
-        if not np.isfinite(values).all():
-            raise ValueError("a measurement that is no finite number")
-        if len(values):
-            means[place] = values[0] + (values - values[0]).mean()
-        if len(values) > 1:
-            with np.errstate(over="ignore", invalid="ignore"):
-                variances[place] = values.var(ddof=1)
-    variances = np.where(np.isnan(variances), np.inf, variances)
-    return Sample(means, variances, np.array([len(group) for group in groups], dtype=np.float64))
+def sample(groups: Sequence[Mapping[int, float]]) -> Sample:
+    """Return the sample of each point's values by seed; ValueError for nan or inf."""
+    seeds = sorted({seed for group in groups for seed in group})
+    if not all(np.isfinite(value) for group in groups for value in group.values()):
+        raise ValueError("a measurement that is no finite number")
+    rows = [[group.get(seed, np.nan) for seed in seeds or (0,)] for group in groups]
+    return Sample(np.array(rows, dtype=np.float64))
 
 
 def moderated(given: Sample) -> Spreads:
@@ -170,7 +201,7 @@ COMPARABLE = 0.1
 FAR = 64.0
 
 
-def is_bimodal(groups: Sequence[Sequence[float]]) -> bool:
+def is_bimodal(groups: Iterable[Sequence[float] | Floats]) -> bool:
     """Return whether seeds of points are bimodal, so that a mean does not describe them.
 
     Each point is split in two where that leaves the least squares, as k-means does. Of normal
