@@ -6,6 +6,7 @@ import argparse
 import csv
 import json
 import math
+import re
 import shlex
 import tomllib
 from collections import Counter
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import ROOT, table
+from sweeper.results.statistics.sequential import FIRST
 from sweeper.results.table import label
 from sweeper.results.verdict import Decision, Found, Verdict
 
@@ -24,6 +26,10 @@ SETTINGS = Path(__file__).with_suffix(".toml")
 PAPER = ("theorem1", "fig1", "fig2", "fig3", "fig4", "table1", "table2a", "table2b", "table3")
 DECIDES = "hydra.sweeper.decide=true"
 SCALES = ("demo", "cpu", "gpu", "paper")
+
+EARLIER = "earlier"  # the folder of verdicts that were kept before, beside those of today
+
+_FOLDER = re.compile(r"\bfolder (\S+)")  # of the text, in words of the plan
 
 Row = dict[str, str]
 
@@ -37,6 +43,7 @@ class Kept:
     scale: str
     text: str
     verdicts: list[Verdict]
+    before: list[Verdict]  # of the record that this one replaced
     rows: list[Row]  # of its table; a run that several arms use has several
     trials: list[Row]  # of the runs that chose its learning rates
     provenance: Mapping[str, Any]  # the command and rounds of its plan; empty in old records
@@ -53,13 +60,23 @@ class Kept:
         return f"[{self.folder.name}]({self.folder.name}/README.md)"
 
     @property
-    def seeds(self) -> str:
-        """The fewest and the most seeds of a point."""
+    def counts(self) -> list[int]:
+        """The number of seeds of each point."""
         finished = Counter(
             (r["arm"], r["point"], r.get("task")) for r in self.rows if r["run"] in self.runs
         )
-        ends = (min(finished.values(), default=0), max(finished.values(), default=0))
-        return " to ".join(map(str, dict.fromkeys(ends)))
+        return sorted(finished.values()) or [0]
+
+    @property
+    def seeds(self) -> str:
+        """The fewest and the most seeds of a point."""
+        return " to ".join(map(str, dict.fromkeys((self.counts[0], self.counts[-1]))))
+
+    @property
+    def column(self) -> str:
+        """Its column in the table of claims: the scale, and the text if it is a folder's."""
+        folder = _FOLDER.search(self.text)
+        return f"{self.scale}, {folder[1]}" if folder else self.scale
 
 
 def main() -> None:
@@ -88,6 +105,7 @@ def page(results: Path) -> str:
     )
     parts = {
         "claims": claims(found),
+        "changed": changed(found, known.get("changed", {})),
         "settings": settings(found),
         "commands": "\n".join(f"    python {shlex.join(command)}" for command in commands),
         "figures": "\n".join(figures),
@@ -101,34 +119,41 @@ def page(results: Path) -> str:
 def kept(results: Path, known: Mapping[str, Mapping[str, str]]) -> Iterator[Kept]:
     """Yield all records; `known` has the scale and text of folders whose records lack them."""
     for path in sorted(results.rglob("*.claims.json")):
-        judged = json.loads(path.read_text("utf-8"))
+        if path.parent.name == EARLIER:
+            continue
+        judged, earlier = json.loads(path.read_text("utf-8")), path.parent / EARLIER / path.name
         stem = path.name.removesuffix(".claims.json")
         about, trials = path.with_name(f"{stem}.json"), path.with_name(f"{stem}_trials.csv")
         folder = results / path.relative_to(results).parts[0]
         planned = json.loads(about.read_text("utf-8")) if about.exists() else {}
         setting = planned.get("experiment") or known[folder.name]
         pictures = (path.with_name(f"{stem}.png"), folder / "figures" / f"{stem}.png")
-        verdicts = [
-            Verdict(
-                one["claim"],
-                Decision(one["verdict"]),
-                one["sentence"],
-                one["numbers"],
-                one.get("measure") or label(judged["metric"]),  # the oldest records lack it
-            )
-            for one in judged["verdicts"]
-        ]
         yield Kept(
             folder,
             judged["experiment"].partition("-")[0],  # overrides of the command line follow
             setting["scale"],
             setting["text"],
-            verdicts,
+            verdicts_of(judged),
+            verdicts_of(json.loads(earlier.read_text("utf-8"))) if earlier.exists() else [],
             read_rows(path.with_name(f"{stem}.csv")),
             read_rows(trials) if trials.exists() else [],
             planned.get("provenance", {}),
             next((one for one in pictures if one.exists()), None),
         )
+
+
+def verdicts_of(judged: Mapping[str, Any]) -> list[Verdict]:
+    """Return the verdicts of a file of them."""
+    return [
+        Verdict(
+            one["claim"],
+            Decision(one["verdict"]),
+            one["sentence"],
+            one["numbers"],
+            one.get("measure") or label(judged["metric"]),  # the oldest records lack it
+        )
+        for one in judged["verdicts"]
+    ]
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -148,24 +173,56 @@ def hours(runs: Mapping[str, Row]) -> float:
 
 
 def claims(found: Iterable[Kept]) -> str:
-    """Return a table with a row for each claim and measure, and a column for each scale in use."""
+    """Return a table with a row for each claim and measure, and a column for scales and texts."""
     cells: dict[tuple[str, str, str], dict[str, list[str]]] = {}
+    columns: dict[str, int] = {}
     for one in found:
         cost = f"{one.seeds} seeds, {hours(one.runs):.2f} device hours"
+        columns[one.column] = SCALES.index(one.scale)
         for verdict in one.verdicts:
-            undecided = verdict.verdict is Decision.UNDECIDED
-            answer = verdict.label if undecided else f"**{verdict.label}**"
-            to_decide = verdict.numbers.get("price", {}).get("seeds")
-            more = f"; to decide: {verdict.brief}" if to_decide else ""
+            more = price(verdict) if one.counts[0] >= FIRST else ""
             row = cells.setdefault((one.experiment, verdict.claim, verdict.measure), {})
-            cell = f"{answer}: {effect(verdict)}; {cost}{more} ({one.link})"
-            row.setdefault(one.scale, []).append(cell)
-    scales = [scale for scale in SCALES if any(scale in row for row in cells.values())]
+            row.setdefault(one.column, []).append(f"{answer(verdict)}; {cost}{more} ({one.link})")
+    judged = {column for row in cells.values() for column in row}
+    shown = sorted(judged, key=lambda column: (columns[column], column))
     rows = [
-        (name, f"`{claim}`", measure, *("<br>".join(row.get(at, ["not run"])) for at in scales))
+        (name, f"`{claim}`", measure, *("<br>".join(row.get(at, ["not run"])) for at in shown))
         for (name, claim, measure), row in cells.items()
     ]
-    return table(("experiment", "claim", "measured by", *scales), rows)
+    return table(("experiment", "claim", "measured by", *shown), rows)
+
+
+def answer(verdict: Verdict) -> str:
+    """Return a verdict and the contrast behind it; undecided ones are not bold."""
+    undecided = verdict.verdict is Decision.UNDECIDED
+    return f"{verdict.label if undecided else f'**{verdict.label}**'}: {effect(verdict)}"
+
+
+def price(verdict: Verdict) -> str:
+    """Return the expected cost of a verdict to two digits; nothing while there is no interval."""
+    cost = verdict.numbers.get("price", {})
+    known = any(one["low"] is not None for one in verdict.numbers.get("contrasts", ()))
+    if not known or not cost.get("seeds"):
+        return ""
+    seeds = int(float(f"{cost['seeds']:.2g}"))
+    took = f", {cost['hours']:.2g} device hours" if cost["hours"] is not None else ""
+    return f"; to decide: about {seeds:,} seeds a point{took}"
+
+
+def changed(found: Iterable[Kept], reasons: Mapping[str, str]) -> str:
+    """Return a table of the answers that differ from those kept before, with the reason of each."""
+    rows = []
+    for one in found:
+        today = {(verdict.claim, verdict.measure): verdict for verdict in one.verdicts}
+        for before in one.before:
+            now = today.get((before.claim, before.measure))
+            if now is None or now.verdict is not before.verdict:
+                what = answer(now) if now else "not asked"
+                why = reasons.get(f"{one.experiment}.{before.claim}", "")
+                place = (one.experiment, f"`{before.claim}`", one.column)
+                rows.append((*place, answer(before), what, why))
+    head = ("experiment", "claim", "scale and text", "before", "now", "why")
+    return table(head, rows) if rows else "No answer differs from the one kept before."
 
 
 def effect(verdict: Verdict) -> str:

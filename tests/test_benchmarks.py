@@ -1,5 +1,6 @@
 """Every benchmark runs at tiny sizes; its tables, and the page of results, follow from records."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -10,11 +11,12 @@ import pytest
 from benchmarks.__main__ import BENCHMARKS, DOCUMENT, run
 from benchmarks.controls import DOCUMENT as CONTROLS
 from benchmarks.decisions import DOCUMENT as DECISIONS
-from benchmarks.findings import RESULTS, hours, kept, page
+from benchmarks.findings import RESULTS, changed, hours, kept, page, price
 from benchmarks.measure import call, fill, interleaved, present, speed_up, spread
 from benchmarks.rates import Chosen, rule_of_finalists, rule_of_one_seed, rule_of_the_parabola
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import judge
+from sweeper.results.verdict import Decision, Verdict
 from tests.sweeper.results.grids import FEW, figure1
 from tests.sweeper.results.synthetic import contrary, paper
 
@@ -122,6 +124,35 @@ def test_answer_effect_seeds_and_hours_are_those_of_the_records(one):
     for row, verdict in zip(rows, found.verdicts, strict=True):
         assert all(words in row for words in (verdict.claim, str(verdict.label), "3 seeds, 0.0"))
     assert "| experiment | claim | measured by | cpu |" in text
+
+
+def test_texts_have_columns_and_answers_that_changed_are_listed_with_their_reason(one, tmp_path):
+    [path] = one.rglob("*.claims.json")
+    assert "No answer differs from the one kept before." in page(one)
+    earlier = path.parent / "earlier" / path.name
+    earlier.parent.mkdir()
+    before = json.loads(path.read_text())
+    first, *others = before["verdicts"]
+    before["verdicts"] = [{**first, "verdict": "not supported"}, {**first, "claim": "old"}, *others]
+    earlier.write_text(json.dumps(before))
+    setting = {**SETTING["old"], "text": "93 text files, 7 MB, folder novels"}
+    about = path.with_name(path.name.replace(".claims.json", ".json"))
+    about.write_text(json.dumps({"experiment": setting}))
+    [found] = kept(one, {})
+    rows = changed([found], {"fig1.old": "It asked too much."}).splitlines()[2:]
+    [now, gone] = [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows]
+    assert (now[2], now[3][:17]) == ("cpu, novels", "**not supported**")
+    assert (gone[1], gone[4], gone[5]) == ("`old`", "not asked", "It asked too much.")
+    assert "| measured by | cpu, novels |" in page(one)
+
+
+def test_a_price_has_two_digits_and_takes_an_interval():
+    def priced(low):
+        numbers = {"price": {"seeds": 9402, "hours": 62.1}, "contrasts": [{"low": low}]}
+        return price(Verdict("claim", Decision.UNDECIDED, "", numbers, ""))
+
+    assert priced(0.1) == "; to decide: about 9,400 seeds a point, 62 device hours"
+    assert priced(None) == ""
 
 
 def test_equal_records_give_equal_bytes_and_others_do_not(one, tmp_path):
