@@ -1,9 +1,10 @@
 """Time a training step of the decoder beside peers: `python -m benchmarks.step`.
 
 All models of a shape have the same layers, widths, heads and head size; where the feed-forward
-layer of a peer has three matrices, they are two thirds as wide. Embeddings are tied, there is no
-dropout, and AdamW is fused. Each variant runs in a process of its own, so that the settings of one
-do not help another; a peer runs as it comes, and again with our memory setting (`keep_memory`).
+layer of a peer has three matrices, they are two thirds as wide. Where keys are shared, our decoder
+is one of today, too, and Mistral the only peer. Embeddings are tied, there is no dropout, and AdamW
+is fused. Each variant runs in a process of its own, so that the settings of one do not help
+another; a peer runs as it comes, and again with our memory setting (`keep_memory`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from models.attention.grouped_query import GroupedQueryAttention
 from models.transformer import Decoder
 from tasks.training.machine import keep_memory
 
@@ -47,6 +49,7 @@ class Shape:
     vocabulary_size: int
     rows: int
     length: int
+    key_value_heads: int | None = None
 
 
 SHAPES = {
@@ -54,6 +57,15 @@ SHAPES = {
     "d256-h8": Shape(6, 256, 8, 32, 1024, 32768, 2, 256),
     "d256-h70": Shape(6, 256, 70, 32, 1024, 32768, 2, 256),
     "d512-h8": Shape(6, 512, 8, 64, 2048, 32768, 2, 256),
+    "today-d256-h8": Shape(6, 256, 8, 64, 1024, 32768, 2, 256, key_value_heads=2),
+}
+TODAY: dict[str, Any] = {
+    "position_encoding": "rotary",
+    "normalisation": "rms",
+    "feedforward": "gated",
+    "activation": "silu",
+    "biases": False,
+    "scale_embeddings": False,
 }
 SMOKE = {"smoke": Shape(1, 8, 2, 4, 16, 64, 2, 16)}
 MEAN, SIGMA = 3.19, 0.6  # of the logarithms of LM1B's sentence lengths, 29 pieces on average
@@ -89,13 +101,17 @@ def step(loss: Callable[[], Tensor], model: torch.nn.Module) -> Step:
 
 def headroom(shape: Shape, compiled: bool = False) -> Step:
     """Return a step of our decoder, with its blocks compiled as `trainer.compile` does."""
+    today: dict[str, Any] = {}
+    if shape.key_value_heads:
+        today = {**TODAY, "feedforward_size": 2 * shape.feedforward_size // 3}
+        today["attention"] = partial(GroupedQueryAttention, key_value_heads=shape.key_value_heads)
     model = Decoder(
         vocabulary_size=shape.vocabulary_size,
         layers=shape.layers,
         embedding_size=shape.embedding_size,
         heads=shape.heads,
         head_size=shape.head_size,
-        feedforward_size=shape.feedforward_size,
+        **{"feedforward_size": shape.feedforward_size, **today},
     )
     tokens_BT, *segments = batch(shape)
     for block in model.blocks if compiled else ():
@@ -118,7 +134,7 @@ def transformers(shape: Shape) -> Step:
         intermediate_size=2 * shape.feedforward_size // 3,
         num_hidden_layers=shape.layers,
         num_attention_heads=shape.heads,
-        num_key_value_heads=shape.heads,
+        num_key_value_heads=shape.key_value_heads or shape.heads,
         head_dim=shape.head_size,
         max_position_embeddings=shape.length,
         tie_word_embeddings=True,
@@ -174,7 +190,7 @@ def compared(name: str, shape: Shape, peers: list[Any], rounds: int) -> str:
     variants = {"headroom": (partial(headroom, shape), True)}
     if peers:
         variants["headroom compiled"] = (partial(headroom, shape, compiled=True), True)
-    for peer in peers:
+    for peer in [transformers] if shape.key_value_heads and peers else peers:
         variants[peer.__name__] = (partial(peer, shape), False)
         variants[f"{peer.__name__}, memory kept"] = (partial(peer, shape), True)
     with ExitStack() as stack:

@@ -13,9 +13,9 @@ class GroupedQueryAttention(MultiHeadAttention):
     """Multi-head attention in which heads / key_value_heads heads in a row read the same keys.
 
     Queries, keys and values are drawn Glorot-uniform, each by the shape of its own matrix, so that
-    fewer keys are drawn larger: their variance is 2 / (D + K P). The draw matters. PyTorch's own,
-    1 / (3 D), was 1.9 % worse in a pilot, a third of what was to be measured; K = H draws what
-    `multi_head` does, to the bit.
+    fewer keys are drawn larger: their variance is 2 / (D + K P). The draw matters: in a pilot of
+    two seeds, 8 heads that shared 2 lost 1.4 % to 2 of their own, and 1.9 % with PyTorch's default,
+    1 / (3 D). K = H draws what `multi_head` does, to the bit.
     """
 
     def __init__(
