@@ -190,20 +190,29 @@ def larger_heads_gain_more(design: Design, arm: str, rival: str) -> Contrast:
     width, *others = {at(point, "width") for point in design.of(arm, rival)}
     if others:
         raise Unanswerable(f"Points of {arm} and {rival} differ in width.")
-    curves = [
-        {at(point, "model.head_size"): point for point in by("model.head_size", design.of(one))}
-        for one in (arm, rival)
-    ]
-    sizes = sorted(curves[0].keys() & curves[1].keys())
-    if len(sizes) < 2:
-        raise Unanswerable(f"{arm} and {rival} share fewer than two head sizes.")
-    weights = [
-        (sign * slope, curve[size])
-        for sign, curve in zip((1, -1), curves, strict=True)
-        for size, slope in zip(sizes, slopes(sizes), strict=True)
-    ]
+    sizes, weights = trends_apart(design.of(arm), design.of(rival), "model.head_size")
     heads = f"heads of {sizes[-1]:.0f} over {sizes[0]:.0f} at width {width:.0f}"
     return Contrast(f"{heads} for {arm}, and not for {rival},", weights)
+
+
+def trends_apart(
+    curve: Collection[Point], rival: Collection[Point], column: str
+) -> tuple[list[float], Weights]:
+    """Return the numbers that two curves share in a column, and the weights of their trends apart.
+
+    Raise Unanswerable if they share fewer than two.
+    """
+    first, second = (
+        {at(point, column): point for point in by(column, one)} for one in (curve, rival)
+    )
+    shared = sorted(first.keys() & second.keys())
+    if len(shared) < 2:
+        raise Unanswerable(f"The claim needs two values of {label(column)} that both arms have.")
+    return shared, [
+        (sign * slope, curve[number])
+        for sign, curve in ((1, first), (-1, second))
+        for number, slope in zip(shared, slopes(shared), strict=True)
+    ]
 
 
 def slopes(sizes: Sequence[float]) -> list[float]:

@@ -17,8 +17,7 @@ from sweeper.results.design import (
     Statement,
     Unanswerable,
     at,
-    by,
-    slopes,
+    trends_apart,
 )
 from sweeper.results.points import Point
 from sweeper.results.statistics.sequential import All
@@ -34,18 +33,8 @@ def claim(design: Design, *, large: str = "large") -> Statement:
 
 def _difference(large: Sequence[Point], small: Sequence[Point]) -> Contrast:
     """Return the contrast of the trends of two arms over the numbers of heads that both have."""
-    curves = [
-        {at(one, "model.heads"): one for one in by("model.heads", arm)} for arm in (large, small)
-    ]
-    shared = sorted(curves[0].keys() & curves[1].keys())
-    if len(shared) < 2:
-        raise Unanswerable("The claim needs two numbers of heads that all arms have.")
-    sizes = [at(curve[shared[0]], "model.head_size") for curve in curves]
-    weights = [
-        (sign * slope, curve[heads])
-        for sign, curve in zip((1, -1), curves, strict=True)
-        for heads, slope in zip(shared, slopes(shared), strict=True)
-    ]
+    shared, weights = trends_apart(large, small, "model.heads")
+    sizes = [at(arm[0], "model.head_size") for arm in (large, small)]
     words = (
         f"{shared[-1]:.0f} heads over {shared[0]:.0f} with heads of {sizes[0]:.0f}, and not with "
         f"heads of {sizes[1]:.0f},"
