@@ -17,10 +17,15 @@ function showTip(lines, { clientX: x, clientY: y }) {
   tip.style.top = `${Math.max(8, top)}px`;
 }
 
+const inks = new Map(); // resolved colours; the browser takes long to resolve thousands
+
 // Resolve a CSS colour, with its variables, to one that a canvas understands.
 function resolved(colour) {
-  tip.style.outlineColor = colour;
-  return getComputedStyle(tip).outlineColor;
+  if (!inks.has(colour)) {
+    tip.style.outlineColor = colour;
+    inks.set(colour, getComputedStyle(tip).outlineColor);
+  }
+  return inks.get(colour);
 }
 
 const smallest = (values) => values.reduce((a, b) => Math.min(a, b), Infinity);
@@ -183,6 +188,7 @@ function chartView({ x, y, lines, spots = [], tell, paint }) {
 }
 
 function redrawAll() {
+  inks.clear();
   for (const place of document.querySelectorAll(".chart")) place.redraw();
 }
 
@@ -378,6 +384,8 @@ function closingChart(words, steps, margin, unit) {
 
 // Training curves
 
+const MOST_CURVES = 500; // drawn at once
+
 const namesOfCurves = (ids) =>
   [...new Set(ids.flatMap((id) => Object.keys(data.runs[id].curves ?? {})))].sort();
 
@@ -417,8 +425,11 @@ function trainingView({ arms, rows }) {
   const words = make("span.faint");
   const show = (change) => {
     Object.assign(chosen, change);
-    words.textContent = chosen.words;
-    const tasks = [...Map.groupBy(chosen.ids, (id) => data.runs[id].task)];
+    const every = Math.ceil(chosen.ids.length / MOST_CURVES);
+    const drawn = chosen.ids.filter((_, place) => place % every === 0);
+    const few = every > 1 ? ` ${drawn.length} of them are drawn, evenly chosen.` : "";
+    words.textContent = chosen.words + few;
+    const tasks = [...Map.groupBy(drawn, (id) => data.runs[id].task)];
     const panels = tasks.map(([task, ids]) => {
       const chart = trainingChart(ids, chosen.name, look);
       return make("div", tasks.length > 1 && make("p.name", task), chart);
