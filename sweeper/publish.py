@@ -185,9 +185,12 @@ def _next_steps(outputs: Path, page: Path) -> Iterator[str]:
     if any((outputs / "wandb").glob("offline-run-*")):
         yield "  Upload the curves to Weights & Biases:"
         yield f"    wandb sync {shlex.quote(relative_path(outputs / 'wandb'))}"
-    else:
+    elif (outputs / "wandb").exists():
         yield "  Save a dashboard in Weights & Biases:"
         yield f"    python -m sweeper dashboard{option}"
+    else:
+        yield "  Read every number in words:"
+        yield f"    python -m sweeper collect{option}"
     yield "  Train a grid of your own:"
     yield f"    {OWN_GRID}"
 

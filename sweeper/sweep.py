@@ -171,13 +171,14 @@ def _print_cost(
     throughput = measured(plan, store, backend.device, backend.sharing)
     runs, slots = [plan.runs[run] for run in left], backend.slots
     if runs:
-        seconds = expected_seconds(runs, store, throughput, slots)
-        measured_on = "measured on finished runs"
-        basis = measured_on if throughput.measured else "assumed: no finished run to measure it on"
+        times = "the time left follows once a run is measured"
+        if throughput.measured:
+            seconds = expected_seconds(runs, store, throughput, slots)
+            times = f"about {clock(seconds)} by finished runs"
         tokens, flops = sum(run.size["tokens"] for run in runs), sum(run.flops for run in runs)
         console.print(
-            f"To train: {plural(len(runs), 'run')}, {tokens:.3g} tokens, {flops:.3g} FLOPs; about "
-            f"{clock(seconds)} with {slots} at a time ({basis})."
+            f"To train: {plural(len(runs), 'run')}, {tokens:.3g} tokens, {flops:.3g} FLOPs, "
+            f"{slots} at a time; {times}."
         )
     return {run.id: throughput.expected(run).training for run in runs}
 

@@ -162,6 +162,7 @@ class Executor:
             {run: plan.runs[run].steps for run in left},
             lambda run: throughput.expected(plan.runs[run]),
             lambda run, *seconds: throughput.learn(plan.runs[run], *seconds),
+            measured=throughput.measured,
         )
         ranks: dict[str, int] = {}  # experiments start in the order they were typed in
         for rank, runs in enumerate(plan.by_experiment(left).values()):

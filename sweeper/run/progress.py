@@ -59,6 +59,7 @@ class TimeLeft:
         steps: of each run.
         expected: returns the expected times of a run.
         learn: takes measured times.
+        measured: whether any run, here or before, has said how long it takes.
     """
 
     store: RunStore
@@ -66,6 +67,7 @@ class TimeLeft:
     expected: Expected
     learn: Learn
     clock: Callable[[], float] = time.monotonic
+    measured: bool = False
     _running: dict[str, _Running] = field(default_factory=dict)
     _end: float = 0.0
     _due: float = 0.0
@@ -89,6 +91,7 @@ class TimeLeft:
                 if job and not job.adopted:  # count the start and end of the process too
                     beside = max(0.0, now - job.begun - training * (1 - job.resumed))
                 self.learn(run, training, beside, 1.0)
+                self.measured = True
 
     def follow(self, states: Mapping[str, JobState]) -> None:
         """Record the newest heartbeats of the running jobs."""
@@ -103,6 +106,7 @@ class TimeLeft:
             job.at, job.share, job.beside = now, share, AFTER
             if now - first_at >= PACE_S:
                 self.learn(run, now - first_at, None, share - first_share)
+                self.measured = True
 
     def heartbeat(self, run: str) -> Mapping[str, Any]:
         """Return the newest heartbeat of a running job, as of the last `follow`."""
@@ -244,7 +248,7 @@ class Display(ExitStack):
                     f"{step:,} / {steps:,}" if step else heartbeat.get("phase") or waits,
                     f"{loss:.3f}" if isinstance(loss, float) else "-",
                     f"{speed:,.0f}" if isinstance(speed, int | float) else "-",
-                    clock(self.time_left.of_run(run)),
+                    clock(self.time_left.of_run(run)) if self.time_left.measured else "-",
                 )
         now = time.monotonic()
         running = (run for run, s in schedule.states.items() if s.phase is Phase.RUNNING)
@@ -269,4 +273,6 @@ class Display(ExitStack):
         return " · ".join([*words, f"{so_far} so far{self._left(schedule)}"])
 
     def _left(self, schedule: Schedule) -> str:
+        if not self.time_left.measured:
+            return ""
         return f", about {clock(self.time_left.seconds(schedule))} left{self.of}"

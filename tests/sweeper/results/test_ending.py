@@ -123,6 +123,16 @@ def living(tmp_path, monkeypatch):
     return results, clock, tmp_path / "report.html"
 
 
+def test_the_last_lines_suggest_what_works_with_the_logger_that_was_chosen(tmp_path):
+    by_hand({"model.heads": [2, 3]}).write(tmp_path)
+    wandb, option = tmp_path / "wandb", f"--outputs {tmp_path}"
+    assert f"    python -m sweeper collect {option}" in ended(tmp_path, "grid", width=400)
+    wandb.mkdir()
+    assert f"    python -m sweeper dashboard {option}" in ended(tmp_path, "grid", width=400)
+    (wandb / "offline-run-1").mkdir()
+    assert f"    wandb sync {wandb}" in ended(tmp_path, "grid", width=400)
+
+
 def stopped(results):
     """A sweep that trains with these results and is stopped."""
     with results:

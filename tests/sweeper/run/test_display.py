@@ -93,5 +93,6 @@ def test_a_terminal_shows_a_bar_and_a_row_for_each_run_that_trains(tmp_path):
     [row] = {line.partition("…")[0].strip() for line in plain.splitlines() if "…" in line}
     assert len(row) > 40
     assert LABEL.startswith(row), "a name is cut at the edge, not broken"
+    assert "about" not in plain, "nothing was measured yet"
     assert "step" in plain
     assert "starting" in plain
