@@ -44,8 +44,16 @@ class FakeProcess:
         total = (
             vocabulary * d + 2 * d * (keys + values) + layers * (2 * d * ff + ff + 5 * d) + 2 * d
         )
+        own = model["attention"]
+        if "latent_size" in own:
+            kept = layers * (own["latent_size"] + own["rotary_size"])
+        elif "key_value_heads" in own:
+            kept = 2 * own["key_value_heads"] * width // h
+        else:
+            kept = width + values
         return {
             "size": {
+                **({"cache_bytes_per_token": 2 * kept} if model["name"] == "decoder" else {}),
                 "params_total": total,
                 "params_non_embedding": total - vocabulary * d,
                 "flops_per_token": 6 * total,
