@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import ROOT, table
-from sweeper.results.statistics.sequential import FIRST
 from sweeper.results.table import label
 from sweeper.results.verdict import Decision, Found, Verdict
 
@@ -180,6 +179,8 @@ def claims(found: Iterable[Kept]) -> str:
         cost = f"{one.seeds} seeds, {hours(one.runs):.2f} device hours"
         columns[one.column] = SCALES.index(one.scale)
         for verdict in one.verdicts:
+            from sweeper.results.statistics.sequential import FIRST  # imports numpy
+
             more = price(verdict) if one.counts[0] >= FIRST else ""
             row = cells.setdefault((one.experiment, verdict.claim, verdict.measure), {})
             row.setdefault(one.column, []).append(f"{answer(verdict)}; {cost}{more} ({one.link})")

@@ -4,6 +4,8 @@ Text is encoded and packed into rows, on one core and on all of them. The peer e
 lines with the same tokenizer by `datasets.map` with as many processes, and packs nothing.
 """
 
+# ruff: noqa: E402  (--help is answered before numpy is imported)
+
 from __future__ import annotations
 
 import argparse
@@ -16,6 +18,19 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.measure import interleaved, measured_on, speed_up, spread, table
+
+
+def options() -> argparse.Namespace:
+    """Return what was typed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--text", type=Path, help="a folder of text files, else it is generated")
+    parser.add_argument("--smoke", action="store_true", help="use tiny sizes, to see that it runs")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    options()  # answers --help before numpy is imported
+
 from sweeper.store.liveness import cores
 from tasks.lm1b.data import FirstFit, pack
 from tasks.synthetic.samples import LM1B, World
@@ -31,10 +46,7 @@ LENGTH, VOCABULARY = 256, 32_768
 
 def main() -> None:
     """Measure and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--text", type=Path, help="a folder of text files, else it is generated")
-    parser.add_argument("--smoke", action="store_true", help="use tiny sizes, to see that it runs")
-    given = parser.parse_args()
+    given = options()
     with TemporaryDirectory() as folder:
         root = given.text or Path(folder) / "text"
         if given.text is None:

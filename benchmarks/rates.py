@@ -7,6 +7,8 @@ seed, the rate next to the minimum of a parabola in its logarithm, and the rule 
 Results are in docs/tuning.md.
 """
 
+# ruff: noqa: E402  (--help is answered before numpy is imported)
+
 from __future__ import annotations
 
 import argparse
@@ -17,9 +19,24 @@ from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
 
+from benchmarks.measure import ROOT, call, fill, measured_on, table
+
+
+def options() -> argparse.Namespace:
+    """Return what was typed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--outputs", type=Path, help="a folder to keep and continue")
+    parser.add_argument(
+        "arguments", nargs="*", help="NAME and overrides of one experiment, instead of demo scale"
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    options()  # answers --help before numpy is imported
+
 import numpy as np
 
-from benchmarks.measure import ROOT, call, fill, measured_on, table
 from sweeper.results.collect import collect
 from sweeper.results.judge import verdicts_on
 from sweeper.results.points import Point, points
@@ -144,12 +161,7 @@ def measured(outputs: Path, name: str, arguments: Sequence[str]) -> tuple[list[C
 
 def main() -> None:
     """Print the table; write it into docs/tuning.md for the experiments at demo scale."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--outputs", type=Path, help="a folder to keep and continue")
-    parser.add_argument(
-        "arguments", nargs="*", help="NAME and overrides of one experiment, instead of demo scale"
-    )
-    given = parser.parse_args()
+    given = options()
     name, *own = given.arguments or [""]
     tunes = {one: f"+{TUNE}" for one in DEMO} | {"fig1": "experiment.tuned=true"}
     asked = {name: own} if name else {one: [tune] for one, tune in tunes.items()}

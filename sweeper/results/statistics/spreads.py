@@ -42,7 +42,7 @@ class Sample:
 
     @cached_property
     def there(self) -> npt.NDArray[np.bool_]:
-        """Whether each seed is measured."""
+        """True where a seed is measured, (..., points, seeds)."""
         found: npt.NDArray[np.bool_] = ~np.isnan(self.values)
         return found
 
