@@ -116,6 +116,8 @@ def main(argument: str) -> int:
     except (UserError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
+    finally:
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"  # forks of this process have no threads
     return 0
 
 
