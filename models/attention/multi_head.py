@@ -80,6 +80,9 @@ class MultiHeadAttention(nn.Module):
         if rotation is not None:
             qk_BTHP = rotation(qk_BTHP, self.head_size)
         q_BTHP, k_BTKP = torch.split(qk_BTHP, [heads, shared], dim=2)
+        if shared < heads:  # with a mask, no fused kernel of a GPU takes fewer keys than queries
+            k_BTKP = k_BTKP.repeat_interleave(heads // shared, dim=2)
+            v_BTKP = v_BTKP.repeat_interleave(heads // shared, dim=2)
         context_BHTP = F.scaled_dot_product_attention(
             q_BTHP.transpose(1, 2),
             k_BTKP.transpose(1, 2),
@@ -87,6 +90,5 @@ class MultiHeadAttention(nn.Module):
             attn_mask=mask_B1TT,
             dropout_p=self.dropout if self.training else 0.0,
             scale=1 / math.sqrt(self.head_size),
-            enable_gqa=shared < heads,
         )
         return from_heads(self.output, context_BHTP)

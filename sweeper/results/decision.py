@@ -216,7 +216,7 @@ _DEPENDS = (
     "(experiment.tune.seeds) could."
 )
 _BIMODAL_FROM = 10  # seeds a point; fewer look bimodal by chance
-_ROUGHLY = 100  # seeds a point: two seeds say too little of their spread to price more
+_ROUGHLY = 100  # seeds a point: where none has three, their spread is too uncertain for more
 
 
 class Ranked(NamedTuple):
@@ -416,7 +416,8 @@ class Question:
 
     def in_runs(self, cost: Cost) -> dict[str, float | None]:
         """Return seeds a point, more runs and device hours of a cost; None if none is in sight."""
-        sight = MOST if self.fewest >= FIRST else _ROUGHLY
+        most = max(map(len, (*self.measured.groups, *self.others)))
+        sight = MOST if most >= FIRST else _ROUGHLY
         if not float(cost.seeds) < sight:
             return {"seeds": None, "runs": None, "hours": None}
         wanted = np.where(self.weights != 0, np.ceil(cost.needs)[:, None], 0.0).max(axis=0)

@@ -136,7 +136,8 @@ class _Pairing:
             third = (series**3).sum(axis=-1) / seeds / (squares / seeds) ** 1.5
             skew = self._imbalance() * (np.abs(third) + UNSEEN_SKEW * np.sqrt(6 / seeds))
             weight = np.where(np.isfinite(ratio), np.maximum(seeds - 1, 0), 0.0)
-            mixed = np.nan_to_num(ratio, posinf=0.0) * weight + _PRIOR_DF * by_seed / alone
+            prior = np.where(np.isfinite(alone), by_seed / alone, 1.0)  # independent, if unseen
+            mixed = np.nan_to_num(ratio, posinf=0.0) * weight + _PRIOR_DF * prior
             single = single * mixed / (weight + _PRIOR_DF)
         known = np.isfinite(paired) & (seeds > 2)
         return Errors(
