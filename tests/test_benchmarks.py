@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PLACES = {
     **{f"benchmarks.{name}": DOCUMENT for name in BENCHMARKS},
     "benchmarks.decisions": DECISIONS,
+    "benchmarks.tuned_decisions": DECISIONS,
     "benchmarks.controls": CONTROLS,
     "benchmarks.rates": ROOT / "docs" / "tuning.md",
     "tests.faults": ROOT / "docs" / "faults.md",
@@ -32,7 +33,7 @@ PLACES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*BENCHMARKS, "decisions"])
+@pytest.mark.parametrize("name", [*BENCHMARKS, "decisions", "tuned_decisions"])
 def test_a_benchmark_prints_tables_at_tiny_sizes(name):
     command = [sys.executable, "-m", f"benchmarks.{name}", "--smoke"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
