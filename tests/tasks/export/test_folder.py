@@ -13,9 +13,12 @@ from tests.tasks.export.test_decoder import TODAY
 from tests.tasks.jobs import freeze, run_job
 from tests.tasks.small import SMALL
 
+STANDARD = {"model.heads": 1, "model.head_size": None}
 RUNS = {
     "MistralForCausalLM": TODAY,
-    "BertForPreTraining": {**SMALL["pretraining"], "model.heads": 1, "model.head_size": None},
+    "BertForPreTraining": {**SMALL["pretraining"], **STANDARD},
+    "BertForSequenceClassification": {**SMALL["mnli"], **STANDARD},
+    "BertForQuestionAnswering": {**SMALL["squad"], **STANDARD},
 }
 
 
@@ -44,26 +47,32 @@ def test_transformers_loads_it_and_computes_the_same(tmp_path, capsys, name):
         warnings.simplefilter("ignore")
         model = getattr(transformers, name).from_pretrained(folder).eval()
     ours = headroom.run(run.id, outputs=tmp_path)
-    network, batch = ours.model(), ours.batch(rows=2)
     with torch.inference_mode():
-        if name == "MistralForCausalLM":
-            sees = batch["segments"][:, :, None] == batch["segments"][:, None, :]
-            mask_B1TT = (sees & torch.ones_like(sees).tril()).unsqueeze(1)
-            given = {"attention_mask": mask_B1TT, "position_ids": batch["positions"]}
-            logits = model(batch["tokens"], **given).logits
-            expected = ours.task.outputs(network, batch)
-        else:
-            mask_BT = batch["attention_mask"]
-            given = {"token_type_ids": batch["token_type_ids"], "attention_mask": mask_BT.long()}
-            found = model(batch["tokens"], **given)
-            hidden_BTD = network(batch["tokens"], batch["token_type_ids"], mask_BT)
-            every_BT = torch.arange(hidden_BTD.shape[1]).expand(len(hidden_BTD), -1)
-            real_NV = network.token_logits(hidden_BTD, every_BT)[mask_BT.bool()]
-            torch.testing.assert_close(
-                found.prediction_logits[mask_BT.bool()], real_NV, rtol=0, atol=1e-5
-            )
-            logits, expected = found.seq_relationship_logits, network.next_logits(hidden_BTD)
-    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-5)
+        for theirs, expected in outputs_of(name, model, ours):
+            torch.testing.assert_close(theirs, expected, rtol=0, atol=1e-5)
+
+
+def outputs_of(name, model, ours):
+    """Pairs of the outputs of the class of transformers and of the run's model on a batch."""
+    network, batch = ours.model(), ours.batch(rows=2)
+    expected = ours.task.outputs(network, batch)
+    if name == "MistralForCausalLM":
+        sees = batch["segments"][:, :, None] == batch["segments"][:, None, :]
+        mask_B1TT = (sees & torch.ones_like(sees).tril()).unsqueeze(1)
+        given = {"attention_mask": mask_B1TT, "position_ids": batch["positions"]}
+        return [(model(batch["tokens"], **given).logits, expected)]
+    types_BT, mask_BT = batch["token_type_ids"], batch["attention_mask"]
+    found = model(batch["tokens"], token_type_ids=types_BT, attention_mask=mask_BT.long())
+    if name == "BertForSequenceClassification":
+        return [(found.logits, expected)]
+    if name == "BertForQuestionAnswering":
+        ends_2BT = torch.stack((found.start_logits, found.end_logits))
+        return [(ends_2BT.masked_fill(~mask_BT, float("-inf")), expected)]
+    hidden_BTD = network(batch["tokens"], types_BT, mask_BT)
+    every_BT = torch.arange(hidden_BTD.shape[1]).expand(len(hidden_BTD), -1)
+    real_NV = network.token_logits(hidden_BTD, every_BT)[mask_BT]
+    following = (found.seq_relationship_logits, network.next_logits(hidden_BTD))
+    return [(found.prediction_logits[mask_BT], real_NV), following]
 
 
 @pytest.mark.parametrize(
