@@ -71,7 +71,7 @@ MODELS = list(dict.fromkeys(str(row["run"]) for row in POINTS))  # two points ca
 
 def gain(row: Row) -> float:
     """Return what an effect of 1 adds to a point, in spreads."""
-    heads = row["model.heads"]
+    heads = float(row["model.heads"])
     return {"standard": -(heads // 16), "fixed": math.log2(heads / 18)}.get(row["arm"], 1.0)
 
 
@@ -150,7 +150,7 @@ def planned(row: Row, rate: int, seed: int, **cells: Any) -> dict[str, Any]:
 
 def made(metric: str, rows: Sequence[Row], about: Row, rounds: Sequence[Row] = ()) -> Table:
     """Return the table of an experiment with these rows."""
-    arms = {str(row["arm"]): {} for row in POINTS}
+    arms: dict[str, Any] = {str(row["arm"]): {} for row in POINTS}
     margin = {METRIC: {"size": "1 %", "reason": "less would make no one choose."}}
     settings = {
         words(row, rate): {"point": row["point"], RATE: RATES[rate]}
@@ -210,7 +210,7 @@ def judged(one: Experiment) -> Judged:
     return Judged(at, one.values(SEEDS))
 
 
-def truth(effect: float) -> list[Sequence[bool]]:
+def truth(effect: float) -> list[list[bool]]:
     """Return for each claim whether each verdict on it is right."""
     means = effect * GAINS * SPREAD
     every = Judged([(row, 1, {}) for row in POINTS], np.zeros((len(MODELS), len(RATES), SEEDS)))
