@@ -43,6 +43,7 @@ def sweep(
     options: SweepOptions,
     launcher: str,
     launcher_options: Any,
+    verbose: bool = False,
 ) -> int:
     """Plan the command line, train what is missing, publish the results; return the exit code.
 
@@ -52,6 +53,7 @@ def sweep(
         options: the `hydra.sweeper` section.
         launcher: the choice of `hydra/launcher`: where runs execute.
         launcher_options: the `hydra.launcher` section.
+        verbose: list every point of a plan, however many there are.
 
     Returns:
         0 if every run of the plan is done (in a dry run: can be planned) and its records can be
@@ -91,7 +93,7 @@ def sweep(
                 process=process,
             )
         )
-        estimate = _show(console, whole, tuning, store, backend, every_point=options.dry_run)
+        estimate = _show(console, whole, tuning, store, backend, options, verbose=verbose)
         if options.dry_run:
             if plan.claims:
                 show_prices(console, store, (tuning and tuning.judged) or plan, estimate)
@@ -144,12 +146,14 @@ def _show(
     tuning: Tuning | None,
     store: RunStore,
     backend: Backend,
+    options: SweepOptions,
     *,
-    every_point: bool,
+    verbose: bool,
 ) -> dict[str, float]:
     """Print the plan and its cost; return the expected seconds of training of each run."""
     statuses = {run: store.run(run).status() for run in plan.runs}
-    print_plan(console, plan, statuses, every_point=every_point or len(plan.points) <= 60)
+    listed = options.dry_run or len(plan.points) <= 60
+    print_plan(console, plan, statuses, points=listed, verbose=verbose)
     left = [run for run in plan.runs if statuses[run].state is not State.DONE]
     estimate = _print_cost(console, plan, left, store, backend)
     if tuning:

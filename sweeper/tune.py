@@ -17,9 +17,9 @@ from typing import Any
 from rich.text import Text
 
 from sweeper.plan.experiment import Tune, beyond
+from sweeper.plan.facts import Facts, Invalid
 from sweeper.plan.plan import Chosen, Plan, PlannedRun
 from sweeper.plan.planner import with_seeds
-from sweeper.plan.sizes import Invalid, Sizes
 from sweeper.plan.trials import SUFFIX, chosen_into, trials
 from sweeper.results.choices import FINALISTS, Choice, choices, ranked, settled
 from sweeper.results.collect import Records
@@ -46,7 +46,7 @@ class Tuning:
     """
 
     plan: Plan
-    sizes: Sizes
+    facts: Facts
     store: RunStore
     tunes: dict[str, Tune]
     trials: Plan
@@ -62,10 +62,10 @@ class Tuning:
         """
         asked = {name: one.tune for name, one in plan.experiments.items()}
         tunes = {name: tune for name, tune in asked.items() if tune}
-        sizes = Sizes(process, plan.outputs / "cache" / "sizes.json")
-        made = cls(plan, sizes, store, tunes, trials(plan, tunes, sizes))
+        facts = Facts(process, plan.outputs / "cache" / "facts.json")
+        made = cls(plan, facts, store, tunes, trials(plan, tunes, facts))
         made.advance()
-        sizes.save()
+        facts.save()
         return made
 
     @property
@@ -107,7 +107,7 @@ class Tuning:
             }
             if finalists != self.finalists:
                 self.finalists = finalists
-                self.trials = trials(self.plan, self.tunes, self.sizes, finalists)
+                self.trials = trials(self.plan, self.tunes, self.facts, finalists)
                 continue
             found = dict(zip(names, map(choices, tables), strict=True))
             if self._grow({name: [one.values for one in own] for name, own in found.items()}):
@@ -135,7 +135,7 @@ class Tuning:
             values = sorted([*tune.grid[key], value])
             wider = {**self.tunes, name: replace(tune, grid={**tune.grid, key: values})}
             try:
-                self.trials = trials(self.plan, wider, self.sizes, self.finalists)
+                self.trials = trials(self.plan, wider, self.facts, self.finalists)
             except Invalid:  # no run can have this value
                 continue
             self.tunes, grown = wider, True
@@ -193,7 +193,7 @@ def tune(executor: Executor, tuning: Tuning) -> Plan | None:
 
 def budgets(tuning: Tuning) -> Iterator[str]:
     """Yield a sentence on the cost of tuning each experiment: its trials by arm, their share."""
-    planned = trials(tuning.plan, tuning.tunes, tuning.sizes)
+    planned = trials(tuning.plan, tuning.tunes, tuning.facts)
     for name, one in tuning.tunes.items():
         points = Counter(point.arm.name for point in planned.configurations[name + SUFFIX])
         values, further = math.prod(map(len, one.grid.values())), FINALISTS * (len(one.seeds) - 1)

@@ -41,6 +41,7 @@ class HeadroomSweeper(Sweeper):
                 # Hydra's own launchers run functions of this process; a backend is only named.
                 launcher=section.runtime.choices["hydra/launcher"],
                 launcher_options=OmegaConf.to_object(section.launcher),
+                verbose=bool(section.verbose),
             )
         except KeyboardInterrupt as stopped:
             code = getattr(stopped, "code", 130)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.plan.experiment import Arm, Experiment
-from sweeper.plan.sizes import Size
+from sweeper.plan.facts import Size
 from sweeper.store.errors import sanitize
 
 Rounds = Sequence[Mapping[str, Any]]

@@ -26,15 +26,15 @@ from sweeper.plan.experiment import (
     read_experiment,
     with_typed,
 )
+from sweeper.plan.facts import Facts, Invalid, Size
 from sweeper.plan.grid import check_size, combinations, describe_values, holds, lookup
 from sweeper.plan.match import solve
 from sweeper.plan.overrides import Typed, check_name, name_of, read, typed_path
 from sweeper.plan.plan import Configuration, Matched, Plan, PlannedPoint, PlannedRun
-from sweeper.plan.sizes import Invalid, Size, Sizes
 from sweeper.size_server import SizeServer
 from sweeper.store import registry
 from sweeper.store.errors import UserError, invalid_value
-from sweeper.store.identity import digest_of, run_id
+from sweeper.store.identity import run_id
 from sweeper.store.runs import RunStore, State
 
 
@@ -45,7 +45,6 @@ class Planner:
     composer: Composer
     process: SizeServer
     max_runs: int
-    _texts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def plan(self, arguments: Iterable[str]) -> Plan:
         """Plan one command line.
@@ -62,40 +61,21 @@ class Planner:
         outputs = outputs.resolve() if outputs.is_symlink() else outputs
         scale = str(template.beside("scale")["name"])
         experiments = self._experiments(typed, template, scale)
-        sizes = Sizes(self.process, outputs / "cache" / "sizes.json")
+        facts = Facts(self.process, outputs / "cache" / "facts.json")
         found = {
-            name: [*_Configurations(self, self.composer, typed, sizes, experiment).all()]
+            name: [*_Configurations(self.composer, typed, facts, experiment).all()]
             for name, experiment in experiments.items()
         }
-        texts = {name: self.text(of[0].config)["describe"] for name, of in found.items()}
+        texts = {name: facts.text(of[0].config)["describe"] for name, of in found.items()}
         for name, experiment in experiments.items():
-            self._check_results(experiment, found[name])
-        sizes.save()
+            _check_results(experiment, found[name], facts)
+        facts.save()
         plan = with_seeds(Plan(scale, outputs, experiments, texts, found), {})
         for parent in {run.parent for run in plan.runs.values()} - {None, *plan.runs}:
             if RunStore(outputs).run(str(parent)).status().state is not State.DONE:
                 expected = f"the id of a finished run in {outputs}"
                 raise invalid_value("parent", parent, expected, "train it first, or correct the id")
         return plan
-
-    def text(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return facts about the text of a config, which the size server is asked for once.
-
-        Returns:
-            `digest` of the text; `describe`: the text in words; `prepared`: the name of its arrays;
-            `metrics`: measured on it.
-
-        Raises:
-            UserError: the text is not there.
-        """
-        data = {key: value for key, value in config["data"].items() if key != "digest"}
-        key = digest_of([data, config["task"]])
-        if key not in self._texts:
-            [answer] = self.process.ask([{"op": "data", "config": config}])
-            if "error" in answer:
-                raise UserError(answer["error"])
-            self._texts[key] = answer
-        return self._texts[key]
 
     def _experiments(
         self, typed: Typed, template: RunTemplate, scale: str
@@ -146,59 +126,14 @@ class Planner:
         check_size(points, self.max_runs, "the sweep")
         return found
 
-    def _check_results(self, experiment: Experiment, points: Sequence[Configuration]) -> None:
-        """Raise UserError for a figure, claim, metric, margin or `x` that its results cannot have.
-
-        Whether its points can decide a claim is another question (results/judge.py).
-        """
-        name = experiment.yaml or experiment.name
-        registry.check(registry.FIGURES, experiment.figure, f"experiment.figure of {name}")
-        for claim in experiment.claims:
-            registry.check(registry.CLAIMS, claim, f"experiment.claims of {name}")
-        configs = {str(point.config["task"]["name"]): point.config for point in points}
-        shown: dict[str, None] = {}
-        for point in points:
-            task = str(point.config["task"]["name"])
-            own = [point.arm.metric or experiment.metric]
-            for metric in experiment.finetune.get(task, []) if experiment.finetune else own:
-                shown[metric] = None
-                known = self.text(configs[task]).get("metrics", ())
-                if not known or metric in known:
-                    continue
-                expected = f"what task {task} measures ({', '.join(known)})"
-                if experiment.yaml:
-                    key = f"experiment.metric of {name}"
-                    raise invalid_value(key, metric, expected, "name one of them")
-                remedy = "sweep tasks one by one, or give metric=... that all of them measure"
-                raise invalid_value(f"metric of task={','.join(configs)}", metric, expected, remedy)
-        for metric in experiment.margin:
-            if metric not in shown:
-                key, expected = (
-                    f"experiment.margin of {name}",
-                    f"a metric shown ({', '.join(shown)})",
-                )
-                raise invalid_value(key, metric, expected, "name one of them")
-        key = experiment.x
-        for point in points:
-            if key in ("arm", "task") or key in point.size or key in point.values:
-                return
-            try:
-                if not isinstance(lookup(key, point.config), Mapping):
-                    return
-            except KeyError:
-                continue
-        expected = f"a key of the config, or one of {', '.join(points[0].size)}"
-        raise invalid_value(f"experiment.x of {name}", key, expected, "correct it")
-
 
 @dataclass
 class _Configurations:
     """The configurations of one experiment, as a command line changes it; `done` by arm."""
 
-    planner: Planner
     composer: Composer
     typed: Typed
-    sizes: Sizes
+    facts: Facts
     experiment: Experiment
     done: dict[str, list[Configuration]] = field(default_factory=lambda: defaultdict(list))
 
@@ -212,7 +147,7 @@ class _Configurations:
         # The arms that others are matched to, or start from, come first.
         for arm in sorted(arms, key=lambda arm: 2 if arm.parent else 1 if arm.match else 0):
             made = [*(self._children(arm) if arm.parent else self._combinations(arm))]
-            sizes = self.sizes.of([point.config for point in made])
+            sizes = self.facts.sizes([point.config for point in made])
             for point, size in zip(made, sizes, strict=True):
                 model = dict(point.config["model"])
                 # Replace null by the value it stands for: the same model is the same run.
@@ -232,7 +167,7 @@ class _Configurations:
                 for task in experiment.finetune:
                     config = self._child_config({"task": task}, point.config)
                     config["parent"] = run_id(point.config)
-                    [size] = self.sizes.of([config])
+                    [size] = self.facts.sizes([config])
                     yield replace(point, config=config, size=size, parent=None if one else point)
 
     def _children(self, arm: Arm) -> Iterator[Configuration]:
@@ -289,7 +224,7 @@ class _Configurations:
         template = RunTemplate(point.config)
 
         def size_at(value: int) -> int | Invalid:
-            [size] = self.sizes.answers([template.run({match.solve: value})])
+            [size] = self.facts.sizes_if_valid([template.run({match.solve: value})])
             return size if isinstance(size, Invalid) else self._count(match, size, point.config)
 
         step = match.multiple_of
@@ -347,7 +282,7 @@ class _Configurations:
         whole = {**(composed if other_task else parent), "model": model}
         config = RunTemplate(whole).run(plain)
         if other_task and "tokenizer" in config["task"]:
-            config["task"]["tokenizer"] = self.planner.text(parent)["prepared"]
+            config["task"]["tokenizer"] = self.facts.text(parent)["prepared"]
         return self._with_data(config)
 
     def _with_data(self, config: dict[str, Any]) -> dict[str, Any]:
@@ -363,8 +298,53 @@ class _Configurations:
         if data.get("root"):
             root = typed_path("data.root", data["root"])
             data["root"] = str(root / task if (root / task).is_dir() else root)
-        data["digest"] = self.planner.text(config)["digest"]
+        data["digest"] = self.facts.text(config)["digest"]
         return config
+
+
+def _check_results(experiment: Experiment, points: Sequence[Configuration], facts: Facts) -> None:
+    """Raise UserError for a figure, claim, metric, margin or `x` that its results cannot have.
+
+    Whether its points can decide a claim is another question (results/judge.py).
+    """
+    name = experiment.yaml or experiment.name
+    registry.check(registry.FIGURES, experiment.figure, f"experiment.figure of {name}")
+    for claim in experiment.claims:
+        registry.check(registry.CLAIMS, claim, f"experiment.claims of {name}")
+    configs = {str(point.config["task"]["name"]): point.config for point in points}
+    shown: dict[str, None] = {}
+    for point in points:
+        task = str(point.config["task"]["name"])
+        own = [point.arm.metric or experiment.metric]
+        for metric in experiment.finetune.get(task, []) if experiment.finetune else own:
+            shown[metric] = None
+            known = facts.text(configs[task]).get("metrics", ())
+            if not known or metric in known:
+                continue
+            expected = f"what task {task} measures ({', '.join(known)})"
+            if experiment.yaml:
+                key = f"experiment.metric of {name}"
+                raise invalid_value(key, metric, expected, "name one of them")
+            remedy = "sweep tasks one by one, or give metric=... that all of them measure"
+            raise invalid_value(f"metric of task={','.join(configs)}", metric, expected, remedy)
+    for metric in experiment.margin:
+        if metric not in shown:
+            key, expected = (
+                f"experiment.margin of {name}",
+                f"a metric shown ({', '.join(shown)})",
+            )
+            raise invalid_value(key, metric, expected, "name one of them")
+    key = experiment.x
+    for point in points:
+        if key in ("arm", "task") or key in point.size or key in point.values:
+            return
+        try:
+            if not isinstance(lookup(key, point.config), Mapping):
+                return
+        except KeyError:
+            continue
+    expected = f"a key of the config, or one of {', '.join(points[0].size)}"
+    raise invalid_value(f"experiment.x of {name}", key, expected, "correct it")
 
 
 def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:

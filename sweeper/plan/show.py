@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from rich.console import Console
@@ -21,6 +21,8 @@ _BESIDE = {
     "FLOPs/token": "flops_per_token",
     "cache B/token": "cache_bytes_per_token",
 }
+_MANY = 200  # points; of more, this many are listed:
+_LISTED = 40
 UNLIMITED_WIDTH = 10_000  # of a pipe or a file: nothing in it is cut or broken
 
 
@@ -29,20 +31,31 @@ def print_plan(
     plan: Plan,
     statuses: Mapping[str, Status],
     *,
-    every_point: bool = True,
+    points: bool = True,
+    verbose: bool = False,
 ) -> None:
-    """Print the points of a plan, a row for all seeds of a point, and the totals."""
-    for name, points in groupby(plan.points, key=lambda p: p.experiment):
-        experiment = plan.experiments[name]
-        rows = list(points)
-        if every_point:
-            title = f"{name} ({plan.scale}): {experiment.title}"
-            console.print(Text(errors.sanitize(title), style="bold"))
-            table = _table(rows, plan, statuses)
-            room = console.options.update(width=UNLIMITED_WIDTH)
-            if console.measure(table, options=room).maximum > console.width:
-                table = _table(rows, plan, statuses, narrow=True)
-            console.print(table)
+    """Print the points of a plan, a row for all seeds of a point, and the totals.
+
+    Args:
+        points: False prints the totals alone.
+        verbose: print every point, however many there are.
+    """
+    by_experiment = {
+        name: [list(seeds) for _, seeds in groupby(same, key=_setting)]
+        for name, same in groupby(plan.points, key=lambda p: p.experiment)
+    }
+    many = not verbose and sum(map(len, by_experiment.values())) > _MANY
+    for name, rows in by_experiment.items() if points else ():
+        title = f"{name} ({plan.scale}): {plan.experiments[name].title}"
+        console.print(Text(errors.sanitize(title), style="bold"))
+        shown = rows[: max(_LISTED // len(by_experiment), 1)] if many else rows
+        table = _table(shown, plan, statuses)
+        room = console.options.update(width=UNLIMITED_WIDTH)
+        if console.measure(table, options=room).maximum > console.width:
+            table = _table(shown, plan, statuses, narrow=True)
+        console.print(table)
+        if len(shown) < len(rows):
+            console.print(f"... and {len(rows) - len(shown)} more (hydra.verbose=true lists all)")
     used = len(plan.points) - len(plan.runs)
     shared = f", {used} of them shared with another point" if used else ""
     states = Counter(str(statuses[run].state) for run in plan.runs)
@@ -52,7 +65,7 @@ def print_plan(
 
 
 def _table(
-    points: list[PlannedPoint],
+    rows: Sequence[Sequence[PlannedPoint]],
     plan: Plan,
     statuses: Mapping[str, Status],
     *,
@@ -63,7 +76,7 @@ def _table(
     table.add_column("arm", overflow="fold")
     table.add_column("task", no_wrap=True)
     table.add_column("point", overflow="fold")
-    sizes = [plan.runs[point.run].size for point in points]
+    sizes = [plan.runs[seeds[0].run].size for seeds in rows]
     beside = {word: key for word, key in _BESIDE.items() if all(key in size for size in sizes)}
     for column in ("params", *(() if narrow else beside)):
         table.add_column(column, justify="right", no_wrap=True)
@@ -73,9 +86,8 @@ def _table(
     owner: dict[str, str] = {}
     for point in plan.points:
         owner.setdefault(point.run, f"{point.experiment}/{point.arm}")
-    for _, seeds in groupby(points, key=lambda p: (p.arm, p.task, describe_values(p.values))):
-        same = list(seeds)
-        first = same[0]
+    for seeds in rows:
+        first = seeds[0]
         size, matched = plan.runs[first.run].size, first.matched
         setting = _words(describe_values(first.values) or "as configured")
         match = f"{matched.error:+.2%} of {matched.count} of {matched.to}" if matched else ""
@@ -86,9 +98,13 @@ def _table(
             short(size["params_total"]),
             *(() if narrow else (short(size[key]) for key in beside.values())),
             *(() if narrow else (_words(match),)),
-            _words(_state(same, statuses, owner)),
+            _words(_state(seeds, statuses, owner)),
         )
     return table
+
+
+def _setting(point: PlannedPoint) -> tuple[str, str, str]:
+    return point.arm, point.task, describe_values(point.values)
 
 
 def _words(text: str) -> Text:

@@ -9,9 +9,9 @@ from typing import Any
 
 from sweeper.plan.compose import RunTemplate
 from sweeper.plan.experiment import Experiment, Per, Tune
+from sweeper.plan.facts import Facts, Invalid
 from sweeper.plan.plan import Chosen, Configuration, Plan
 from sweeper.plan.planner import with_seeds
-from sweeper.plan.sizes import Invalid, Sizes
 from sweeper.store.errors import invalid_value
 from sweeper.store.files import canonical
 
@@ -19,7 +19,7 @@ SUFFIX = "_trials"
 
 
 def trials(
-    plan: Plan, tunes: Mapping[str, Tune], sizes: Sizes, finalists: Collection[str] = ()
+    plan: Plan, tunes: Mapping[str, Tune], facts: Facts, finalists: Collection[str] = ()
 ) -> Plan:
     """Return the plan of all trials: one experiment for each that is tuned.
 
@@ -37,7 +37,7 @@ def trials(
             replace(point, arm=replace(point.arm, seeds=list(tune.seeds)))
             if canonical([point.arm.name, point.values]) in finalists
             else point
-            for point in _points(plan.configurations[name], tune, sizes)
+            for point in _points(plan.configurations[name], tune, facts)
         ]
         texts[own] = plan.texts[name]
     made = replace(plan, experiments=experiments, texts=texts, configurations=configurations)
@@ -98,7 +98,7 @@ def _experiment(judged: Experiment, tune: Tune) -> Experiment:
     )
 
 
-def _points(points: Iterable[Configuration], tune: Tune, sizes: Sizes) -> list[Configuration]:
+def _points(points: Iterable[Configuration], tune: Tune, facts: Facts) -> list[Configuration]:
     """Return every combination of values at the middle points, with its size."""
     found = []
     for point in middles(points, tune).values():
@@ -107,7 +107,7 @@ def _points(points: Iterable[Configuration], tune: Tune, sizes: Sizes) -> list[C
             config = _config(point.config, tried)
             arm = replace(point.arm, seeds=[])
             found.append(replace(point, arm=arm, values={**point.values, **tried}, config=config))
-    answers = sizes.answers([point.config for point in found])
+    answers = facts.sizes_if_valid([point.config for point in found])
     made = []
     for point, size in zip(found, answers, strict=True):
         if isinstance(size, Invalid):

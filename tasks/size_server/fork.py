@@ -14,7 +14,10 @@ from importlib import metadata
 from typing import NoReturn
 from unittest.mock import patch
 
+from sweeper.store import registry
+from sweeper.store.errors import UserError
 from tasks.process import freeze_gc
+from tasks.task import Task
 
 # wandb.init imports the second for each run: a second of CPU time where torch is loaded.
 WANDB = ("wandb", "wandb.sdk.launch.inputs.internal")
@@ -33,6 +36,9 @@ def preload(logger: str) -> None:
             importlib.import_module("pytorch_lightning")
         for name in ("tasks.train", "tasks.training.job"):
             importlib.import_module(name)
+        for name in registry.names(registry.TASKS):
+            with contextlib.suppress(UserError):  # one that cannot be imported is not trained
+                registry.class_of(registry.TASKS, name, "task.name", Task)
         with contextlib.suppress(ModuleNotFoundError):  # both are absent on some machines
             importlib.import_module("omegaconf")
             for name in () if logger == "none" else WANDB:

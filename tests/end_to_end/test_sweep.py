@@ -236,6 +236,10 @@ def test_a_dry_run_writes_no_record(tmp_path):
     assert "4 points, 4 runs: 4 new" in done.stdout
     assert not (tmp_path / "runs").exists()
     assert not (tmp_path / "plans").exists()
+    (tmp_path / "torch.py").write_text("raise SystemExit('imported')")
+    asked = command(tmp_path, *GRID, "hydra.sweeper.dry_run=true")
+    again = python(*asked[1:], env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert (again.returncode, again.stdout) == (0, done.stdout)
 
 
 def test_a_sweep_works_in_an_odd_environment_and_a_linked_folder(tmp_path):

@@ -39,6 +39,24 @@ def test_equal_points_are_one_run_and_other_text_is_another(plan):
     assert not first.keys() & second.keys()
 
 
+def test_what_is_known_is_not_asked_again_until_the_text_changes(plan, process, tmp_path):
+    (tmp_path / "text").mkdir()
+    file = tmp_path / "text" / "a.txt"
+    file.write_text("one")
+    typed = ("model.heads=2,4", "data=local", f"data.root={file.parent}")
+    first, asked = plan(*typed), [*process.asked]
+    assert sorted(asked) == ["data", "size", "size"]
+    again = plan(*typed)
+    assert (again.runs.keys(), again.texts, process.asked) == (
+        first.runs.keys(),
+        first.texts,
+        asked,
+    )
+    file.write_text("two")
+    plan(*typed)
+    assert process.asked == [*asked, "data"]
+
+
 def test_a_model_that_two_arms_share_is_one_run(plan):
     """Heads of size d/h and heads fixed at that same size are the same model (paper, Figure 3a)."""
     found = plan("experiment=fig1", "scale=paper", "seed=0")
@@ -271,11 +289,21 @@ experiment:
 """
 
 
-def printed(made, store, width):
+def printed(made, store, width, **options):
     statuses = {run: store.run(run).status() for run in made.runs}
     console = Console(file=io.StringIO(), width=width)
-    print_plan(console, made, statuses)
+    print_plan(console, made, statuses, **options)
     return console.file.getvalue()
+
+
+def test_of_many_points_the_first_are_listed_and_all_if_asked(plan, store):
+    heads = ",".join(map(str, range(1, 302)))
+    made = plan(f"model.heads={heads}", "model.head_size=3", "seed=0,1")
+    lines = printed(made, store, 200).splitlines()
+    assert len(lines) <= 60
+    assert any("and 261 more (hydra.verbose=true lists all)" in line for line in lines)
+    assert lines[-1].startswith("602 points, 602 runs")
+    assert len(printed(made, store, 200, verbose=True).splitlines()) > 301
 
 
 def test_what_an_experiment_is_called_is_neither_markup_nor_an_order(plan, with_experiment, store):

@@ -7,8 +7,8 @@ from unittest.mock import Mock
 
 import pytest
 
+from sweeper.plan.facts import Facts
 from sweeper.plan.plan import PlannedRun
-from sweeper.plan.sizes import Sizes
 from sweeper.plan.throughput import ASSUMED, NEWEST, Throughput
 from sweeper.size_server import SizeServer
 
@@ -91,15 +91,15 @@ def asked(memory: Path) -> int:
     """How many models are built for the size of one config."""
     process = Mock(spec=SizeServer)
     process.ask = Mock(side_effect=lambda asked: [{"size": {"params_total": 17}} for _ in asked])
-    sizes = Sizes(process, memory)
-    assert sizes.of([CONFIG, {**CONFIG, "seed": 5}]) == [{"params_total": 17}] * 2
-    sizes.save()
-    return sizes.built
+    facts = Facts(process, memory)
+    assert facts.sizes([CONFIG, {**CONFIG, "seed": 5}]) == [{"params_total": 17}] * 2
+    facts.save()
+    return facts.asked
 
 
 @pytest.mark.parametrize(("group", "built"), [("attention", 1), ("figures", 0)])
 def test_a_size_is_built_once_until_an_outside_model_changes(installed, group, built):
-    memory = installed.folder / "sizes.json"
+    memory = installed.folder / "facts.json"
     assert [asked(memory), asked(memory)] == [1, 0]
     module = installed("mine", "SIZE = 1", {f"headroom.{group}": "mine = mine"})
     assert [asked(memory), asked(memory)] == [built, 0]
@@ -110,7 +110,7 @@ def test_a_size_is_built_once_until_an_outside_model_changes(installed, group, b
 
 @pytest.mark.usefixtures("installed")  # it forgets the names that were found below this root
 def test_what_editors_leave_beside_the_code_is_no_code(tmp_path, monkeypatch):
-    memory, root = tmp_path / "sizes.json", tmp_path / "root"
+    memory, root = tmp_path / "facts.json", tmp_path / "root"
     (root / "models").mkdir(parents=True)
     (root / "models" / "block.py").write_text("")
     monkeypatch.setattr("sweeper.store.registry.ROOT", root)
@@ -120,7 +120,7 @@ def test_what_editors_leave_beside_the_code_is_no_code(tmp_path, monkeypatch):
 
 
 def test_what_was_changed_in_the_memory_is_not_used(tmp_path):
-    memory = tmp_path / "cache" / "sizes.json"
+    memory = tmp_path / "cache" / "facts.json"
     assert [asked(memory), asked(memory)] == [1, 0]
     for damage in ('"params_total":17', '"sha256":"'):
         memory.write_text(memory.read_text().replace(damage, f"{damage}0"))

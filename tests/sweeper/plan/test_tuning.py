@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from sweeper.plan.experiment import beyond, check, read_experiment
+from sweeper.plan.facts import Facts
 from sweeper.plan.planner import with_seeds
-from sweeper.plan.sizes import Sizes
 from sweeper.plan.trials import trials
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
@@ -27,7 +27,7 @@ def tried(plan, process, tmp_path):
     def run(*arguments):
         found = plan("experiment=fig1_tuned", CPU, *arguments)
         tunes = {name: one.tune for name, one in found.experiments.items()}
-        return found, trials(found, tunes, Sizes(process, tmp_path / "sizes.json"))
+        return found, trials(found, tunes, Facts(process, tmp_path / "facts.json"))
 
     return run
 
@@ -149,7 +149,7 @@ def test_a_key_that_changes_the_size_of_a_model_is_not_tuned(plan, process, tmp_
     [(name, own)] = found.experiments.items()
     tune = replace(own.tune, grid={"model.feedforward_size": [8, 16]})
     with pytest.raises(UserError, match="leave the size of a model as it is"):
-        trials(found, {name: tune}, Sizes(process, tmp_path / "sizes.json"))
+        trials(found, {name: tune}, Facts(process, tmp_path / "facts.json"))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,135 @@
+"""Facts about configs, sizes of models and texts, as the size server answers, cached on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sweeper.size_server import SizeServer
+from sweeper.store import registry
+from sweeper.store.code import TRAINS, sources
+from sweeper.store.errors import UserError
+from sweeper.store.files import (
+    CHECKSUM,
+    FORMAT,
+    canonical,
+    make_directory,
+    publish,
+    read_versioned,
+    with_checksum,
+)
+from sweeper.store.identity import digest_of, identity
+
+Size = dict[str, int]
+SAME_SIZE = ("seed", "data", "parent")
+"""Keys of a config that the size of its model does not depend on."""
+_SHAPE = {"sizes": {str: {str: int}}, "texts": {str: dict}}
+
+
+class Invalid(UserError):
+    """An invalid config; the sentence says why."""
+
+
+@dataclass
+class Facts:
+    """What is known about configs: sizes (`params_total`, `flops_per_token`, ...) and texts.
+
+    The cache is keyed by config and by the code that answers; losing it costs only time.
+
+    Attributes:
+        asked: the number of questions that the cache did not answer.
+    """
+
+    process: SizeServer
+    path: Path
+    asked: int = 0
+
+    @cached_property
+    def _known(self) -> dict[str, dict[str, Any]]:
+        stored, keys = None, ("code", *_SHAPE, CHECKSUM)
+        with contextlib.suppress(UserError):  # a damaged cache is built again
+            stored = read_versioned(self.path, keys=keys, shape=_SHAPE)
+        if stored is None or stored["code"] != self._code:
+            return {part: {} for part in _SHAPE}
+        return {part: stored[part] for part in _SHAPE}
+
+    @cached_property
+    def _code(self) -> str:
+        root = registry.ROOT
+        paths = sorted(sources(root, TRAINS))
+        own = [(str(path.relative_to(root)), path.read_text("utf-8")) for path in paths]
+        kinds = (registry.TASKS, registry.ARCHITECTURES, registry.ATTENTION)
+        every = [registry.made_of(kind, name) for kind in kinds for name in registry.names(kind)]
+        return digest_of([own, every])
+
+    def sizes(self, configs: Sequence[Mapping[str, Any]]) -> list[Size]:
+        """Return the size of each config; Invalid if one of them has none."""
+        answers = self.sizes_if_valid(configs)
+        if faults := [answer for answer in answers if isinstance(answer, Invalid)]:
+            more = f" (and {len(faults) - 1} more points like it)" if len(faults) > 1 else ""
+            raise Invalid(f"{faults[0]}{more}")
+        return [answer for answer in answers if not isinstance(answer, Invalid)]
+
+    def sizes_if_valid(self, configs: Sequence[Mapping[str, Any]]) -> list[Size | Invalid]:
+        """Return the size of each config, or why it has none."""
+        parts = [identity(config).items() for config in configs]
+        keys = [digest_of([{k: v for k, v in part if k not in SAME_SIZE}]) for part in parts]
+        known: dict[str, Size] = self._known["sizes"]
+        asked = {key: config for key, config in zip(keys, configs, strict=True) if key not in known}
+        found: dict[str, Size | Invalid] = {}
+        answers = self.process.ask({"op": "size", "config": config} for config in asked.values())
+        for key, answer in zip(asked, answers, strict=True):
+            if "error" in answer:
+                found[key] = Invalid(answer["error"])
+            else:
+                known[key] = answer["size"]
+                self.asked += 1
+        return [found[key] if key in found else known[key] for key in keys]
+
+    def text(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return facts about the text of a config; files that look as before are not read again.
+
+        Returns:
+            `digest` of the text; `describe`: the text in words; `prepared`: the name of its arrays;
+            `metrics`: measured on it.
+
+        Raises:
+            UserError: the text is not there.
+        """
+        data = {key: value for key, value in config["data"].items() if key != "digest"}
+        looks = _looks(Path(data["root"])) if data["root"] else None
+        key = digest_of([data, config["task"], looks])
+        known = self._known["texts"]
+        if key not in known:
+            [answer] = self.process.ask([{"op": "data", "config": config}])
+            if "error" in answer:
+                raise UserError(answer["error"])
+            known[key] = {fact: value for fact, value in answer.items() if fact != "id"}
+            self.asked += 1
+        return dict(known[key])
+
+    def save(self) -> None:
+        """Write the cache if possible; called once, at the end of planning."""
+        if not self.asked:
+            return
+        known = {"format": FORMAT, "code": self._code, **self._known}
+        with contextlib.suppress(OSError, UserError):  # a dry run works on a read-only store
+            make_directory(self.path.parent)
+            publish(self.path, canonical(with_checksum(known)), durable=False)
+
+
+def _looks(root: Path) -> list[list[Any]]:
+    """Return the name, size and times of every file at `root`, which change if a file does."""
+    root = root.expanduser()
+    names = [root, *(Path(folder) / name for folder, _, files in os.walk(root) for name in files)]
+    found = []
+    for path in sorted(names):
+        with contextlib.suppress(OSError):
+            stat = path.stat()
+            found.append([str(path), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns])
+    return found
