@@ -29,8 +29,6 @@ def run(arguments: list[str]) -> None:
     refuse_arguments(arguments)
     flags = {argument.partition("=")[0] for argument in arguments if argument.startswith("-")}
     if flags <= SWEEPS:  # Hydra's other flags (--cfg, --help, ...) are its own affair
-        if "hydra.sweeper.dry_run=true" not in arguments:  # which may have nothing to ask
-            size_server().start()  # it imports PyTorch while Hydra is imported and composes
         if sys.stdout.isatty():
             print("planning ...", flush=True)
         arguments = arguments if flags & {"-m", "--multirun"} else ["--multirun", *arguments]

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from benchmarks.measure import ROOT, fill
 
 DOCUMENT = ROOT / "docs" / "performance.md"
-BENCHMARKS = ("sweeps", "step", "time_left", "preparation")
+BENCHMARKS = ("sweeps", "many_runs", "step", "time_left", "preparation")
 
 
 def main() -> int:

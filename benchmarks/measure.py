@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -65,6 +66,14 @@ def call(*command: str) -> float:
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
     return time.monotonic() - begun
+
+
+def cpu_seconds(*command: str) -> float:
+    """Run a program as `call`; return the CPU seconds of it and of the processes it waited for."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    call(*command)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
 def present(package: str) -> bool:

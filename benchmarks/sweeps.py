@@ -1,7 +1,7 @@
 """Measure what a sweep costs beside training: `python -m benchmarks.sweeps`.
 
 It times whole commands, as a person types them: many runs that train nothing, beside Hydra's own
-launchers; the commands that read these runs afterwards; and the dry run of a large grid.
+launchers, and the dry run of a large grid.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.measure import ROOT, call, measured_on, present, smoke, spread, table
+from benchmarks.measure import ROOT, call, measured_on, present, smoke, table
 
 SLOTS = 2
 NO_OP = (
@@ -31,18 +31,15 @@ def main() -> None:
     """Measure and print all tables."""
     tiny = smoke(__doc__)
     with TemporaryDirectory() as folder:
-        outputs, many = Path(folder) / "many", 3 if tiny else 1000
         print("### Many runs\n")
-        print(overhead(Path(folder), outputs, few=2, many=many, peers=not tiny))
-        print("\n### Commands that read many runs\n")
-        print(reading(outputs, many, rounds=1 if tiny else 3))
+        print(overhead(Path(folder), few=2, many=3 if tiny else 1000, peers=not tiny))
         print("\n### Planning\n")
         print(planning(Path(folder) / "planned", heads=(1,) if tiny else (1, 10, 100)))
     print(f"\n{measured_on()}")
 
 
-def overhead(folder: Path, outputs: Path, *, few: int, many: int, peers: bool) -> str:
-    """Time grids of runs that train nothing, with few runs and with many; our runs stay in outputs.
+def overhead(folder: Path, *, few: int, many: int, peers: bool) -> str:
+    """Time grids of runs that train nothing, with few runs and with many.
 
     The difference between the two over the runs between is the overhead of one run. The ways differ
     in what they do: here a run is frozen on disk, is a process of its own that builds a model,
@@ -64,22 +61,11 @@ def overhead(folder: Path, outputs: Path, *, few: int, many: int, peers: bool) -
         seconds = {}
         for runs in (few, many):
             into = folder / f"{name} {runs}".replace(" ", "-")
-            if name == "headroom" and runs == many:
-                into = outputs
             seconds[runs] = call(*command, target.format(into), f"seed=range(0,{runs})", *NO_OP)
         each = (seconds[many] - seconds[few]) / (many - few)
         rows.append((name, f"{each:.3f}", f"{seconds[few]:.1f}"))
     title = f"{many:,} runs that train nothing, {SLOTS} at a time"
     return table((title, "wall s a run", f"whole sweep of {few} runs, wall s"), rows)
-
-
-def reading(outputs: Path, runs: int, rounds: int) -> str:
-    """Time the commands that read the record of every run."""
-    rows = []
-    for command in ("status", "collect", "draw"):
-        line = ("-m", "sweeper", command, f"--outputs={outputs}")
-        rows.append((f"sweeper {command}", spread([call(*line) for _ in range(rounds)])))
-    return table((f"{runs:,} finished runs", "wall s: median (quartiles)"), rows)
 
 
 def planning(folder: Path, heads: tuple[int, ...]) -> str:

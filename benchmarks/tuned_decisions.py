@@ -92,7 +92,7 @@ class Experiment:
 
     @cached_property
     def losses(self) -> Floats:
-        """What every model loses at every rate: (models, rates), 0 at its best."""
+        """The loss of every model at every rate, (models, rates), 0 at its best."""
         best = self.random.uniform(0.5, 1.5, (len(MODELS), 1))
         lost = CURVATURE * (np.arange(len(RATES)) - best) ** 2
         found: Floats = lost - lost.min(axis=1, keepdims=True)

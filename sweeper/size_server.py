@@ -1,8 +1,7 @@
 """The other side of the house: a process that knows models and tasks, asked by lines of JSON.
 
 The sweeper never imports torch. What a config amounts to (its size, its data) and the warm forking
-of jobs are asked of `python -m tasks.size_server`, which is started at the latest when the first
-question comes.
+of jobs are asked of `python -m tasks.size_server`, which is started when the first question comes.
 """
 
 from __future__ import annotations
@@ -51,7 +50,6 @@ class SizeServer:
         self._answers: Answers = {}
         self._jobs: set[int] = set()
         self._lock = threading.Lock()
-        self._asked = False
         self.code = ROOT
         """The code that the next server starts from."""
         self.exits: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
@@ -106,17 +104,14 @@ class SizeServer:
         self.ask([{"op": "signal", "of": job, "signal": number}])
 
     def close(self) -> None:
-        """Let the process go; jobs it has forked live on. One that was asked nothing is ended."""
+        """Let the process go; jobs it has forked live on."""
         process, self._process = self._process, None
-        if process is not None and not self._asked:
-            process.terminate()
         if process is not None and process.stdin is not None:
             with suppress(BrokenPipeError):
                 process.stdin.close()
 
     def _send(self, question: Mapping[str, Any]) -> int:
         process = self.start()
-        self._asked = True
         number = next(self._numbers)
         with self._lock:
             self._answers[number] = queue.SimpleQueue()
@@ -157,7 +152,7 @@ class SizeServer:
                 env={**os.environ, **SINGLE_THREADED},
                 start_new_session=True,  # Ctrl-C is this side's to hand on, not the terminal's
             )
-            self._answers, self._jobs, self._asked = {}, set(), False
+            self._answers, self._jobs = {}, set()
             known = (self._process, self._answers, self._jobs)
             threading.Thread(target=self._listen, args=known, daemon=True).start()
         return self._process

@@ -67,10 +67,6 @@ def sweep(
     with StopSignals(() if driver else STOPS) as signals, closing(size_server()) as process:
         process.code = registry.ROOT  # until the code of the sweep is pinned
         code = Code.read(Path(driver or registry.ROOT))
-        if not options.dry_run:
-            from sweeper.results.figures import import_figures
-
-            import_figures()  # while the size server imports PyTorch, which takes longer
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
         if plan.claims or options.until:
             from sweeper.decide import check_claims, show_prices

@@ -24,6 +24,7 @@ from sweeper.store.files import (
     with_checksum,
 )
 from sweeper.store.identity import digest_of, identity
+from sweeper.store.numbers import plural
 
 Size = dict[str, int]
 SAME_SIZE = ("seed", "data", "parent")
@@ -37,7 +38,7 @@ class Invalid(UserError):
 
 @dataclass
 class Facts:
-    """What is known about configs: sizes (`params_total`, `flops_per_token`, ...) and texts.
+    """Facts about configs: sizes (`params_total`, `flops_per_token`, ...) and texts.
 
     The cache is keyed by config and by the code that answers; losing it costs only time.
 
@@ -71,8 +72,8 @@ class Facts:
         """Return the size of each config; Invalid if one of them has none."""
         answers = self.sizes_if_valid(configs)
         if faults := [answer for answer in answers if isinstance(answer, Invalid)]:
-            more = f" (and {len(faults) - 1} more points like it)" if len(faults) > 1 else ""
-            raise Invalid(f"{faults[0]}{more}")
+            like = f" (and {plural(len(faults) - 1, 'more point')} like it)." if faults[1:] else "."
+            raise Invalid(f"{str(faults[0]).removesuffix('.')}{like}")
         return [answer for answer in answers if not isinstance(answer, Invalid)]
 
     def sizes_if_valid(self, configs: Sequence[Mapping[str, Any]]) -> list[Size | Invalid]:

@@ -63,7 +63,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.results.paper_tables import has_paper_table, write_paper_table
-from sweeper.results.table import Table, planned_cells, run_cells, write_table
+from sweeper.results.table import FILES, Table, planned_cells, run_cells, write_table
 from sweeper.store.errors import Faults, UserError, collect_errors, invalid_value
 from sweeper.store.files import canonical
 from sweeper.store.plans import planned
@@ -178,10 +178,12 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
             for key, value in values.items()
         )
 
-    rows = []
+    rows, records = [], {}
     for point in points:
         own = dict(cells(point["run"]))
-        _check_point(point, own.pop("config", {}))
+        files = {key: own.pop(key) for key in FILES if key in own}
+        _check_point(point, files.get("record", {}).get("config", {}))
+        records[point["run"]] = files
         matched, chosen = point.get("matched") or {}, point.get("chosen") or {}
         of, about = point.get("alternative_to"), plan["runs"].get(point["run"], {})
         size, parent = dict(about.get("size", {})), about.get("parent")
@@ -225,7 +227,7 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
     other = [key for key in free if key not in model and key not in metrics]
     sizes = [key for key in _SIZES if key in found]
     columns = (*_COLUMNS_BEFORE, *model, *other, *sizes, *_COLUMNS_MATCH, *metrics, *_COLUMNS_AFTER)
-    return Table(name, plan["experiments"][name], provenance, settings, [*columns], rows)
+    return Table(name, plan["experiments"][name], provenance, settings, [*columns], rows, records)
 
 
 def _check_point(point: Mapping[str, Any], config: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +118,7 @@ def number(value: Any) -> float | None:
 
 
 THEN = " then "  # between the devices or versions that trained one run, one after the other
+FILES = ("record", "result")
 _RESULT = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
 
 
@@ -128,17 +129,22 @@ def planned_cells(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the state and measurements of a run; without a record, the cells of `config`."""
+    """Return the state and measurements of a run; without a record, the cells of `config`.
+
+    FILES are no cells: they become `Table.records`.
+    """
     status = run.status()
     cells: dict[str, Any] = {"run": run.id, "state": str(status.state), "reason": status.reason}
     if status.state is State.NEW and not present(run.path / "run.json"):
         return cells | (planned_cells(config) if config else {})
     try:
-        recorded = run.record()["config"]
-        cells |= planned_cells(recorded) | {"config": dict(leaves(recorded))}
+        record = run.record()
+        recorded = record["config"]
+        cells |= planned_cells(recorded)
+        cells["record"] = {"config": dict(leaves(recorded)), "size": record.get("size", {})}
         result = status.result or run.result()
         if result is not None:
-            cells |= {field: result.get(field) for field in _RESULT}
+            cells |= {field: result.get(field) for field in _RESULT} | {"result": result}
             text = canonical([recorded.get("data"), recorded.get("task")])
             cells["prepared"] = [text, result.get("data", {}).get("sha256")]
             attempts, device = lineage(run, result["attempt"]), str(cells["device"] or "")
@@ -183,6 +189,7 @@ class Table:
         settings: the config keys and values of a point, by its words in column `point`.
         columns: in order; every row has a value (or None) for each.
         rows: one per (arm, point, seed), in the order of the plan.
+        records: for each run that has them, `record` (config by dotted key, and size) and `result`.
     """
 
     name: str
@@ -191,6 +198,7 @@ class Table:
     settings: Mapping[str, Mapping[str, Any]]
     columns: Sequence[str]
     rows: Sequence[Row]
+    records: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def metric(self) -> str:

@@ -59,6 +59,8 @@ def sanitize(value: object, limit: int = 300) -> str:
     text = str(value)
     if len(text) > limit:
         text = text[: limit - 3] + "..."
+    if text.isprintable():
+        return text
     return "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode()
         for letter in text

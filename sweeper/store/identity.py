@@ -63,10 +63,11 @@ def can_change_results(key: str) -> bool:
 def leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield every dotted key of a config with its value; an empty section is a value."""
     for key, value in config.items():
-        if isinstance(value, Mapping) and value:
-            yield from leaves(value, f"{prefix}{key}.")
-        else:
+        # Checked first, since most values are such; for Mapping takes longer.
+        if isinstance(value, str | int | float) or not (isinstance(value, Mapping) and value):
             yield f"{prefix}{key}", value
+        else:
+            yield from leaves(value, f"{prefix}{key}.")
 
 
 def digest_of(value: Any) -> str:
@@ -107,7 +108,7 @@ def _without(tree: Mapping[str, Any], *, prefix: str) -> dict[str, Any]:
         name = f"{prefix}{key}"
         if name in NOT_IN_IDENTITY or as_introduced(name, value):
             continue
-        if not (isinstance(value, Mapping) and value):
+        if isinstance(value, str | int | float) or not (isinstance(value, Mapping) and value):
             kept[key] = value
         elif below := _without(value, prefix=f"{name}."):  # a section may have come as a whole
             kept[key] = below
@@ -115,6 +116,8 @@ def _without(tree: Mapping[str, Any], *, prefix: str) -> dict[str, Any]:
 
 
 def _canonical(value: Any) -> Any:
+    if isinstance(value, str | int):
+        return value
     if isinstance(value, Mapping):
         return {str(key): _canonical(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

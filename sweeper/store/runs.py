@@ -120,7 +120,7 @@ def merged_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
     if not attempts:
         return []
     *earlier, last = attempts
-    limit = int(last.info().get("resumed_from", 0))
+    limit = int(last.info().get("resumed_from", 0)) if earlier else 0
     merged = _by_step(last)
     for attempt in reversed(earlier):
         for step, row in _by_step(attempt).items():

@@ -8,13 +8,12 @@ title, legend and notes with `lay_out`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sweeper.results.table import Table, publish_made, stem
 from sweeper.store import registry
-from sweeper.store.errors import Faults, UserError, collect_errors
+from sweeper.store.errors import Faults, collect_errors
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,32 +27,18 @@ def write_figures(into: Path, tables: Sequence[Table], faults: Faults | None = N
     Raises:
         UserError: an unknown figure.
     """
-    # Importing matplotlib takes most of a second, and not every command draws.
-    from sweeper.results.panel import rendered
-
     folder = into / "figures"
     written = []
     for table in tables:
+        # Imported here: it takes most of a second, and often nothing is to be drawn.
+        from sweeper.results.panel import rendered
+
         with collect_errors(faults, table.name):
             for kind, data in rendered(figure_of(table)).items():
                 path = folder / f"{stem(table.name)}.{kind}"
                 publish_made(path, data)
                 written.append(path)
     return written
-
-
-def import_figures() -> None:
-    """Import every figure and its libraries, which takes half a second."""
-    import scipy.special  # noqa: F401  (for the intervals between seeds)
-    from matplotlib.backend_bases import get_registered_canvas_class
-
-    from sweeper.results.panel import KINDS
-
-    for name in registry.names(registry.FIGURES):
-        with suppress(UserError):  # drawing reports a broken figure of a package
-            registry.function(registry.FIGURES, name, "figure", "draw")
-    for kind in KINDS:
-        get_registered_canvas_class(kind)
 
 
 def figure_of(table: Table) -> Figure:

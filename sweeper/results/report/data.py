@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from sweeper.results.collect import plain
 from sweeper.results.decision import Measurements
 from sweeper.results.judge import Verdicts
 from sweeper.results.palette import arm_looks
@@ -34,9 +35,8 @@ from sweeper.results.verdict import Verdict
 from sweeper.store import registry
 from sweeper.store.attempts import Cause
 from sweeper.store.errors import UserError, sanitize
-from sweeper.store.files import canonical, present
-from sweeper.store.identity import leaves
-from sweeper.store.runs import Run, RunStore
+from sweeper.store.files import canonical
+from sweeper.store.runs import Run, RunStore, merged_rows
 
 # The page offers these columns as x axes where they vary, beside the keys of the plan.
 ACROSS = (
@@ -67,11 +67,13 @@ _RESULT_KEYS = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device"
 def page_data(outputs: Path, tables: Sequence[Table], verdicts: Verdicts) -> dict[str, Any]:
     """Return all that the page shows; experiments with claims come first."""
     rows: dict[str, Row] = {str(row["run"]): row for table in tables for row in table.rows}
+    records = {run: files for table in tables for run, files in table.records.items()}
     store = RunStore(outputs)
     steps: list[Any] = []
     environments: list[Any] = []
     runs = {
-        id: run_data(store.run(id), row, len(rows), steps, environments) for id, row in rows.items()
+        id: run_data(store.run(id), {**row, **records.get(id, {})}, len(rows), steps, environments)
+        for id, row in rows.items()
     }
     about = provenance(tables, runs, environments)
     order = sorted(tables, key=lambda table: not verdicts[table.name])
@@ -236,11 +238,12 @@ def _rows(table: Table) -> dict[str, Any]:
     rest = [key for key in table.columns if key not in (*named, *_HIDDEN_COLUMNS)]
     varied, alike = [], []
     for key in [*_FIRST_COLUMNS, "task", *metrics, *rest, *_LAST_COLUMNS]:
-        values = {canonical(row.get(key)) for row in table.rows}
-        if key in (*_FIRST_COLUMNS, *metrics, "run") or len(values) > 1:
+        first = table.rows[0].get(key) if table.rows else None
+        always = key in (*_FIRST_COLUMNS, *metrics, "run")
+        if always or any(row.get(key) != first for row in table.rows):
             varied.append(key)
-        elif values != {"null"}:
-            alike.append([label(key), cell(key, table.rows[0].get(key))])
+        elif first is not None:
+            alike.append([label(key), cell(key, first)])
     return {
         "columns": [{"key": key, "words": label(key)} for key in varied],
         "rows": [{key: cell(key, row.get(key)) for key in varied} for row in table.rows],
@@ -253,14 +256,17 @@ def run_data(
 ) -> dict[str, Any]:
     """Return a run, one of `runs`; "problem" says which of its files cannot be read.
 
+    `row` has its record and result, too.
+
     What many runs have alike is appended to `steps` and `environments`; the run has its place.
     """
     letters = min(max(ALL_LOG_LETTERS // runs, 100), 4000)
     found: dict[str, Any] = {key: row.get(key) for key in ("task", "seed", "state", "reason")}
     found |= {"settings": {}, "sizes": {}, "metrics": {}, "result": {}, "attempts": []}
+    if row.get("damaged"):
+        return {**found, "problem": row["reason"]}
     try:
-        if present(run.path / "run.json"):
-            found |= _record(run)
+        found |= _recorded(row)
         attempts = run.attempts()
         for attempt in attempts:
             info, exit = attempt.info(), attempt.exit() or {}
@@ -275,10 +281,12 @@ def run_data(
                     "environment": _place(environments, environment | {"code": info.get("code")}),
                 }
             )
+        last = found.get("finished", math.inf)  # one claimed later has no part in the result
+        history = merged_rows([one for one in attempts if one.number <= last])
         most = min(max(ALL_CURVE_POINTS // runs, 20), MOST_CURVE_POINTS)
         found["curves"] = {
             name: [_place(steps, own), values]
-            for name, (own, values) in curves(run.history(), most).items()
+            for name, (own, values) in curves(history, most).items()
         }
         # The newest attempt may have failed before it wrote a line.
         logs = (one.log_end(letters).expandtabs(4).splitlines() for one in reversed(attempts))
@@ -298,21 +306,27 @@ def _place(values: list[Any], value: Any) -> int:
     return values.index(value)
 
 
-def _record(run: Run) -> dict[str, Any]:
-    record, result = run.record(), run.result() or {}
-    settings = {
-        key: value if value is None or isinstance(value, str | int | float) else canonical(value)
-        for key, value in leaves(record["config"])
-        if not key.startswith(_HIDDEN_SETTINGS)
+def _recorded(row: Row) -> dict[str, Any]:
+    """Return what a run's record and result say; nothing of a run without a record."""
+    if "record" not in row:
+        return {}
+    config, result = row["record"]["config"], row.get("result")
+    found = {
+        "parent": config.get("parent"),
+        "settings": {
+            key: plain(value)
+            for key, value in config.items()
+            if not key.startswith(_HIDDEN_SETTINGS)
+        },
+        "sizes": row["record"]["size"],
     }
-    return {
-        "parent": record["config"].get("parent"),
-        "settings": settings,
-        "sizes": record.get("size", {}),
-        "metrics": {label(key): cell(key, n) for key, n in result.get("metrics", {}).items()},
-        "result": {key: result[key] for key in _RESULT_KEYS if key in result},
-        "finished": result.get("attempt"),
-    }
+    if result:
+        found |= {
+            "metrics": {label(key): cell(key, n) for key, n in result["metrics"].items()},
+            "result": {key: result[key] for key in _RESULT_KEYS if key in result},
+            "finished": result["attempt"],
+        }
+    return found
 
 
 def curves(rows: Sequence[Mapping[str, Any]], most: int) -> dict[str, tuple[list[Any], list[Any]]]:

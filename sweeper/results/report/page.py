@@ -91,12 +91,12 @@ def _hash(text: str) -> str:
 
 def _plain(value: Any) -> Any:
     """Make every text one printable line and every number one that JSON can hold."""
-    if isinstance(value, Mapping):
-        return {sanitize(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(inner) for inner in value]
     if isinstance(value, str):
         return sanitize(value, _MOST_LETTERS)
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
-    return value
+    if value is None or isinstance(value, int):
+        return value
+    if isinstance(value, Mapping):
+        return {sanitize(key): _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value]
