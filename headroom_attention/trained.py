@@ -103,10 +103,10 @@ class Run:
     @cached_property
     def task(self) -> Task:
         """The task of the run (tasks/task.py) with its data: loss, outputs and batches."""
-        from tasks.parse import parse, task_of
+        from tasks.parse import recorded_task
         from tasks.prepare import open_data
 
-        task = task_of(parse(self.config))
+        task = recorded_task(self._run)
         open_data(task, self._run.outputs)
         return task
 

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from sweeper.store import registry
 from sweeper.store.errors import invalid_value
+from sweeper.store.runs import Run
 from tasks.config.architecture import Architecture
 from tasks.config.schema import extended, problem, spelled
 from tasks.config.sections import RunConfig
@@ -45,6 +46,27 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
 def task_of(config: RunConfig) -> Task:
     """Return the task of a config."""
     return registry.class_of(registry.TASKS, config.task.name, "task.name", Task)(config)
+
+
+def recorded_task(run: Run) -> Task:
+    """Return the task of a planned run.
+
+    Raises:
+        UserError: the config is invalid, or needs a package that trained it and is not installed.
+    """
+    config = run.record()["config"]
+    missing = {
+        f"{kind.word} {name}"
+        for kind, name in registry.named_by(config)
+        if name not in registry.names(kind)
+    }
+    for attempt in run.attempts():
+        for made in attempt.info().get("packages", []):
+            if made["name"] in missing:
+                package = f"{made['package']}=={made['version']}"
+                expected = f"its {made['name']}, which the package {package} has"
+                raise invalid_value("run", run.id, expected, "install that package")
+    return task_of(parse(config))
 
 
 def _name(config: Mapping[str, Any], section: str) -> Any:

@@ -16,7 +16,7 @@ from tasks.architectures.encoder import EncoderSection
 from tasks.export import safetensors
 from tasks.export.decoder import decoder_config, decoder_weights
 from tasks.export.encoder import ARCHITECTURES, encoder_config, encoder_weights
-from tasks.parse import parse, task_of
+from tasks.parse import recorded_task
 from tasks.task import Task
 from tasks.training.checkpoint import final_weights
 
@@ -30,7 +30,7 @@ def export(run: Run, folder: Path) -> list[Path]:
     """
     if folder.exists() and any(folder.iterdir()):
         raise invalid_value("DIR", folder, "a new or empty folder", "choose another")
-    weights, task = final_weights(run, "RUN"), task_of(parse(run.record()["config"]))
+    weights, task = final_weights(run, "RUN"), recorded_task(run)
     section, name = task.config.model, task.config.task.name
     tokenizer = tokenizer_of(run, task).read_text("utf-8")
     if isinstance(section, DecoderSection):

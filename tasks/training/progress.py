@@ -49,6 +49,7 @@ class MetricsLog:
 
 
 KEPT = 2  # checkpoints: the newest, and one in case it is damaged
+SAMPLES = 4  # times that a run without validations logs the loss on a few validation rows
 HELD = 1000  # most losses to leave on the device between two rows
 
 
@@ -65,8 +66,9 @@ class RunContext(NamedTuple):
 class Recorder:
     """Writes a row every `log_every` steps and validates every `validate_every` steps.
 
-    Losses stay on the device between two rows: the host waits for the device only to read them.
-    `validation` is the newest. `seconds` are those of training steps, interrupted attempts
+    If that is 0, it logs the validation loss of a few rows SAMPLES times. Losses stay on the device
+    between two rows: the host waits for the device only to read them. `validation` holds the newest
+    metrics of the whole split. `seconds` are those of training steps, interrupted attempts
     included; `seconds_before` of interrupted attempts alone.
     """
 
@@ -102,8 +104,9 @@ class Recorder:
     def _validate(self, step: int) -> None:
         """Validate if it is due at this step and no attempt has done it."""
         trainer = self._context.task.config.trainer
-        every, steps = trainer.validate_every, trainer.steps
-        if not every or not step or (step % every and step != steps) or self._validated == step:
+        steps = trainer.steps
+        every = trainer.validate_every or math.ceil(steps / SAMPLES)
+        if not step or (step % every and step != steps) or self._validated == step:
             return
 
         def between_batches() -> None:
@@ -113,13 +116,19 @@ class Recorder:
         begun = time.perf_counter()
         self._context.attempt.heartbeat(phase="validate")
         evaluator = Evaluator(self._device, trainer.precision, between_batches)
+        task = self._context.task
         try:
-            metrics = self._context.task.evaluate(self._model, "validation", evaluator)
+            if trainer.validate_every:
+                metrics = task.evaluate(self._model, "validation", evaluator)
+                finite = {name: value for name, value in metrics.items() if math.isfinite(value)}
+                self.validation = finite
+            else:
+                metrics = task.sampled_loss(self._model, evaluator)
         except Interrupted:
             return  # the step is finished: the checkpointer saves it, and the job stops
-        self._context.log.row(step, metrics)
+        if metrics:
+            self._context.log.row(step, metrics)
         self._validated = step
-        self.validation = {name: value for name, value in metrics.items() if math.isfinite(value)}
         self._since += time.perf_counter() - begun
 
     def state_dict(self) -> dict[str, Any]:

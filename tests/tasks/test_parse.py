@@ -1,17 +1,18 @@
 """A config that no run can have is refused with one sentence that says what to do."""
 
 import inspect
+from pathlib import Path
 
 import pytest
 from torch import nn
 
 from sweeper.store.errors import UserError
 from sweeper.store.identity import INTRODUCED_AS
-from sweeper.store.registry import ARCHITECTURES, ATTENTION, TASKS, class_of, names
+from sweeper.store.registry import ARCHITECTURES, ATTENTION, TASKS, class_of, made_of, names
 from tasks.config.architecture import Architecture, variant
-from tasks.parse import parse
+from tasks.parse import parse, recorded_task
 from tasks.task import Task
-from tests.tasks.jobs import config
+from tests.tasks.jobs import config, freeze
 
 SENTENCES = {
     "zero": ({"model.heads": 0}, "model.heads=0: expected a whole number from 1 to"),
@@ -227,3 +228,18 @@ def test_a_record_of_before_a_key_came_reads_as_if_it_held_what_was_in_effect():
     text = {"data.source": "local", "data.root": "somewhere", **INTRODUCED_AS}
     for key in INTRODUCED_AS:
         assert parse(config({**text, key: ...})) == parse(config(text)), key
+
+
+def test_a_run_whose_package_is_gone_names_it_and_its_version(outputs, installed):
+    installed("gone_package", "", {ATTENTION.group: "gone = gone_package"})
+    made = made_of(ATTENTION, "gone")
+    run = freeze(outputs, {"model.attention": {"name": "gone"}})
+    run.claim({"packages": [made]})
+    (Path(installed.folder) / "gone_package-1.2.3.dist-info" / "entry_points.txt").unlink()
+    installed.forget()
+    with pytest.raises(UserError) as raised:
+        recorded_task(run)
+    assert str(raised.value) == (
+        "run=small: expected its attention variant gone, which the package gone_package==1.2.3 "
+        "has; install that package."
+    )

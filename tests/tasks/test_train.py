@@ -110,7 +110,9 @@ def test_how_often_it_looks_at_itself_changes_nothing(done, prepared):
     assert run_job(run) == 0
     assert science(run)["weights_sha256"] == science(done)["weights_sha256"]
     assert science(run)["metrics"] == science(done)["metrics"]
-    (row,) = run.history()
+    assert [row["step"] for row in run.history() if "validation/loss" in row] == [5, 10, 15, 19]
+    assert run.result()["validation"] == {}
+    row = run.history()[-1]
     losses = [row["train/loss"] for row in done.history()]
     assert row["train/loss"] == math.fsum(losses) / len(losses)
 

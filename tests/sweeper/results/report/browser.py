@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-WIDTHS = (1280, 390)  # a desk and a phone
+WIDTHS = (1400, 390)  # a desk and a phone
 
 PROGRAMS = ("chromium", "chromedriver")
 ABSENT = [program for program in PROGRAMS if shutil.which(program) is None]
