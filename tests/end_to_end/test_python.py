@@ -1,7 +1,6 @@
-"""What a sweep left, from Python: its table, its models to the number, its notebook."""
+"""What a sweep left, from Python: its table, and its models to the number."""
 
 import json
-import os
 import re
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +9,7 @@ import pytest
 import torch
 
 import headroom_attention as headroom
-from tests.end_to_end.test_sweep import ROOT, python
+from tests.end_to_end.test_sweep import ROOT
 
 MEASURE = "test/perplexity"
 TYPED = [
@@ -161,25 +160,3 @@ def test_the_lines_of_the_guide_work(outputs, name, monkeypatch):
     exec("".join(said).replace("fig1", name), names)
     assert names["logits"].shape == (16, 32, 400)
     assert (outputs.parent / "attention.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.slow
-def test_the_notebook_shows_an_attention_map(tmp_path):
-    """Its code cells as they stand, beside outputs with the points of the demo's Figure 1."""
-    tiny = [word for word in TYPED if not word.startswith(("experiment", "model."))]
-    outputs = tmp_path / "outputs"
-    headroom.sweep(["experiment=fig1", "name=fig1", "model.layers=1", *tiny], outputs=outputs)
-    (tmp_path / "examples").mkdir()
-    cells = json.loads((ROOT / "examples" / "results.ipynb").read_text("utf-8"))["cells"]
-    code = [cell for cell in cells if cell["cell_type"] == "code"]
-    lines = ["".join(cell["source"]) for cell in code]
-    lines = [re.sub(r"^%.*", "", one, flags=re.MULTILINE) for one in lines]  # Jupyter's own
-    lines.append("shows = [p.images[0].get_array().tolist() for p in maps.axes]")
-    lines.append("import json; print(json.dumps([run.id, shows]))")
-    environment = {**os.environ, "MPLBACKEND": "agg", "PYTHONPATH": str(ROOT)}
-    words = ("-W", "error", "-c", "\n".join(lines))
-    done = python(*words, cwd=tmp_path / "examples", env=environment)
-    assert done.returncode == 0, done.stderr
-    id, shows = json.loads(done.stdout.splitlines()[-1])
-    weights_BHTT = headroom.run(id, outputs=outputs).attention()[0]
-    assert torch.allclose(torch.tensor(shows), weights_BHTT[0, :, :24, :24], atol=1e-6)
