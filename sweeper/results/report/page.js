@@ -48,11 +48,13 @@ const stateWord = (state) => make(`span.state.${state}`, state);
 
 const part = (words, ...content) => make("section", make("h3", words), content);
 
-// Create a list of terms and their values; empty values are left out.
+// Create a list of terms and their values; empty values are left out. Long keys break after parts.
 function terms(entries) {
   const told = entries.filter(([, value]) => (value ?? "") !== "");
-  return make("dl", told.map(([name, value]) => [make("dt", name), make("dd", value)]));
+  return make("dl", told.map(([name, value]) => [make("dt", inParts(name)), make("dd", value)]));
 }
+const inParts = (key) => key.split(/(?<=[._])/).flatMap((part) => [part, make("wbr")]);
+
 
 // Create a table; the first cell of a line is its head.
 function table(caption, head, lines) {
