@@ -6,14 +6,14 @@ import os
 from tasks import train
 from tasks.lm1b.task import LanguageModel
 from tasks.size_server.fork import become_job
-from tasks.task import Evaluator
+from tasks.task import Evaluator, Task
 from tests.card.card import Card
 from tests.tasks.jobs import at_call, config, freeze, kill_self, last_word
 from tests.tasks.small import SMALL
 
 TRAINER = {"accelerator": "gpu", "validate_every": 0, "checkpoint_every": 0}
-FEW = {"steps": 6, "log_every": 100}
-MANY = {"steps": 7, "log_every": 3}
+FEW = {"steps": 7, "log_every": 100}
+MANY = {"steps": 8, "log_every": 3}
 BATCH = 5  # times as large as elsewhere: fewer of them are evaluated, and none costs more here
 EXACT = {"representation": ("64-true", "64-true")}  # what it may be trained in
 MANY_ROWS = {"task.batch_tokens": 61 * 31, "model.dropout": 0.0}
@@ -29,7 +29,10 @@ def everything(outputs):
 
 
 def _ended(outputs, name):
-    """A job of few steps in single precision, and one of more steps and rows in bfloat16."""
+    """A job of few rows in single precision, and one of a step and two rows more in bfloat16.
+
+    Both log the loss of a few validation rows four times.
+    """
     found = {}
     changes = {**SMALL[name], "optimizer.warmup_steps": 0}  # there are few steps
     if tokens := config(changes)["task"].get("batch_tokens"):
@@ -38,7 +41,8 @@ def _ended(outputs, name):
     for precision, trainer, key in ((single, FEW, "few"), (half, MANY, "many")):
         run = _freeze(outputs, f"{name}-{key}", changes, precision, **trainer)
         found[key] = on_card(run)
-        found[key]["rows"] = sum("train/loss" in row for row in run.history())
+        for kind, column in (("rows", "train/loss"), ("samples", "validation/loss")):
+            found[key][kind] = sum(column in row for row in run.history())
     return found
 
 
@@ -84,16 +88,8 @@ def on_card(run, *, before=lambda: None, capacity=None):
 
 def _work(run, before, card, report):
     before()
-    evaluate = Evaluator.run
-
-    def marked(*args):
-        card.phase, phase = "evaluation", card.phase
-        try:
-            return evaluate(*args)
-        finally:
-            card.phase = phase
-
-    Evaluator.run = marked
+    Evaluator.run = _marked(card, "evaluation", Evaluator.run)
+    Task.sampled_loss = _marked(card, "sample", Task.sampled_loss)
     with card:
         code = train.main(str(run.path))
     seen = {
@@ -103,3 +99,14 @@ def _work(run, before, card, report):
     }
     report.write_text(json.dumps(seen))
     return code
+
+
+def _marked(card, phase, function):
+    def marked(*args):
+        card.phase, before = phase, card.phase
+        try:
+            return function(*args)
+        finally:
+            card.phase = before
+
+    return marked

@@ -7,9 +7,12 @@ import pytest
 
 from sweeper.store.registry import TASKS, names
 from tasks.parse import parse, task_of
+from tasks.training.progress import SAMPLES
 from tests.tasks.jobs import config
 
 pytestmark = pytest.mark.slow
+
+PAPER = ("lm1b", "pretraining", "mnli", "squad")  # the others measure no loss
 
 every_task = pytest.mark.parametrize("name", names(TASKS))
 both = pytest.mark.parametrize("key", ["few", "many"])
@@ -27,6 +30,10 @@ def test_a_job_ends_with_a_result(jobs, name, key):
 def test_the_host_waits_for_rows_and_for_no_step(jobs, name):
     few, many = jobs["ended"][name]["few"], jobs["ended"][name]["many"]
     assert (few["rows"], many["rows"]) == (1, 3)
+    assert few["samples"] == many["samples"] == (SAMPLES if name in PAPER else 0)
+    for found in (few, many):
+        reads = [wait for wait in found["waits"] if wait["phase"] == "sample"]
+        assert len(reads) == found["samples"]
     # Beyond what both wait for before and after training: at most one read for each further row.
     assert len(many["waits"]) - len(few["waits"]) <= many["rows"] - few["rows"]
 

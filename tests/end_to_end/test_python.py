@@ -107,7 +107,10 @@ def test_what_it_read_can_be_read(run):
     batch = run.batch("validation", rows=2)
     assert batch["tokens"].shape == (2, 32)
     assert " " in run.tokenizer().decode(batch["tokens"][0].tolist())
-    assert list(run.history()["step"]) == [5, 10]
+    history = run.history()
+    assert list(history["step"]) == [3, 5, 6, 9, 10]
+    assert list(history["step"][history["train/loss"].notna()]) == [5, 10]
+    assert list(history["step"][history["validation/loss"].notna()]) == [3, 6, 9, 10]
     assert run.config["model"]["heads"] == 2
 
 
