@@ -42,26 +42,38 @@ def test_the_rank_is_that_of_the_logits_themselves(head_size, monkeypatch):
     expected = (values > TOLERANCE * values[..., :1]).sum(-1)
     assert (expected < min(head_size, T)).all()
     seen = []
-    svdvals = torch.linalg.svdvals
-    monkeypatch.setattr(torch.linalg, "svdvals", lambda x: seen.append(x) or svdvals(x))
+    eigvalsh = torch.linalg.eigvalsh
+    monkeypatch.setattr(torch.linalg, "eigvalsh", lambda x: seen.append(x) or eigvalsh(x))
     assert torch.equal(numerical_rank(left, right).long(), expected)
     # What takes long is of the heads' size, where that is less than the sequence.
     assert [one.shape[-2:] for one in seen] == [(min(head_size, T),) * 2]
 
 
+@pytest.mark.parametrize("head_size", [4, 64, 256])
+@pytest.mark.parametrize("independent", [1, 3, 64])
+def test_a_rank_is_counted_as_by_singular_values_in_double_precision(head_size, independent):
+    length, few = 64, min(independent, head_size)
+    left = torch.randn(5, length, few) @ torch.randn(5, few, head_size)
+    right = torch.randn(5, length, head_size)
+    logits = left.double() @ (right - right.mean(-2, keepdim=True)).double().mT
+    values = torch.linalg.svdvals(logits)
+    expected = (values > TOLERANCE * values[..., :1]).sum(-1)
+    assert torch.equal(numerical_rank(left, right).long(), expected)
+
+
 @pytest.mark.parametrize("name", names(ATTENTION))
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
 def test_autocast_does_not_reach_the_measures(name, bias, monkeypatch):
-    """A GPU has no singular values in bfloat16."""
+    """A GPU has no eigenvalues in bfloat16."""
     attention = variant(name)(D, H, 2, bias=bias)
     x_BTD = torch.randn(B, T, D)
     products = []
-    svdvals = torch.linalg.svdvals
-    monkeypatch.setattr(torch.linalg, "svdvals", lambda x: products.append(x) or svdvals(x))
+    eigvalsh = torch.linalg.eigvalsh
+    monkeypatch.setattr(torch.linalg, "eigvalsh", lambda x: products.append(x) or eigvalsh(x))
     with torch.autocast("cpu", torch.bfloat16):
         assert attention(x_BTD).dtype == torch.bfloat16
         head_measures(lambda: attention(x_BTD))
-    assert [one.dtype for one in products] == [torch.float32]
+    assert [one.dtype for one in products] == [torch.float64]
 
 
 def test_what_is_added_to_all_keys_of_a_query_is_no_rank():
