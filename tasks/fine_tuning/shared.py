@@ -36,6 +36,7 @@ from tasks.text.tokenizer import (
     BERT_MARKS,
     LARGEST_VOCABULARY,
     load_tokenizer,
+    sample_of,
     save_tokenizer,
     train_wordpiece,
 )
@@ -153,7 +154,7 @@ class ExampleData(PreparedRows):
             path = child(folder.parent, section.tokenizer) / "tokenizer.json"
         elif not path.exists():  # each different text once
             lines = dict.fromkeys(t for one in examples.splits["train"] for t in one.texts())
-            chosen = itertools.islice(lines, section.tokenizer_lines)
+            chosen = sample_of(lines, section.tokenizer_lines)
             save_tokenizer(train_wordpiece(chosen, section.vocabulary_size), path)
         tokenizer = load_tokenizer(path)
         about = {**examples.rows, "validation": {}}

@@ -11,7 +11,6 @@ Shapes: R rows of a split, B rows of a batch, T positions of a row.
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -38,6 +37,7 @@ from tasks.text.tokenizer import (
     LARGEST_VOCABULARY,
     PAD,
     load_tokenizer,
+    sample_of,
     save_tokenizer,
     train_bpe,
 )
@@ -289,7 +289,7 @@ class PackedText(PreparedRows):
         text = self.published.open(self.text, folder / "sample")
         text = replace(text, together=LINES_TOGETHER if section.joined else 1)
         if not path.exists():
-            lines = itertools.islice(text.lines("train"), section.tokenizer_lines)
+            lines = sample_of(text.lines("train"), section.tokenizer_lines)
             save_tokenizer(train_bpe(lines, section.vocabulary_size), path)
         left = [split for split in SPLITS if not (folder / split / ABOUT).exists()]
         packer = partial(Joined if section.joined else FirstFit, section.sequence_length)

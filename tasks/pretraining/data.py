@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated, Any, Literal
 
 import torch
@@ -21,15 +22,18 @@ from tasks.pretraining.documents import (
     FORMAT,
     EncodedDocuments,
     Library,
+    SplitDocuments,
     encode,
     publish_about,
 )
 from tasks.pretraining.pairs import MaskedPairs
-from tasks.text.source import SPLITS, Counts
+from tasks.text.encoding import Encoder
+from tasks.text.source import SPLITS
 from tasks.text.tokenizer import (
     BERT_MARKS,
     LARGEST_VOCABULARY,
     load_tokenizer,
+    sample_of,
     save_tokenizer,
     train_wordpiece,
 )
@@ -84,15 +88,16 @@ class MaskedDocuments(PreparedData):
     def make(self, folder: Path) -> None:
         section, path = self.section, folder / "tokenizer.json"
         found = self.published.open(self.text, section.documents, folder / "sample")
-        thresholds = found.thresholds()
-        if not path.exists():
-            training = (d for split, d in found.placed(thresholds, Counts()) if split == "train")
-            sentences = itertools.chain.from_iterable(training)
-            lines = itertools.islice(sentences, section.tokenizer_lines)
-            save_tokenizer(train_wordpiece(lines, section.vocabulary_size), path)
-        tokenizer = load_tokenizer(path)
-        placed = found.placed(thresholds, counts := Counts())
-        totals = encode(placed, tokenizer, {split: folder / split for split in SPLITS})
+        with TemporaryFile(dir=folder) as file:
+            documents = SplitDocuments(found, file)
+            if not path.exists():
+                train = (text.decode().split("\n") for split, text in documents if split == "train")
+                lines = sample_of(itertools.chain.from_iterable(train), section.tokenizer_lines)
+                save_tokenizer(train_wordpiece(lines, section.vocabulary_size), path)
+            tokenizer = load_tokenizer(path)
+            into = {split: folder / split for split in SPLITS}
+            totals = encode(documents, Encoder(tokenizer), into)
+        counts = documents.counts
         noted = {"lines": counts.total, "skipped": counts.skipped, "repaired": counts.repaired}
         for split, total in totals.items():
             if total["documents"] < FEWEST:

@@ -10,30 +10,30 @@ Shapes: N pieces, S sentences, C documents.
 from __future__ import annotations
 
 import hashlib
-import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweeper.store.errors import UserError
 from sweeper.store.files import publish_json
 from tasks.synthetic import samples
 from tasks.text.corpus import PIECES, STARTS, Arrays, new_arrays
+from tasks.text.encoding import in_order
 from tasks.text.source import Counts, Source, Text, Texts, batches, read_line
 from tasks.text.tokenizer import is_ended, split_sentences
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 FORMAT = 1
 ABOUT = "documents.json"
 DTYPES: dict[str, np.dtype] = {"pieces": PIECES, "sentences": STARTS, "documents": STARTS}
 LONGEST_SENTENCE = 128  # pieces; what is longer (a table, a list) goes on as another sentence
-CHUNK = 64  # documents encoded at a time
+CHUNK = 16  # documents encoded at a time
 
 
 class EncodedDocuments:
@@ -48,31 +48,47 @@ class EncodedDocuments:
 
 
 def encode(
-    documents: Iterable[tuple[str, list[str]]], tokenizer: Tokenizer, folders: Mapping[str, Path]
+    documents: Iterable[tuple[str, bytes]],
+    encoder: Callable[[str], list[int]],
+    folders: Mapping[str, Path],
 ) -> dict[str, dict[str, int]]:
-    """Encode (split, document) pairs into folders, as a stream; return what each split got."""
+    """Encode documents, as SplitDocuments yields them, into folders; return what each split got.
+
+    As a stream, on every core; the files do not depend on their number.
+    """
     totals = {split: dict.fromkeys(DTYPES, 0) for split in folders}
     with ExitStack() as stack:
         opened = {split: new_arrays(folder, DTYPES) for split, folder in folders.items()}
         adds = {split: stack.enter_context(arrays) for split, arrays in opened.items()}
-        for chunk in batches(documents, CHUNK):
-            texts = [sentence for _, document in chunk for sentence in document]
-            encodings = iter(tokenizer.encode_batch(texts, add_special_tokens=False))
-            for split, document in chunk:
-                total, pieces, sentences = totals[split], list[int](), list[int]()
-                for encoding in itertools.islice(encodings, len(document)):
-                    for start in range(0, len(encoding.ids), LONGEST_SENTENCE):
-                        sentences.append(total["pieces"] + len(pieces))
-                        pieces.extend(encoding.ids[start : start + LONGEST_SENTENCE])
-                if pieces:  # a document without any piece is none
-                    columns = (pieces, sentences, [total["sentences"]])
-                    for name, values in zip(DTYPES, columns, strict=True):
-                        adds[split](name, values)
-                        total[name] += len(values)
+        for chunk in in_order(partial(_encoded, encoder), batches(documents, CHUNK)):
+            for split, pieces_N, sizes_S in chunk:
+                if len(pieces_N):  # a document without any piece is none
+                    total = totals[split]
+                    starts_S = total["pieces"] + np.cumsum(sizes_S) - sizes_S
+                    columns = (pieces_N, starts_S, np.array([total["sentences"]]))
+                    for name, values_N in zip(DTYPES, columns, strict=True):
+                        adds[split](name, values_N)
+                        total[name] += len(values_N)
         for split, add in adds.items():
             add("sentences", [totals[split]["pieces"]])
             add("documents", [totals[split]["sentences"]])
     return totals
+
+
+def _encoded(
+    encoder: Callable[[str], list[int]], documents: list[tuple[str, bytes]]
+) -> list[tuple[str, NDArray[np.uint16], NDArray[np.int64]]]:
+    """Return the split of each document, its pieces, and how many each sentence has."""
+    found = []
+    for split, text in documents:
+        pieces, sizes = list[int](), list[int]()
+        for sentence in text.decode().split("\n"):
+            own = encoder(sentence)
+            pieces += own
+            whole, rest = divmod(len(own), LONGEST_SENTENCE)
+            sizes += [LONGEST_SENTENCE] * whole + [rest] * bool(rest)
+        found.append((split, np.array(pieces, PIECES), np.array(sizes, STARTS)))
+    return found
 
 
 def publish_about(folder: Path, about: Mapping[str, Any]) -> None:
@@ -104,48 +120,47 @@ class Documents:
         for text in texts() if texts is not None else ():
             yield from documents_of(text, self.rule, counts)
 
-    def placed(
-        self, thresholds: SplitThresholds, counts: Counts
-    ) -> Iterator[tuple[str, list[str]]]:
-        """Yield (split, document), the source's own test split last."""
-        for document in self.read(counts=counts):
-            yield thresholds.of(document), document
-        for document in self.read(test=True, counts=counts):
-            yield "test", document
 
-    def thresholds(self) -> SplitThresholds:
-        """Read all documents once and return which split each belongs to; UserError for too few."""
-        found = np.unique(np.fromiter(map(checksum, self.read()), np.uint64))
-        if len(found) < (2 if self.test else 3) * FEWEST:
+class SplitDocuments:
+    """All documents of a source, read once into a file, each with its split.
+
+    Iterating yields (split, sentences joined by line ends). Equal texts share a split; the source's
+    own test split comes last. `counts` has the lines of all. UserError for too few documents.
+    """
+
+    def __init__(self, found: Documents, file: BinaryIO) -> None:
+        self.counts = Counts()
+        self._file = file
+        sizes, checksums = array("q"), array("Q")
+        for document in found.read(counts=self.counts):
+            text = "\n".join(document).encode()
+            sizes.append(file.write(text))
+            checksums.append(int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big"))
+        places = np.array(checksums)
+        different = np.unique(places)
+        count = len(different)
+        if count < (2 if found.test else 3) * FEWEST:
             raise UserError(
-                f"{self.name} has {len(found)} different documents, too few for train, validation "
-                f"and test: give it more text, or choose task.documents (now {self.rule})."
+                f"{found.name} has {count} different documents, too few for train, "
+                "validation and test: give it more text, or choose task.documents "
+                f"(now {found.rule})."
             )
         validation, test = (
-            min(max(int(len(found) * share), FEWEST), most) for share, most in (VALIDATION, TEST)
+            min(max(int(count * share), FEWEST), most) for share, most in (VALIDATION, TEST)
         )
-        last = validation if self.test else validation + test
-        return SplitThresholds(int(found[validation - 1]), int(found[last - 1]))
+        last = validation if found.test else validation + test
+        # The smallest checksums are validation's, the next ones test's.
+        largest = different[[validation - 1, last - 1]]
+        splits = np.searchsorted(largest, places).tolist()
+        for document in found.read(test=True, counts=self.counts):
+            sizes.append(file.write("\n".join(document).encode()))
+            splits.append(1)
+        self._sizes, self._splits = sizes, bytes(splits)
 
-
-@dataclass(frozen=True)
-class SplitThresholds:
-    """The largest checksums of validation and of test; equal texts share a split."""
-
-    validation: int
-    test: int
-
-    def of(self, document: list[str]) -> str:
-        place = checksum(document)
-        if place <= self.validation:
-            return "validation"
-        return "test" if place <= self.test else "train"
-
-
-def checksum(document: list[str]) -> int:
-    """Return 64 bits that depend on the text of a document alone."""
-    text = "\n".join(document).encode()
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+    def __iter__(self) -> Iterator[tuple[str, bytes]]:
+        self._file.seek(0)
+        for size, split in zip(self._sizes, self._splits, strict=True):
+            yield ("validation", "test", "train")[split], self._file.read(size)
 
 
 def documents_of(text: Text, rule: str, counts: Counts) -> Iterator[list[str]]:

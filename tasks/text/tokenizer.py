@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,6 +76,19 @@ BERT_MARKS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # ids 0 to 4
 WORDPIECE_CHARACTERS = 1000  # rarer ones become [UNK]
 
 BATCH = 1000  # lines handed to the library at a time
+
+
+LARGEST_SAMPLE = 512_000_000  # bytes; a million of LM1B's lines are 130 MB
+
+
+def sample_of(lines: Iterable[str], most: int) -> Iterator[str]:
+    """Yield what a tokenizer learns from: at most so many first lines, and LARGEST_SAMPLE bytes."""
+    left = LARGEST_SAMPLE
+    for line in itertools.islice(lines, most):
+        left -= len(line.encode())
+        if left < 0:
+            return
+        yield line
 
 
 def train_bpe(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:

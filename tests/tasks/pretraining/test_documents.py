@@ -3,6 +3,7 @@
 import itertools
 import random
 from collections import Counter
+from tempfile import TemporaryFile
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from tasks.pretraining.documents import (
     LONGEST_SENTENCE,
     EncodedDocuments,
     Library,
+    SplitDocuments,
     documents_of,
 )
 from tasks.text.source import SPLITS, Counts
@@ -69,12 +71,16 @@ def books(folder, numbers, name="text.txt"):
     (folder / name).write_text("\n\n".join(f"Book {n}.\nIt ended." for n in numbers))
 
 
+def in_splits(documents):
+    with TemporaryFile() as file:
+        return [(at, text.decode().split("\n")) for at, text in SplitDocuments(documents, file)]
+
+
 def test_equal_documents_are_in_one_split_and_the_shares_are_exact(tmp_path):
     books(tmp_path, range(1000), "a.txt")
     books(tmp_path, range(0, 1000, 3), "b.txt")  # copies of every third
     documents = Library().open(local(tmp_path), "blank_line", tmp_path / "none")
-    thresholds = documents.thresholds()
-    splits = {(thresholds.of(document), document[0]) for document in documents.read()}
+    splits = {(split, document[0]) for split, document in in_splits(documents)}
     assert Counter(split for split, _ in splits) == {"train": 940, "validation": 10, "test": 50}
     assert len(splits) == 1000
 
@@ -83,18 +89,19 @@ def test_a_split_of_the_sources_own_is_left_as_it_is(tmp_path):
     books(tmp_path, range(100))
     books(tmp_path, range(100, 107), "test.txt")
     documents = Library().open(local(tmp_path), "blank_line", tmp_path / "none")
-    thresholds = documents.thresholds()
-    splits = Counter(thresholds.of(document) for document in documents.read())
-    assert splits == {"train": 98, "validation": 2}
-    assert [d[0] for d in documents.read(test=True)] == [f"Book {n}." for n in range(100, 107)]
+    found = in_splits(documents)
+    assert Counter(split for split, _ in found) == {"train": 98, "validation": 2, "test": 7}
+    assert [(split, document[0]) for split, document in found[100:]] == [
+        ("test", f"Book {n}.") for n in range(100, 107)
+    ]
 
 
 def test_too_few_documents_are_one_sentence_for_the_user(tmp_path):
     books(tmp_path, range(5))
     with pytest.raises(UserError, match=r"has 5 different documents.*task\.documents"):
-        Library().open(local(tmp_path), "blank_line", tmp_path / "none").thresholds()
+        in_splits(Library().open(local(tmp_path), "blank_line", tmp_path / "none"))
     books(tmp_path, range(6))
-    Library().open(local(tmp_path), "blank_line", tmp_path / "none").thresholds()
+    assert len(in_splits(Library().open(local(tmp_path), "blank_line", tmp_path / "none"))) == 6
 
 
 # What may stand in a line of a file that nobody has checked.
@@ -170,11 +177,10 @@ def folder(tmp_path_factory):
 def test_every_sentence_is_there_in_order_in_the_split_of_its_document(folder):
     tokenizer = load_tokenizer(folder / "tokenizer.json")
     documents = Library().open(SAMPLE, "blank_line", folder / "sample")
-    thresholds = documents.thresholds()
     expected = {split: [] for split in SPLITS}
-    for document in documents.read():
+    for split, document in in_splits(documents):
         ids = [e.ids for e in tokenizer.encode_batch(document, add_special_tokens=False)]
-        expected[thresholds.of(document)].append(ids)
+        expected[split].append(ids)
     for split in SPLITS:
         encoded = EncodedDocuments(folder / split)
         assert len(expected[split]) == encoded.about["documents"] > 1
@@ -195,11 +201,9 @@ def test_the_tokenizer_learns_from_no_document_that_is_kept_back(tmp_path):
     documents = [f"{chr(0x4E00 + n)} story {n}.\nIt was told." for n in range(101)]
     data = written(tmp_path / "text", documents)
     masked(data).prepare(tmp_path / "out")
-    opened = Library().open(data, "blank_line", tmp_path)
-    thresholds = opened.thresholds()
     vocabulary = load_tokenizer(tmp_path / "out" / "tokenizer.json").get_vocab()
-    for document in opened.read():
-        assert (document[0][0] in vocabulary) == (thresholds.of(document) == "train")
+    for split, document in in_splits(Library().open(data, "blank_line", tmp_path)):
+        assert (document[0][0] in vocabulary) == (split == "train")
 
 
 def test_a_sentence_without_end_goes_on_as_another(tmp_path):
