@@ -67,10 +67,11 @@ def lines(outputs: Path, experiments: Sequence[str] = ()) -> Iterator[Line]:
     """Yield every run of the experiments, once for each experiment that uses it."""
     store = RunStore(outputs)
     # Each run is read once, however many experiments use it and runs start from it.
-    status_of = cache(lambda run: _status(store.run(run)))
+    run_of = cache(store.run)
+    status_of = cache(lambda run: _status(run_of(run)))
     now = loaded_code()
     state = {COMMIT: now.revision, **now.parts()}
-    changed = cache(lambda run: _changed(store.run(run), status_of(run), state))
+    changed = cache(lambda run: _changed(run_of(run), status_of(run), state))
     for name, plan in planned(outputs, experiments).items():
         own: dict[str, Mapping[str, Any]] = {}
         for point in (one for one in plan["points"] if one["experiment"] == name):

@@ -7,10 +7,12 @@ import itertools
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sweeper.plan.experiment import Arm
 from sweeper.store.errors import UserError, invalid_value
+
+if TYPE_CHECKING:  # it loads Hydra, which the status of runs does not need
+    from sweeper.plan.experiment import Arm
 
 
 def combinations(arm: Arm) -> list[dict[str, Any]]:

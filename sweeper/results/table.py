@@ -118,7 +118,7 @@ def number(value: Any) -> float | None:
 
 
 THEN = " then "  # between the devices or versions that trained one run, one after the other
-FILES = ("record", "result")
+FILES = ("record", "result", "attempts")
 _RESULT = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
 
 
@@ -148,6 +148,7 @@ def run_cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, An
             text = canonical([recorded.get("data"), recorded.get("task")])
             cells["prepared"] = [text, result.get("data", {}).get("sha256")]
             attempts, device = lineage(run, result["attempt"]), str(cells["device"] or "")
+            cells["attempts"] = attempts
             before = [one.get("hardware", {}) for one in attempts[:-1]]
             devices = [found for one in before if (found := one.get("gpu") or one.get("cpu"))]
             trained_with = {
@@ -189,7 +190,8 @@ class Table:
         settings: the config keys and values of a point, by its words in column `point`.
         columns: in order; every row has a value (or None) for each.
         rows: one per (arm, point, seed), in the order of the plan.
-        records: for each run that has them, `record` (config by dotted key, and size) and `result`.
+        records: for each run that has them, `record` (config by dotted key, and size), `result` and
+            `attempts`, the attempt.json of those that led to it.
     """
 
     name: str

@@ -41,6 +41,8 @@ INTRODUCED_AS: dict[str, Any] = {
     "task.joined": False,
 }
 
+# Looked up first, since most values are such, and Mapping takes long to ask for.
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 _DIGEST = re.compile(r"-([0-9a-f]{12})$")
 
 
@@ -63,8 +65,7 @@ def can_change_results(key: str) -> bool:
 def leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield every dotted key of a config with its value; an empty section is a value."""
     for key, value in config.items():
-        # Checked first, since most values are such; for Mapping takes longer.
-        if isinstance(value, str | int | float) or not (isinstance(value, Mapping) and value):
+        if type(value) in _PLAIN or not (isinstance(value, Mapping) and value):
             yield f"{prefix}{key}", value
         else:
             yield from leaves(value, f"{prefix}{key}.")
@@ -72,8 +73,10 @@ def leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 def digest_of(value: Any) -> str:
     """Return the sha256 of a plain value in hex, the same for any key order and for 1 and 1.0."""
-    text = json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(_ENCODER.encode(_canonical(value)).encode()).hexdigest()
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def run_id(config: Mapping[str, Any]) -> str:
@@ -106,9 +109,9 @@ def _without(tree: Mapping[str, Any], *, prefix: str) -> dict[str, Any]:
     kept = {}
     for key, value in tree.items():
         name = f"{prefix}{key}"
-        if name in NOT_IN_IDENTITY or as_introduced(name, value):
+        if name in NOT_IN_IDENTITY or (name in INTRODUCED_AS and as_introduced(name, value)):
             continue
-        if isinstance(value, str | int | float) or not (isinstance(value, Mapping) and value):
+        if type(value) in _PLAIN or not (isinstance(value, Mapping) and value):
             kept[key] = value
         elif below := _without(value, prefix=f"{name}."):  # a section may have come as a whole
             kept[key] = below
@@ -116,7 +119,7 @@ def _without(tree: Mapping[str, Any], *, prefix: str) -> dict[str, Any]:
 
 
 def _canonical(value: Any) -> Any:
-    if isinstance(value, str | int):
+    if type(value) in _PLAIN and type(value) is not float:
         return value
     if isinstance(value, Mapping):
         return {str(key): _canonical(entry) for key, entry in value.items()}

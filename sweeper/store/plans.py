@@ -105,10 +105,11 @@ def plans(outputs: Path) -> list[dict[str, Any]]:
 
 
 def damaged(outputs: Path) -> list[UserError]:
-    """Return the error of each plan that cannot be read."""
+    """Return the error of each plan that cannot be read; one that this process read is skipped."""
     faults: list[UserError] = []
     for path in _paths(outputs):
-        _read(path, faults)
+        if _state(path) not in _readable:
+            _read(path, faults)
     return faults
 
 
@@ -203,9 +204,22 @@ def _runs_by_seed(plan: Mapping[str, Any], name: str) -> dict[str, dict[int, str
     return found
 
 
+_readable: set[tuple[Path, int, int]] = set()
+
+
+def _state(path: Path) -> tuple[Path, int, int]:
+    """Return what changes if a plan is written again."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:  # it was forgotten meanwhile
+        return path, 0, 0
+    return path, found.st_ino, found.st_mtime_ns
+
+
 def _read(path: Path, faults: list[UserError]) -> dict[str, Any]:
     """Return a plan; on an error return an empty one and add the error to `faults`."""
     try:
+        state = _state(path)
         plan = read_versioned(path, keys=("experiments", "number"), shape=_SHAPE) or {}
         for run in (runs := plan.get("runs", {})):
             line = [run]
@@ -219,6 +233,7 @@ def _read(path: Path, faults: list[UserError]) -> dict[str, Any]:
     except UserError as fault:
         faults.append(fault)
         return {}
+    _readable.add(state)
     return plan
 
 

@@ -256,7 +256,7 @@ def run_data(
 ) -> dict[str, Any]:
     """Return a run, one of `runs`; "problem" says which of its files cannot be read.
 
-    `row` has its record and result, too.
+    `row` has its record, result and attempts, too.
 
     What many runs have alike is appended to `steps` and `environments`; the run has its place.
     """
@@ -268,8 +268,10 @@ def run_data(
     try:
         found |= _recorded(row)
         attempts = run.attempts()
+        known = {info["number"]: info for info in row.get("attempts", ())}
         for attempt in attempts:
-            info, exit = attempt.info(), attempt.exit() or {}
+            info = known.get(attempt.number) or attempt.info()
+            exit = attempt.exit() or {}
             environment = {key: info.get(key, {}) for key in ("hardware", "versions")}
             done = attempt.number == found.get("finished")
             found["attempts"].append(
@@ -301,9 +303,11 @@ def run_data(
 
 def _place(values: list[Any], value: Any) -> int:
     """Return the index of `value` in the list, to which it is added if new."""
-    if value not in values:
+    try:
+        return values.index(value)
+    except ValueError:
         values.append(value)
-    return values.index(value)
+        return len(values) - 1
 
 
 def _recorded(row: Row) -> dict[str, Any]:
@@ -351,8 +355,10 @@ def take_shared_settings(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
     all_settings = [run["settings"] for run in runs if run["settings"]]
     if len(all_settings) < 2:
         return {}
-    alike = set.intersection(*(set(settings.items()) for settings in all_settings))
-    shared = {key: value for key, value in all_settings[0].items() if (key, value) in alike}
+    shared = dict(all_settings[0])
+    for settings in all_settings:
+        for key in [key for key in shared if key not in settings or settings[key] != shared[key]]:
+            del shared[key]
     for settings in all_settings:
         for key in shared:
             del settings[key]

@@ -14,6 +14,7 @@ import math
 import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -92,11 +93,15 @@ def _hash(text: str) -> str:
 def _plain(value: Any) -> Any:
     """Make every text one printable line and every number one that JSON can hold."""
     if isinstance(value, str):
-        return sanitize(value, _MOST_LETTERS)
+        fits = len(value) <= _MOST_LETTERS and value.isprintable()
+        return value if fits else sanitize(value, _MOST_LETTERS)
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
     if value is None or isinstance(value, int):
         return value
-    if isinstance(value, Mapping):
-        return {sanitize(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, dict | Mapping):  # asked first for a dict, since Mapping takes long
+        return {_key(key): _plain(inner) for key, inner in value.items()}
     return [_plain(inner) for inner in value]
+
+
+_key = lru_cache(sanitize)  # few names stand in many runs
