@@ -369,6 +369,8 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser = Parser(prog=program, description=__doc__, epilog=epilog)
     parser.add_argument("--version", action=Version, nargs=0, help="print the version and stop")
     commands = parser.add_subparsers(required=True, metavar="command")
+    if program == "headroom":  # headroom_attention/__main__.py takes it before this parser does
+        commands.add_parser("sweep", help="plan, train and publish, as python sweep.py does")
     for command in COMMANDS:
         name, about = command.__name__, inspect.getdoc(command) or ""
         first = about.partition("\n")[0].rstrip(".")

@@ -107,9 +107,10 @@ def _run(store: RunStore, outputs: Path, name: str) -> _Removal:
     known = plans(outputs)
     if not present(store.run(name).path / "run.json"):
         names = dict.fromkeys(one for plan in known for one in plan["experiments"])
-        which = f" ({', '.join(names)})" if names else ", and nothing was planned here"
-        expected = f"the id of a run, or an experiment that was planned{which}"
-        raise invalid_value("forget", name, expected, "python -m sweeper status lists both")
+        if not names:
+            planned(outputs)  # raises: there is nothing to forget
+        expected = f"the id of a run, or an experiment that was planned ({', '.join(names)})"
+        raise invalid_value("forget", name, expected, "python -m sweeper status --all lists both")
     users = dict.fromkeys(p["experiment"] for plan in known for p in plan["points"]
                           if p["run"] == name)  # fmt: skip
     children = [run for plan in known for run, about in plan["runs"].items()

@@ -68,6 +68,8 @@ _USE = {
     "results": "merge it with python -m sweeper merge",
 }
 
+_WRITER = {"bundle": "python -m sweeper bundle", "results": "run.py of a pack"}
+
 README = """\
 # {name}
 
@@ -176,6 +178,9 @@ def open_export(path: Path, kind: str, model: type[Manifest]) -> Iterator[tuple[
     Raises:
         UserError: it is of another kind; or reading it, here or in the block, failed.
     """
+    if not path.exists():
+        remedy = f"name the file that {_WRITER[kind]} wrote"
+        raise UserError(f"{sanitize(path)} does not exist; {remedy}.")
     archive = Archive(Path(os.path.realpath(path)))
     try:
         if (found := archive.manifest["kind"]) != kind:

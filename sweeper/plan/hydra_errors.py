@@ -53,9 +53,13 @@ def explained(problem: Exception) -> UserError:
         path = problem.missing_cfg_file
         group, _, name = path.rpartition("/")
         options = {one.lower(): one for one in problem.options or ()}
-        near = difflib.get_close_matches(name.lower(), options, n=1)
-        expected = f"one of {', '.join(options.values()) or 'the files in conf/'}"
-        remedy = f"{f'say {options[near[0]]}' if near else 'correct it'}, or add conf/{path}.yaml"
+        same = [name.lower()] if name.lower() in options else []
+        if near := same or difflib.get_close_matches(name.lower(), options):
+            expected = f"a file in conf/{group}"
+            remedy = did_you_mean(options[one] for one in near)
+        else:
+            expected = f"one of {', '.join(options.values()) or 'the files in conf/'}"
+            remedy = f"correct it, or add conf/{path}.yaml"
         return invalid_value(group or "--config-name", name, expected, remedy)
     causes = (problem, problem.__cause__, problem.__context__)
     cause = next((one for one in causes if isinstance(one, OmegaConfBaseException)), None)
@@ -75,8 +79,8 @@ def explained(problem: Exception) -> UserError:
 def unreadable(override: str) -> UserError:
     """Return the sentence for an argument that is not an override."""
     return UserError(
-        f"{sanitize(override)!r} cannot be read as an override; write key=value, or "
-        "key=a,b,c for several values."
+        f"{sanitize(override)!r} cannot be read as an override; write key=value or key=a,b,c "
+        "without spaces, as in experiment=fig1 or model.heads=4,8."
     )
 
 
@@ -100,14 +104,29 @@ def unknown_key(key: str, known: Iterable[str]) -> UserError:
     for removed, remedy in REMOVED.items():
         if f".{removed}." in f".{key}.":
             return UserError(f"{sanitize(key)} was removed: {remedy}.")
+    section, _, last = key.rpartition(".")
+    of_experiment = key.startswith("experiment.")
+    ends = {
+        one: one.rpartition(".")[2]
+        for one in known
+        if one.startswith("experiment.") == of_experiment
+    }
     # Keys with the same end, or whose initials are the typed word (lr: learning_rate), or similar.
-    last = key.rpartition(".")[2]
-    ends = {one: one.rpartition(".")[2] for one in known}
     alike = [one for one, end in ends.items() if end == last]
     short = [one for one, end in ends.items() if "".join(w[:1] for w in end.split("_")) == last]
-    near = (alike or short)[:3] or difflib.get_close_matches(key, ends, n=3, cutoff=0.6)
-    hint = f"did you mean {' or '.join(near)}?" if near else "`--cfg all` prints every key."
+    words = difflib.get_close_matches(last, {*ends.values()})
+    words += [end for end in ends.values() if end.startswith(last) and end not in words]
+    similar = [one for word in words for one, end in ends.items() if end == word]
+    inside = [one for one in similar if one.rpartition(".")[0] == section]
+    sections = difflib.get_close_matches(key, {one.partition(".")[0] for one in ends})
+    near = alike or short or inside or sections or similar
+    hint = did_you_mean(near) if near else "`--cfg all` prints every key."
     return UserError(f"{sanitize(key)} is not a key of the config; {hint}")
+
+
+def did_you_mean(near: Iterable[str]) -> str:
+    """Return the question whether one of the first three was meant."""
+    return f"did you mean {' or '.join([*near][:3])}?"
 
 
 def _no_such_key(error: OmegaConfBaseException) -> UserError:

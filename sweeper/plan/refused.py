@@ -44,14 +44,18 @@ def refuse_arguments(arguments: list[str]) -> None:
                 raise UserError(f"{sanitize(flag)} is not a flag of this program; {meant}.")
         elif before not in WITH_VALUE:
             refuse_key(flag)
+            if "=" in before and before.endswith(("=", ",")) and "=" not in argument:
+                whole = f"{sanitize(before)}{sanitize(argument)}"
+                raise UserError(f"{sanitize(before)} has no end; write {whole}, without spaces.")
 
 
 def refuse_key(key: str) -> None:
     """Raise UserError for an override of a part of Hydra that a sweep does not use."""
     plain = key.lstrip("+~")
     if not plain:
-        spaces = "without spaces around the equals sign, as in model.heads=4"
-        raise UserError(f"{sanitize(key)}=... has no key; write key=value, {spaces}.")
+        raise UserError(
+            f"{sanitize(key)}=... has no key; write key=value without spaces, as in model.heads=4."
+        )
     if plain == "hydra/sweeper":
         own = "grids are planned, matched and resumed by Headroom's own sweeper"
         raise UserError(f"hydra/sweeper cannot be set: {own}; leave it out.")

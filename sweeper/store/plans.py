@@ -163,19 +163,19 @@ def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str
         for own in plan.get("experiments", {}):
             if (name := older(own, plan["number"])) in wanted:
                 known.setdefault(name, _alone(plan, own, name))
+    shipped = {path.stem for path in (ROOT / "conf" / "experiment").glob("*.yaml")}
     if not known:
         for fault in damaged(outputs):
             raise fault
-        there = {path.stem for path in (ROOT / "conf" / "experiment").glob("*.yaml")}
-        name = next((one for one in experiments or () if one in there), "fig1")
+        name = next((one for one in experiments or () if one in shipped), "fig1")
         remedy = f"start with a sweep: python sweep.py -m experiment={name}"
         raise invalid_value("outputs", outputs, "a folder with a plan", remedy)
     for name in experiments or ():
         if name not in known:
             expected = f"one that was planned ({', '.join(sanitize(one, 80) for one in known)})"
-            remedy = (
-                f"correct the name, or plan it: python sweep.py -m experiment={sanitize(name, 80)}"
-            )
+            remedy = "correct the name"
+            if name in shipped:
+                remedy += f", or plan it: python sweep.py -m experiment={name}"
             raise invalid_value("experiment", name, expected, remedy)
     return {name: known[name] for name in experiments or known}
 

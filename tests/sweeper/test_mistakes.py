@@ -28,12 +28,19 @@ SWEEPS = {
     "steps=50": "did you mean trainer.steps",
     "trainer.warmup_steps=5": "did you mean optimizer.warmup_steps?",
     "hydra/sweeper=optuna": "grids are planned, matched and resumed by Headroom's own sweeper",
-    "experiment=Fig1": "say fig1, or add conf/experiment/Fig1.yaml",
-    "model.heads = 4": "write key=value, without spaces around the equals sign",
+    "experiment=Fig1": "experiment=Fig1: expected a file in conf/experiment; did you mean fig1?",
+    "model.heads = 4": "=... has no key; write key=value without spaces, as in model.heads=4",
+    "model.heads= 4": "model.heads= has no end; write model.heads=4, without spaces",
+    "model.heads=4, 8": "model.heads=4, has no end; write model.heads=4,8, without spaces",
+    "fig1": "write key=value or key=a,b,c without spaces, as in experiment=fig1",
+    "head=8": "head is not a key of the config; did you mean model.heads or",
+    "modl.heads=8": "modl is not a key of the config; did you mean model?",
+    "trainer.lr=1": "trainer.lr is not a key of the config; did you mean optimizer.learning_rate?",
     "heads=4,8": "did you mean model.heads?",
     "model.heads=interval(1,4)": "expected values that can be listed",
     "experiment=glob(nothing*)": "experiment=glob(nothing*): expected at least one value",
-    "experiment=fig9": "experiment=fig9: expected one of",
+    "experiment=fig9": "did you mean fig4 or fig3 or fig2?",
+    "experiment=mine": "experiment=mine: expected one of",
     "scale=huge experiment=fig1": "scale=huge: expected one of cpu, demo",
     "scale=cpu experiment=head_sizes": "scale=cpu: expected one that experiment=head_sizes defines",
     "data.root=/tmp": "expected no folder, since data.source=sample; add data=local",
@@ -64,7 +71,7 @@ SWEEPS = {
     "model.head=8": "did you mean model.heads",
     "experiment=fig1 model.embedding_size=16,24": "model.embedding_size == 32",
     "model.heads=range(1,5000) model.layers=range(1,5000)": "24,990,001",
-    "task=lm2b": "task=lm2b: expected one of",
+    "task=lm2b": "task=lm2b: expected a file in conf/task; did you mean lm1b?",
     "model.heads=4,,8": "model.heads=4,,8",
     "model.heads=range(1,1e400)": "model.heads=range(1,1e400): expected a range that ends",
     "~seed": "~seed: no key can be left out",
@@ -150,9 +157,12 @@ COMMANDS = {
     "compare ² 1": "experiment=²: expected one that was planned (first)",
     "compare first": "the following arguments are required: SWEEP",
     "forget fig3 --yes": "forget=fig3: expected the id of a run, or an experiment that was planned",
+    "forget fig3 --yes --outputs HERE/none": "start with a sweep: python sweep.py -m",
+    "collect fig9": "experiment=fig9: expected one that was planned (first); correct the name.",
     "collect fig9 --outputs HERE/none": "start with a sweep: python sweep.py -m experiment=fig1.",
     "forget first": "forget=first: expected an answer, but there is no terminal to ask; give --yes",
-    "merge HERE/no.zip": "HERE/no.zip: No such file or directory.",
+    "merge no.zip": "no.zip does not exist; name the file that run.py of a pack wrote.",
+    "judge no.tar": "no.tar does not exist; name the file that python -m sweeper bundle wrote.",
     "pack first --max-mb -1": "--max-mb=-1.0: expected a number of at least 0.01",
     "pack first hydra/launcher=slurm": "hydra/launcher=slurm: expected local; leave it out; run.py",
     "pack first --python 3.12": "--python=3.12: expected a Python and a processor",
@@ -237,7 +247,9 @@ def test_a_command_that_cannot_do_it_says_so_in_one_sentence(typed, here, capsys
     assert is_a_sentence(said), said
 
 
-def test_the_installed_command_says_how_to_train(capsys):
+def test_the_installed_command_lists_how_to_train(capsys):
     with pytest.raises(SystemExit):
         main(["--help"], program="headroom")
-    assert "headroom sweep -m experiment=fig1" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "headroom sweep -m experiment=fig1" in said
+    assert "\n    sweep " in said
