@@ -1,20 +1,40 @@
-"""Expected seconds of runs: start-up plus FLOPs / throughput, assumed until runs are measured."""
+"""Expected seconds of runs, by a rule of the device that measured runs correct."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from statistics import median
+from typing import NamedTuple
 
 from sweeper.plan.plan import Plan, PlannedRun
 from sweeper.store.errors import UserError
 from sweeper.store.files import canonical
 from sweeper.store.runs import RunStore, Taken
 
-ASSUMED = {"cpu": (2.0, 4e10), "gpu": (10.0, 1e14)}
-"""Seconds that a run takes beside its training steps, and FLOPs per second in them, by device.
 
-Those of the CPU are near the published runs (docs/results); those of a GPU are not measured."""
+class Rule(NamedTuple):
+    """What the runs of a device take, in seconds: beside training, and the parts of its steps."""
+
+    beside: float
+    step: float
+    layer: float  # of a step
+    head: float  # of a token in a layer: of small heads, softmax takes longer than matrices
+    flop: float
+
+    def training(self, run: PlannedRun) -> float:
+        """Return the seconds that a run trains."""
+        model, tokens = run.config["model"], run.size["tokens"]
+        layers, heads = (model.get(key) or 0 for key in ("layers", "heads"))
+        steps = run.steps * (self.step + layers * self.layer)
+        return steps + tokens * layers * heads * self.head + run.flops * self.flop
+
+
+ASSUMED = {
+    "cpu": Rule(1.0, 1.1e-3, 2.4e-3, 4.4e-7, 1 / 2.6e10),
+    "gpu": Rule(10.0, 2e-3, 2e-3, 0.0, 1 / 1e14),
+}
+"""By device. A CPU's is fitted to steps of 32 demo models (32 % off at most); a GPU's is a guess."""
 
 OTHERS = 50  # finished runs of other plans to read, at most
 NEWEST = 9  # measurements to keep of similar runs: the load of a machine changes
@@ -24,14 +44,14 @@ ENOUGH = 0.05  # of a training: a part long enough to tell how long the rest tak
 class Throughput:
     """The expected times of runs in one slot of a device ("cpu" or "gpu").
 
-    Measurements replace the rule of the device. Those of the most similar runs count: of the same
-    run, of the same model on the same task, or of the same task.
+    Measurements correct the rule of the device by a factor. Those of the most similar runs count:
+    of the same run, of the same model on the same task, of the same task, or of all runs.
     """
 
     def __init__(self, device: str, sharing: int = 1) -> None:
-        self._startup, flops_per_second = ASSUMED[device]
-        self._per_flop = sharing / flops_per_second  # `sharing` runs train on a device at a time
-        self._trained: dict[str, dict[str, float]] = {}  # seconds per FLOP
+        self._rule = ASSUMED[device]
+        self._sharing = float(sharing)  # runs that train on a device at a time
+        self._trained: dict[str, dict[str, float]] = {}  # times the rule
         self._beside: dict[str, dict[str, float]] = {}  # seconds
         self._similar: dict[str, list[str]] = {}
         self.measured = False
@@ -44,16 +64,17 @@ class Throughput:
 
         Later measurements of a run replace earlier ones.
         """
-        if run.steps and run.flops and share >= ENOUGH:
-            self._note(self._trained, run, training / (run.flops * share))
+        if run.steps and share >= ENOUGH:
+            self._note(self._trained, run, training / (self._rule.training(run) * share))
             self.measured = True
         if beside is not None:
             self._note(self._beside, run, beside)
 
     def expected(self, run: PlannedRun) -> Taken:
         """Return the seconds that a run is expected to take."""
-        per_flop = self._median(self._trained, run, self._per_flop)
-        return Taken(run.flops * per_flop, self._median(self._beside, run, self._startup))
+        factor = self._median(self._trained, run, self._sharing)
+        beside = self._median(self._beside, run, self._rule.beside)
+        return Taken(self._rule.training(run) * factor, beside)
 
     def _note(self, known: dict[str, dict[str, float]], run: PlannedRun, value: float) -> None:
         for name in self._groups(run):
@@ -72,7 +93,7 @@ class Throughput:
         if run.id not in self._similar:
             task, precision = run.config["task"], run.config["trainer"]["precision"]
             shape, kind = [task, run.config["model"], precision], [task["name"], precision]
-            self._similar[run.id] = [run.id, canonical(shape), canonical(kind)]
+            self._similar[run.id] = [run.id, canonical(shape), canonical(kind), ""]
         return self._similar[run.id]
 
 

@@ -26,12 +26,20 @@ def _run(task: str, heads: int, seed: int = 0, steps: int = 2310) -> PlannedRun:
 
 @pytest.mark.parametrize("device", ASSUMED)
 @pytest.mark.parametrize("sharing", [1, 2])
-def test_before_any_measurement_a_run_takes_start_up_and_flops(device, sharing):
-    startup, flops_per_second = ASSUMED[device]
+def test_before_any_measurement_a_run_takes_what_the_rule_says(device, sharing):
+    rule = ASSUMED[device]
     throughput = Throughput(device, sharing=sharing)
     assert not throughput.measured
-    seconds = sharing * 5 * 2310 * 21 / flops_per_second
-    assert throughput.expected(_run("lm1b", 3)) == pytest.approx((seconds, startup))
+    steps, flops = 2310 * (rule.step + 3 * rule.layer), 5 * 2310 * 21 * rule.flop
+    seconds = sharing * (steps + 5 * 2310 * 3 * 3 * rule.head + flops)
+    assert throughput.expected(_run("lm1b", 3)) == pytest.approx((seconds, rule.beside))
+
+
+def test_runs_of_one_task_say_how_fast_the_machine_is_for_another():
+    throughput, assumed = Throughput("cpu"), Throughput("cpu")
+    run, other = _run("representation", 2), _run("lm1b", 5)
+    throughput.learn(run, 7 * assumed.expected(run).training, 0.3)
+    assert throughput.expected(other) == pytest.approx((7 * assumed.expected(other).training, 0.3))
 
 
 def test_a_run_of_no_steps_says_nothing_of_training_and_takes_none():
@@ -44,7 +52,7 @@ def test_a_run_of_no_steps_says_nothing_of_training_and_takes_none():
 
 
 def test_the_most_similar_measured_runs_decide():
-    throughput = Throughput("cpu")
+    throughput, rule = Throughput("cpu"), ASSUMED["cpu"].training
     finished = [
         (_run("lm1b", 3, seed=1), 11.0, 2.0),
         (_run("lm1b", 3, seed=2, steps=2 * 2310), 22.0, 2.0),  # as fast, and twice as long
@@ -58,12 +66,9 @@ def test_the_most_similar_measured_runs_decide():
     assert throughput.expected(_run("lm1b", 3, seed=4)) == pytest.approx((11.0, 2.0))
     tenth = throughput.expected(_run("lm1b", 5, seed=4, steps=231))
     assert tenth == pytest.approx((3.3, 3.0))
-    of_the_task = throughput.expected(_run("lm1b", 13))  # another model
-    assert of_the_task == pytest.approx((11.0 * 13 / 3, 2.0))
-    # A task of its own cost per FLOP says nothing about another: Theorem 1's fits take a thousand
-    # times the time per FLOP of a language model.
-    unknown = _run("squad", 3)
-    assert throughput.expected(unknown) == Throughput("cpu").expected(unknown)
+    measured, other_model = _run("lm1b", 3), _run("lm1b", 13)
+    seconds = 11.0 * rule(other_model) / rule(measured)
+    assert throughput.expected(other_model) == pytest.approx((seconds, 2.0))
 
 
 def test_only_the_newest_measurements_count():
