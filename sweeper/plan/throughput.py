@@ -34,7 +34,7 @@ ASSUMED = {
     "cpu": Rule(1.0, 1.1e-3, 2.4e-3, 4.4e-7, 1 / 2.6e10),
     "gpu": Rule(10.0, 2e-3, 2e-3, 0.0, 1 / 1e14),
 }
-"""By device. A CPU's is fitted to steps of 32 demo models (32 % off at most); a GPU's is a guess."""
+"""By device. That of a CPU is fitted to steps of 32 demo models; that of a GPU is a guess."""
 
 OTHERS = 50  # finished runs of other plans to read, at most
 NEWEST = 9  # measurements to keep of similar runs: the load of a machine changes
