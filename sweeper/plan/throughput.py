@@ -19,6 +19,7 @@ class Rule(NamedTuple):
     beside: float
     step: float
     layer: float  # of a step
+    token: float
     head: float  # of a token in a layer: of small heads, softmax takes longer than matrices
     flop: float
 
@@ -27,12 +28,13 @@ class Rule(NamedTuple):
         model, tokens = run.config["model"], run.size["tokens"]
         layers, heads = (model.get(key) or 0 for key in ("layers", "heads"))
         steps = run.steps * (self.step + layers * self.layer)
-        return steps + tokens * layers * heads * self.head + run.flops * self.flop
+        of_tokens = tokens * (self.token + layers * heads * self.head)
+        return steps + of_tokens + run.flops * self.flop
 
 
 ASSUMED = {
-    "cpu": Rule(1.0, 1.1e-3, 2.4e-3, 4.4e-7, 1 / 2.6e10),
-    "gpu": Rule(10.0, 2e-3, 2e-3, 0.0, 1 / 1e14),
+    "cpu": Rule(1.0, 6e-4, 2.2e-3, 1.9e-6, 4.3e-7, 1 / 2.8e10),
+    "gpu": Rule(10.0, 2e-3, 2e-3, 0.0, 0.0, 1 / 1e14),
 }
 """By device. That of a CPU is fitted to steps of 32 demo models; that of a GPU is a guess."""
 

@@ -31,7 +31,7 @@ def test_before_any_measurement_a_run_takes_what_the_rule_says(device, sharing):
     throughput = Throughput(device, sharing=sharing)
     assert not throughput.measured
     steps, flops = 2310 * (rule.step + 3 * rule.layer), 5 * 2310 * 21 * rule.flop
-    seconds = sharing * (steps + 5 * 2310 * 3 * 3 * rule.head + flops)
+    seconds = sharing * (steps + 5 * 2310 * (rule.token + 3 * 3 * rule.head) + flops)
     assert throughput.expected(_run("lm1b", 3)) == pytest.approx((seconds, rule.beside))
 
 
