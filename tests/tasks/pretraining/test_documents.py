@@ -21,8 +21,7 @@ from tasks.pretraining.documents import (
 )
 from tasks.text.source import SPLITS, Counts
 from tasks.text.tokenizer import load_tokenizer
-from tests.tasks.jobs import config
-from tests.tasks.small import PRETRAINING
+from tests.tasks.jobs import PRETRAINING, config
 
 SAMPLE = config()["data"]
 
