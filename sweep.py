@@ -16,7 +16,7 @@ import gc
 import os
 import sys
 
-from sweeper.cli import settle_process
+from sweeper.cli.terminal import settle_process
 from sweeper.plan.refused import SWEEPS, refuse_arguments
 from sweeper.size_server import SINGLE_THREADED, size_server
 from sweeper.store.errors import sanitize

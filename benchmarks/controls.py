@@ -24,15 +24,6 @@ APART = 100  # between the first seeds of two repetitions
 ANSWERS = ("supported", "not supported", "no difference", "undecided")
 
 
-def train(outputs: Path, experiment: str, control: str, repetition: int) -> None:
-    """Sweep one repetition of an experiment."""
-    first = APART * repetition
-    seeds = ",".join(str(first + seed) for seed in range(SEEDS[experiment]))
-    keys = (f"experiment.scales.demo.seeds=[{seeds}]", f"name={experiment}", "logger=none")
-    named = (f"experiment={experiment}", f"paths.outputs={outputs}")
-    call("sweep.py", "-m", *named, *keys, *CONTROLS[control])
-
-
 def main() -> int:
     """Train missing repetitions and write the table; return 1 if any answer is wrong.
 
@@ -50,7 +41,13 @@ def main() -> int:
             for experiment in given.experiments:
                 path = folder / "tables" / f"{experiment}.claims.json"
                 if not path.exists():
-                    train(folder, experiment, control, repetition)
+                    first = APART * repetition
+                    seeds = ",".join(str(first + seed) for seed in range(SEEDS[experiment]))
+                    call(
+                        *("sweep.py", "-m", f"experiment={experiment}", f"paths.outputs={folder}"),
+                        *(f"experiment.scales.demo.seeds=[{seeds}]", f"name={experiment}"),
+                        *("logger=none", *CONTROLS[control]),
+                    )
                 for verdict in json.loads(path.read_text())["verdicts"]:
                     asked = (experiment, verdict["claim"], control)
                     found.setdefault(asked, Counter())[verdict["verdict"]] += 1

@@ -22,8 +22,7 @@ if __name__ == "__main__":
 import numpy as np
 from scipy.special import betaincinv
 
-from sweeper.results.statistics.expected_cost import allocated, expected_cost, known
-from sweeper.results.statistics.pairing import Errors, errors
+from sweeper.results.statistics.expected_cost import Known, allocated, expected_cost
 from sweeper.results.statistics.sequential import (
     FIRST,
     Above,
@@ -35,10 +34,11 @@ from sweeper.results.statistics.sequential import (
     Intervals,
     closed,
     decisions,
+    effective_seeds,
     intervals,
     levels,
 )
-from sweeper.results.statistics.spreads import Sample, is_bimodal, moderated
+from sweeper.results.statistics.spreads import Errors, Sample, errors, is_bimodal, moderated
 
 DOCUMENT = ROOT / "docs" / "decisions.md"
 EFFECTS = (0.0, 1.0, 2.0)
@@ -282,7 +282,8 @@ class Course:
         """Return the seeds that each contrast of undecided claims is expected to need."""
         seen = Intervals(*(ends[experiments] for ends in self.seen))
         margins = np.full(len(self.weights), MARGIN)
-        every = known(seen, sample, now.single, self.weights, self.levels, margins)
+        counts = effective_seeds(self.weights, sample.counts)
+        every = Known(seen, np.sqrt(now.single), counts, self.levels, margins)
         found = []
         for place, claim in enumerate(self.shape.claims):
             so_far = replace(every.of(self._own[place]), most=SEEDS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import math
 import re
 import shlex
 import tomllib
@@ -17,7 +16,7 @@ from typing import Any
 
 from benchmarks.measure import ROOT, table
 from sweeper.results.table import label
-from sweeper.results.verdict import Decision, Found, Verdict
+from sweeper.results.verdict import Decision, Verdict
 
 RESULTS = ROOT / "docs" / "results"
 TEMPLATE = Path(__file__).with_suffix(".md")
@@ -230,12 +229,8 @@ def effect(verdict: Verdict) -> str:
     """Return the main contrast in words, and the number of others."""
     if "first" not in verdict.numbers:
         return "judged by an earlier rule"
-    contrasts = verdict.numbers["contrasts"]
-    one, others = contrasts[verdict.numbers["first"]], len(contrasts) - 1
-    low = -math.inf if one["low"] is None else one["low"]
-    high = math.inf if one["high"] is None else one["high"]
-    found = Found(one["words"], one["value"], low, high, one["unit"] == "log ratio")
-    return f"{found}" + (f", and {others} more" if others else "")
+    others = len(verdict.numbers["contrasts"]) - 1
+    return verdict.effect + (f", and {others} more" if others else "")
 
 
 def settings(found: Iterable[Kept]) -> str:

@@ -241,7 +241,8 @@ def measured(effect: float, experiments: int) -> list[str]:
         runs += trained
         left_open += len(tuned.at) - len(POINTS)
         known = {(of(row), rate) for row, rate, _ in tuned.at}
-        missed += sum((place, int(best)) not in known for place, best in best_of(one))
+        best = enumerate(one.losses.argmin(axis=1).tolist())  # rate of each model
+        missed += sum(pair not in known for pair in best)
     return [
         f"{effect:g}" if effect else "none",
         share(wrong),
@@ -250,11 +251,6 @@ def measured(effect: float, experiments: int) -> list[str]:
         f"{left_open / experiments / len(POINTS):.0%}",
         f"{missed / experiments / len(MODELS):.1%}",
     ]
-
-
-def best_of(one: Experiment) -> Iterable[tuple[int, int]]:
-    """Return each model with its best rate."""
-    return enumerate(one.losses.argmin(axis=1).tolist())
 
 
 def main() -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from signal import SIGINT
 from typing import TYPE_CHECKING, Any
@@ -35,17 +35,9 @@ def table(experiment: str, *, outputs: str | Path = "outputs") -> DataFrame:
     Raises:
         UserError: the experiment was never planned in `outputs`.
     """
-    from sweeper.store.runs import RunStore
-
-    store = RunStore(Path(outputs))
-
-    def config(id: str) -> Mapping[str, Any]:
-        with suppress(UserError):  # a damaged record: the column `reason` says so
-            found: Mapping[str, Any] = store.run(id).record()["config"]
-            return found
-        return {}
-
-    return _frame(_collected(experiment, outputs), config)
+    found = _collected(experiment, outputs)  # a damaged record is none; its `reason` says so
+    records = {run: files["record"] for run, files in found.records.items() if "record" in files}
+    return _frame(found, {run: record["config"] for run, record in records.items()})
 
 
 def verdicts(experiment: str, *, outputs: str | Path = "outputs") -> list[Verdict]:
@@ -88,6 +80,7 @@ def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFr
     from sweeper.plan.planner import Planner
     from sweeper.results.collect import Records
     from sweeper.size_server import SizeServer
+    from sweeper.store.identity import leaves
     from sweeper.store.runs import RunStore
 
     loaded = composer()
@@ -98,7 +91,8 @@ def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFr
         of_runs = [override for override in given if override not in of_sweep]
         made = Planner(loaded, process, max_runs=most).plan(of_runs)
     tables = Records(RunStore(made.outputs)).tables(made.as_data())
-    planned = pd.concat([_frame(one, lambda id: made.runs[id].config) for one in tables])
+    configs = {run.id: leaves(run.config) for run in made.runs.values()}
+    planned = pd.concat([_frame(one, configs) for one in tables])
     flops = planned["run"].map({run.id: run.flops for run in made.runs.values()})
     return planned.assign(flops=flops).reset_index(drop=True)
 
@@ -146,17 +140,16 @@ def _typed(overrides: Sequence[str], outputs: str | Path) -> list[str]:
     return [*overrides, f"paths.outputs='{folder}'"]
 
 
-def _frame(collected: Table, config: Callable[[str], Mapping[str, Any]]) -> DataFrame:
-    """Return the rows of a table, each with the other keys of its run's config."""
+def _frame(collected: Table, configs: Mapping[str, Mapping[str, Any]]) -> DataFrame:
+    """Return the rows of a table, each with the other keys of its run's config, by dotted key."""
     import pandas as pd
 
     from sweeper.results.collect import plain
-    from sweeper.store.identity import leaves
 
     rows = []
     for row in collected.rows:
         measured = {key: row.get(key) for key in collected.columns}
-        settings = {key: plain(value) for key, value in leaves(config(row["run"]))}
+        settings = {key: plain(value) for key, value in configs.get(row["run"], {}).items()}
         rows.append({**measured, **settings, **measured})
     return pd.DataFrame(rows)
 

@@ -18,8 +18,7 @@ from typing import Any, NoReturn
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.cli import settle_process
-from sweeper.cli.terminal import Terminal
+from sweeper.cli.terminal import Terminal, settle_process
 from sweeper.store.errors import Faults, UserError, sanitize, take_notices
 from sweeper.store.files import make_directory
 from sweeper.store.numbers import plural

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -114,12 +113,7 @@ class Progress:
                     "measure": verdict.measure,
                     "answer": str(verdict.verdict),
                     "contrasts": [
-                        {
-                            end: number
-                            if (number := found[end]) is not None and math.isfinite(number)
-                            else None
-                            for end in ("value", "low", "high")
-                        }
+                        {end: found[end] for end in ("value", "low", "high")}
                         for found in verdict.numbers.get("contrasts", [])
                     ],
                 }
@@ -199,7 +193,16 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
     Raises:
         UserError: the first round is expected to exceed the budget.
     """
-    now, records = _first(executor, first, estimate), Records(executor.store)
+    hours = {r: device_hours(first.runs[r].config, seconds) for r, seconds in estimate.items()}
+    budget, cost = executor.options.budget_device_hours, sum(hours.values(), executor.chosen_h)
+    # Only the first round checks the budget against an estimate, so that repeating the command
+    # gives the same rounds.
+    if len(hours) == len(first.runs) and not _within(budget, cost):
+        expected = f"at least {cost:.2g}, the expected cost of the first round"
+        remedy = "raise it, or sweep fewer points"
+        raise invalid_value("hydra.sweeper.budget_device_hours", budget, expected, remedy)
+    now = Round(first, {}, hours, [], 0.0, "the seeds of the experiment")
+    records = Records(executor.store)
     while True:
         if left := executor.left(now.plan):
             _train(executor, now, left)
@@ -245,18 +248,6 @@ def show_prices(
 def _records(store: RunStore, plan: Plan) -> Records:
     """Load the existing records of this plan's runs; none need exist yet."""
     return Records(store, {run.id: run.config for run in plan.runs.values()})
-
-
-def _first(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> Round:
-    hours = {run: device_hours(plan.runs[run].config, seconds) for run, seconds in estimate.items()}
-    budget, cost = executor.options.budget_device_hours, sum(hours.values(), executor.chosen_h)
-    # Only the first round checks the budget against an estimate, so that repeating the command
-    # gives the same rounds.
-    if len(hours) == len(plan.runs) and not _within(budget, cost):
-        expected = f"at least {cost:.2g}, the expected cost of the first round"
-        remedy = "raise it, or sweep fewer points"
-        raise invalid_value("hydra.sweeper.budget_device_hours", budget, expected, remedy)
-    return Round(plan, {}, hours, [], 0.0, "the seeds of the experiment")
 
 
 def _next(executor: Executor, last: Round, progress: Progress) -> Round | None:

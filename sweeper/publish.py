@@ -163,16 +163,14 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
     for fault in faults:
         console.print(Text(sanitize(fault, 2000)), soft_wrap=True)
     drawn = [path for path in figures.values() if path.exists()]
-    for line in (*_files(drawn, outputs / "tables"), *_next_steps(outputs, page)):
+    files = [f"  {relative_path(path)}" for path in (*drawn, outputs / "tables")]
+    for line in (
+        "\nFigures (also as .pdf and .svg) and tables:",
+        *files,
+        *_next_steps(outputs, page),
+    ):
         console.print(Text(line), soft_wrap=True)
     return own == 0
-
-
-def _files(figures: Sequence[Path], tables: Path) -> Iterator[str]:
-    """Yield lines that name the figures and the folder of the tables."""
-    yield "\nFigures (also as .pdf and .svg) and tables:"
-    for path in (*figures, tables):
-        yield f"  {relative_path(path)}"
 
 
 def _next_steps(outputs: Path, page: Path) -> Iterator[str]:

@@ -47,13 +47,8 @@ def sweep(
 ) -> int:
     """Plan the command line, train what is missing, publish the results; return the exit code.
 
-    Args:
-        arguments: overrides as typed, swept ones included.
-        composer: of the configs that the command line is about.
-        options: the `hydra.sweeper` section.
-        launcher: the choice of `hydra/launcher`: where runs execute.
-        launcher_options: the `hydra.launcher` section.
-        verbose: list every point of a plan, however many there are.
+    `arguments` are the overrides as typed, `options` and `launcher_options` the sections
+    `hydra.sweeper` and `hydra.launcher`; `verbose` lists every point of a plan.
 
     Returns:
         0 if every run of the plan is done (in a dry run: can be planned) and its records can be

@@ -18,7 +18,7 @@ from sweeper.plan.throughput import Throughput, measured
 from sweeper.publish import ResultsAsTheyCome, print_unfinished
 from sweeper.results.table import set_aside
 from sweeper.run.backend import Backend, Job
-from sweeper.run.failures import Budget, Watchdog, hours
+from sweeper.run.failures import Watchdog, hours
 from sweeper.run.options import SweepOptions
 from sweeper.run.progress import Display, RunLabel, TimeLeft
 from sweeper.run.schedule import JobState, Phase, Schedule
@@ -199,9 +199,8 @@ class Executor:
                 changed,
                 Watchdog.of(options),
                 self.signals.check,
-                budget=Budget(
-                    limit, self.chosen_h + hours(self.store, plan.runs) if limit else 0.0
-                ),
+                budget_h=limit,
+                spent_h=self.chosen_h + hours(self.store, plan.runs) if limit else 0.0,
             )
             try:
                 done = schedule.execute()

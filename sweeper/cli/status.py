@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -168,8 +168,25 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
             table.add_row(line.state, Text(f"{setting}\n{line.run}  {sanitize(detail, 1000)}"))
         console.print()
         console.print(table)
-    for words in filter(None, (_measured(found), *_earlier(runs.values()))):
-        console.print(Text(f"\n{words}"))
+    both = {line.run: (line.seconds, line.estimated_seconds) for line in found}
+    if pairs := [(one, other) for one, other in both.values() if one and other]:
+        took, estimated = (sum(column) for column in zip(*pairs, strict=True))
+        ratios = sorted(one / other for one, other in pairs)
+        words = (
+            f"\nestimates: training of {plural(len(pairs), 'run')} took {clock(took)} where the "
+            f"plan said {clock(estimated)} ({took / estimated - 1:+.0%}); run by run "
+            f"{ratios[0]:.2g} to {ratios[-1]:.2g} times that."
+        )
+        console.print(Text(words))
+    earlier: dict[tuple[str, str], list[str]] = {}  # runs that an earlier state of the code trained
+    for line in runs.values():
+        if line.changed:
+            task = line.run.partition("-")[0]
+            earlier.setdefault((task, _changes(line)), []).append(line.run)
+    for (task, changes), ids in earlier.items():
+        few = ", ".join(ids[:NAMED]) + (f" and {len(ids) - NAMED} more" if ids[NAMED:] else "")
+        words = f"\n{task}: {len(ids)} of an earlier state of the code ({changes}): {few}"
+        console.print(Text(words))
 
 
 def watch(console: Console, outputs: Path, experiments: Sequence[str], *, every: bool) -> None:
@@ -202,30 +219,3 @@ def _progress(line: Line) -> tuple[str, ...]:
 
 def _changes(line: Line) -> str:
     return f"{', '.join(line.changed)} changed since" if line.changed else ""
-
-
-def _earlier(runs: Iterable[Line]) -> Iterator[str]:
-    """Yield a line for each task on the runs that an earlier state of the code trained."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for line in runs:
-        if line.changed:
-            task = line.run.partition("-")[0]
-            found.setdefault((task, _changes(line)), []).append(line.run)
-    for (task, changes), ids in found.items():
-        few = ", ".join(ids[:NAMED]) + (f" and {len(ids) - NAMED} more" if ids[NAMED:] else "")
-        yield f"{task}: {len(ids)} of an earlier state of the code ({changes}): {few}"
-
-
-def _measured(found: Sequence[Line]) -> str:
-    """Return a sentence on the error of the plans' estimates; empty before a run is done."""
-    both = {line.run: (line.seconds, line.estimated_seconds) for line in found}
-    pairs = [(one, other) for one, other in both.values() if one and other]
-    if not pairs:
-        return ""
-    took, estimated = (sum(column) for column in zip(*pairs, strict=True))
-    ratios = sorted(one / other for one, other in pairs)
-    runs = plural(len(pairs), "run")
-    return (
-        f"estimates: training of {runs} took {clock(took)} where the plan said {clock(estimated)} "
-        f"({took / estimated - 1:+.0%}); run by run {ratios[0]:.2g} to {ratios[-1]:.2g} times that."
-    )

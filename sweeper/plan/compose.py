@@ -115,7 +115,7 @@ class RunTemplate:
         """Return whether a key has this value, or a group of yaml files this choice."""
         if key in self._choices:
             return bool(self._choices[key] == value)
-        found = dict(leaves(self._whole)).get(key)
+        found = leaves(self._whole).get(key)
         return type(found) is type(value) and bool(found == value)
 
     def run(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class RunTemplate:
             for part in parents:
                 node = node.get(part) if isinstance(node, dict) else None
             if not isinstance(node, dict) or last not in node:
-                raise unknown_key(key, (known for known, _ in leaves(self._raw)))
+                raise unknown_key(key, leaves(self._raw))
             node[last] = value
         if self._interpolated or "${" in repr(values):
             config = _plain(OmegaConf.create(config), resolve=True)

@@ -18,12 +18,8 @@ LEAST_SEEDS = 3  # of trials; fewer say little about the error of a choice
 Values = Mapping[str, list[Any]]
 
 
-class Per(StrEnum):
-    """The points of an arm that share one choice."""
-
-    arm = "arm"
-    point = "point"
-    size = "size"
+Per = StrEnum("Per", ["arm", "point", "size"])
+"""The points of an arm that share one choice."""
 
 
 @dataclass
@@ -119,20 +115,14 @@ def beyond(values: Sequence[Any], best: Any) -> Any:
     return found if found > 0 and found not in values else None
 
 
-class Count(StrEnum):
-    """The counts of a model that a match can use."""
+Count = StrEnum(
+    "Count",
+    ["params_total", "params_non_embedding", "flops_per_token", "cache_bytes_per_token"],
+)
+"""The counts of a model that a match can use."""
 
-    params_total = "params_total"
-    params_non_embedding = "params_non_embedding"
-    flops_per_token = "flops_per_token"
-    cache_bytes_per_token = "cache_bytes_per_token"
-
-
-class Pretrainings(StrEnum):
-    """The number of pre-trainings behind the seeds of a point: one each, or one for all."""
-
-    each = "each"
-    one = "one"
+Pretrainings = StrEnum("Pretrainings", ["each", "one"])
+"""The number of pre-trainings behind the seeds of a point: one each, or one for all."""
 
 
 @dataclass
@@ -355,14 +345,35 @@ def _read(name: str, data: dict[str, Any]) -> Experiment:
         raise invalid_value(f"experiment.title of {name}", "", "a few words", "say what it shows")
     if experiment.tune:
         check_seeds(f"experiment.tune.seeds of {name}", experiment.tune.seeds)
-    _check_targets(experiment)
+    before = list[str]()
+    for arm in experiment.arms.values():
+        where, target = f"{name}.arms.{arm.name}", arm.match.to if arm.match else None
+        if isinstance(target, str) and (target not in arms or experiment.arms[target].match):
+            expected = "an arm of the same experiment that is not matched itself, or a number"
+            others = ", ".join(other for other in arms if other != arm.name)
+            raise invalid_value(f"{where}.match.to", target, expected, f"choose among {others}")
+        if arm.parent and (arm.parent not in before or arm.match):
+            expected = "an arm that stands before it" if not arm.match else "none, it is matched"
+            remedy = f"choose among {', '.join(before) or 'none'}"
+            raise invalid_value(f"{where}.parent", arm.parent, expected, remedy)
+        before.append(arm.name)
     if not 0 < experiment.error <= 0.2:
         expected = "a chance above 0 and at most 0.2"
         raise invalid_value(
             f"experiment.error of {name}", experiment.error, expected, "leave it at 0.05"
         )
     for metric, margin in experiment.margin.items():
-        _check_margin(f"experiment.margin of {name}, {metric}", margin)
+        where = f"experiment.margin of {name}, {metric}"
+        remedy = "write for example {size: 1 %, reason: why this is small}"
+        try:
+            size = float(str(margin.size).strip().removesuffix("%"))
+        except ValueError:
+            size = 0.0
+        if not 0 < size < math.inf:
+            expected = "a number above 0 in the metric's unit, or per cent"
+            raise invalid_value(f"{where}, size", margin.size, expected, remedy)
+        if not margin.reason.strip():
+            raise invalid_value(f"{where}, reason", margin.reason, "a sentence", remedy)
     return experiment
 
 
@@ -371,36 +382,6 @@ def _section(key: str, given: Any) -> Mapping[str, Any]:
         expected = "a section of keys and values"
         raise invalid_value(key, given, expected, "write it as in conf/experiment/fig1.yaml")
     return given or {}
-
-
-def _check_margin(where: str, given: Margin) -> None:
-    """Raise UserError for a margin without a size above 0 or without a reason."""
-    remedy = "write for example {size: 1 %, reason: why this is small}"
-    try:
-        size = float(str(given.size).strip().removesuffix("%"))
-    except ValueError:
-        size = 0.0
-    if not 0 < size < math.inf:
-        expected = "a number above 0 in the metric's unit, or per cent"
-        raise invalid_value(f"{where}, size", given.size, expected, remedy)
-    if not given.reason.strip():
-        raise invalid_value(f"{where}, reason", given.reason, "a sentence", remedy)
-
-
-def _check_targets(experiment: Experiment) -> None:
-    arms, before = experiment.arms, list[str]()
-    for arm in arms.values():
-        where = f"{experiment.name}.arms.{arm.name}"
-        target = arm.match.to if arm.match else None
-        if isinstance(target, str) and (target not in arms or arms[target].match):
-            expected = "an arm of the same experiment that is not matched itself, or a number"
-            others = ", ".join(name for name in arms if name != arm.name)
-            raise invalid_value(f"{where}.match.to", target, expected, f"choose among {others}")
-        if arm.parent and (arm.parent not in before or arm.match):
-            expected = "an arm that stands before it" if not arm.match else "none, it is matched"
-            remedy = f"choose among {', '.join(before) or 'none'}"
-            raise invalid_value(f"{where}.parent", arm.parent, expected, remedy)
-        before.append(arm.name)
 
 
 def _overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

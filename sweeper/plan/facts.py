@@ -11,18 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.size_server import SizeServer
-from sweeper.store import registry
+from sweeper.store import files, registry
 from sweeper.store.code import TRAINS, sources
 from sweeper.store.errors import UserError
-from sweeper.store.files import (
-    CHECKSUM,
-    FORMAT,
-    canonical,
-    make_directory,
-    publish,
-    read_versioned,
-    with_checksum,
-)
 from sweeper.store.identity import digest_of, identity
 from sweeper.store.numbers import plural
 
@@ -52,9 +43,9 @@ class Facts:
 
     @cached_property
     def _known(self) -> dict[str, dict[str, Any]]:
-        stored, keys = None, ("code", *_SHAPE, CHECKSUM)
+        stored, keys = None, ("code", *_SHAPE, files.CHECKSUM)
         with contextlib.suppress(UserError):  # a damaged cache is built again
-            stored = read_versioned(self.path, keys=keys, shape=_SHAPE)
+            stored = files.read_versioned(self.path, keys=keys, shape=_SHAPE)
         if stored is None or stored["code"] != self._code:
             return {part: {} for part in _SHAPE}
         return {part: stored[part] for part in _SHAPE}
@@ -118,10 +109,10 @@ class Facts:
         """Write the cache if possible; called once, at the end of planning."""
         if not self.asked:
             return
-        known = {"format": FORMAT, "code": self._code, **self._known}
+        known = {"format": files.FORMAT, "code": self._code, **self._known}
         with contextlib.suppress(OSError, UserError):  # a dry run works on a read-only store
-            make_directory(self.path.parent)
-            publish(self.path, canonical(with_checksum(known)), durable=False)
+            files.make_directory(self.path.parent)
+            files.publish(self.path, files.canonical(files.with_checksum(known)), durable=False)
 
 
 def _looks(root: Path) -> list[list[Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import traceback
 from collections.abc import Iterable
+from typing import Any
 
 import yaml
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
@@ -66,7 +67,13 @@ def explained(problem: Exception) -> UserError:
     if cause is None or not cause.full_key:
         return UserError(" ".join(str(problem).split()))
     if isinstance(cause, ConfigKeyError | ConfigAttributeError):
-        return _no_such_key(cause)
+        around = cause.parent_node
+        tree: Any = OmegaConf.to_container(
+            around._get_root() if isinstance(around, DictConfig) else OmegaConf.create()
+        )
+        if "hydra" in tree:  # of its keys only those of the sweep and the launcher are candidates
+            tree["hydra"] = {part: tree["hydra"][part] for part in ("sweeper", "launcher")}
+        return unknown_key(str(cause.full_key), leaves(tree))
     key = sanitize(cause.full_key)
     if isinstance(cause, ReadonlyConfigError):
         return UserError(f"{key} cannot be set: a config names no code to call.")
@@ -127,15 +134,3 @@ def unknown_key(key: str, known: Iterable[str]) -> UserError:
 def did_you_mean(near: Iterable[str]) -> str:
     """Return the question whether one of the first three was meant."""
     return f"did you mean {' or '.join([*near][:3])}?"
-
-
-def _no_such_key(error: OmegaConfBaseException) -> UserError:
-    """Return the sentence for an unknown key; candidates are all keys of the config."""
-    key, around = str(error.full_key), error.parent_node
-    root = around._get_root() if isinstance(around, DictConfig) else OmegaConf.create()
-    plain = OmegaConf.to_container(root)
-    assert isinstance(plain, dict)
-    if "hydra" in plain:  # of its keys only those of the sweep and the launcher are candidates
-        plain["hydra"] = {part: plain["hydra"][part] for part in ("sweeper", "launcher")}
-    tree = {str(name): value for name, value in plain.items()}
-    return unknown_key(key, (known for known, _ in leaves(tree)))

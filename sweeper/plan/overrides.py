@@ -47,7 +47,24 @@ def read(arguments: Iterable[str], composer: Composer, *, max_points: int) -> Ty
     Raises:
         UserError: a malformed or repeated override, or more than `max_points` points.
     """
-    by_key = _parsed(arguments, composer)
+    by_key: dict[str, Override] = {}
+    parser = OverridesParser.create(composer.loader)
+    for argument in arguments:
+        try:
+            override = parser.parse_override(argument)
+        except HydraException:
+            raise unreadable(argument) from None
+        key = override.key_or_group
+        refuse_key(f"~{key}" if override.is_delete() else key)
+        if "/" in key or composer.is_group(key):
+            refuse_path(key, argument.partition("=")[2])
+        if not override.is_sweep_override() and not key.startswith("hydra."):
+            refuse_tree({key: _plain(override.value())})
+        if (known := by_key.setdefault(key.lstrip("+"), override)) is not override:
+            raise UserError(
+                f"{key.lstrip('+')} is given twice ({known.input_line}, {override.input_line}); "
+                "give it once, several values separated by commas."
+            )
     several = {k: o for k, o in by_key.items() if o.is_sweep_override()}
     check_size(math.prod(_count(o, composer) for o in several.values()), max_points, "the grid")
     axes: dict[str, list[Any]] = {}
@@ -76,29 +93,6 @@ def typed_path(key: str, typed: Any) -> Path:
         if isinstance(typed, str) and typed:
             return Path(typed).expanduser().absolute()
     raise invalid_value(key, typed, "a folder", "give its path")
-
-
-def _parsed(arguments: Iterable[str], composer: Composer) -> dict[str, Override]:
-    """Return the overrides by their keys."""
-    by_key: dict[str, Override] = {}
-    parser = OverridesParser.create(composer.loader)
-    for argument in arguments:
-        try:
-            override = parser.parse_override(argument)
-        except HydraException:
-            raise unreadable(argument) from None
-        key = override.key_or_group
-        refuse_key(f"~{key}" if override.is_delete() else key)
-        if "/" in key or composer.is_group(key):
-            refuse_path(key, argument.partition("=")[2])
-        if not override.is_sweep_override() and not key.startswith("hydra."):
-            refuse_tree({key: _plain(override.value())})
-        if (known := by_key.setdefault(key.lstrip("+"), override)) is not override:
-            raise UserError(
-                f"{key.lstrip('+')} is given twice ({known.input_line}, {override.input_line}); "
-                "give it once, several values separated by commas."
-            )
-    return by_key
 
 
 def _count(override: Override, composer: Composer) -> int:
@@ -174,12 +168,13 @@ def name_of(typed: Typed, experiment: Experiment | None, composer: Composer) -> 
             named[key] = value
 
     def joined(words: Callable[[str, Any], str]) -> str:
-        parts = (
+        parts = [base]
+        for key, value in named.items():
             # The value of a group or of a folder says what it is.
-            ("" if composer.is_group(key) or key == "data.root" else _last(key), words(key, value))
-            for key, value in named.items()
-        )
-        return "-".join(word for word in (base, *(w for part in parts for w in part)) if word)
+            if not composer.is_group(key) and key != "data.root":
+                parts.append(key.lstrip("+").rpartition(".")[2])
+            parts.append(words(key, value))
+        return "-".join(filter(None, parts))
 
     whole = joined(_in_words)
     if len(whole) <= _LONGEST:
@@ -189,10 +184,6 @@ def name_of(typed: Typed, experiment: Experiment | None, composer: Composer) -> 
     shorter = joined(_ends_in_words), joined(lambda key, value: ""), f"{base}-{len(named)}-settings"
     name = next((name for name in shorter if len(name) <= room), base[:room])
     return f"{name}-{mark}"
-
-
-def _last(key: str) -> str:
-    return key.lstrip("+").rpartition(".")[2]
 
 
 def _ends_in_words(key: str, value: Any) -> str:

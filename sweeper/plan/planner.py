@@ -185,10 +185,19 @@ class _Configurations:
             targets: list[tuple[str, int, Mapping[str, Any]] | None] = [None]
         elif isinstance(match.to, int):
             targets = [(f"{match.to:,}", match.to, {})]
-        else:
-            targets = [
-                self._target(match, p) for p in self.done[match.to] if holds(match.where, p.config)
-            ]
+        else:  # in words, the size, and the values that matched points share with it
+            targets = []
+            for point in self.done[match.to]:
+                if not holds(match.where, point.config):
+                    continue
+                try:
+                    shared = {key: lookup(key, point.config) for key in match.same}
+                except KeyError as unknown:
+                    expected, same = "keys of the config", list(match.same)
+                    remedy = f"correct it in the experiment ({unknown})"
+                    raise invalid_value("match.same", same, expected, remedy) from None
+                label = f"{match.to} {describe_values(point.values)}"
+                targets.append((label, self._count(match, point.size, point.config), shared))
         for values, target in itertools.product(combinations(arm), targets):
             given = {**values, **target[2]} if target else values
             template, plain = self._template({**arm.set, **given})
@@ -197,16 +206,6 @@ class _Configurations:
                 continue
             point = Configuration(arm, given, config)
             yield self._matched(point, match, target[0], target[1]) if match and target else point
-
-    def _target(self, match: Match, point: Configuration) -> tuple[str, int, dict[str, Any]]:
-        """Return a target in words, its size, and the values that matched points share with it."""
-        label = f"{match.to} {describe_values(point.values)}"
-        try:
-            shared = {key: lookup(key, point.config) for key in match.same}
-        except KeyError as unknown:
-            expected, remedy = "keys of the config", f"correct it in the experiment ({unknown})"
-            raise invalid_value("match.same", list(match.same), expected, remedy) from None
-        return label, self._count(match, point.size, point.config), shared
 
     def _count(self, match: Match, size: Size, config: Mapping[str, Any]) -> int:
         """Return the count that is matched; UserError if such a model has none."""

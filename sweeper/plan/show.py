@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from rich.console import Console
@@ -41,7 +41,10 @@ def print_plan(
         verbose: print every point, however many there are.
     """
     by_experiment = {
-        name: [list(seeds) for _, seeds in groupby(same, key=_setting)]
+        name: [
+            list(seeds)
+            for _, seeds in groupby(same, key=lambda p: (p.arm, p.task, describe_values(p.values)))
+        ]
         for name, same in groupby(plan.points, key=lambda p: p.experiment)
     }
     many = not verbose and sum(map(len, by_experiment.values())) > _MANY
@@ -91,6 +94,15 @@ def _table(
         size, matched = plan.runs[first.run].size, first.matched
         setting = _words(describe_values(first.values) or "as configured")
         match = f"{matched.error:+.2%} of {matched.count} of {matched.to}" if matched else ""
+        states: Counter[str] = Counter()
+        for point in seeds:
+            status = statuses[point.run]
+            state = str(status.state)
+            if status.state in (State.FAILED, State.INTERRUPTED):
+                state += f" ({status.reason})"
+            if owner[point.run] != f"{point.experiment}/{point.arm}":
+                state += f", shared with {owner[point.run]}"
+            states[state] += 1
         table.add_row(
             _words(first.arm),
             first.task,
@@ -98,31 +110,11 @@ def _table(
             short(size["params_total"]),
             *(() if narrow else (short(size[key]) for key in beside.values())),
             *(() if narrow else (_words(match),)),
-            _words(_state(seeds, statuses, owner)),
+            _words("; ".join(f"{n} {state}" for state, n in states.items())),
         )
     return table
-
-
-def _setting(point: PlannedPoint) -> tuple[str, str, str]:
-    return point.arm, point.task, describe_values(point.values)
 
 
 def _words(text: str) -> Text:
     """Return a name from a user as text without markup or terminal codes."""
     return Text(errors.sanitize(text, 1000))
-
-
-def _state(
-    points: Iterable[PlannedPoint], statuses: Mapping[str, Status], owner: Mapping[str, str]
-) -> str:
-    words: Counter[str] = Counter()
-    for point in points:
-        status = statuses[point.run]
-        state = str(status.state)
-        if status.state in (State.FAILED, State.INTERRUPTED):
-            state += f" ({status.reason})"
-        first = owner[point.run]
-        if first != f"{point.experiment}/{point.arm}":
-            state += f", shared with {first}"
-        words[state] += 1
-    return "; ".join(f"{n} {state}" for state, n in words.items())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from sweeper.plan.compose import RunTemplate
 from sweeper.plan.experiment import Experiment, Per, Tune
@@ -31,8 +30,17 @@ def trials(
     """
     experiments, configurations, texts = {}, {}, {}
     for name, tune in tunes.items():
-        own = name + SUFFIX
-        experiments[own] = _experiment(plan.experiments[name], tune)
+        own, judged = name + SUFFIX, plan.experiments[name]
+        experiments[own] = Experiment(
+            name=own,
+            title=f"{judged.title}: trials",
+            metric=tune.by,
+            arms={key: replace(arm, seeds=[], metric=None) for key, arm in judged.arms.items()},
+            x=next(iter(tune.grid)),
+            figure="choices",
+            seeds=list(tune.seeds[:1]),
+            tune=tune,
+        )
         configurations[own] = [
             replace(point, arm=replace(point.arm, seeds=list(tune.seeds)))
             if canonical([point.arm.name, point.values]) in finalists
@@ -84,27 +92,15 @@ def chosen_into(
             yield replace(other, values=values, alternative_to=point.values)
 
 
-def _experiment(judged: Experiment, tune: Tune) -> Experiment:
-    arms = {name: replace(arm, seeds=[], metric=None) for name, arm in judged.arms.items()}
-    return Experiment(
-        name=judged.name + SUFFIX,
-        title=f"{judged.title}: trials",
-        metric=tune.by,
-        arms=arms,
-        x=next(iter(tune.grid)),
-        figure="choices",
-        seeds=list(tune.seeds[:1]),
-        tune=tune,
-    )
-
-
 def _points(points: Iterable[Configuration], tune: Tune, facts: Facts) -> list[Configuration]:
     """Return every combination of values at the middle points, with its size."""
     found = []
     for point in middles(points, tune).values():
         for values in itertools.product(*tune.grid.values()):
             tried = dict(zip(tune.grid, values, strict=True))
-            config = _config(point.config, tried)
+            config = RunTemplate(point.config).run(tried)
+            trainer = config["trainer"]  # a run that is never validated is at its end
+            trainer["validate_every"] = trainer["validate_every"] or trainer["steps"]
             arm = replace(point.arm, seeds=[])
             found.append(replace(point, arm=arm, values={**point.values, **tried}, config=config))
     answers = facts.sizes_if_valid([point.config for point in found])
@@ -118,12 +114,4 @@ def _points(points: Iterable[Configuration], tune: Tune, facts: Facts) -> list[C
                 "experiment.tune.grid", list(tune.grid), expected, "leave out the others"
             )
         made.append(replace(point, size=size))
-    return made
-
-
-def _config(config: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the config of a trial, which is validated at its end if it never was."""
-    made = RunTemplate(config).run(values)
-    trainer = made["trainer"]
-    trainer["validate_every"] = trainer["validate_every"] or trainer["steps"]
     return made

@@ -107,7 +107,15 @@ def choices(table: Table) -> list[Choice]:
         [sign * (left[0].values[seed] - left[-1].values[seed]) for seed in left[0].values]
         for left in complete
     ]
-    error = _error([one for one, left in zip(apart, complete, strict=True) if len(left) > 1])
+    # Finalists share their seeds, so differences by seed count; their variance is pooled over
+    # settings.
+    pairs = [one for one, left in zip(apart, complete, strict=True) if len(left) > 1]
+    error, df = None, sum(len(one) - 1 for one in pairs)
+    if df:
+        from scipy.special import stdtrit
+
+        squares = math.fsum((value - mean(one)) ** 2 for one in pairs for value in one)
+        error = float(stdtrit(df, 0.975)) * math.sqrt(squares / df / len(pairs[0]))
     found = []
     for group, left, one in zip(groups, complete, apart, strict=True):
         best, *others = left
@@ -127,21 +135,6 @@ def choices(table: Table) -> list[Choice]:
             )
         )
     return found
-
-
-def _error(apart: Sequence[Sequence[float]]) -> float | None:
-    """Return half the 95 % interval of a mean difference between finalists, by seed.
-
-    Finalists share their seeds, so differences by seed count; their variance is pooled over
-    settings. None without two seeds.
-    """
-    from scipy.special import stdtrit
-
-    df = sum(len(one) - 1 for one in apart)
-    if not df:
-        return None
-    squares = math.fsum((value - mean(one)) ** 2 for one in apart for value in one)
-    return float(stdtrit(df, 0.975)) * math.sqrt(squares / df / len(apart[0]))
 
 
 def _raise_diverged(table: Table, point: Point) -> None:

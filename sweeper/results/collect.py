@@ -59,6 +59,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -218,7 +219,7 @@ def _table(name: str, plan: Mapping[str, Any], cells: Callable[[str], dict[str, 
     if "rounds" in plan:
         provenance["rounds"] = [{**r, "verdicts": r["verdicts"][name]} for r in plan["rounds"]]
     settings = {words(point["values"]): point["values"] for point in points}
-    found = dict.fromkeys(key for row in rows for key in row)
+    found = dict.fromkeys(chain(*rows))
     named = {*_COLUMNS_BEFORE, *_SIZES, *_COLUMNS_MATCH, *_COLUMNS_AFTER, *_IN_MEMORY}
     tuned = any(row["trials"] for row in rows)
     free = sorted(key for key in found if key not in named and (tuned or key != "trials"))

@@ -31,8 +31,7 @@ from sweeper.results.design import (
 )
 from sweeper.results.points import Point, metric_of, points
 from sweeper.results.statistics.estimates import mean
-from sweeper.results.statistics.expected_cost import MOST, Cost, Known, expected_cost, known
-from sweeper.results.statistics.pairing import errors
+from sweeper.results.statistics.expected_cost import MOST, Cost, Known, expected_cost
 from sweeper.results.statistics.sequential import (
     FIRST,
     AnyOf,
@@ -43,11 +42,19 @@ from sweeper.results.statistics.sequential import (
     at_first,
     closed,
     decisions,
+    effective_seeds,
     interim_analyses,
     intervals,
     levels,
 )
-from sweeper.results.statistics.spreads import Sample, identical, is_bimodal, moderated, sample
+from sweeper.results.statistics.spreads import (
+    Sample,
+    errors,
+    identical,
+    is_bimodal,
+    moderated,
+    sample,
+)
 from sweeper.results.table import LOGARITHMIC, RESOLUTION, Table, direction, number
 from sweeper.results.verdict import Decision, Found, JudgedMargin, Verdict, explain
 from sweeper.store import registry
@@ -123,12 +130,8 @@ class Measurements:
             took = [self._taken(lines[run], "seconds") for run in point.runs.values()]
             planned = [self._taken(lines[run], "estimate") for run in point.runs.values()]
             self.seconds.append(_mean(took if any(took) else planned))
-            self.flops.append(
-                _mean(
-                    self._taken(lines[run], "flops_per_token", "tokens_seen")
-                    for run in point.runs.values()
-                )
-            )
+            cost = ("flops_per_token", "tokens_seen")
+            self.flops.append(_mean(self._taken(lines[run], *cost) for run in point.runs.values()))
             self.trainings.append(max(map(len, lines.values())))
             self.alone.append(len(key) > len({line[-1] for line in lines.values()}) == 1)
         rounds = [one.get("seeds_judged") for one in table.provenance.get("rounds") or ()]
@@ -432,8 +435,9 @@ class Question:
     def _known(self, found: Intervals) -> Known:
         now = sample([*self.measured.groups, *self.others])
         weights = np.pad(self.weights, ((0, 0), (0, len(self.others))))
-        single = errors(now, weights, moderated(now)).single
-        return known(found, now, single, weights, self.levels, self.margins)
+        single = np.sqrt(errors(now, weights, moderated(now)).single)
+        counts = effective_seeds(weights, now.counts)
+        return Known(found, single, counts, self.levels, self.margins)
 
     def _rows(self, sums: Sequence[Weights]) -> Floats:
         found = np.zeros((len(sums), len(self.measured.groups)))

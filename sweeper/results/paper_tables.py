@@ -16,6 +16,7 @@ from sweeper.results.points import (
     not_learned,
     origin,
     points,
+    range_in_words,
 )
 from sweeper.results.statistics.estimates import mean, sd
 from sweeper.results.table import Table, csv_line, exported, label, publish_made, stem
@@ -128,7 +129,7 @@ def _notes(table: Table) -> Iterator[str]:
     yield from origin(table)
     counts = {len(p.runs) for measure in measures(table) for p in measure.points(table)}
     if counts:
-        seeds = " to ".join(str(count) for count in dict.fromkeys((min(counts), max(counts))))
+        seeds = range_in_words(counts)
         yield f"Mean ± standard deviation over {seeds} seed{'s' * (max(counts) > 1)}."
     if table.experiment.get("finetune"):
         parents: dict[tuple[str, str], set[str]] = {}

@@ -301,12 +301,12 @@ def marks_in_words(points: Iterable[Point], *spreads: Spread | None) -> list[str
     if not degrees:
         return ["One seed per point: the spread between seeds is unknown, so there is no interval."]
     return [
-        f"Mean of {_range(counts)} seeds, 95 % interval (Student's t, spread between seeds pooled "
-        f"over all points: {_range(degrees)} degrees of freedom); faint: every seed."
+        f"Mean of {range_in_words(counts)} seeds, 95 % interval (Student's t, spread between seeds "
+        f"pooled over all points: {range_in_words(degrees)} degrees of freedom); faint: every seed."
     ]
 
 
-def _range(numbers: Sequence[int]) -> str:
+def range_in_words(numbers: Collection[int]) -> str:
     """Return numbers in words: the only one, or the smallest to the largest."""
     return " to ".join(str(number) for number in dict.fromkeys((min(numbers), max(numbers))))
 

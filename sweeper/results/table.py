@@ -10,17 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sweeper.store import files
 from sweeper.store.code import state_of
 from sweeper.store.errors import UserError, invalid_value, sanitize
-from sweeper.store.files import (
-    FORMAT,
-    as_json,
-    canonical,
-    make_directory,
-    new_file,
-    present,
-    write_all,
-)
 from sweeper.store.identity import can_change_results, leaves
 from sweeper.store.runs import Run, State, lineage
 
@@ -125,7 +117,7 @@ _RESULT = ("steps", "tokens_seen", "seconds", "tokens_per_second", "device")
 def planned_cells(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the cells that follow from a run's config."""
     task = {"task": config["task"]["name"]} if "task" in config else {}
-    return task | {f"model.{key}": value for key, value in leaves(config["model"])}
+    return task | {f"model.{key}": value for key, value in leaves(config["model"]).items()}
 
 
 def run_cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -135,17 +127,17 @@ def run_cells(run: Run, config: Mapping[str, Any] | None = None) -> dict[str, An
     """
     status = run.status()
     cells: dict[str, Any] = {"run": run.id, "state": str(status.state), "reason": status.reason}
-    if status.state is State.NEW and not present(run.path / "run.json"):
+    if status.state is State.NEW and not files.present(run.path / "run.json"):
         return cells | (planned_cells(config) if config else {})
     try:
         record = run.record()
         recorded = record["config"]
         cells |= planned_cells(recorded)
-        cells["record"] = {"config": dict(leaves(recorded)), "size": record.get("size", {})}
+        cells["record"] = {"config": leaves(recorded), "size": record.get("size", {})}
         result = status.result or run.result()
         if result is not None:
             cells |= {field: result.get(field) for field in _RESULT} | {"result": result}
-            text = canonical([recorded.get("data"), recorded.get("task")])
+            text = files.canonical([recorded.get("data"), recorded.get("task")])
             cells["prepared"] = [text, result.get("data", {}).get("sha256")]
             attempts, device = lineage(run, result["attempt"]), str(cells["device"] or "")
             cells["attempts"] = attempts
@@ -260,16 +252,18 @@ def set_aside(outputs: Path, name: str, called: str) -> None:
 
 def publish_made(path: Path, data: bytes | str) -> None:
     """Write a file made from records; everyone who may enter the outputs folder can read it."""
-    make_directory(path.parent, 0o755)
-    with new_file(path, mode=0o644) as descriptor:
-        write_all(descriptor, data.encode() if isinstance(data, str) else data)
+    files.make_directory(path.parent, 0o755)
+    with files.new_file(path, mode=0o644) as descriptor:
+        files.write_all(descriptor, data.encode() if isinstance(data, str) else data)
 
 
 def write_table(outputs: Path, table: Table) -> Path:
     """Write the rows of a table (.csv) and its description (.json); return the path of the .csv."""
     path = exported(outputs, table)
     about = {key: getattr(table, key) for key in _ABOUT}
-    publish_made(exported(outputs, table, ".json"), as_json({"format": FORMAT, **about}))
+    publish_made(
+        exported(outputs, table, ".json"), files.as_json({"format": files.FORMAT, **about})
+    )
     lines = [table.columns, *([row.get(key) for key in table.columns] for row in table.rows)]
     publish_made(path, "".join(map(csv_line, lines)))
     return path

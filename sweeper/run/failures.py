@@ -29,28 +29,18 @@ Progress = tuple[int, object, object]  # batches done, step, phase
 
 
 @dataclass
-class Budget:
-    """Device hours that a sweep may spend.
-
-    Attributes:
-        limit_h: None for no limit.
-        spent_h: device hours of finished runs, those of earlier sweeps included.
-    """
-
-    limit_h: float | None = None
-    spent_h: float = 0.0
-
-
-@dataclass
 class Breaker:
     """The decision to start nothing more: after equal failures, or when the budget is spent.
 
     Attributes:
+        limit_h: device hours that may be spent; None for no limit.
+        spent_h: device hours of finished runs, those of earlier sweeps included.
         tripped: why nothing more starts; empty while jobs start.
     """
 
     policy: SweepOptions
-    budget: Budget = field(default_factory=Budget)
+    limit_h: float | None = None
+    spent_h: float = 0.0
     tripped: str = ""
     _alike: list[str] = field(default_factory=list)
 
@@ -60,12 +50,11 @@ class Breaker:
     def done(self, hours: float) -> None:
         """Count a finished run of `hours` device hours; earlier failures had their own reasons."""
         self._alike.clear()
-        self.budget.spent_h += hours
-        limit = self.budget.limit_h
-        if limit is not None and self.budget.spent_h >= limit and not self.tripped:
+        self.spent_h += hours
+        if self.limit_h is not None and self.spent_h >= self.limit_h and not self.tripped:
             self.tripped = (
-                f"hydra.sweeper.budget_device_hours={limit:g} is spent "
-                f"({self.budget.spent_h:.2g} in all); repeat the command with more to go on"
+                f"hydra.sweeper.budget_device_hours={self.limit_h:g} is spent "
+                f"({self.spent_h:.2g} in all); repeat the command with more to go on"
             )
 
     def failed(self, run: str, status: Status) -> None:

@@ -57,11 +57,8 @@ class LimitedOptions:
                     raise invalid_value(key, value, limit.expected, "correct the value")
 
 
-class OnOom(StrEnum):
-    """The reaction to a run that is out of GPU memory."""
-
-    fail = "fail"
-    halve = "halve"
+OnOom = StrEnum("OnOom", ["fail", "halve"])
+"""The reaction to a run that is out of GPU memory."""
 
 
 @dataclass

@@ -16,19 +16,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from sweeper.store import files
 from sweeper.store.errors import NOTICES, UserError
-from sweeper.store.files import (
-    CHECKSUM,
-    NUMBER,
-    entries,
-    make_directory,
-    publish_json,
-    read_bytes,
-    read_object,
-    sync_directory,
-    verified,
-    with_checksum,
-)
 from sweeper.store.liveness import HeartbeatFile, Watcher, alive, identity, read_heartbeat
 from sweeper.store.metrics import MetricsWriter, spell_float
 
@@ -47,7 +36,7 @@ _INFO = {
     "versions": {str: str},
     "hardware": dict,
 }
-_BEAT = {"step": int, "steps": int, "tokens_per_second": NUMBER | str}
+_BEAT = {"step": int, "steps": int, "tokens_per_second": files.NUMBER | str}
 
 
 class Cause(StrEnum):
@@ -90,11 +79,11 @@ class Attempt:
     def info(self) -> dict[str, Any]:
         """Return attempt.json: number, process, resumed_from, and the fields given to the claim."""
         path = self.path / "attempt.json"
-        found = read_object(path, shape=_INFO) or {}
-        if found and CHECKSUM not in found:  # of version 0.1.0
+        found = files.read_object(path, shape=_INFO) or {}
+        if found and files.CHECKSUM not in found:  # of version 0.1.0
             NOTICES[_UNVERIFIED] = None
             return found
-        return verified(path, found) if found else found
+        return files.verified(path, found) if found else found
 
     def heartbeat(self, **fields: Any) -> None:
         """Write that the job lives and how far it is; fields not given keep their last value.
@@ -127,7 +116,7 @@ class Attempt:
 
     def log_end(self, most: int) -> str:
         """Return the last lines of log.txt, at most `most` bytes; empty if there is none."""
-        data = read_bytes(self.log_path, most + 1) or b""
+        data = files.read_bytes(self.log_path, most + 1) or b""
         if len(data) > most:
             data = data.partition(b"\n")[2] or data[1:]  # without the first, cut line
         return data.decode("utf-8", "replace")
@@ -140,7 +129,7 @@ class Attempt:
         `overrule`: write in any case, for the sweep that had to kill the attempt.
         """
         value = {"cause": Cause(cause).value, "message": message, "traceback": traceback}
-        return publish_json(self.path / "exit.json", value, replace=overrule)
+        return files.publish_json(self.path / "exit.json", value, replace=overrule)
 
     def clear(self) -> None:
         """Remove the heartbeat, once a result is published."""
@@ -152,7 +141,7 @@ class Attempt:
 
         The attempt that finished its run has a result.json instead.
         """
-        return read_object(self.path / "exit.json", keys=("cause",))
+        return files.read_object(self.path / "exit.json", keys=("cause",))
 
     def discard_leftovers(self) -> None:
         """Remove half-written checkpoints, which can fill a disk, if their writer is dead."""
@@ -165,7 +154,7 @@ class Attempt:
         """Return the files in `checkpoint_dir`; none if that is a link, which we never make."""
         if self.checkpoint_dir.is_symlink():
             return []
-        names = fnmatch.filter(entries(self.checkpoint_dir), pattern)
+        names = fnmatch.filter(files.entries(self.checkpoint_dir), pattern)
         return [self.checkpoint_dir / name for name in names]
 
     def alive(self, heartbeat: Mapping[str, Any] | None = None) -> bool:
@@ -180,7 +169,7 @@ class Attempt:
 
 def find_attempts(folder: Path, watcher: Watcher) -> list[Attempt]:
     """Return the attempts in a folder, oldest first."""
-    names = [name for name in entries(folder, folders=True) if _NUMBERED.fullmatch(name)]
+    names = [name for name in files.entries(folder, folders=True) if _NUMBERED.fullmatch(name)]
     return [Attempt(folder / name, watcher) for name in sorted(names, key=int)]
 
 
@@ -190,7 +179,7 @@ def claim_attempt(folder: Path, info: Mapping[str, Any], watcher: Watcher) -> At
     The directory is prepared under another name and renamed. Renaming fails if the number is taken,
     since a taken directory is never empty; and every visible attempt has its attempt.json.
     """
-    make_directory(folder)
+    files.make_directory(folder)
     earlier = find_attempts(folder, watcher)
     prepared = folder / f".claim.{secrets.token_hex(8)}.tmp"
     started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -200,8 +189,8 @@ def claim_attempt(folder: Path, info: Mapping[str, Any], watcher: Watcher) -> At
         (prepared / "checkpoints").mkdir(mode=0o700)
         for number in itertools.count(earlier[-1].number + 1 if earlier else 1):
             path = folder / f"{number:04d}"
-            whole = with_checksum(value | {"number": number})
-            publish_json(prepared / "attempt.json", whole)
+            whole = files.with_checksum(value | {"number": number})
+            files.publish_json(prepared / "attempt.json", whole)
             try:
                 prepared.rename(path)
                 break
@@ -211,7 +200,7 @@ def claim_attempt(folder: Path, info: Mapping[str, Any], watcher: Watcher) -> At
     except BaseException:
         shutil.rmtree(prepared, ignore_errors=True)
         raise
-    sync_directory(folder)
+    files.sync_directory(folder)
     for attempt in earlier:
         attempt.discard_leftovers()
     return Attempt(path, watcher)

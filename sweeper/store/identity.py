@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 # Sections and keys that decide how a run is executed or shown, never what it computes.
@@ -51,24 +51,21 @@ def identity(config: Mapping[str, Any]) -> dict[str, Any]:
     return _without(config, prefix="")
 
 
-def as_introduced(key: str, value: Any) -> bool:
-    """Return whether a key has the value that runs had before the key existed."""
-    return key in INTRODUCED_AS and bool(value == INTRODUCED_AS[key])
-
-
 def can_change_results(key: str) -> bool:
     """Return whether a key, section or group can change what a run computes."""
     cannot = (*NOT_IN_IDENTITY - {"data.root"}, "hydra", "paths", "name")
     return not any(key == one or key.startswith((f"{one}.", f"{one}/")) for one in cannot)
 
 
-def leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every dotted key of a config with its value; an empty section is a value."""
+def leaves(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the values of a config by dotted key; an empty section is a value."""
+    found: dict[str, Any] = {}
     for key, value in config.items():
         if type(value) in _PLAIN or not (isinstance(value, Mapping) and value):
-            yield f"{prefix}{key}", value
+            found[f"{prefix}{key}"] = value
         else:
-            yield from leaves(value, f"{prefix}{key}.")
+            found |= leaves(value, f"{prefix}{key}.")
+    return found
 
 
 def digest_of(value: Any) -> str:
@@ -109,7 +106,7 @@ def _without(tree: Mapping[str, Any], *, prefix: str) -> dict[str, Any]:
     kept = {}
     for key, value in tree.items():
         name = f"{prefix}{key}"
-        if name in NOT_IN_IDENTITY or (name in INTRODUCED_AS and as_introduced(name, value)):
+        if name in NOT_IN_IDENTITY or INTRODUCED_AS.get(name, ...) == value:
             continue
         if type(value) in _PLAIN or not (isinstance(value, Mapping) and value):
             kept[key] = value

@@ -8,29 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sweeper.store import files
 from sweeper.store.errors import UserError, invalid_value, sanitize
-from sweeper.store.files import (
-    FORMAT,
-    NUMBER,
-    PLAIN,
-    PLAIN_OR_NONE,
-    canonical,
-    make_directory,
-    publish_json,
-    publish_with_checksum,
-    read_versioned,
-    with_checksum,
-)
 from sweeper.store.registry import ROOT
 
 _NUMBERED = re.compile(r"\d{4,9}\.json")
 _SHAPE = {
     "number": int,
     "experiments": {str: {"arms": {str: dict}}},
-    "points": [{"experiment": str, "arm": str, "run": PLAIN, "seed": int, "values": dict,
+    "points": [{"experiment": str, "arm": str, "run": files.PLAIN, "seed": int, "values": dict,
                 "matched": dict | None}],
-    "runs": {str: {"size": {str: NUMBER}, "parent": PLAIN_OR_NONE}},
-    "estimate": {str: NUMBER},
+    "runs": {str: {"size": {str: files.NUMBER}, "parent": files.PLAIN_OR_NONE}},
+    "estimate": {str: files.NUMBER},
 }  # fmt: skip
 
 
@@ -56,11 +45,11 @@ def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
         if known.get("experiments", {}).keys() & plan["experiments"].keys():
             break
     folder = outputs / "plans"
-    make_directory(folder)
+    files.make_directory(folder)
     for number in itertools.count(int(paths[-1].stem) + 1 if paths else 1):
         path = folder / f"{number:04d}.json"
-        value = {**plan, "format": FORMAT, "number": number}
-        if publish_with_checksum(path, value):
+        value = {**plan, "format": files.FORMAT, "number": number}
+        if files.publish_with_checksum(path, value):
             break
     return path
 
@@ -94,7 +83,7 @@ def rewrite(outputs: Path, plan: Mapping[str, Any]) -> None:
     """Write a plan over its file; remove the file if the plan has no experiments left."""
     path = path_of(outputs, plan)
     if plan["experiments"]:
-        publish_json(path, with_checksum(dict(plan)))
+        files.publish_json(path, files.with_checksum(dict(plan)))
     else:
         path.unlink(missing_ok=True)
 
@@ -199,7 +188,7 @@ def _runs_by_seed(plan: Mapping[str, Any], name: str) -> dict[str, dict[int, str
     found: dict[str, dict[int, str]] = {}
     for point in plan["points"]:
         if point["experiment"] == name:
-            place = canonical([point["arm"], point.get("task"), point["values"]])
+            place = files.canonical([point["arm"], point.get("task"), point["values"]])
             found.setdefault(place, {})[point["seed"]] = point["run"]
     return found
 
@@ -220,7 +209,7 @@ def _read(path: Path, faults: list[UserError]) -> dict[str, Any]:
     """Return a plan; on an error return an empty one and add the error to `faults`."""
     try:
         state = _state(path)
-        plan = read_versioned(path, keys=("experiments", "number"), shape=_SHAPE) or {}
+        plan = files.read_versioned(path, keys=("experiments", "number"), shape=_SHAPE) or {}
         for run in (runs := plan.get("runs", {})):
             line = [run]
             while parent := runs.get(line[-1], {}).get("parent"):
@@ -245,4 +234,4 @@ def _paths(outputs: Path) -> list[Path]:
 
 
 def _content(plan: Mapping[str, Any]) -> str:
-    return canonical({key: plan[key] for key in plan if key not in _VOLATILE})
+    return files.canonical({key: plan[key] for key in plan if key not in _VOLATILE})

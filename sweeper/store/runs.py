@@ -11,28 +11,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sweeper.store import files
 from sweeper.store.archive import archives, find
 from sweeper.store.attempts import Attempt, Cause, claim_attempt, find_attempts
 from sweeper.store.errors import UserError, invalid_value, sanitize
-from sweeper.store.files import (
-    CHECKSUM,
-    FORMAT,
-    FULL,
-    NUMBER,
-    canonical,
-    check_writable,
-    child,
-    entries,
-    make_directory,
-    mount,
-    present,
-    publish_json,
-    publish_with_checksum,
-    read_object,
-    read_versioned,
-    with_checksum,
-)
-from sweeper.store.identity import as_introduced, leaves, named_by
+from sweeper.store.identity import INTRODUCED_AS, leaves, named_by
 from sweeper.store.liveness import Watcher, wait_until_visible
 from sweeper.store.metrics import read_metrics
 
@@ -153,7 +136,7 @@ def _by_step(attempt: Attempt) -> dict[int, dict[str, Any]]:
 
 _CHECKPOINT = re.compile(r"step-(\d{1,12})\.ckpt")
 
-_SOME = NUMBER | None
+_SOME = files.NUMBER | None
 _RESULT = {
     **dict.fromkeys(("steps", "tokens_seen", "seconds", "tokens_per_second"), _SOME),
     **{key: int for key in ("attempt", "max_memory_allocated", "micro_batches")},
@@ -185,7 +168,7 @@ class Run:
 
     def record(self) -> dict[str, Any]:
         """Return run.json: id, config, size, names."""
-        record = read_versioned(self.path / "run.json", keys=("id", "config"))
+        record = files.read_versioned(self.path / "run.json", keys=("id", "config"))
         if record is None or record["id"] != self.id:
             holds = "no run.json" if record is None else f"run {sanitize(record['id'])}"
             expected = f"the directory of run {self.id}, but it holds {holds}"
@@ -202,7 +185,9 @@ class Run:
             UserError: an attempt at this run did not publish it.
         """
         path = self.path / "result.json"
-        result = read_versioned(path, keys=("id", "attempt", "metrics", CHECKSUM), shape=_RESULT)
+        result = files.read_versioned(
+            path, keys=("id", "attempt", "metrics", files.CHECKSUM), shape=_RESULT
+        )
         if result is not None and result["id"] != self.id:
             expected = (
                 f"the result of run {self.id}, but it is that of run {sanitize(result['id'])}"
@@ -225,7 +210,7 @@ class Run:
 
     def micro_batches(self) -> int:
         """Return in how many parts the next attempt computes each batch."""
-        said = read_object(self.path / "micro_batches.json", keys=("micro_batches",))
+        said = files.read_object(self.path / "micro_batches.json", keys=("micro_batches",))
         return int(said["micro_batches"]) if said else 1
 
     def halve_micro_batches(self, attempt: Attempt) -> int:
@@ -234,7 +219,7 @@ class Run:
         A second call for the same attempt changes nothing.
         """
         parts = 2 * int(attempt.info().get("micro_batches", 1))
-        publish_json(self.path / "micro_batches.json", {"micro_batches": parts})
+        files.publish_json(self.path / "micro_batches.json", {"micro_batches": parts})
         return parts
 
     def publish_result(self, attempt: Attempt, result: Mapping[str, Any]) -> bool:
@@ -242,14 +227,14 @@ class Run:
 
         A later result with other metrics is kept as differs-NNNN.json and shown by the status.
         """
-        metrics = canonical(result["metrics"])
-        fixed = {"format": FORMAT, "id": self.id, "attempt": attempt.number}
+        metrics = files.canonical(result["metrics"])
+        fixed = {"format": files.FORMAT, "id": self.id, "attempt": attempt.number}
         value = {**fixed, **result, **fixed}
-        if publish_with_checksum(self.path / "result.json", value):
+        if files.publish_with_checksum(self.path / "result.json", value):
             return True
         first = wait_until_visible(self.result)
-        if first is not None and canonical(first["metrics"]) != metrics:
-            publish_with_checksum(self.path / f"differs-{attempt.number:04d}.json", value)
+        if first is not None and files.canonical(first["metrics"]) != metrics:
+            files.publish_with_checksum(self.path / f"differs-{attempt.number:04d}.json", value)
         return False
 
     def status(self) -> Status:
@@ -295,7 +280,9 @@ class Run:
         reason = (
             f"finished at step {sanitize(result.get('steps', '?'))} (attempt {result['attempt']})"
         )
-        if differing := sorted(name for name in entries(self.path) if name.startswith("differs-")):
+        if differing := sorted(
+            name for name in files.entries(self.path) if name.startswith("differs-")
+        ):
             reason += f"; a later attempt got other metrics: {sanitize(', '.join(differing))}"
         took = result.get("seconds")
         return Status(State.DONE, reason, result["attempt"], seconds=took, result=result)
@@ -310,26 +297,28 @@ class RunStore:
 
     def check_writable(self) -> None:
         """Raise UserError unless the outputs folder allows every operation of the store."""
-        check_writable(self.outputs)
+        files.check_writable(self.outputs)
 
     def full(self) -> bool:
         """Return whether the disk or the quota is full."""
         try:
-            check_writable(self.outputs)
+            files.check_writable(self.outputs)
         except UserError as error:
-            return isinstance(error.__cause__, OSError) and error.__cause__.errno in FULL
+            return isinstance(error.__cause__, OSError) and error.__cause__.errno in files.FULL
         return False
 
     def run(self, run_id: str) -> Run:
         """Return the run with this id, which need not exist; UserError for an id that is unsafe."""
-        mount(path := child(self.outputs / "runs", run_id), lambda: find(self.outputs, run_id))
+        files.mount(
+            path := files.child(self.outputs / "runs", run_id), lambda: find(self.outputs, run_id)
+        )
         return Run(path, self._watcher)
 
     def ids(self) -> list[str]:
         """Return the ids of all frozen runs, sorted."""
         folder = self.outputs / "runs"
-        names = entries(folder, folders=True)
-        found = {name for name in names if present(folder / name / "run.json")}
+        names = files.entries(folder, folders=True)
+        found = {name for name in names if files.present(folder / name / "run.json")}
         for archive in archives(self.outputs):
             with suppress(OSError):  # it cannot be read
                 found.update(archive.runs)
@@ -348,34 +337,22 @@ class RunStore:
         """
         run = self.run(record["id"])
         path = run.path / "run.json"
-        if not present(path):
-            make_directory(run.path)
-            if publish_with_checksum(path, {"format": FORMAT, **record}):
+        if not files.present(path):
+            files.make_directory(run.path)
+            if files.publish_with_checksum(path, {"format": files.FORMAT, **record}):
                 return run
-        wait_until_visible(lambda: present(path) or None)
-        there, given = run.record(), json.loads(canonical(record["config"]))
-        differing = _differing(there["config"], given)
+        wait_until_visible(lambda: files.present(path) or None)
+        there, given = run.record(), json.loads(files.canonical(record["config"]))
+        # As in ids, 1 equals 1.0, and an absent key equals the value it was introduced with.
+        one, other = (INTRODUCED_AS | leaves(config) for config in (there["config"], given))
+        keys = sorted(one.keys() | other.keys())
+        differing = [key for key in keys if one.get(key, ...) != other.get(key, ...)]
         for key in differing:
             if not any(key == name or key.startswith(f"{name}.") for name in apart_from):
                 raise UserError(
                     f"run {run.id}: its record on disk has another {sanitize(key)} than the one "
                     f"planned now; move {sanitize(run.path)} away or choose another outputs folder."
                 )
-        if differing and not present(run.path / "result.json"):
-            publish_json(path, with_checksum({**there, "config": given}))
+        if differing and not files.present(run.path / "result.json"):
+            files.publish_json(path, files.with_checksum({**there, "config": given}))
         return run
-
-
-def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Return the dotted keys in which two configs differ.
-
-    As in ids, 1 equals 1.0, and an absent key equals the value it was introduced with.
-    """
-    first, second = dict(leaves(one)), dict(leaves(other))
-    absent = object()
-    return sorted(
-        key
-        for key in first.keys() | second.keys()
-        if first.get(key, absent) != second.get(key, absent)
-        and not all(as_introduced(key, one[key]) for one in (first, second) if key in one)
-    )

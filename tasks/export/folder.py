@@ -85,7 +85,7 @@ def tokenizer_of(run: Run, task: Task) -> Path:
 def _card(run: Run, architecture: str) -> str:
     """Return the model card: what was trained, what was measured, what was decided about it."""
     record, result = run.record(), run.result() or {}
-    config = [(key, value) for key, value in leaves(record["config"]) if value is not None]
+    config = [(key, value) for key, value in leaves(record["config"]).items() if value is not None]
     lines = [
         *("---", "library_name: transformers", "tags: [headroom]", "---"),
         f"# {run.id}",

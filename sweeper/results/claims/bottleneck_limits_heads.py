@@ -9,8 +9,6 @@ equally many.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from sweeper.results.design import (
     Contrast,
     Design,
@@ -19,7 +17,6 @@ from sweeper.results.design import (
     at,
     trends_apart,
 )
-from sweeper.results.points import Point
 from sweeper.results.statistics.sequential import All
 
 
@@ -28,15 +25,13 @@ def claim(design: Design, *, large: str = "large") -> Statement:
     small = [arm for arm in design.arms if arm != large]
     if not small:
         raise Unanswerable("The claim needs an arm of small heads.")
-    return All(tuple(_difference(design.of(large), design.of(arm)) for arm in small))
-
-
-def _difference(large: Sequence[Point], small: Sequence[Point]) -> Contrast:
-    """Return the contrast of the trends of two arms over the numbers of heads that both have."""
-    shared, weights = trends_apart(large, small, "model.heads")
-    sizes = [at(arm[0], "model.head_size") for arm in (large, small)]
-    words = (
-        f"{shared[-1]:.0f} heads over {shared[0]:.0f} with heads of {sizes[0]:.0f}, and not with "
-        f"heads of {sizes[1]:.0f},"
-    )
-    return Contrast(words, weights)
+    parts = []
+    for pair in ((design.of(large), design.of(arm)) for arm in small):
+        shared, weights = trends_apart(*pair, "model.heads")
+        sizes = [at(arm[0], "model.head_size") for arm in pair]
+        words = (
+            f"{shared[-1]:.0f} heads over {shared[0]:.0f} with heads of {sizes[0]:.0f}, and not "
+            f"with heads of {sizes[1]:.0f},"
+        )
+        parts.append(Contrast(words, weights))
+    return All(tuple(parts))

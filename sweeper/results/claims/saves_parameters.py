@@ -40,9 +40,16 @@ def claim(design: Design, *, standard: str = "standard", fixed: str = "fixed") -
     """On two arms."""
     if design.metric.rpartition("/")[2] not in ("loss", "perplexity", "perplexity_per_word"):
         raise Unanswerable("The claim is about a loss.")
-    return All(
-        tuple(_lower(design.of(fixed), rival, words) for words, rival in _held(design.of(standard)))
-    )
+    rivals = design.of(standard)
+    sizes = {at(point, "params_total") for point in rivals}
+    held = [
+        (f"{heads:.0f} standard ones", curve)
+        for heads, curve in curves("model.heads", rivals).items()
+        if {at(point, "params_total") for point in curve} == sizes
+    ]
+    # Where heads grow with the model, no number of heads has all sizes: all points are one curve.
+    curve = held or [("standard ones", rivals)]
+    return All(tuple(_lower(design.of(fixed), rival, words) for words, rival in curve))
 
 
 def _lower(fixed: Sequence[Point], rival: Sequence[Point], words: str) -> Contrast:
@@ -71,17 +78,3 @@ def _lower(fixed: Sequence[Point], rival: Sequence[Point], words: str) -> Contra
         return f"{share:.0%} of the parameters saved {interval}, as the slope of its curve goes"
 
     return Contrast(heads, weights, note=saved)
-
-
-def _held(standard: Sequence[Point]) -> list[tuple[str, list[Point]]]:
-    """Return the curves at one number of heads that have all sizes.
-
-    Where heads grow with the model there is none, and all points are one curve.
-    """
-    sizes = {at(point, "params_total") for point in standard}
-    held = [
-        (f"{heads:.0f} standard ones", curve)
-        for heads, curve in curves("model.heads", standard).items()
-        if {at(point, "params_total") for point in curve} == sizes
-    ]
-    return held or [("standard ones", list(standard))]

@@ -6,7 +6,7 @@ import inspect
 import math
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -90,7 +90,11 @@ def page_data(outputs: Path, tables: Sequence[Table], verdicts: Verdicts) -> dic
 
 def experiment_data(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """Return the verdicts, figures, closing intervals, paper table and rows of an experiment."""
-    about = table.experiment
+    about, questions = table.experiment, {}
+    for claim in about.get("claims") or ():  # the first line of its module
+        key = f"experiment.claims of {table.name}"
+        module = inspect.getmodule(registry.function(registry.CLAIMS, claim, key, "claim"))
+        questions[claim] = (inspect.getdoc(module) or claim).splitlines()[0]
     scale = about.get("scale") or table.provenance.get("scale")
     setting = [
         scale and f"{scale} scale",
@@ -108,7 +112,7 @@ def experiment_data(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]
         ],
         "verdicts": [
             {
-                "question": _question(verdict.claim, table),
+                "question": questions[verdict.claim],
                 "claim": verdict.claim,
                 "answer": verdict.label,
                 "sentence": verdict.sentence,
@@ -122,13 +126,6 @@ def experiment_data(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]
         "paper_table": asdict(paper_table(table)) if has_paper_table(table) else None,
         **_rows(table),
     }
-
-
-def _question(claim: str, table: Table) -> str:
-    """Return the first line of the docstring of the claim's module."""
-    key = f"experiment.claims of {table.name}"
-    module = inspect.getmodule(registry.function(registry.CLAIMS, claim, key, "claim"))
-    return (inspect.getdoc(module) or claim).splitlines()[0]
 
 
 def _closing(table: Table, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
@@ -192,7 +189,14 @@ def _figure(table: Table, measure: Measure) -> dict[str, Any]:
                 "arm": point.arm,
                 "name": point.name,
                 "x": {key: _coordinate(point, key) for key in across},
-                "curves": {key: _apart(point, along[point.arm, key]) for key in across},
+                "curves": {  # the settings that tell the curve of a point from others of its arm
+                    key: ", ".join(
+                        f"{label(one)} {_word(value)}"
+                        for one, value in point.settings.items()
+                        if one not in along[point.arm, key]
+                    )
+                    for key in across
+                },
                 "mean": back(scaled.estimate(spread).mean),
                 "ends": ends and [back(end) for end in ends],
                 "seeds": [[n, value, point.runs[n]] for n, value in sorted(point.values.items())],
@@ -219,12 +223,6 @@ def _coordinate(point: Point, key: str) -> float | str | None:
     value = point.cells.get(key, point.settings.get(key))
     found = number(value)
     return _word(value) if found is None and value is not None else found
-
-
-def _apart(point: Point, along: Collection[str]) -> str:
-    """Return the settings in words that tell the curve of a point from others of its arm."""
-    apart = {key: value for key, value in point.settings.items() if key not in along}
-    return ", ".join(f"{label(key)} {_word(value)}" for key, value in apart.items())
 
 
 def _word(value: Any) -> str:
@@ -266,7 +264,21 @@ def run_data(
     if row.get("damaged"):
         return {**found, "problem": row["reason"]}
     try:
-        found |= _recorded(row)
+        if "record" in row:
+            config, result = row["record"]["config"], row.get("result")
+            kept = {key: v for key, v in config.items() if not key.startswith(_HIDDEN_SETTINGS)}
+            found |= {
+                "parent": config.get("parent"),
+                "settings": {key: plain(value) for key, value in kept.items()},
+                "sizes": row["record"]["size"],
+            }
+            if result:
+                metrics = result["metrics"].items()
+                found |= {
+                    "metrics": {label(key): cell(key, n) for key, n in metrics},
+                    "result": {key: result[key] for key in _RESULT_KEYS if key in result},
+                    "finished": result["attempt"],
+                }
         attempts = run.attempts()
         known = {info["number"]: info for info in row.get("attempts", ())}
         for attempt in attempts:
@@ -308,29 +320,6 @@ def _place(values: list[Any], value: Any) -> int:
     except ValueError:
         values.append(value)
         return len(values) - 1
-
-
-def _recorded(row: Row) -> dict[str, Any]:
-    """Return what a run's record and result say; nothing of a run without a record."""
-    if "record" not in row:
-        return {}
-    config, result = row["record"]["config"], row.get("result")
-    found = {
-        "parent": config.get("parent"),
-        "settings": {
-            key: plain(value)
-            for key, value in config.items()
-            if not key.startswith(_HIDDEN_SETTINGS)
-        },
-        "sizes": row["record"]["size"],
-    }
-    if result:
-        found |= {
-            "metrics": {label(key): cell(key, n) for key, n in result["metrics"].items()},
-            "result": {key: result[key] for key in _RESULT_KEYS if key in result},
-            "finished": result["attempt"],
-        }
-    return found
 
 
 def curves(rows: Sequence[Mapping[str, Any]], most: int) -> dict[str, tuple[list[Any], list[Any]]]:

@@ -20,9 +20,7 @@ from sweeper.results.statistics.sequential import (
     Intervals,
     Same,
     bound,
-    effective_seeds,
 )
-from sweeper.results.statistics.spreads import Sample
 
 
 def allocated(
@@ -164,22 +162,6 @@ class Known:
         found = Intervals(*(ends[..., contrasts] for ends in self.found))
         rest = (self.sds[..., contrasts], self.seeds[..., contrasts])
         return Known(found, *rest, self.levels[contrasts], self.margins[contrasts], self.most)
-
-
-def known(
-    found: Intervals,
-    given: Sample,
-    single: Floats,
-    weights: Floats,
-    ends: Floats,
-    margins: Floats,
-) -> Known:
-    """Return the knowledge that a sample gives of contrasts of these weights, judged as `found`.
-
-    `single` are the squared errors of one seed, of `Errors`.
-    """
-    counts = effective_seeds(weights, given.counts)
-    return Known(found, np.sqrt(single), counts, ends, margins)
 
 
 def expected_cost(claim: Combination, known: Known, chance: float = 0.5) -> Cost:

@@ -28,8 +28,7 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sweeper.results.statistics.pairing import Errors, errors
-from sweeper.results.statistics.spreads import Sample, moderated
+from sweeper.results.statistics.spreads import Errors, Sample, errors, moderated
 from sweeper.store.plans import ERROR
 
 Floats = npt.NDArray[np.float64]

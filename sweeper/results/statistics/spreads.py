@@ -1,4 +1,4 @@
-"""Moderated variances between seeds, and the detection of bimodal seeds.
+"""Variances between seeds, errors of contrasts of points, and the detection of bimodal seeds.
 
 Three seeds say little about their own spread, and one spread pooled over all points is wrong where
 points differ. So each point's variance is moderated (Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004):
@@ -8,13 +8,27 @@ that evidence against equal variances weighs more. Two points say nothing about 
 nothing. Two cases stand apart: a variance far above the moderated one is used unchanged
 (`OUT_OF_LINE`), and an extreme one (`BEYOND`: a seed diverged) does not enter the pooled variance.
 
-Seeds of one point are assumed independent and near normal. Points may share seeds, see pairing.py.
-Leading dimensions of arrays are experiments.
+Seeds of one point are assumed independent and near normal. Leading dimensions of arrays are
+experiments.
+
+Runs with one seed see the same data in the same order and start from the same draws, so points are
+correlated: a contrast is surer, or less sure, than independent points would be. There are two
+estimates of its error, and intervals use the one that reaches less far.
+
+The *paired* one is the spread of the contrast's own series, one value for each seed that all of its
+points share. It is right at any correlation, and has few degrees of freedom. One less than usual
+keeps the error of repeated analyses (measured: docs/decisions.md). Where one arm dominates a
+contrast, its skewness does not cancel, and t errs to one side (Johnson, JASA 73, 1978).
+
+The *common* one has the points' moderated variances and one correlation for all pairs of points, as
+an effect of the seed on every point gives. It allows for any pair a further correlation of
+`FURTHER`, in the direction that does harm. Where the contrast's own series spreads more than that,
+the two are *mixed*, by degrees of freedom.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -189,6 +203,119 @@ def _worth(variances: Floats, df: Floats) -> Floats:
     shares = np.exp(likelihoods - likelihoods.max(axis=-1, keepdims=True))
     shares /= shares.sum(axis=-1, keepdims=True)
     found: Floats = 1 / (shares / np.array(WORTHS)).sum(axis=-1)
+    return found
+
+
+FURTHER = 0.4
+CLOSEST = 0.95  # a closer correlation is not believed
+UNSEEN_SKEW = 1.5  # standard errors of a skewness
+_PRIOR_DF = 4.0  # of the common estimate, beside the paired one
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Squared standard errors of contrasts, each (..., contrasts); infinite if unknown.
+
+    Attributes:
+        paired, common, mixed: by each estimate.
+        common_df: the degrees of freedom of the common one.
+        seeds: the number of seeds that all points of a contrast share.
+        skew: the skewness of its series to allow for.
+        single: the expected squared error if every point had one seed.
+    """
+
+    paired: Floats
+    common: Floats
+    common_df: Floats
+    seeds: Floats
+    skew: Floats
+    single: Floats
+
+    def half_widths(self, reach: Callable[[Floats], Floats]) -> Floats:
+        """Return how far intervals reach; infinite if unknown.
+
+        `reach` returns for degrees of freedom how many standard errors an interval reaches.
+        """
+        paired_df, df = self.seeds - 2, _PRIOR_DF + self.seeds - 1
+        known = np.isfinite(self.paired) & (paired_df > 0)
+        with np.errstate(all="ignore"):
+            mixed = (_PRIOR_DF * self.common + (self.seeds - 1) * self.paired) / df
+            far = reach(np.where(known, paired_df, 1.0))
+            # Johnson's correction, to first order
+            longer = 1 + self.skew * (2 * far**2 + 1) / (6 * np.sqrt(self.seeds) * far)
+            paired = np.where(known, far * longer * np.sqrt(self.paired), np.inf)
+            common = reach(self.common_df) * np.sqrt(self.common)
+            wider = reach(np.where(known, df, 1.0)) * np.sqrt(mixed)
+        common = np.where(known & (self.paired > self.common), wider, common)
+        return np.fmin(paired, common)
+
+
+def errors(given: Sample, weights: Floats, spreads: Spreads) -> Errors:
+    """Return the errors of contrasts of these weights (contrasts, points)."""
+    used, there = weights != 0, given.there.astype(np.float64)
+    alone, df = spreads.of(weights, given.counts)
+    # The covariance of two means over that of two seeds: (..., points, points), 0 for one point.
+    counts = np.maximum(given.counts, 1)
+    apart = 1 - np.eye(there.shape[-2])
+    both = there @ np.swapaxes(there, -1, -2)
+    shared: Floats = apart * both / counts[..., :, None] / counts[..., None, :]
+    # The moderated standard deviations, 0 where unknown.
+    known = np.isfinite(spreads.variances) & (given.df > 0)
+    sds = np.sqrt(np.where(known, spreads.variances, 0.0))
+    # The mean correlation of two points over the seeds they share, 0 to CLOSEST: (..., 1).
+    units = given.residuals / np.where(sds > 0, sds, np.inf)[..., None]
+    products = units.sum(axis=-2) ** 2 - (units**2).sum(axis=-2)
+    counts = np.where(sds > 0, given.counts, 0.0)
+    both = shared * counts[..., :, None] * counts[..., None, :]
+    most = np.maximum(np.maximum(counts[..., :, None], counts[..., None, :]), 1)
+    pairs = (both * (1 - 1 / most)).sum(axis=(-1, -2))  # in expectation, at a correlation of 1
+    found = products.sum(axis=-1) / np.where(pairs > 0, pairs, np.inf)
+    rho = np.clip(found, 0.0, CLOSEST)[..., None]
+
+    covariances = shared * sds[..., :, None] * sds[..., None, :]
+    cross, harm = (_forms(one, covariances) for one in (weights, np.abs(weights)))
+    by_seed = alone + rho * cross
+    points = (given.df > 0).sum(axis=-1)
+    pooled = spreads.pooled_df[..., None]
+    all_df = pooled * (1 - 1 / np.maximum(points, 1))[..., None]  # less the common effect's
+    enough = (pooled >= LEAST_DF) & (all_df > 0)
+
+    # Each contrast's deviations by seed, where all of its points have the seed.
+    complete = used.astype(np.float64) @ (~given.there).astype(np.float64) == 0
+    seeds = complete.sum(axis=-1).astype(np.float64)
+    with np.errstate(all="ignore"):
+        series = np.where(complete, weights @ given.residuals, 0.0)
+        centre = series.sum(axis=-1) / np.maximum(complete.sum(axis=-1), 1)
+        series = np.where(complete, series - centre[..., None], 0.0)
+        squares = (series**2).sum(axis=-1)
+        single = np.where(used, weights**2 * spreads.variances[..., None, :], 0.0).sum(axis=-1)
+        ratio = np.maximum(squares / (seeds - 1) / single, 1 - CLOSEST)
+        counts = np.where(used, given.counts[..., None, :], np.nan)
+        nested = seeds / (np.nanmin(counts, axis=-1) * np.nanmax(counts, axis=-1))
+        less = alone + (ratio - 1) * single * nested  # only seeds that are shared correlate
+        paired = np.where(ratio < 1, less, ratio * alone)
+        # The share of a skewness common to all seeds that a contrast keeps: 0 to 1.
+        kept = np.abs(given.variances**1.5 @ weights.T**3)
+        kept = np.nan_to_num(kept / (given.variances @ weights.T**2) ** 1.5, nan=1.0)
+        third = (series**3).sum(axis=-1) / seeds / (squares / seeds) ** 1.5
+        skew = kept * (np.abs(third) + UNSEEN_SKEW * np.sqrt(6 / seeds))
+        weight = np.where(np.isfinite(ratio), np.maximum(seeds - 1, 0), 0.0)
+        prior = np.where(np.isfinite(alone), by_seed / alone, 1.0)  # independent, if unseen
+        mixed = np.nan_to_num(ratio, posinf=0.0) * weight + _PRIOR_DF * prior
+        single = single * mixed / (weight + _PRIOR_DF)
+    return Errors(
+        np.where(np.isfinite(paired) & (seeds > 2), paired, np.inf),
+        np.where(enough, by_seed + FURTHER * (1 - rho) * harm, np.inf),
+        np.where(enough, np.minimum(df, all_df), 1.0),
+        seeds,
+        skew,
+        single,
+    )
+
+
+def _forms(weights: Floats, matrices: Floats) -> Floats:
+    """Return the quadratic forms of rows of weights: (..., contrasts)."""
+    found: Floats = ((weights @ matrices) * weights).sum(axis=-1)
     return found
 
 

@@ -94,13 +94,8 @@ class RayBackend(Backend):
         """Return the number of runs that the nodes have room for at a time."""
         asked = self._request(needed)
         amounts = {"CPU": asked["num_cpus"], "GPU": asked["num_gpus"]}
-        return sum(
-            min(
-                (int(node.get(name, 0) / amount) for name, amount in amounts.items() if amount),
-                default=1,
-            )
-            for node in self._nodes
-        )
+        room = ([int(node.get(n, 0) / a) for n, a in amounts.items() if a] for node in self._nodes)
+        return sum(min(each, default=1) for each in room)
 
     def check_room(self) -> None:
         """Raise UserError if no node has room for a run."""

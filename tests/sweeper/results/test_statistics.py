@@ -14,12 +14,11 @@ from sweeper.results.statistics.estimates import (
 )
 from sweeper.results.statistics.expected_cost import (
     MOST,
+    Known,
     allocated,
     expected_cost,
-    known,
     seeds_to_exclude,
 )
-from sweeper.results.statistics.pairing import errors
 from sweeper.results.statistics.sequential import (
     DESIGNED,
     FIRST,
@@ -32,12 +31,20 @@ from sweeper.results.statistics.sequential import (
     closed,
     crossed,
     decisions,
+    effective_seeds,
     interim_analyses,
     intervals,
     levels,
     reach,
 )
-from sweeper.results.statistics.spreads import Sample, Spreads, identical, is_bimodal, moderated
+from sweeper.results.statistics.spreads import (
+    Sample,
+    Spreads,
+    errors,
+    identical,
+    is_bimodal,
+    moderated,
+)
 from sweeper.results.statistics.spreads import sample as sample_by_seed
 
 PAIR = np.array([[1.0, -1.0]])
@@ -259,7 +266,8 @@ def test_the_cheapest_way_to_an_answer_is_priced_and_bought():
     ends = levels(claim, 2)
     found = intervals(now, weights, np.full((2, 2), 1e-9))
     single = errors(now, weights, moderated(now)).single
-    so_far = known(found, now, single, weights, ends, np.full(2, np.nan))
+    counts = effective_seeds(weights, now.counts)
+    so_far = Known(found, np.sqrt(single), counts, ends, np.full(2, np.nan))
     cost = expected_cost(claim, so_far)
     assert cost.needs[0] == 0
     assert cost.needs[1] == cost.seeds > 5

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from sweeper.run.backend import Job
-from sweeper.run.failures import DUMP, OWN, Breaker, Budget, Watchdog, hours
+from sweeper.run.failures import DUMP, OWN, Breaker, Watchdog, hours
 from sweeper.run.options import LONGEST_WAIT_S, TRANSIENT, OnOom
 from sweeper.run.schedule import MANY, JobState, Phase, Schedule, StatusPoller, counts
 from sweeper.run.stop import Stopped, StopSignals
@@ -280,9 +280,9 @@ def swept(tmp_path, monkeypatch):
 
     def sweep(limit, chosen=0.0):
         backend = stories.FakeBackend(store, {}, slots=1)
-        budget = Budget(limit, chosen + hours(store, RUNS))
+        spent = chosen + hours(store, RUNS)
         jobs = [Job(run, 1.0) for run in RUNS if store.run(run).result() is None]
-        schedule = Schedule(store, backend, jobs, policy(), budget=budget)
+        schedule = Schedule(store, backend, jobs, policy(), budget_h=limit, spent_h=spent)
         done = schedule.execute()
         waiting = sum(state.phase is Phase.WAITING for state in schedule.states.values())
         return done, len(backend.started), waiting, schedule.breaker.tripped

@@ -38,7 +38,7 @@ def changed(config: dict, values: dict) -> dict:
 
 def keys_and_ids(config: dict, *, volatile: bool) -> dict[str, str]:
     """The keys that count for an id, or the others, with the id of another value."""
-    keys = [key for key, _ in leaves(config) if below(key, NOT_IN_IDENTITY) == volatile]
+    keys = [key for key in leaves(config) if below(key, NOT_IN_IDENTITY) == volatile]
     return {key: run_id(changed(config, {key: "something else"})) for key in keys}
 
 
@@ -105,7 +105,7 @@ def keys_of(option: str) -> set[str]:
     """The keys of an option that are part of a run's name, whatever their values."""
     section = option.partition("=")[0].replace("/", ".")
     inner = [group.replace("/", ".") for group in GROUPS if group.startswith(f"{section}/")]
-    found = {key for key, _ in leaves(identity(shipped().base([option]).run({})))}
+    found = set(leaves(identity(shipped().base([option]).run({}))))
     return {
         key for key in found if below(key, [section]) and not below(key, [*inner, *INTRODUCED_AS])
     }
@@ -135,5 +135,5 @@ def test_a_section_that_came_as_a_whole_renames_no_run_either(config, key, monke
 
 def test_beside_the_groups_of_yaml_there_are_two_keys(config):
     sections = tuple(f"{group}." for group in GROUPS)
-    found = [key for key, _ in leaves(identity(config)) if not key.startswith(sections)]
+    found = [key for key in leaves(identity(config)) if not key.startswith(sections)]
     assert sorted({*found} - INTRODUCED_AS.keys()) == ["parent", "seed"], "see INTRODUCED_AS"
