@@ -26,6 +26,7 @@ from sweeper.results.statistics.sequential import (
     Same,
 )
 from sweeper.results.table import label
+from sweeper.store.numbers import plural
 
 STEPS = "trainer.steps"
 Weights = Sequence[tuple[float, Point]]
@@ -249,7 +250,8 @@ def most_heads_lose(found: Sequence[tuple[str, Sequence[Point]]], shared: str) -
         if not fewer:
             continue
         heads = f"{at(most, 'model.heads'):.0f} at {where}"
-        better = [over(p, most, f"{at(p, 'model.heads'):.0f} heads over {heads}") for p in fewer]
+        words = [plural(int(at(p, "model.heads")), "head") for p in fewer]
+        better = [over(p, most, f"{w} over {heads}") for p, w in zip(fewer, words, strict=True)]
         parts.append(AnyOf(tuple(better)))
     if not parts:
         raise Unanswerable(f"No two numbers of heads share one {shared}.")
