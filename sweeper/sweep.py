@@ -163,7 +163,7 @@ def _print_cost(
     console: Console, plan: Plan, left: Sequence[str], store: RunStore, backend: Backend
 ) -> dict[str, float]:
     """Print the cost of the runs left; return the expected seconds of training of each."""
-    throughput = measured(plan, store, backend.device, backend.sharing)
+    throughput = measured(plan, store, backend)
     runs, slots = [plan.runs[run] for run in left], backend.slots
     if runs:
         times = "the time left follows once a run is measured"

@@ -115,7 +115,7 @@ class Executor:
 
     def throughput(self, plan: Plan) -> Throughput:
         """Return what finished runs say about the time that the runs of a plan take here."""
-        return measured(plan, self.store, self.backend.device, self.backend.sharing)
+        return measured(plan, self.store, self.backend)
 
     def train(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from sweeper.store.errors import UserError
 from sweeper.store.files import canonical, make_directory
+from tasks import ranks
 from tasks.batch import Batch
 from tasks.config.sections import RunConfig
 from tasks.seeds import Shuffled
@@ -57,6 +59,16 @@ class Data(ABC):
     @abstractmethod
     def batches(self, split: str) -> Iterator[Batch]:
         """Yield a whole split ("validation" or "test"), each example exactly once, in order."""
+
+    def share(self, step: int) -> Batch:
+        """Return this rank's rows of the training batch of a step."""
+        batch = self.batch(step)
+        first, last = ranks.share(len(next(iter(batch.values()))))
+        return {name: tensor[first:last] for name, tensor in batch.items()}
+
+    def shares(self, split: str) -> Iterator[Batch]:
+        """Yield this rank's batches of a split: of two ranks, every second."""
+        return islice(self.batches(split), ranks.rank(), None, ranks.world())
 
     @abstractmethod
     def tokens_seen(self, steps: int) -> int:
@@ -136,9 +148,22 @@ class PreparedRows(PreparedData):
         return {f"{split}_rows": len(rows) for split, rows in self.splits.items()}
 
     def batch(self, step: int) -> Batch:
-        return self.take("train", self._order.stretch((step - 1) * self._rows, self._rows))
+        return self._part(step, 0, self._rows)
+
+    def share(self, step: int) -> Batch:
+        return self._part(step, *ranks.share(self._rows))
+
+    def _part(self, step: int, first: int, last: int) -> Batch:
+        start = (step - 1) * self._rows
+        return self.take("train", self._order.stretch(start + first, last - first))
 
     def batches(self, split: str) -> Iterator[Batch]:
+        return self._every(split, 0, 1)
+
+    def shares(self, split: str) -> Iterator[Batch]:
+        return self._every(split, ranks.rank(), ranks.world())
+
+    def _every(self, split: str, place: int, world: int) -> Iterator[Batch]:
         numbers = np.arange(len(self.splits[split]))
-        for first in range(0, len(numbers), self._rows):
+        for first in range(place * self._rows, len(numbers), world * self._rows):
             yield self.take(split, numbers[first : first + self._rows])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import TypeVar
 
 import torch
@@ -32,16 +34,21 @@ def broadcast(value: Value) -> Value:
     return box[0]
 
 
-def shard(batch: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return this rank's rows of a batch; UserError if it has fewer rows than there are ranks."""
+def gathered(values: Sequence[Value]) -> list[Value]:
+    """Return the values of all ranks, on every rank: the first of each, then the second of each."""
     if world() == 1:
-        return batch
-    rows = len(next(iter(batch.values())))
+        return [*values]
+    every: list[Sequence[Value]] = [()] * world()
+    dist.all_gather_object(every, values)
+    return [one for turn in zip_longest(*every) for one in turn if one is not None]
+
+
+def share(rows: int) -> tuple[int, int]:
+    """Return where this rank's rows of a batch begin and end; UserError if there is none."""
     if rows < world():
         expected = f"at most {rows} devices in all, as many as a batch has rows"
         raise invalid_value("trainer.devices", world(), expected, "raise task.batch_tokens")
-    first, last = (rows * place // world() for place in (rank(), rank() + 1))
-    return {name: tensor[first:last] for name, tensor in batch.items()}
+    return rows * rank() // world(), rows * (rank() + 1) // world()
 
 
 def split(batch: dict[str, Tensor], parts: int) -> list[dict[str, Tensor]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from sweeper.store.errors import invalid_value
+from tasks import ranks
 from tasks.batch import Batch, moved, repeated
 from tasks.config.sections import OptimizerSection, RunConfig, TaskSection
 from tasks.data import Data
@@ -53,8 +54,16 @@ def learning_rate(optimizer: OptimizerSection, steps: int, step: int) -> float:
 
 def _read(sums: Mapping[str, Tensor]) -> dict[str, float]:
     """Return scalars as numbers: the host waits for the device once, however many there are."""
+    if not sums:  # of a rank without a batch
+        return {}
     numbers = torch.stack([value.double() for value in sums.values()]).tolist()
     return dict(zip(sums, numbers, strict=True))
+
+
+def _added(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the sums of all ranks added up."""
+    keys = dict.fromkeys(key for part in parts for key in part)
+    return {key: math.fsum(part.get(key, 0.0) for part in parts) for key in keys}
 
 
 SAMPLED = 0.005  # of the training's positions: four forward passes take less than 1 % of its time
@@ -185,8 +194,8 @@ class Task(ABC):
             for key, value in self.score(model, batch).items():
                 totals[key] = totals.get(key, 0.0) + value.double()
 
-        evaluator.run(model, self.data.batches(split), add)
-        return self.metrics(split, _read(totals))
+        evaluator.run(model, self.data.shares(split), add)
+        return self.metrics(split, _added(ranks.gathered([_read(totals)])))
 
     def sampled_loss(self, model: nn.Module, evaluator: Evaluator) -> dict[str, float]:
         """Return the loss on the first rows of the validation split, the same for all runs.

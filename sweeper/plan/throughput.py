@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from sweeper.plan.plan import Plan, PlannedRun
 from sweeper.store.errors import UserError
@@ -32,11 +32,55 @@ class Rule(NamedTuple):
         return steps + of_tokens + run.flops * self.flop
 
 
-ASSUMED = {
-    "cpu": Rule(1.0, 6e-4, 2.2e-3, 1.9e-6, 4.3e-7, 1 / 2.8e10),
-    "gpu": Rule(10.0, 2e-3, 2e-3, 0.0, 0.0, 1 / 1e14),
+SINGLE = 10  # times as long take products in single precision, and twice the bytes are moved
+PADDED = 8  # a head of another size is filled up to a multiple of this
+# Bytes that a step moves in bfloat16, by position and layer: for each number of the residual
+# stream, of a head's four tensors and of the feed-forward; by position, for each piece.
+STREAM, HEADS, FEEDFORWARD, PIECES = 160, 12, 40, 6
+
+
+class GpuRule(NamedTuple):
+    """What the runs of a GPU take: seconds beside training, and rates of its kernels."""
+
+    beside: float
+    layer: float  # seconds in which the host launches a layer's kernels, forward and backward
+    products: float  # FLOPs per second of matrix products in bfloat16
+    attention: float  # FLOPs per second of fused attention in bfloat16
+    bytes: float  # per second, to and from its memory
+
+    def training(self, run: PlannedRun) -> float:
+        """Return the seconds that a run trains.
+
+        A step takes as long as its kernels, or as long as the host needs to launch them. Products
+        and moved bytes add up, since most kernels do one or the other.
+        """
+        task, model, size = run.config["task"], run.config["model"], run.size
+        layers, heads = (model.get(key) or 1 for key in ("layers", "heads"))
+        head = size.get("head_size") or size.get("width", 0) / heads  # their mean if they differ
+        filled = -(-head // PADDED) * PADDED
+        shared = model.get("attention", {}).get("shared_size", 0)  # collaborative: wider queries
+        queries = filled if shared == 0 else shared or heads * head
+        # A product for the scores and one for the values, each once forward and twice backward.
+        products = 3 * 2 * layers * heads * task.get("sequence_length", 1)
+        plain = max(size["flops_per_token"] - 2 * products * head, 0) / self.products
+        attention = products * (queries + filled) / self.attention
+        in_layer = STREAM * model.get("embedding_size", 0) + HEADS * heads * (queries + 3 * filled)
+        in_layer += FEEDFORWARD * (model.get("feedforward_size") or 0)
+        moved = (layers * in_layer + PIECES * task.get("vocabulary_size", 0)) / self.bytes
+        position = plain + attention + moved
+        if run.config["trainer"]["precision"] != "bf16-mixed":
+            position = SINGLE * (plain + attention) + 2 * moved
+        seconds: float = max(size["tokens"] * position, run.steps * layers * self.layer)
+        return seconds
+
+
+CPU = Rule(1.0, 6e-4, 2.2e-3, 1.9e-6, 4.3e-7, 1 / 2.8e10)
+"""Fitted to steps of 32 demo models."""
+GPUS = {
+    "H100": GpuRule(10.0, 1.2e-3, 5e14, 2.2e14, 2.4e12),
+    "H200": GpuRule(10.0, 1.2e-3, 5e14, 2.2e14, 3.4e12),
 }
-"""By device. That of a CPU is fitted to steps of 32 demo models; that of a GPU is a guess."""
+"""By a part of its name; assumed, not measured. Other GPUs are taken for the first."""
 
 OTHERS = 50  # finished runs of other plans to read, at most
 NEWEST = 9  # measurements to keep of similar runs: the load of a machine changes
@@ -44,14 +88,15 @@ ENOUGH = 0.05  # of a training: a part long enough to tell how long the rest tak
 
 
 class Throughput:
-    """The expected times of runs in one slot of a device ("cpu" or "gpu").
+    """The expected times of runs in one slot of a device ("cpu" or "gpu"; `gpu` is its name).
 
     Measurements correct the rule of the device by a factor. Those of the most similar runs count:
     of the same run, of the same model on the same task, of the same task, or of all runs.
     """
 
-    def __init__(self, device: str, sharing: int = 1) -> None:
-        self._rule = ASSUMED[device]
+    def __init__(self, device: str, sharing: int = 1, gpu: str = "") -> None:
+        named = next((rule for name, rule in GPUS.items() if name in gpu), GPUS["H100"])
+        self._rule: Rule | GpuRule = CPU if device == "cpu" else named
         self._sharing = float(sharing)  # runs that train on a device at a time
         self._trained: dict[str, dict[str, float]] = {}  # times the rule
         self._beside: dict[str, dict[str, float]] = {}  # seconds
@@ -99,8 +144,17 @@ class Throughput:
         return self._similar[run.id]
 
 
-def measured(plan: Plan, store: RunStore, device: str, sharing: int = 1) -> Throughput:
+class Device(Protocol):
+    """What a backend says of the devices that runs train on."""
+
+    device: str
+    sharing: int
+    gpu: str
+
+
+def measured(plan: Plan, store: RunStore, on: Device) -> Throughput:
     """Return expected times by the finished runs of a plan, and of other plans for other tasks."""
+    device = on.device
     own = list(_finished(plan.runs.values(), store, device))
     tasks = {run: run.partition("-")[0] for run in (*store.ids(), *plan.runs)}
     missing = {tasks[run] for run in plan.runs} - {tasks[run.id] for run, _, _ in own}
@@ -111,7 +165,7 @@ def measured(plan: Plan, store: RunStore, device: str, sharing: int = 1) -> Thro
             record = store.run(name).record()
             other = PlannedRun(name, record["config"], record["size"], record["names"])
             others += _finished([other], store, device)
-    found = Throughput(device, sharing)
+    found = Throughput(device, on.sharing, on.gpu)
     for run, training, beside in (*others, *own):
         found.learn(run, training, beside)
     return found

@@ -96,6 +96,9 @@ class Backend(Protocol):
     device: str
     """The device that runs train on: "cpu" or "gpu"."""
 
+    gpu: str = ""
+    """The name of its GPUs, where it is known."""
+
     sharing: int = 1
     """The number of slots that share one GPU."""
 

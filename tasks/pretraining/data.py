@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Annotated, Any, Literal
@@ -12,6 +12,7 @@ import torch
 
 from models.cross_entropy import IGNORED
 from sweeper.store.errors import UserError
+from tasks import ranks
 from tasks.batch import Batch
 from tasks.config.schema import Problem, whole
 from tasks.config.sections import RowsSection, TextSection
@@ -128,15 +129,28 @@ class MaskedDocuments(PreparedData):
         }
 
     def batch(self, step: int) -> Batch:
+        return self._part(step, lambda rows: (0, rows))
+
+    def share(self, step: int) -> Batch:
+        return self._part(step, ranks.share)
+
+    def _part(self, step: int, part: Callable[[int], tuple[int, int]]) -> Batch:
         phase, step = self.section.phase_of(step, self.config.trainer.steps)
         of = self.section.second_phase if phase else self.section
         rows = of.batch_tokens // of.sequence_length
-        return _tensors(self._phases[phase].shuffled((step - 1) * rows, rows))
+        first, last = part(rows)
+        return _tensors(self._phases[phase].shuffled((step - 1) * rows + first, last - first))
 
     def batches(self, split: str) -> Iterator[Batch]:
+        return self._every(split, 0, 1)
+
+    def shares(self, split: str) -> Iterator[Batch]:
+        return self._every(split, ranks.rank(), ranks.world())
+
+    def _every(self, split: str, place: int, world: int) -> Iterator[Batch]:
         examples = self._measured[split]
         rows = max(EVALUATED // self.section.sequence_length, 1)
-        for first in range(0, len(examples), rows):
+        for first in range(place * rows, len(examples), world * rows):
             yield _tensors(examples.ordered(first, min(rows, len(examples) - first)))
 
     def tokens_seen(self, steps: int) -> int:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from models.bert_heads import SpanFinder
 from models.cross_entropy import IGNORED
+from tasks import ranks
 from tasks.batch import Batch
 from tasks.config.sections import RunConfig
 from tasks.fine_tuning.shared import FineTuning
@@ -64,7 +65,10 @@ class QuestionAnswering(FineTuning):
             kept = {"logits": logits_2BT, "attention_mask": batch["attention_mask"]}
             return {**_totals(logits_2BT, batch), **kept}
 
-        rows = evaluator.run(model, self.data.batches(split), measured)
+        rows = evaluator.run(model, self.data.shares(split), measured)
+        if ranks.world() > 1:
+            own = [{key: tensor.cpu() for key, tensor in row.items()} for row in rows]
+            rows = ranks.gathered(own)
         totals = {key: float(sum(row[key].double() for row in rows)) for key in ("nats", "windows")}
         key = self.data.keys[split]
         starts_NT, ends_NT = torch.cat([row["logits"] for row in rows], 1).cpu().numpy()

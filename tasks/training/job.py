@@ -170,9 +170,9 @@ class Job:
             with self._interruption.deferred():
                 device = train(context, recorder, module, kind, self._resumed)
             self._interruption.check()
+            metrics = ranks.broadcast(self._test(context, model, device))  # all wait for the first
             if ranks.rank():
                 return None
-            metrics = self._test(context, model, device)
         weights = model.state_dict()
         checkpoint.save(weights, self._attempt.checkpoint_dir / WEIGHTS, self._run.id)
         steps, seconds = config.trainer.steps, recorder.seconds
@@ -216,7 +216,7 @@ class Job:
         for name, value in metrics.items():
             if not math.isfinite(value):
                 raise NotFinite(name, value, trainer.steps)
-        for name, content in context.task.files().items():
+        for name, content in context.task.files().items() if ranks.rank() == 0 else ():
             publish_json(self._attempt.path / name, content)
         return metrics
 

@@ -20,7 +20,7 @@ from lightning_fabric.plugins.environments import LightningEnvironment
 from torch import Tensor, nn
 
 from tasks import ranks
-from tasks.batch import Batch, moved
+from tasks.batch import Batch, Prefetched
 from tasks.config.sections import OptimizerSection, TrainerSection
 from tasks.seeds import derive
 from tasks.task import Mean, Task
@@ -42,9 +42,10 @@ def train(
     checkpointer = Checkpointer(context, recorder, module, optimizer)
     first = checkpointer.load(resumed) + 1 if resumed else 1
     recorder.begin(module.model, fabric.device, step=first - 1)
+    batches = Prefetched(context.task.data.share, fabric.device, last)
     context.interruption.check()  # a stop may come while a missed validation is made up for
     for step in range(first, last + 1):
-        loss = train_step(fabric, wrapped, stepping, step)
+        loss = train_step(fabric, wrapped, stepping, step, batches.at(step))
         context.interruption.synchronize()
         recorder.after(step, loss)
         checkpointer.after(step)
@@ -53,16 +54,20 @@ def train(
 
 
 def train_step(
-    fabric: Fabric, module: TrainingModule, optimizer: torch.optim.Optimizer, step: int
+    fabric: Fabric,
+    module: TrainingModule,
+    optimizer: torch.optim.Optimizer,
+    step: int,
+    batch: Batch,
 ) -> Tensor:
     """Take one step; return the loss of the whole batch, which stays on the device.
 
-    The batch, the dropout and the learning rate are functions of the step, counted from 1.
+    `batch` has this rank's rows. It, the dropout and the learning rate are functions of the step,
+    counted from 1.
     """
     task = module.task
     for group in optimizer.param_groups:
         group["lr"] = task.learning_rate(step)
-    batch = moved(ranks.shard(task.data.batch(step)), fabric.device)
     optimizer.zero_grad()
     with fabric.autocast():
         loss = module.training_step(batch, step)

@@ -118,6 +118,7 @@ class Recorder:
         evaluator = Evaluator(self._device, trainer.precision, between_batches)
         task = self._context.task
         try:
+            self._context.interruption.check()  # a rank may have no batch
             if trainer.validate_every:
                 metrics = task.evaluate(self._model, "validation", evaluator)
                 finite = {name: value for name, value in metrics.items() if math.isfinite(value)}

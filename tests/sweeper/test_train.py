@@ -29,6 +29,8 @@ from sweeper.train import Executor, prepare
 class Folder:
     """An outputs folder with runs of 100 steps, two of which are trained at a time."""
 
+    sharing, gpu = 1, ""
+
     def __init__(self, outputs) -> None:
         self.outputs, self.store, self.device = outputs, RunStore(outputs), "cpu"
 
@@ -51,7 +53,7 @@ class Folder:
         """Return the expected seconds of runs, in a plan that has others which are done."""
         planned = {run.id: run for run in (*runs, *done)}
         plan = Plan("demo", self.outputs, {}, {}, {}, runs=planned)
-        return expected_seconds(runs, self.store, measured(plan, self.store, self.device), 2)
+        return expected_seconds(runs, self.store, measured(plan, self.store, self), 2)
 
 
 @pytest.fixture

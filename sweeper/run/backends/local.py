@@ -23,8 +23,8 @@ from sweeper.store.liveness import cores
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 _SILENT_S = 20.0  # nvidia-smi of a broken driver may never answer
-_GPU = re.compile(r"GPU \d+: .*\(UUID: (GPU-[^)]+)\)")
-_MIG_PART = re.compile(r"\s+MIG .*\(UUID: (MIG-[^)]+)\)")
+_GPU = re.compile(r"GPU \d+: (.*)\(UUID: (GPU-[^)]+)\)")
+_MIG_PART = re.compile(r"\s+(MIG .*)\(UUID: (MIG-[^)]+)\)")
 
 
 @dataclass
@@ -52,7 +52,8 @@ def backend(context: BackendContext) -> LocalBackend:
         nodes=1,
         threads=max(needed.threads for needed in context.resources),
     )
-    gpus = [] if most.accelerator == "cpu" else visible_gpus()
+    named = {} if most.accelerator == "cpu" else visible_gpus()
+    gpus = [*named]
     if gpus:
         if most.devices > 1:
             gpus = [gpu for gpu in gpus if not gpu.startswith("MIG")]  # a run uses a single part
@@ -72,7 +73,9 @@ def backend(context: BackendContext) -> LocalBackend:
     else:
         slots = [""] * (wanted or max(1, cores() // (most.threads * most.devices)))
     lacking = not gpus and any(needed.accelerator == "gpu" for needed in context.resources)
-    return LocalBackend(context.process, slots, options.stagger_s, context.logger, lacking)
+    made = LocalBackend(context.process, slots, options.stagger_s, context.logger, lacking)
+    made.gpu = next(iter(named.values()), "")
+    return made
 
 
 class LocalBackend(Backend):
@@ -148,14 +151,16 @@ class LocalBackend(Backend):
         self._process.signal(job, number)
 
 
-def visible_gpus() -> list[str]:
-    """Return what CUDA_VISIBLE_DEVICES takes for each GPU that it names, or for all of them.
+def visible_gpus() -> dict[str, str]:
+    """Return the names, where known, of the GPUs that CUDA_VISIBLE_DEVICES names, or of all.
+
+    The keys are what CUDA_VISIBLE_DEVICES takes for each.
 
     CUDA and nvidia-smi number GPUs differently, so a GPU is named by its UUID unless the user has
     given a number. With MIG each part of a GPU stands for itself. Without nvidia-smi there is none.
     CUDA is not asked: a process that has loaded it cannot fork others that use it.
     """
-    listed: list[str] = []
+    listed: dict[str, str] = {}
     if shutil.which("nvidia-smi"):
         try:
             answer = subprocess.run(
@@ -166,14 +171,15 @@ def visible_gpus() -> list[str]:
         whole = ""
         for line in answer.splitlines():
             if match := _GPU.match(line):
-                whole = match[1]
-                listed.append(whole)
+                whole = match[2]
+                listed[whole] = match[1].strip()
             elif match := _MIG_PART.match(line):
                 # CUDA takes a GPU that has parts for its first part, so the GPU is left out.
-                listed = [gpu for gpu in listed if gpu != whole]
-                listed.append(match[1])
+                listed.pop(whole, None)
+                listed[match[2]] = match[1].strip()
     chosen = os.environ.get(VISIBLE)
     if chosen is None:
         return listed
     names = [name.strip() for name in chosen.split(",") if name.strip() not in ("", "-1")]
-    return [next((gpu for gpu in listed if gpu.startswith(name)), name) for name in names]
+    found = [next((gpu for gpu in listed if gpu.startswith(name)), name) for name in names]
+    return {gpu: listed.get(gpu, "") for gpu in found}

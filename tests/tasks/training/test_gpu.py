@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -10,16 +11,19 @@ from pathlib import Path
 import pytest
 
 from sweeper.store.files import publish_json
+from sweeper.store.runs import RunStore
 from tasks.training.job import INTERRUPTED
-from tests.tasks.jobs import assert_alike, freeze, last_word, run_job, science
+from tests.tasks.jobs import assert_alike, config, freeze, last_word, run_job, science
+from tests.tasks.small import SMALL
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def started(run):
+def started(run, variables=()):
     """In a process of its own: CUDA may be in use here, and does not survive a fork."""
     command = [sys.executable, "-m", "tasks.train", str(run.path)]
-    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+    environment = {**os.environ, **dict(variables)}
+    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, env=environment)
 
 
 @pytest.mark.gpu
@@ -80,6 +84,53 @@ def test_two_devices_stopped_and_continued_learn_what_one_learns(tmp_path):
     assert_alike(run, alone, rel=1e-5)
     assert science(run)["tokens_seen"] == science(alone)["tokens_seen"]
     assert run.result()["device"].startswith("2 x ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["squad", "pretraining"])
+def test_ranks_share_the_rows_and_the_evaluation_of_every_kind_of_data(tmp_path, name):
+    changes = {**SMALL[name], "model.dropout": 0.0}
+    alone = freeze(tmp_path, changes, "one")
+    assert run_job(alone) == 0
+    run = freeze(tmp_path, {**changes, "trainer.devices": 2}, "two")
+    assert started(run).wait() == 0
+    assert_alike(run, alone, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_a_run_continues_on_another_number_of_devices(tmp_path):
+    alone = freeze(tmp_path, {"model.dropout": 0.0, "trainer.steps": 61}, "one")
+    assert run_job(alone) == 0
+    run, changes = None, {"model.dropout": 0.0, "trainer.steps": 61}
+    for devices in (2, 1, 2):
+        moved = config({**changes, "trainer.devices": devices})
+        record = {"id": "moved", "config": moved, "size": {}, "names": {}}
+        run = RunStore(tmp_path).freeze(record, apart_from=["trainer.devices"])
+        process, before = started(run), run.checkpoints()[:1]
+        while len(run.attempts()) < 3 and run.checkpoints()[:1] == before:
+            assert process.poll() is None, "it ended before its first checkpoint"
+            time.sleep(0.02)
+        if len(run.attempts()) < 3:
+            process.send_signal(signal.SIGTERM)
+        process.wait()
+    resumed = [attempt.info()["resumed_from"] for attempt in run.attempts()]
+    assert 0 == resumed[0] < resumed[1] < resumed[2]
+    assert run.result()["device"].startswith("2 x ")
+    assert_alike(run, alone, rel=1e-5)
+
+
+@pytest.mark.slow
+def test_nodes_meet_where_the_launcher_says(tmp_path):
+    alone = freeze(tmp_path, {"model.dropout": 0.0}, "one")
+    assert run_job(alone) == 0
+    run = freeze(tmp_path, {"trainer.num_nodes": 2, "model.dropout": 0.0}, "nodes")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    nodes = [started(run, {**meeting, "NODE_RANK": str(node)}) for node in (0, 1)]
+    assert [node.wait() for node in nodes] == [0, 0]
+    assert_alike(run, alone, rel=1e-5)
 
 
 @pytest.mark.slow
