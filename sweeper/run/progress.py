@@ -219,7 +219,10 @@ class Display(ExitStack):
             seconds = self._spent.get(state.job.run)
             took = "" if seconds is None else f"  {clock(seconds)}"
             left = "" if self._live else self._left(schedule)  # else the table has it
-            line = Text(f"{place} done     {shown.label}{result}{took}{left}", style="green")
+            label, other = Text(shown.label), f"{place} done     {result}{took}{left}"
+            if self._live:  # the terminal would break the line anywhere
+                label.truncate(max(BAR_WIDTH, self.console.width - len(other)), overflow="ellipsis")
+            line = Text(f"{place} done     {label}{result}{took}{left}", style="green")
         elif state.phase in (Phase.FAILED, Phase.BLOCKED):
             word, style = ("stopped", "yellow") if schedule.stopping else (state.phase, "red")
             line = Text(f"{place} {word:8} {shown.label}  {state.reason}", style=style)

@@ -251,9 +251,12 @@ def test_a_terminal_shows_a_bar_and_a_row_for_each_run_that_trains(tmp_path):
     plain = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", shown.file.getvalue())
     assert "━" * 10 in plain
     assert "1 running · 1 done · " in plain
-    [row] = {line.partition("…")[0].strip() for line in plain.splitlines() if "…" in line}
-    assert len(row) > 40
-    assert LABEL.startswith(row), "a name is cut at the edge, not broken"
+    cut = {line.partition("…")[0].strip() for line in plain.splitlines() if "…" in line}
+    names = {line.removeprefix("[1/2] done     ") for line in cut}
+    assert len(names) == 2, "that of the run which is done, and that of the row"
+    assert all(len(name) > 40 for name in names)
+    assert all(LABEL.startswith(name) for name in names), "a name is cut at the edge, not broken"
+    assert all(len(line.rstrip()) <= 120 for line in plain.splitlines())
     assert "about" not in plain, "nothing was measured yet"
     assert "step" in plain
     assert "starting" in plain
