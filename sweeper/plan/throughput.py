@@ -83,7 +83,7 @@ GPUS = {
 """By a part of its name; assumed, not measured. Other GPUs are taken for the first."""
 
 OTHERS = 50  # finished runs of other plans to read, at most
-NEWEST = 9  # measurements to keep of similar runs: the load of a machine changes
+NEWEST = 20  # measurements to keep of similar runs: the load of a machine changes
 ENOUGH = 0.05  # of a training: a part long enough to tell how long the rest takes
 
 
