@@ -14,7 +14,7 @@ from sweeper.store.runs import RunStore, Taken
 
 
 class Rule(NamedTuple):
-    """What the runs of a device take, in seconds: beside training, and the parts of its steps."""
+    """The seconds that runs take on a device: beside training, and in the parts of its steps."""
 
     beside: float
     step: float

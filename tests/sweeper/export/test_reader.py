@@ -250,7 +250,7 @@ def tar(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda path: None, "No such file or directory"),
+        (lambda path: None, "does not exist; name the file"),
         (Path.mkdir, "it is not a regular file"),
         (os.mkfifo, "it is not a regular file"),
         (Path.touch, "not a zip file"),
