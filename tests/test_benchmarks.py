@@ -18,7 +18,8 @@ from benchmarks.rates import Chosen, rule_of_finalists, rule_of_one_seed, rule_o
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import judge
 from sweeper.results.verdict import Decision, Verdict
-from tests.sweeper.results.synthetic import FEW, contrary, figure1, paper
+from tests.sweeper.results.grids import FEW, figure1
+from tests.sweeper.results.synthetic import contrary, paper
 
 ROOT = Path(__file__).resolve().parents[1]
 PLACES = {

@@ -1,6 +1,8 @@
 """No name and no link makes the program write outside the outputs folder, or run anything."""
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -117,6 +119,12 @@ AWAY = ("../../evil", "/tmp/evil", "a/../../evil", "[fig1,../../evil]", "fig1,..
 def test_a_yaml_file_is_chosen_by_name_from_its_folder(key, value):
     with pytest.raises(UserError, match=r"choose it by name|cannot be read|cannot be set"):
         read([f"{key}={value}"], shipped(), max_points=9)
+
+
+def test_the_victim_would_be_noticed(sandbox):
+    before = files(sandbox)
+    Path(os.path.relpath(sandbox / "victim")).write_text("touched")
+    assert files(sandbox) != before
 
 
 LINES = ["one word and another", "one word more"]

@@ -17,15 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-SIZED_BY_CONTENT = (
-    "_unique2",
-    "masked_select",
-    "nonzero",
-    "repeat_interleave",
-    "unique_consecutive",
-    "unique_dim",
-)
-"""Make the host wait to learn how much they return."""
+from tests.card import kernels
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = 512  # bytes, which the caching allocator rounds up to
@@ -104,7 +96,7 @@ class Card(TorchDispatchMode):
         if call.is_composite:  # as it arrives in inference mode
             with self:
                 return func.decompose(*args, **call.kwargs)
-        check(call.name, call.cards, self.undetermined)
+        kernels.check(call.name, call.cards, self.undetermined)
         answer = _ANSWERS.get(call.name)
         if answer is not None and (answered := answer(self, call)) is not None:
             return answered
@@ -118,7 +110,7 @@ class Card(TorchDispatchMode):
         for tensor in new:
             key = (self.phase, str(tensor.dtype).removeprefix("torch."))
             self.largest[key] = max(self.largest.get(key, 0), tensor.untyped_storage().nbytes())
-        if (new or call.func._schema.is_mutable) and call.name not in NO_LAUNCH:
+        if (new or call.func._schema.is_mutable) and call.name not in kernels.NO_LAUNCH:
             self.kernels[self.phase, call.name] += 1
         return found
 
@@ -210,7 +202,7 @@ _ANSWERS = {
     "_local_scalar_dense": _item,
     "equal": _equal,
     **dict.fromkeys(COPIES, _copy),
-    **dict.fromkeys(SIZED_BY_CONTENT, _depends_on_content),
+    **dict.fromkeys(kernels.SIZED_BY_CONTENT, _depends_on_content),
     **dict.fromkeys(("index", "index_put", "index_put_", "_index_put_impl_"), _index),
     "_fused_adamw_": _takes_no_host_tensor,
 }
@@ -236,49 +228,3 @@ def active():
     """Yield the card that is in use, if one is."""
     modes = torch.utils._python_dispatch._get_current_dispatch_mode_stack()
     return (mode for mode in modes if isinstance(mode, Card))
-
-
-NO_HALF = frozenset(
-    """
-    _cdist_backward _cdist_forward _linalg_det _linalg_eigh _linalg_slogdet _linalg_solve_ex
-    _linalg_svd _pdist_forward cholesky_inverse cholesky_solve geqrf histc linalg_cholesky_ex
-    linalg_eig linalg_householder_product linalg_inv_ex linalg_ldl_factor_ex linalg_lu
-    linalg_lu_factor_ex linalg_lu_solve linalg_qr linalg_solve_triangular ormqr
-    triangular_solve
-    """.split()
-)
-"""Have no kernel for bfloat16 and float16."""
-NEVER_DETERMINISTIC = frozenset(
-    """
-    _ctc_loss_backward adaptive_max_pool2d_backward _adaptive_avg_pool2d_backward cumsum
-    grid_sampler_2d_backward histc nll_loss2d_forward nll_loss2d_backward put_
-    reflection_pad1d_backward reflection_pad2d_backward upsample_bilinear2d_backward
-    upsample_linear1d_backward
-    """.split()
-)
-"""Raise where deterministic algorithms are asked for, as far as floating point is concerned."""
-DETERMINISTIC_WHERE_ASKED = frozenset(
-    """
-    _scaled_dot_product_cudnn_attention_backward
-    _scaled_dot_product_efficient_attention_backward
-    _scaled_dot_product_flash_attention_backward
-    """.split()
-)
-"""Have a deterministic kernel, and take the other one where a warning is all that is asked for."""
-NO_LAUNCH = "empty empty_like empty_strided new_empty new_empty_strided resize_ set_".split()
-"""Reserve memory and leave it as it is."""
-
-
-def check(name, tensors, undetermined):
-    """Raise what CUDA raises for such tensors, or note what it silently does in another order."""
-    dtypes = {one.dtype for one in tensors}
-    if name in NO_HALF and dtypes & {torch.bfloat16, torch.float16}:
-        raise NotImplementedError(f'"{name}_cuda" not implemented for half precision')
-    asked = torch.are_deterministic_algorithms_enabled()
-    strict = asked and not torch.is_deterministic_algorithms_warn_only_enabled()
-    if name in NEVER_DETERMINISTIC and any(dtype.is_floating_point for dtype in dtypes):
-        if strict:
-            raise RuntimeError(f"{name} does not have a deterministic implementation")
-        undetermined.add(name)
-    elif name in DETERMINISTIC_WHERE_ASKED and not strict:
-        undetermined.add(name)

@@ -1,20 +1,15 @@
-"""The project's own jobs and training steps on the card, and what they did there."""
+"""The project's own jobs on the card: each in a process of its own, and what it did there."""
 
 import json
 import os
 
-import torch
-
 from tasks import train
-from tasks.batch import Prefetched
 from tasks.lm1b.task import LanguageModel
-from tasks.parse import parse, task_of
 from tasks.size_server.fork import become_job
 from tasks.task import Evaluator, Task
-from tasks.training import machine
-from tasks.training.loop import TrainingModule, fabric_for, train_step
 from tests.card.card import Card
-from tests.tasks.jobs import SMALL, at_call, config, freeze, kill_self, last_word
+from tests.tasks.jobs import at_call, config, freeze, kill_self, last_word
+from tests.tasks.small import SMALL
 
 TRAINER = {"accelerator": "gpu", "validate_every": 0, "checkpoint_every": 0}
 FEW = {"steps": 7, "log_every": 100}
@@ -115,31 +110,3 @@ def _marked(card, phase, function):
             card.phase = before
 
     return marked
-
-
-MATH = 0  # of at::SDPBackend
-
-
-def measured(shim, config, steps):
-    """Return what the last of so many training steps did, and the peak of all."""
-    machine.compute_repeatably("cuda")
-    task = task_of(parse(config))
-    batch = task.training_batches()[0]
-    with Card() as card:
-        fabric = fabric_for(task.config.trainer, "cuda")
-        with torch.device("meta"):
-            module = TrainingModule(task, task.build()).to_empty(device="cuda")
-        optimizer = fabric.setup_optimizers(module.configure_optimizers())
-        wrapped = fabric.setup_module(module)
-        batches = Prefetched(lambda step: batch, fabric.device, steps)  # no text is read here
-        plain = shim.times_chosen(MATH)
-        for number in range(1, steps + 1):
-            card.phase = f"step {number}"
-            train_step(fabric, wrapped, optimizer, number, batches.at(number))
-    return {
-        "plain_attention": shim.times_chosen(MATH) - plain,
-        "waits": [wait for wait in card.waits if wait.phase != "start"],
-        "launches": card.launches(card.phase),
-        "largest": {dtype: size for (at, dtype), size in card.largest.items() if at == card.phase},
-        "peak": card.memory.peak,
-    }

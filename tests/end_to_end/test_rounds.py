@@ -1,23 +1,20 @@
-"""Sweeps that decide and tune, with real training: rounds, choices, and that they repeat."""
+"""Sweeps that decide, with real training: rounds, their end, and that they repeat themselves."""
 
-import csv
 import itertools
-import json
 import re
-import shutil
 import subprocess
 
 import pytest
 
 from benchmarks.measure import ROOT
-from benchmarks.twins import ALIKE, HANDICAP, PLANTED, answers, command
-from sweeper.store.plans import newest, plans
+from benchmarks.twins import ALIKE, PLANTED, answers, command
+from sweeper.store.plans import plans
 from sweeper.store.runs import RunStore, State
-from tasks.synthetic.samples import LM1B, TEST_SHARD, World
 from tests.end_to_end.test_sweep import python
 from tests.faults.commands import verdicts
 
 pytestmark = pytest.mark.slow
+
 ENDED = re.compile(r"all \d+ claims have an answer after (\d+) rounds?, (\d+) runs?")
 
 
@@ -130,86 +127,3 @@ def test_prices_are_told_and_a_sweep_is_what_it_is(planted):
     same = python("-m", "sweeper", "compare", outputs, outputs)
     assert (same.returncode, same.stderr) == (0, "")
     assert "No claim has another answer." in same.stdout
-
-
-RATE = "optimizer.learning_rate"
-
-
-def tuned_sweep(outputs, text, *options):
-    asked = command(outputs, outputs.parent / "conf", [0], rates=HANDICAP, tuned=True)
-    asked += ["data=local", f"data.root={text}", "hydra.sweeper.max_seeds=3"]
-    asked += ["experiment.tune.seeds=[7,8,9]", "name=twins_00"]
-    ended = python(*asked[1:], *options)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout
-
-
-def rows(outputs, name):
-    with (outputs / "tables" / f"{name}.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def choices(outputs):
-    """What was chosen for each arm, less the runs that chose it."""
-    found = newest(outputs)["twins_00"]["experiments"]["twins_00"]["tuning"]
-    named = ("best", "trials")
-    return [{key: value for key, value in one.items() if key not in named} for one in found]
-
-
-@pytest.fixture(scope="module")
-def tuned(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tuned")
-    text = folder / "text"
-    LM1B.write(text, 600, World(5, 7))
-    return folder / "outputs", text, tuned_sweep(folder / "outputs", text)
-
-
-def test_both_arms_get_the_same_trials_and_the_rate_that_is_best_for_their_model(tuned):
-    outputs, _, said = tuned
-    standard, twin = choices(outputs)
-    assert {**standard, "arm": ""} == {**twin, "arm": ""}
-    assert twin["values"][RATE] != HANDICAP[1]
-    judged, trials = rows(outputs, "twins_00"), rows(outputs, "twins_00_trials")
-    assert {float(row[RATE]) for row in judged} == {twin["values"][RATE]}
-    assert {row["arm"] for row in judged} == {"standard", "twin"}
-    tried = {row["run"] for row in trials}
-    assert {run for row in judged for run in row["trials"].split()} == tried
-    assert not tried & {row["run"] for row in judged}
-    assert "7 trials a choice in every arm (standard 1, twin 1 choices)" in said
-    assert f"tuning took {len(tried)} trials" in said
-
-
-def test_verdicts_and_tables_say_how_the_values_were_chosen(tuned):
-    outputs, _, said = tuned
-    among = choices(outputs)[0]["among"]
-    how = f"among {among} per point, the two best with 3 seeds"
-    line = f"Learning rate chosen on validation {how}: standard "
-    claims = json.loads((outputs / "tables" / "twins_00.claims.json").read_text())
-    assert all(line in verdict["sentence"] for verdict in claims["verdicts"])
-    assert line in said
-    assert (outputs / "figures" / "twins_00_trials.pdf").stat().st_size > 0
-
-
-def test_typed_again_it_chooses_the_same_and_trains_nothing(tuned):
-    outputs, text, _ = tuned
-    before, runs, made = choices(outputs), RunStore(outputs).ids(), plans(outputs)
-    tuned_sweep(outputs, text)
-    assert (choices(outputs), RunStore(outputs).ids(), plans(outputs)) == (before, runs, made)
-
-
-def test_no_token_of_the_test_split_changes_a_choice(tuned, tmp_path):
-    outputs, text, _ = tuned
-    other = tmp_path / "text"
-    shutil.copytree(text, other)
-    [held_out] = other.rglob(TEST_SHARD.rpartition("/")[2])
-    lines = held_out.read_text().splitlines()
-    held_out.write_text("".join(f"{line[::-1].swapcase()}\n" for line in lines))
-    tuned_sweep(tmp_path / "outputs", other)
-    assert choices(tmp_path / "outputs") == choices(outputs)
-    for name in ("twins_00", "twins_00_trials"):
-        for here, there in zip(
-            *(rows(o, name) for o in (tmp_path / "outputs", outputs)), strict=True
-        ):
-            assert here[RATE] == there[RATE]
-            assert here.get("validation/loss") == there.get("validation/loss")
-            assert here["test/loss"] != there["test/loss"]

@@ -16,7 +16,7 @@ from sweeper.size_server import SizeServer
 from sweeper.store.code import Code, differing, pin, state_of
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
-from tests.end_to_end.conftest import keeps_accounts
+from tests.end_to_end.slurm_cluster import keeps_accounts
 from tests.end_to_end.test_rounds import rounds_on
 from tests.end_to_end.test_sweep import numbers, sweep
 from tests.policies import launcher, policy

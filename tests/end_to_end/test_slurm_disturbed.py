@@ -19,7 +19,7 @@ from sweeper.run.slurm import SILENT, SlurmBackend
 from sweeper.size_server import SizeServer
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
-from tests.end_to_end.conftest import NODES, keeps_accounts
+from tests.end_to_end.slurm_cluster import NODES, keeps_accounts
 from tests.policies import launcher, policy
 from tests.tasks.jobs import config, freeze
 

@@ -28,7 +28,7 @@ from benchmarks.twins import PLANTED
 from benchmarks.twins import arguments as twins
 from sweeper.__main__ import main
 from tests.faults.commands import Command, undisturbed
-from tests.faults.processes import MEMORY
+from tests.faults.files import MEMORY
 from tests.faults.sweep import Count, fork
 
 PATIENCE_S = 60

@@ -1,17 +1,11 @@
 """Cases with killed, stopped, hanging and competing processes, without a command line."""
 
-import itertools
 import os
 import random
-import shutil
 import signal
-import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from sweeper.run.failures import Watchdog
 from sweeper.store.attempts import Cause
@@ -26,6 +20,7 @@ from tests.tasks.jobs import at_call, last_words
 
 PATIENCE_S = 300.0
 HANGING_STEP = 10
+
 Disturb = Callable[[Path, list[int]], None]
 """Disturbs a sweep once, given its outputs and the pids of its orchestrators."""
 
@@ -168,63 +163,3 @@ def work_done(outputs: Path) -> int:
     store = RunStore(outputs)
     attempts = [a for name in store.ids() for a in store.run(name).attempts()]
     return sum(len(read_metrics(attempt.metrics_path)[0]) for attempt in attempts)
-
-
-MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # for cases without a disk
-
-
-def full_disk(setting: Setting, *, times: int, of: str) -> Count:
-    """Fill a small file system with bytes or with files during a sweep, and free it again."""
-    count, rng = Count(f"disk full of {of}", setting.seed), random.Random(setting.seed)
-    for _ in range(times):
-        with (
-            small_disk("6m,nr_inodes=400") as disk,
-            small_sweep(setting, count, disk) as (outputs, ids),
-        ):
-            fill = partial(fill_and_free, disk / "ballast", rng.uniform(0.2, 2.0), of)
-            filler = sweep.fork(fill, Path("/dev/null"))
-            patient = policy(tries=10_000, wait_s=0.2)
-            sweep.orchestrate(outputs, ids, sweep.ForkBackend(), policy=patient)
-            assert os.waitpid(filler, 0)[1] == 0, "the disk was not full"
-            count.injected += 1
-            store = RunStore(outputs)
-            words = [word for name in ids for _, word in last_words(store.run(name))]
-            causes = [word["cause"] for word in words if word]  # some had no room for a message
-            count.complaints += sum(one not in (Cause.DONE, Cause.DISK_FULL) for one in causes)
-    return count
-
-
-def fill_and_free(ballast: Path, wait: float, of: str) -> int:
-    """Fill the disk after a wait, and free it three seconds later."""
-    ballast.mkdir()
-    time.sleep(wait)
-    with suppress(OSError), (ballast / "bytes").open("wb", buffering=0) as file:
-        for number in itertools.count():
-            if of == "bytes":
-                file.write(b"\0" * 4096)
-            else:
-                (ballast / str(number)).touch()
-    time.sleep(3)
-    shutil.rmtree(ballast)
-    return 0
-
-
-@contextmanager
-def small_disk(size: str = "6m") -> Iterator[Path]:
-    """Mount a file system of this size in memory."""
-    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "headroom-faults", folder]
-        subprocess.run(mount, check=True)
-        try:
-            yield Path(folder)
-        finally:
-            subprocess.run(["umount", "--lazy", folder], check=True)
-
-
-def can_mount() -> bool:
-    """Return whether this user may mount a file system."""
-    try:
-        with small_disk():
-            return True
-    except (subprocess.CalledProcessError, FileNotFoundError):
-        return False

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from tests.faults import commands, fuzz, processes
+from tests.faults import commands, files, fuzz, processes
 from tests.faults.sweep import Count, Setting, settings
 
 KILLED_SEEDS, KILLS_PER_SEED = 10, 24
@@ -31,9 +31,10 @@ def cases(
     setting: Setting, *, quick: bool, typed: Sequence[str]
 ) -> Iterator[tuple[str, Callable[[], Count]]]:
     """Yield the cases with the names for `--only`; the tests run the quick ones."""
-    mounts, seed = processes.can_mount(), setting.seed
+    mounts, seed = files.can_mount(), setting.seed
+    yield "flips", partial(files.flipped_checkpoints, setting, flips=300)
     if mounts:
-        yield "disk", partial(processes.full_disk, setting, times=1 if quick else 4, of="bytes")
+        yield "disk", partial(files.full_disk, setting, times=1 if quick else 4, of="bytes")
     for number in range(1 if quick else KILLED_SEEDS):
         other = replace(setting, seed=seed + number)
         yield "kills", partial(processes.kills, other, faults=10 if quick else KILLS_PER_SEED)
@@ -43,12 +44,13 @@ def cases(
     if quick:
         return
     if mounts:
-        yield "inodes", partial(processes.full_disk, setting, times=4, of="files")
+        yield "inodes", partial(files.full_disk, setting, times=4, of="files")
     yield "zombies", partial(processes.zombies, setting, faults=30)
     yield "terminations", partial(processes.terminations, setting, faults=50)
     for orchestrators in (2, 5):
         yield "together", partial(processes.together, setting, orchestrators, times=5)
     yield "hangs", partial(processes.hangs, setting, times=2)
+    yield "twice", partial(commands.two_at_once, seed, times=2)
     yield "errnos", partial(commands.failing_calls, seed, times=20)
     yield "stops", partial(commands.stops, seed)
     for name, line in commands.LINES.items():

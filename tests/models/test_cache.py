@@ -1,4 +1,7 @@
-"""Caches hold what decoding needs, and models have the closed forms and the published sizes."""
+"""Decoding token by token needs what a variant says it keeps of a position, and nothing else.
+
+Shapes: T positions so far, D embedding_size, H heads, P head_size, M cached_numbers.
+"""
 
 import math
 from functools import partial
@@ -11,9 +14,9 @@ from models.attention.decoupled import DecoupledAttention
 from models.attention.grouped_query import GroupedQueryAttention
 from models.attention.latent import LatentAttention
 from models.attention.multi_head import MultiHeadAttention
-from models.measure import cache_bytes, parameter_counts
+from models.measure import cache_bytes
 from models.rotation import Rotation
-from models.transformer import Decoder, Encoder
+from models.transformer import Decoder
 from tests.models.conftest import DECODER
 
 SIZES = {**DECODER, "heads": 6, "head_size": 4}
@@ -121,109 +124,3 @@ def test_decoding_from_the_counted_numbers_equals_the_whole_row(attention, step,
     torch.testing.assert_close(hidden_TD, expected_TD, rtol=0, atol=1e-10)
     kept = sum(cache.numel() for cache in caches)
     assert {"cache_bytes_per_token": 2 * kept // 11} == cache_bytes(decoder)
-
-
-TODAY = {
-    "position_encoding": "rotary",
-    "normalisation": "rms",
-    "feedforward": "gated",
-    "activation": "silu",
-    "biases": False,
-    "scale_embeddings": False,
-}
-SMOLLM2 = {
-    "vocabulary_size": 49_152, "layers": 30, "embedding_size": 576, "heads": 9, "head_size": 64,
-    "feedforward_size": 1536, "attention": partial(GroupedQueryAttention, key_value_heads=3),
-}  # fmt: skip
-QWEN3 = {
-    "vocabulary_size": 151_936, "layers": 28, "embedding_size": 1024, "heads": 16,
-    "head_size": 128, "feedforward_size": 3072,
-    "attention": partial(GroupedQueryAttention, key_value_heads=8, qk_norm=True),
-}  # fmt: skip
-LLAMA3 = {
-    "vocabulary_size": 128_256, "layers": 32, "embedding_size": 4096, "heads": 32,
-    "head_size": 128, "feedforward_size": 14_336, "tie_embeddings": False,
-    "attention": partial(GroupedQueryAttention, key_value_heads=8),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("sizes", "count"),
-    [(SMOLLM2, 134_515_008), (QWEN3, 596_049_920), (LLAMA3, 8_030_261_248)],
-    ids=["SmolLM2-135M", "Qwen3-0.6B", "Llama 3 8B"],
-)
-def test_published_decoders_have_their_published_numbers_of_parameters(sizes, count):
-    with torch.device("meta"):
-        model = Decoder(**sizes, **TODAY)
-    assert parameter_counts(model)["params_total"] == count
-
-
-DEEPSEEK_V3 = {  # dense: the cache does not depend on experts
-    "vocabulary_size": 129_280, "layers": 61, "embedding_size": 7168, "heads": 128,
-    "head_size": 128, "feedforward_size": 18_432,
-    "attention": partial(LatentAttention, latent_size=512, query_latent_size=1536, rotary_size=64),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("sizes", "count"),
-    [(LLAMA3, 131_072), (DEEPSEEK_V3, 70_272)],
-    ids=["Llama 3 8B", "DeepSeek V3"],
-)
-def test_published_decoders_have_their_published_cache(sizes, count):
-    with torch.device("meta"):
-        model = Decoder(**sizes, **TODAY)
-    assert cache_bytes(model) == {"cache_bytes_per_token": count}
-
-
-def test_a_cache_is_counted_where_every_layer_says_what_it_keeps():
-    sizes = {**DECODER, "heads": 6, "head_size": [[3, 5, 5, 3, 5, 2], 4]}
-    uneven = Decoder(**sizes, attention=MultiHeadAttention)
-    assert cache_bytes(uneven) == {"cache_bytes_per_token": 2 * 2 * (23 + 6 * 4)}
-
-    class Silent(MultiHeadAttention):
-        cached_numbers = None
-
-    for model in (Decoder(**sizes, attention=Silent), Encoder(**sizes)):
-        assert cache_bytes(model) == {}
-
-
-LM1B = {"vocabulary_size": 32768, "layers": 6, "feedforward_size": 1024}
-# Vocabulary, layers, embedding size, width, feed-forward size of the model in conftest.py.
-V, LAYERS, D, W, F = 23, 2, 13, 15, 17
-
-
-def _counts(**sizes):
-    with torch.device("meta"):
-        return parameter_counts(Decoder(**sizes))
-
-
-@pytest.mark.parametrize("tie", [True, False], ids=["tied", "untied"])
-def test_counts_equal_the_closed_form(tie):
-    embedding = V * D * (1 if tie else 2)
-    blocks = LAYERS * (4 * D * W + 2 * D * F + F + D + 4 * D) + 2 * D
-    assert _counts(**DECODER, tie_embeddings=tie) == {
-        "params_total": embedding + blocks,
-        "params_embedding": embedding,
-        "params_non_embedding": blocks,
-        "params_attention": LAYERS * 4 * D * W,
-    }
-
-
-TABLE = [  # embedding_size, heads, head_size; millions: tied, untied, without embeddings
-    (256, 8, 32, (13.12, 21.51, 4.73)),
-    (512, 8, 64, (29.38, 46.16, 12.61)),
-    (256, 4, 32, (12.34, 20.72, 3.95)),
-    (256, 70, 32, (25.31, 33.70, 16.92)),
-]
-
-
-@pytest.mark.parametrize(("embedding_size", "heads", "head_size", "millions"), TABLE)
-def test_the_papers_language_models_have_the_known_sizes(
-    embedding_size, heads, head_size, millions
-):
-    sizes = {**LM1B, "embedding_size": embedding_size, "heads": heads, "head_size": head_size}
-    tied, untied = (_counts(**sizes, tie_embeddings=t) for t in (1, 0))
-    counts = (tied["params_total"], untied["params_total"], tied["params_non_embedding"])
-    assert tuple(round(count / 1e6, 2) for count in counts) == millions
-    assert tied["params_non_embedding"] == untied["params_non_embedding"]

@@ -47,18 +47,27 @@ def test_every_variant_computes_what_it_does_under_the_plain_mask(name, causal, 
 
 @ways
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("shared", [1, 2], ids=["keys_of_its_own", "keys_of_two_heads"])
-def test_segments_of_any_lengths(causal, seed, shared, monkeypatch):
+def test_segments_of_any_lengths(causal, seed, monkeypatch):
     monkeypatch.setattr(mask.SegmentLayout, "saves", True)
     torch.manual_seed(seed)
     # Mostly short, sometimes the whole row; numbers that come again in other rows.
     starts_BT = torch.rand(B, T) < torch.rand(B, 1) ** 3
     mask_B1TT = attention_mask(starts_BT.cumsum(1), causal=causal)
-    q, (k, v) = torch.randn(B, 4, T, P).double(), torch.randn(2, B, 4 // shared, T, P).double()
+    q, k, v = torch.randn(3, B, H, T, P, dtype=torch.float64)
+    torch.testing.assert_close(
+        F.scaled_dot_product_attention(q, k, v, attn_mask=mask_B1TT),
+        F.scaled_dot_product_attention(q, k, v, attn_mask=_plain(mask_B1TT)),
+        rtol=0,
+        atol=1e-13,
+    )
+
+
+@ways
+def test_queries_that_share_keys_and_values(causal):
+    mask_B1TT = attention_mask(_segments(), causal=causal)
+    q, (k, v) = torch.randn(B, 4, T, P).double(), torch.randn(2, B, 2, T, P).double()
     actual, expected = (
-        F.scaled_dot_product_attention(
-            query=q, key=k, value=v, attn_mask=one, enable_gqa=shared > 1
-        )
+        F.scaled_dot_product_attention(query=q, key=k, value=v, attn_mask=one, enable_gqa=True)
         for one in (mask_B1TT, _plain(mask_B1TT))
     )
     torch.testing.assert_close(actual, expected, rtol=0, atol=1e-13)
@@ -88,9 +97,16 @@ def test_it_multiplies_a_fraction_of_what_the_plain_mask_does(causal):
     assert by_segment < whole / 2
 
 
-def test_where_it_saves_nothing_and_to_all_else_it_is_the_plain_mask():
-    assert type(attention_mask(torch.ones(B, T, dtype=torch.long), causal=True)) is Tensor
-    assert type(attention_mask(_segments().to("meta"), causal=True)) is Tensor  # not at hand
+@ways
+def test_a_row_of_one_segment_is_left_whole(causal):
+    assert type(attention_mask(torch.ones(B, T, dtype=torch.long), causal=causal)) is Tensor
+
+
+def test_where_the_segments_are_not_at_hand_the_mask_is_plain():
+    assert type(attention_mask(_segments().to("meta"), causal=True)) is Tensor
+
+
+def test_to_all_else_it_is_the_plain_mask():
     mask_B1TT = attention_mask(_segments(), causal=True)
     masked = torch.where(mask_B1TT, 0.0, -torch.inf)
     assert type(masked) is Tensor

@@ -9,7 +9,8 @@ import tasks.prepare
 from sweeper.store.errors import UserError
 from tasks.parse import parse, task_of
 from tasks.prepare import DIGESTS, check_digests, open_data, prepare
-from tests.tasks.jobs import SMALL, config, freeze, last_word, run_job
+from tests.tasks.jobs import config, freeze, last_word, run_job
+from tests.tasks.small import SMALL
 
 LONGER = {"task.sequence_length": 41, "task.batch_tokens": 41}
 SHAPING = [{"data.sentences": 997}, {"task.vocabulary_size": 311}, {"task.tokenizer_lines": 503}]

@@ -14,12 +14,21 @@ from tasks.training import checkpoint
 from tasks.training.checkpoint import final_weights
 from tests.tasks.jobs import freeze, last_word, run_job, science
 
+VOCABULARY = 307
+
 
 @pytest.fixture(scope="module")
 def done(prepared):
     run = freeze(prepared, {"trainer.log_every": 1}, name="done")
     assert run_job(run) == 0
     return run
+
+
+def test_the_first_batch_is_about_as_surprising_as_a_guess(done):
+    first = done.history()[0]
+    assert first["step"] == 1
+    # Tied unit-variance embeddings spread the logits: half a nat above a uniform guess.
+    assert first["train/loss"] == pytest.approx(math.log(VOCABULARY), abs=0.7)
 
 
 def test_the_rows_tell_every_step_and_the_rate_it_had(done):

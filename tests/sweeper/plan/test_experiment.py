@@ -1,29 +1,12 @@
-"""Experiment files, and docs/experiments.md, whose tables and examples are those of the code."""
+"""What an experiment file says: arms that start from others, margins and conditions."""
 
-import inspect
-import json
-import re
-from dataclasses import MISSING, fields
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sweeper.decide import check_claims
-from sweeper.plan.experiment import (
-    Arm,
-    Experiment,
-    Margin,
-    Match,
-    Pretrainings,
-    Tune,
-    read_experiment,
-)
+from sweeper.plan.experiment import Pretrainings, read_experiment
 from sweeper.plan.grid import holds
-from sweeper.store import registry
 from sweeper.store.errors import UserError
-from tests.sweeper.results.synthetic import Model, Sweep
 
 CHILDREN = """
 # @package _global_
@@ -147,88 +130,3 @@ def test_anything_else_is_refused_in_one_sentence(expression):
     with pytest.raises(UserError, match="expected a condition over config keys") as refusal:
         holds(expression, HEADS)
     assert "\n" not in str(refusal.value)
-
-
-GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "experiments.md").read_text("utf-8")
-YAML = [text for text in re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL) if "arms:" in text]
-PYTHON = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
-
-
-def table(head):
-    """The rows of the table whose first cell this is, as lists of cells."""
-    _, _, after = GUIDE.partition(f"| {head} |")
-    lines = after.partition("\n\n")[0].splitlines()[2:]
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
-
-
-def default(field):
-    made = field.default_factory() if field.default_factory is not MISSING else field.default
-    return "needed" if made is MISSING else json.dumps(made).strip('"')
-
-
-@pytest.mark.parametrize(
-    ("kind", "head", "further"),
-    [
-        (Experiment, "key of `experiment`", ["scales"]),
-        (Arm, "key of an arm", []),
-        (Match, "key of `match`", []),
-        (Margin, "key of `margin.<metric>`", []),
-        (Tune, "key of `tune`", []),
-    ],
-)
-def test_every_key_of_an_experiment_is_documented_with_its_default(kind, head, further):
-    rows = {cells[0].strip("`"): cells[1] for cells in table(head)}
-    known = {one.name: one for one in fields(kind) if one.name not in ("name", "yaml")}
-    assert rows.keys() == {*known, *further}
-    for name, said in rows.items():
-        if name in known and not said.startswith("the "):  # as for the whole experiment
-            assert said.strip("`") == default(known[name]), name
-
-
-def test_every_claim_is_documented_with_its_arms_and_its_question():
-    rows = []
-    for name in registry.names(registry.CLAIMS):
-        module = import_module(f"sweeper.results.claims.{name}")
-        arms = list(inspect.signature(module.claim).parameters.values())[1:]
-        words = ", ".join(f"`{arm.default}`" for arm in arms) or "all"
-        rows.append([f"`{name}`", words, inspect.getdoc(module).splitlines()[0]])
-    assert table("claim") == rows
-
-
-def test_every_figure_is_documented():
-    modules = {
-        name: import_module(f"sweeper.results.figures.{name}")
-        for name in registry.names(registry.FIGURES)
-    }
-    rows = [[f"`{name}`", inspect.getdoc(one).splitlines()[0]] for name, one in modules.items()]
-    assert table("figure") == rows
-
-
-@pytest.mark.parametrize("text", YAML, ids=[re.search("title: (.*)", text)[1] for text in YAML])
-def test_the_examples_are_planned(text, plan, with_experiment, tmp_path):
-    (tmp_path / "a.txt").write_text("a text of words\n" * 99)
-    root = [f"data.root={tmp_path}"] if "/data: local" in text else []
-    planned = plan("experiment=mine", *root, conf=with_experiment("mine", text))
-    check_claims(planned)
-    assert len(planned.runs) > 2
-    targets = {point.matched.count for point in planned.points if point.matched}
-    assert targets == set(re.findall(r"count: (\w+)", text) or ["params_total"] * ("match" in text))
-
-
-def test_the_claim_and_the_figure_of_the_guide_work(tmp_path, monkeypatch):
-    claim, figure = ({}, {})
-    for text, names in zip(PYTHON, (claim, figure), strict=True):
-        exec(compile(text, "docs/experiments.md", "exec"), names)
-    monkeypatch.setattr(registry, "function", lambda *_: claim["claim"])
-    sweep = Sweep(claims=["more"], labels={"fixed": "head size fixed"})
-    for heads in (2, 4, 8):
-        values, measured = {"model.heads": heads}, {seed: 30.0 - heads + seed for seed in range(9)}
-        sweep.add("fixed", values, Model(64, heads, 32), measured)
-    made = sweep.table(tmp_path)
-    from sweeper.results.judge import verdicts_on
-
-    [verdict] = verdicts_on(made)
-    assert verdict.verdict == "supported"
-    [axes] = figure["draw"](made).axes
-    [line] = axes.lines
-    assert len(line.get_xdata()) == 27

@@ -17,6 +17,13 @@ from sweeper.plan.show import print_plan
 from sweeper.store.errors import UserError
 
 
+def test_the_grid_of_the_readme_is_four_runs(plan):
+    found = plan("model.heads=4,8,16,32", "model.head_size=32")
+    assert [point.values for point in found.points] == [{"model.heads": h} for h in (4, 8, 16, 32)]
+    assert len(found.runs) == 4
+    assert all(run.config["model"]["head_size"] == 32 for run in found.runs.values())
+
+
 def test_a_grid_is_the_product_of_its_axes_and_seeds_and_the_last_key_varies_fastest(plan):
     found = plan("model.heads=2,4", "model.dropout=0.0,0.1,0.2", "seed=3,5")
     assert len(found.points) == len(found.runs) == 12

@@ -1,23 +1,21 @@
-"""Archived runs are read like folders, and two sweeps are compared seed by seed."""
+"""Finished runs in one file are read as if they lay in folders, whatever ended their archiving."""
 
 import hashlib
-import json
 import re
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from sweeper.__main__ import main
 from sweeper.cli.forget import archive
 from sweeper.export.bundle import write_bundle
-from sweeper.results.compare import compare
 from sweeper.store.errors import UserError
 from sweeper.store.files import as_json, with_checksum
 from sweeper.store.runs import RunStore, State
 from tests.sweeper.results.synthetic import METRIC, Model, Sweep
+from tests.sweeper.results.test_compare import compared, sweep
 
 NAME = "fig1"
 
@@ -165,71 +163,3 @@ def test_an_archive_of_the_first_format_is_read_and_its_weights_stay_out_of_a_bu
     with zipfile.ZipFile(bundle) as file:
         assert f"fig1/runs/{min(before)}/result.json" in file.namelist()
         assert not [name for name in file.namelist() if "ckpt" in name]
-
-
-HEADS = (2, 4, 8)
-
-
-def sweep(outputs, *, fixed=40.0, seeds=(0, 1, 2, 3, 4)):
-    """Heads of a fixed size beside larger standard models, with seeds that scatter by 1 %."""
-    made = Sweep(claims=("small_beats_large",))
-    for arm, size, middle in (("standard", 64, 40.0), ("fixed", 32, fixed)):
-        for heads in HEADS:
-            values = {seed: middle * (1 + 0.01 * ((seed * 7 + heads) % 5 - 2)) for seed in seeds}
-            made.add(arm, {"model.heads": heads}, Model(size, heads, 16), values)
-    return made.write(outputs)
-
-
-def compared(capsys, *words, outputs="outputs"):
-    code = compare(Console(width=200, highlight=False), outputs, *map(str, words))
-    return code, capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("models", "told"), [("1", "nothing that trains"), ("2", "models")], ids=["same", "edited"]
-)
-def test_versions_are_told_beside_whether_results_differ(tmp_path, capsys, models, told):
-    one, other = sweep(tmp_path / "one"), sweep(tmp_path / "other")
-    for folder, code, parts in ((one, "aaa", {"models": "1"}), (other, "bbb", {"models": models})):
-        for path in folder.glob("runs/*/attempts/*/attempt.json"):
-            facts = {"code": code, "code_parts": parts, "versions": {"torch": "2.8"}}
-            path.write_text(json.dumps(with_checksum(json.loads(path.read_text()) | facts)))
-    code, said = compared(capsys, one, other)
-    assert code == 0
-    assert f"code: aaa -> bbb ({told} changed)" in said
-    assert "torch:" not in said
-    assert "30 of 30 values of shared seeds are equal to the last digit: nothing differs." in said
-    assert "No claim has another answer." in said
-
-
-def test_a_flipped_claim_is_named_and_told_by_the_exit_code(tmp_path, capsys):
-    one, other = sweep(tmp_path / "one", fixed=36.0), sweep(tmp_path / "other", fixed=44.0)
-    code, said = compared(capsys, one, other)
-    assert code == 1
-    assert re.search(r"FLIPPED small_beats_large.*: supported -> not supported", said)
-    assert "15 of 30 values" in said
-    # Every seed of the fixed arm is 44 / 36 of what it was: seed by seed there is no scatter left.
-    assert len(re.findall(r"fixed heads=\d worse by 22\.2\S* % \[22\.2\S*, 22\.2\S*\]", said)) == 3
-    assert "standard heads" not in said
-
-
-def test_without_shared_seeds_means_are_compared(tmp_path, capsys):
-    one = sweep(tmp_path / "one")
-    other = sweep(tmp_path / "other", seeds=(10, 11, 12, 13, 14))
-    code, said = compared(capsys, one, other)
-    assert code == 0
-    assert "0 of 0 values of shared seeds" in said
-    ends = [tuple(map(float, pair)) for pair in re.findall(r"\[([-\d.]+), ([-\d.]+)\]", said)]
-    assert len(ends) == 6
-    assert all(low < 0 < high for low, high in ends)
-
-
-def test_plans_and_experiments_are_named_in_folders_or_without(tmp_path, capsys):
-    folder = sweep(tmp_path / "one")
-    names = [folder, "fig1", "1", folder / "fig1", folder / "1", folder / "plans" / "0001.json"]
-    for name in names:
-        code, said = compared(capsys, names[0], name, outputs=folder)
-        assert (code, "nothing differs" in said) == (0, True), name
-    for name in ("7", "fig3", "elsewhere/fig1"):
-        with pytest.raises(UserError, match="expected"):
-            compare(Console(), folder, str(folder), name)

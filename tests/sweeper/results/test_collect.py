@@ -1,36 +1,20 @@
-"""Every point of the newest plan has its row, exported exactly; trials choose by validation."""
+"""Every point of the newest plan has its row, whatever became of its run."""
 
-import csv
-import json
-import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
-from scipy import stats
 
 from sweeper.results import collect as module
-from sweeper.results.choices import choices, diverged, settled
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.paper_tables import summarise
-from sweeper.results.points import missing, mixed, points, tuned_in_words, unfinished
-from sweeper.results.table import Table, exported, write_table
-from sweeper.store.errors import UserError
+from sweeper.results.points import missing, mixed, points, unfinished
+from sweeper.results.table import exported
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore
-from tests.sweeper.results.synthetic import (
-    FINETUNE,
-    METRIC,
-    MODELS,
-    Model,
-    Sweep,
-    figure1,
-    finetuned,
-    score,
-)
+from tests.sweeper.results.finetuned import FINETUNE, MODELS, finetuned, score
+from tests.sweeper.results.grids import figure1
+from tests.sweeper.results.synthetic import METRIC, Model, Sweep
 
 SMALL = Model(64, 2, 32)
 
@@ -201,6 +185,13 @@ def test_versions_are_mixed_where_something_that_trains_differs(tmp_path, one, o
     assert mixed(collect(tmp_path)[0]) == expected
 
 
+def test_the_parameters_of_a_row_are_those_of_its_pre_training(tmp_path):
+    rows = finetuned(tmp_path).rows
+    assert {row["task"] for row in rows} == {"pretraining", "squad", "mnli"}
+    for row in rows:
+        assert row["params_total"] == MODELS[row["model.heads"]].size["params_total"]
+
+
 @pytest.mark.parametrize("metric", [m for metrics in FINETUNE.values() for m in metrics])
 def test_a_point_holds_the_seeds_of_the_task_that_the_metric_is_of(tmp_path, metric):
     table = finetuned(tmp_path, seeds=3)
@@ -222,165 +213,3 @@ def test_the_terminal_shows_every_metric(tmp_path):
     assert lines[0] == "fig2: SQuAD and MNLI, standard against fixed head size"
     for words in ("SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"):
         assert sum(line.startswith(words + "  ") for line in lines) == 3  # one an arm
-
-
-CELLS: dict[str, Any] = {
-    "words": 'heads=8, "quoted"\nand\rmore\0\x1b[31m',
-    "whole": 29_384_705,
-    "fraction": 0.1 + 0.2,
-    "tiny": -1.5e-300,
-    "yes": True,
-    "nothing": None,
-    "run": "1e5",
-    "model.name": "1_000",
-    "test/loss": "nan",
-    "arm": "true",
-}
-FORMULAS = ["=cmd()", "+1", "-rf", "@SUM(A1)", "\tx", "\rx", "'quoted", "-5"]
-
-
-def table(rows: list[dict[str, Any]], name: str = "fig1") -> Table:
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    return Table(name, {"metric": "test/loss", "arms": {}}, {}, {"a=1": {"a": 1}}, columns, rows)
-
-
-def cells(path: Path) -> list[list[str]]:
-    """The lines of a .csv, as its module reads them."""
-    with path.open(newline="") as file:
-        return list(csv.reader(file))
-
-
-def test_every_cell_is_there_as_text_that_says_it_exactly(tmp_path):
-    path = write_table(tmp_path, table([CELLS, {"arm": "\ud800"}]))
-    heads, line, half_a_letter = cells(path)
-    told = {True: "true", None: ""}
-    assert heads == list(CELLS)
-    assert line == [told[v] if v is True or v is None else str(v) for v in CELLS.values()]
-    assert float(line[2]) == 0.1 + 0.2
-    assert half_a_letter[-1] == "\\ud800"
-    assert pd.read_csv(path)["whole"][0] == 29_384_705
-
-
-def test_what_the_rows_are_of_stands_beside_them(tmp_path):
-    path = write_table(tmp_path, table([CELLS]))
-    about = json.loads(path.with_suffix(".json").read_text())
-    assert about.pop("format") == 1
-    assert about == {
-        "name": "fig1",
-        "experiment": {"metric": "test/loss", "arms": {}},
-        "provenance": {},
-        "settings": {"a=1": {"a": 1}},
-    }
-
-
-@pytest.mark.parametrize("text", FORMULAS)
-def test_words_that_look_like_a_formula_are_marked_as_text(tmp_path, text):
-    given = table([{"arm": text, "model.name": text, text: 7}])
-    path = write_table(tmp_path, given)
-    heads, line = cells(path)
-    assert [heads[2], *line[:2]] == [f"'{text}"] * 3
-
-
-RATE, LOSS = "optimizer.learning_rate", "validation/loss"
-DIVERGED = {"state": "failed", "reason": "nan: the training loss is nan (attempt 1)"}
-
-
-def trials(measured, *, test=1.0):
-    """The trials of one arm; `measured`: rate -> the validation loss of each seed."""
-    rows = [
-        {"experiment": "x_trials", "arm": "a", "point": f"heads=2 learning_rate={rate}", RATE: rate,
-         "seed": seed, "run": f"r{rate}-s{seed}", "test/loss": test * rate, LOSS: loss,
-         "state": "done", "reason": ""} | (DIVERGED if loss is None else {})
-        for rate, losses in measured.items()
-        for seed, loss in enumerate(losses)
-    ]  # fmt: skip
-    about = {"metric": LOSS, "arms": {"a": {}}, "tune": {"grid": {RATE: list(measured)}}}
-    settings = {
-        f"heads=2 learning_rate={rate}": {"model.heads": 2, RATE: rate} for rate in measured
-    }
-    return Table("x_trials", about, {}, settings, list(rows[0]), rows)
-
-
-def test_the_least_loss_is_chosen_and_its_trials_are_named():
-    [choice] = choices(trials({0.1: [3.0], 0.2: [2.0], 0.4: [2.5]}))
-    assert (choice.arm, choice.setting, choice.values) == ("a", {"model.heads": 2}, {RATE: 0.2})
-    assert (choice.among, choice.best) == (3, ["r0.2-s0"])
-    assert choice.trials == ["r0.2-s0", "r0.4-s0", "r0.1-s0"]
-
-
-@pytest.mark.parametrize("test", [-1.0, 0.0, 1e9])
-def test_nothing_of_the_test_split_is_seen(test):
-    measured = {0.1: [3.0, 3.1], 0.2: [2.0, 2.1], 0.4: [2.5, 2.4]}
-    assert choices(trials(measured, test=test)) == choices(trials(measured))
-
-
-def test_a_value_that_diverged_for_any_seed_is_worse_than_all_others():
-    found = trials({0.1: [9.0, 9.0], 0.2: [1.0, None]})
-    assert settled(found)
-    assert [diverged(row) for row in found.rows] == [False, False, False, True]
-    [choice] = choices(found)
-    assert choice.values == {RATE: 0.1}
-    told = r"every trial like .* diverged; give experiment\.tune other"
-    with pytest.raises(UserError, match=told):
-        choices(trials({0.1: [None], 0.2: [None]}))
-
-
-def test_a_trial_that_is_not_done_or_never_validated_decides_nothing():
-    found = trials({0.1: [3.0], 0.2: [2.0]})
-    assert not settled(replace(found, rows=[{**row, "state": "new"} for row in found.rows]))
-    with pytest.raises(UserError, match="was trained without validation/loss"):
-        choices(replace(found, rows=[{**row, LOSS: None} for row in found.rows]))
-
-
-def test_of_the_two_best_by_the_first_seed_the_better_mean_is_chosen():
-    [choice] = choices(trials({0.1: [2.1, 2.1, 2.1], 0.2: [2.0, 2.4, 2.3], 0.4: [2.2]}))
-    assert (choice.values, choice.best) == ({RATE: 0.1}, ["r0.1-s0", "r0.1-s1", "r0.1-s2"])
-    assert choice.difference == pytest.approx(0.4 / 3)
-    [one_left] = choices(trials({0.1: [2.1, 2.1, 2.1], 0.2: [2.0, None, 2.3], 0.4: [2.2]}))
-    assert (one_left.values, one_left.alternative) == ({RATE: 0.1}, None)
-
-
-def test_a_value_that_trials_cannot_tell_from_the_chosen_one_is_an_alternative():
-    [alike] = choices(trials({0.1: [2.1, 2.2, 2.4], 0.2: [2.0, 2.4, 2.1], 0.4: [9.0]}))
-    assert (alike.values, alike.alternative) == ({RATE: 0.2}, {RATE: 0.1})
-    # Seeds differ by far more than the values do, but alike under both.
-    [paired] = choices(trials({0.1: [2.1, 3.1, 5.11], 0.2: [2.0, 3.0, 5.0]}))
-    apart = np.array([0.1, 0.1, 0.11])
-    half = stats.t.ppf(0.975, 2) * apart.std(ddof=1) / math.sqrt(3)
-    assert (paired.values, paired.alternative) == ({RATE: 0.2}, None)
-    assert (paired.difference, paired.error) == pytest.approx((apart.mean(), half))
-    [one_seed] = choices(trials({0.1: [3.0], 0.2: [2.0]}))  # the trials of version 0.1.0
-    assert (one_seed.alternative, one_seed.error) == (None, None)
-
-
-def test_the_error_of_a_choice_is_pooled_over_settings():
-    one = trials({0.1: [2.1, 2.1, 2.2], 0.2: [2.0, 2.0, 2.0]})
-    other = trials({0.1: [4.0, 4.0, 4.6], 0.2: [4.0, 4.1, 4.0]})
-    rows = [{**row, "arm": "b", "run": f"b-{row['run']}"} for row in other.rows]
-    both = choices(replace(one, rows=[*one.rows, *rows]))
-    variances = [np.var([0.1, 0.1, 0.2], ddof=1), np.var([0.0, -0.1, 0.6], ddof=1)]
-    half = stats.t.ppf(0.975, 4) * math.sqrt(np.mean(variances) / 3)
-    assert [choice.error for choice in both] == pytest.approx([half, half])
-    assert [bool(choice.alternative) for choice in both] == [True, True]
-
-
-def test_the_words_say_what_was_chosen_among_how_many_and_what_is_open():
-    made = {"values": {RATE: 0.1}, "among": 3, "at_end": [], "alternative": None, "error": 0.0123}
-    standard = {"arm": "standard", **made}
-    at_end = {**standard, "values": {RATE: 0.4}, "at_end": [RATE], "alternative": {RATE: 0.2}}
-    tuning = [standard, at_end, {"arm": "fixed", **made}]
-    tune = {"per": "size", "seeds": [7, 8, 9]}
-    assert tuned_in_words({"tune": tune, "tuning": tuning}) == [
-        "Learning rate chosen on validation among 3 per arm and size, the two best with 3 seeds: "
-        "standard 0.1 to 0.4; fixed 0.1.",
-        "At an end of what was tried, so perhaps not at its best: standard 0.4.",
-        "1 of 3 choices cannot be distinguished from the next best (the error of their difference "
-        "is 0.012), so claims are judged with either.",
-    ]
-    old = {"values": {RATE: 0.1}, "among": 3, "at_end": [], "alike": None, "arm": "a"}
-    tune = {"per": "size", "seeds": [7], "steps": 0.7}
-    assert tuned_in_words({"tune": tune, "tuning": [old]})[1:] == [
-        "Chosen by the rule of version 0.1.0, 1 seed at 70% of the full length: how sure the "
-        "choices are is unknown."
-    ]
-    assert tuned_in_words({"title": "of another experiment"}) == []

@@ -14,7 +14,8 @@ pytest.importorskip("wandb_workspaces")
 
 from sweeper.__main__ import main
 from sweeper.results.dashboard import Project, workspace
-from tests.sweeper.results.synthetic import FEW, Sweep, figure1
+from tests.sweeper.results.grids import FEW, figure1
+from tests.sweeper.results.synthetic import Sweep
 from tests.wandb_server import ENTITY, wandb_server
 
 LOGGER = {"name": "wandb", "mode": "online", "project": "headroom", "entity": None}

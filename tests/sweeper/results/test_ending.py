@@ -18,8 +18,10 @@ from sweeper.results.report.page import write_report
 from sweeper.results.summary import brief, print_costs
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore
+from tests.sweeper.results.finetuned import Finetuned
+from tests.sweeper.results.grids import FEW, by_hand, figure1
 from tests.sweeper.results.report.reported import content_of
-from tests.sweeper.results.synthetic import FEW, Finetuned, Model, Sweep, by_hand, figure1
+from tests.sweeper.results.synthetic import Model, Sweep
 
 
 def ended(outputs: Path, *names: str, width: int = 120) -> list[str]:

@@ -9,7 +9,9 @@ import pytest
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.paper_tables import ABSENT, Block, as_latex, as_text, paper_table, summarise
 from sweeper.store.numbers import short
-from tests.sweeper.results.synthetic import FEW, Model, Sweep, described, figure1, finetuned
+from tests.sweeper.results.finetuned import described, finetuned
+from tests.sweeper.results.grids import FEW, figure1
+from tests.sweeper.results.synthetic import Model, Sweep
 
 TABLES = ("table1", "table2a", "table2b", "table3")
 

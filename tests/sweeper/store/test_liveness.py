@@ -113,6 +113,11 @@ def test_where_boots_have_no_number_machines_of_one_image_are_not_taken_for_each
     assert not send(info, signal.SIGKILL)
 
 
+def test_on_a_system_without_proc_nothing_is_proven(monkeypatch, tmp_path):
+    monkeypatch.setattr(liveness, "_PROC", tmp_path / "none")
+    assert alive(identity()) is None
+
+
 PROGRAM = Path(__file__).resolve().parents[3]
 WORK = """
 import os, sys

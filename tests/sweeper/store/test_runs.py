@@ -1,10 +1,9 @@
-"""The record, the result and the state of a run, and the plans, as they lie on disk."""
+"""The record, the result and the state of a run, which are read from its directory."""
 
 import copy
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,6 @@ from sweeper.store.errors import UserError
 from sweeper.store.files import FORMAT, publish_with_checksum
 from sweeper.store.identity import run_id
 from sweeper.store.liveness import Watcher
-from sweeper.store.plans import damaged, newest, planned, plans, write_plan
 from sweeper.store.runs import Run, RunStore, State
 
 
@@ -151,6 +149,11 @@ def test_a_result_without_metrics_or_with_nan_is_never_published(run):
     assert run.result() is None
 
 
+def test_a_run_nobody_tried_is_new(run):
+    assert (run.status().state, run.status().attempt) == (State.NEW, 0)
+    assert run.history() == run.checkpoints() == []
+
+
 @pytest.mark.parametrize(
     ("cause", "state", "reason"),
     [
@@ -255,97 +258,7 @@ def test_every_cut_and_every_changed_letter_is_noticed(run, name):
     good = read()
     seal = whole.index(b'"sha256"')  # a file that says no digest at all is read as it is
     for place in [*range(seal), *range(seal + 10, len(whole))]:
-        for broken in (whole[:place], whole[:place] + b"7" + whole[place + 1 :]):
-            path.write_bytes(broken)
+        for damaged in (whole[:place], whole[:place] + b"7" + whole[place + 1 :]):
+            path.write_bytes(damaged)
             with suppress(UserError):
                 assert read() == good  # a letter that says the same, or the line end
-
-
-RACE = """
-import os, sys
-from pathlib import Path
-os.fsync = lambda descriptor: None  # about exclusion, not about power cuts
-from sweeper.store.plans import write_plan
-GO
-for count in range(25):
-    write_plan(Path(sys.argv[1]), {"experiments": {}, "by": [sys.argv[2], count]})
-"""
-
-
-def plan(*experiments: str, **more: Any) -> dict[str, Any]:
-    return {"format": 1, "experiments": {name: {} for name in experiments}, **more}
-
-
-def test_plans_are_numbered_in_order(tmp_path):
-    assert plans(tmp_path) == list(tmp_path.iterdir()) == []
-    first = write_plan(tmp_path, plan("fig1"))
-    second = write_plan(tmp_path, plan("fig3"))
-    assert (first, second) == (tmp_path / "plans/0001.json", tmp_path / "plans/0002.json")
-    assert [value["number"] for value in plans(tmp_path)] == [1, 2]
-
-
-def test_the_same_plan_again_is_the_same_file_whatever_its_estimate(tmp_path):
-    first = write_plan(tmp_path, plan("fig1", scale="demo", estimate={"a": 3.0}))
-    before = first.read_bytes()
-    again = dict(reversed(plan("fig1", scale="demo", estimate={}).items())) | {"number": 97}
-    assert write_plan(tmp_path, again) == first
-    assert first.read_bytes() == before
-    assert len(plans(tmp_path)) == 1
-    assert write_plan(tmp_path, plan("fig1", scale="gpu")) != first
-
-
-def test_a_plan_of_other_experiments_in_between_makes_no_new_one(tmp_path):
-    first = write_plan(tmp_path, plan("fig1"))
-    both = write_plan(tmp_path, plan("fig3", "fig4"))
-    assert write_plan(tmp_path, plan("fig1")) == first
-    assert write_plan(tmp_path, plan("fig3")) != both
-    assert write_plan(tmp_path, plan("fig3", "fig4")) != both  # it would not be fig3's newest
-
-
-def test_the_latest_plan_of_an_experiment_is_found(tmp_path):
-    assert newest(tmp_path) == {}
-    write_plan(tmp_path, plan("fig1", scale="demo"))
-    write_plan(tmp_path, plan("fig1", "fig3", scale="gpu"))
-    write_plan(tmp_path, plan("fig2", scale="paper"))
-    scales = {name: found["scale"] for name, found in newest(tmp_path).items()}
-    assert scales == {"fig1": "gpu", "fig3": "gpu", "fig2": "paper"}
-
-
-def test_plans_written_at_once_never_overwrite_each_other(tmp_path, race):
-    race(RACE, 4, tmp_path)
-    found = plans(tmp_path)
-    assert [value["number"] for value in found] == list(range(1, 101))
-    assert sorted(value["by"] for value in found) == sorted(
-        [str(writer), count] for writer in range(4) for count in range(25)
-    )
-
-
-def test_more_than_9999_plans_stay_in_order(tmp_path):
-    write_plan(tmp_path, plan("fig1"))
-    (tmp_path / "plans/0001.json").rename(tmp_path / "plans/9999.json")
-    assert write_plan(tmp_path, plan("fig2")).name == "10000.json"
-    assert write_plan(tmp_path, plan("fig3")).name == "10001.json"
-    found = [list(value["experiments"]) for value in plans(tmp_path)]
-    assert found == [["fig1"], ["fig2"], ["fig3"]]
-
-
-def test_what_is_no_plan_is_left_alone(tmp_path):
-    path = write_plan(tmp_path, plan("fig1"))
-    for name in ("notes.json", ".0002.json.0123456789abcdef.tmp", "0002.json.bak"):
-        (path.parent / name).write_text("{")
-    assert len(plans(tmp_path)) == 1
-    assert write_plan(tmp_path, plan("fig2")).name == "0002.json"
-    assert plans(tmp_path)[0] == plan("fig1") | {"number": 1}
-
-
-@pytest.mark.parametrize("content", ["{", '{"format": 2}', "[]", '{"format": 1}', "changed"])
-def test_a_damaged_plan_is_named(tmp_path, content):
-    path = write_plan(tmp_path, plan("fig1"))
-    path.write_text(path.read_text().replace("fig1", "fig2") if content == "changed" else content)
-    with pytest.raises(UserError, match=r"plans/0001\.json cannot be read"):
-        planned(tmp_path)
-    write_plan(tmp_path, plan("fig3"))
-    assert list(planned(tmp_path)) == ["fig3"]
-    [problem] = damaged(tmp_path)
-    assert "plans/0001.json cannot be read" in str(problem)
-    assert content != "changed" or "changed after it was written" in str(problem)

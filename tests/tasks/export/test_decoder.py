@@ -3,20 +3,15 @@
 Shapes: B batch, T positions, V vocabulary.
 """
 
-import json
-import warnings
-
 import pytest
 import torch
 from torch import nn
 
-import headroom_attention as headroom
 from models.mask import attention_mask
 from sweeper.store.errors import UserError
-from tasks.export.__main__ import main
 from tasks.export.decoder import decoder_config, decoder_weights
 from tasks.parse import parse
-from tests.tasks.jobs import SMALL, config, freeze, run_job
+from tests.tasks.jobs import config
 
 V = 29
 TODAY = {
@@ -130,82 +125,3 @@ def test_what_no_class_computes_is_refused_by_its_key(changes, told):
     with pytest.raises(UserError) as caught:
         decoder_config(section(changes), V, length=64)
     assert told in str(caught.value)
-
-
-STANDARD = {"model.heads": 1, "model.head_size": None}
-RUNS = {
-    "MistralForCausalLM": TODAY,
-    "BertForPreTraining": {**SMALL["pretraining"], **STANDARD},
-    "BertForSequenceClassification": {**SMALL["mnli"], **STANDARD},
-    "BertForQuestionAnswering": {**SMALL["squad"], **STANDARD},
-}
-
-
-def trained(outputs, changes):
-    run = freeze(outputs, {"trainer.validate_every": 0, **changes})
-    assert run_job(run) == 0
-    return run
-
-
-@pytest.mark.parametrize("name", RUNS)
-def test_transformers_loads_it_and_computes_the_same(tmp_path, capsys, name):
-    run, folder = trained(tmp_path, RUNS[name]), tmp_path / "exported"
-    assert main([str(run.path), str(folder)]) == 0
-    files = ["README.md", "config.json", "model.safetensors", "tokenizer.json"]
-    files.append("tokenizer_config.json")
-    assert capsys.readouterr().out.split() == [str(folder / file) for file in files]
-    card = (folder / "README.md").read_text()
-    assert run.result()["weights_sha256"] in card
-    assert json.loads((folder / "config.json").read_text())["architectures"] == [name]
-    assert main([str(run.path), str(folder)]) == 1
-    assert "DIR=" in (said := capsys.readouterr().err)
-    assert "expected a new or empty folder" in said
-
-    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = getattr(transformers, name).from_pretrained(folder).eval()
-    ours = headroom.run(run.id, outputs=tmp_path)
-    with torch.inference_mode():
-        for theirs, expected in outputs_of(name, model, ours):
-            torch.testing.assert_close(theirs, expected, rtol=0, atol=1e-5)
-
-
-def outputs_of(name, model, ours):
-    """Pairs of the outputs of the class of transformers and of the run's model on a batch."""
-    network, batch = ours.model(), ours.batch(rows=2)
-    expected = ours.task.outputs(network, batch)
-    if name == "MistralForCausalLM":
-        sees = batch["segments"][:, :, None] == batch["segments"][:, None, :]
-        mask_B1TT = (sees & torch.ones_like(sees).tril()).unsqueeze(1)
-        given = {"attention_mask": mask_B1TT, "position_ids": batch["positions"]}
-        return [(model(batch["tokens"], **given).logits, expected)]
-    types_BT, mask_BT = batch["token_type_ids"], batch["attention_mask"]
-    found = model(batch["tokens"], token_type_ids=types_BT, attention_mask=mask_BT.long())
-    if name == "BertForSequenceClassification":
-        return [(found.logits, expected)]
-    if name == "BertForQuestionAnswering":
-        ends_2BT = torch.stack((found.start_logits, found.end_logits))
-        return [(ends_2BT.masked_fill(~mask_BT, float("-inf")), expected)]
-    hidden_BTD = network(batch["tokens"], types_BT, mask_BT)
-    every_BT = torch.arange(hidden_BTD.shape[1]).expand(len(hidden_BTD), -1)
-    real_NV = network.token_logits(hidden_BTD, every_BT)[mask_BT]
-    following = (found.seq_relationship_logits, network.next_logits(hidden_BTD))
-    return [(found.prediction_logits[mask_BT], real_NV), following]
-
-
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({}, "model.position_encoding=sinusoidal: expected rotary"),
-        (SMALL["pretraining"], "model.head_size=5: expected null or 5.66667, embedding_size /"),
-        (SMALL["nearest_neighbour"], "task=nearest_neighbour: expected a task on text"),
-    ],
-    ids=["decoder", "encoder", "numbers"],
-)
-def test_what_no_class_computes_is_refused(tmp_path, changes, told):
-    run = headroom.run(trained(tmp_path, changes).id, outputs=tmp_path)
-    with pytest.raises(UserError) as caught:
-        run.export(tmp_path / "exported")
-    assert told in str(caught.value)
-    assert not (tmp_path / "exported").exists()

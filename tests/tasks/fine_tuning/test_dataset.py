@@ -1,14 +1,10 @@
-"""Data sets are found by their official names and divided without a leak; rows are kept."""
+"""Data sets are found by their official names, told by what they hold, divided without a leak."""
 
 import json
-import random
 
-import numpy as np
 import pytest
 
 from sweeper.store.errors import UserError
-from tasks.fine_tuning.bag_of_words import BagOfWords, guessed_answer, majority_accuracy
-from tasks.fine_tuning.shared import ROUND, Sequences, write
 from tasks.mnli.task import MultiNLI
 from tasks.squad.data import SQuAD
 from tasks.synthetic import samples
@@ -156,112 +152,3 @@ def test_a_hub_set_without_the_dev_split_is_one_sentence(hub, tmp_path):
     hub({"train": {"premise": ["p"], "hypothesis": ["h"], "label": [0]}})
     with pytest.raises(UserError, match="a data set with a split validation_matched"):
         MultiNLI().load(_data(source="hub"), tmp_path)
-
-
-TEXTS = [([11, 12], [13]), ([14], [15, 16, 17]), (list(range(20, 60)), [18]), ([], [19])]
-ROWS = [[2, *first, 3, *second, 3] for first, second in TEXTS]
-
-
-@pytest.fixture
-def row_folder(tmp_path):
-    columns = {"seconds": [2 + len(first) for first, _ in TEXTS], "labels": [5, 7, 11, 13]}
-    write(tmp_path / "train", ROWS, columns, {"kept": 4})
-    return tmp_path / "train"
-
-
-def test_a_row_is_two_texts_between_marks(row_folder):
-    found = Sequences(row_folder).rows(np.array([1, 0]), longest=ROUND)
-    assert found["tokens"].shape == (2, ROUND)
-    assert found["tokens"][0, :9].tolist() == [2, 14, 3, 15, 16, 17, 3, 0, 0]
-    assert found["tokens"][1, :9].tolist() == [2, 11, 12, 3, 13, 3, 0, 0, 0]
-    assert found["token_type_ids"][0, :9].tolist() == [0, 0, 0, 1, 1, 1, 1, 0, 0]
-    assert found["token_type_ids"][1, :9].tolist() == [0, 0, 0, 0, 1, 1, 0, 0, 0]
-    assert found["attention_mask"].sum(axis=1).tolist() == [7, 6]
-    assert found["attention_mask"][0, :7].all()
-
-
-def test_a_batch_is_as_long_as_its_longest_row_and_never_longer_than_allowed(row_folder):
-    rows = Sequences(row_folder)
-    assert rows.rows(np.array([0, 3]), longest=128)["tokens"].shape == (2, ROUND)
-    assert rows.rows(np.array([0, 2]), longest=128)["tokens"].shape == (2, 2 * ROUND)
-    assert rows.rows(np.array([0, 2]), longest=47)["tokens"].shape == (2, 47)
-
-
-def test_each_row_is_what_was_written_whatever_stands_beside_it(row_folder):
-    rows = Sequences(row_folder)
-    assert len(rows) == len(ROWS)
-    for numbers in ([0, 1, 2, 3], [3, 2], [1]):
-        found = rows.rows(np.array(numbers), longest=64)
-        for number, tokens, real in zip(
-            numbers, found["tokens"], found["attention_mask"], strict=True
-        ):
-            assert tokens[real].tolist() == ROWS[number]
-            assert not tokens[~real].any()
-    assert rows.columns["labels"][np.array([3, 1])].tolist() == [13, 7]
-    assert rows.about["largest_piece"] == 59
-    assert rows.about["kept"] == 4
-
-
-@pytest.mark.parametrize("name", ["pieces", "rows", "seconds", "labels"])
-def test_a_file_that_is_not_as_written_is_one_sentence(row_folder, name):
-    [path] = row_folder.glob(f"{name}.*")
-    whole = path.read_bytes()
-    for damaged in (b"", whole[:7], whole[:-1]):
-        path.write_bytes(damaged)
-        with pytest.raises(UserError, match="delete it and prepare the data"):
-            Sequences(row_folder)
-    path.unlink()
-    with pytest.raises(UserError, match="delete it and prepare the data"):
-        Sequences(row_folder)
-
-
-def test_rows_that_were_not_finished_are_not_there(row_folder):
-    (row_folder / "about.json").unlink()
-    with pytest.raises(UserError, match="holds no prepared data; prepare the data"):
-        Sequences(row_folder)
-
-
-def test_a_majority_is_that_of_training():
-    assert majority_accuracy([2, 2, 1, 0], [2, 1, 1, 1, 2]) == pytest.approx(2 / 5)
-    assert majority_accuracy([1, 0], [1, 1, 0]) == pytest.approx(1 / 3)
-
-
-def test_words_that_tell_a_label_are_found():
-    rng = random.Random(0)
-    words = ["no", "all", "maybe"]
-    labels = [rng.randrange(3) for _ in range(2003)]
-    noise = [" ".join(rng.choices("abcdefg", k=5)) for _ in labels]
-    pairs = [(text, f"{words[label]} {text}") for label, text in zip(labels, noise, strict=True)]
-    model = BagOfWords(pairs, labels)
-    assert model.accuracy(pairs, labels) > 0.95
-    assert model.accuracy([(second, first) for first, second in pairs], labels) < 0.6
-    assert BagOfWords(pairs, labels).accuracy(pairs, labels) == model.accuracy(pairs, labels)
-
-
-def test_a_text_without_words_is_no_obstacle():
-    pairs = [("?", ""), ("yes", "yes"), ("", "!")]
-    assert 0 <= BagOfWords(pairs, [0, 1, 0]).accuracy(pairs, [0, 1, 0]) <= 1
-
-
-@pytest.mark.parametrize("texts", [("sentence1", "sentence2"), ("", "sentence2")], ids=str)
-def test_words_without_their_company_tell_nothing_of_a_sample_pair(texts):
-    rows = [samples.pair(number, World(5, 23)) for number in range(4001)]
-    labels = [samples.LABELS.index(row["gold_label"]) for row in rows]
-    given = [(row.get(texts[0], ""), row[texts[1]]) for row in rows]
-    model = BagOfWords(given[:3001], labels[:3001])
-    assert model.accuracy(given[3001:], labels[3001:]) < 0.39
-
-
-@pytest.mark.parametrize(
-    ("question", "answer"),
-    [
-        pytest.param("Where did Ada sell gold?", "on Monday in Arden", id="longest_stretch"),
-        pytest.param("Who sold silver?", "Boris", id="sentence_with_most_words"),
-        pytest.param("Ada sold gold on Monday in Arden", "", id="nothing_left"),
-        pytest.param("Why?", "Ada sold gold on Monday in Arden", id="nothing_shared"),
-    ],
-)
-def test_an_answer_is_guessed_from_the_sentence_with_most_of_the_question(question, answer):
-    context = "Ada sold gold on Monday in Arden. Boris sold silver. Cora sold nothing."
-    assert guessed_answer(question, context) == answer
-    assert guessed_answer(question, "...") == ""

@@ -1,28 +1,23 @@
-"""Packed rows hold every piece of every sentence once, and the task measures each once."""
+"""Packed rows hold every piece of every sentence once; prepared data are found again by name."""
 
 import itertools
 import json
-import math
 from collections import Counter
 from statistics import NormalDist
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.store.errors import UserError
 from tasks.lm1b.data import ABOUT, OPEN_ROWS, FirstFit, Joined, PackedRows, expand, pack
-from tasks.prepare import open_data
 from tasks.synthetic.samples import World
 from tasks.synthetic.samples import sentences as generated
-from tasks.task import Evaluator
 from tasks.text.corpus import CHUNK, Corpus
 from tasks.text.encoding import FEW
 from tasks.text.source import SPLITS
 from tasks.text.tokenizer import END, PAD, train_bpe
-from tests.tasks.jobs import opened
 
 LINES = list(itertools.islice(generated(World(7, 113)), 701))
 LONG = "x" * 997
@@ -201,103 +196,3 @@ def test_rows_that_are_not_as_written_are_refused(tmp_path, name, damaged):
         (tmp_path / name).write_bytes(damaged(content))
     with pytest.raises(UserError, match="prepare the data"):
         PackedRows(tmp_path)
-
-
-CPU = Evaluator(torch.device("cpu"), "32-true")
-
-
-def test_the_loss_of_a_split_is_the_mean_over_its_pieces_not_over_its_batches(prepared):
-    task = opened(prepared)
-    torch.manual_seed(5)
-    model = task.build().eval()
-    nats, pieces = 0.0, 0
-    for batch in task.data.batches("test"):
-        hidden_BTD = model(batch["tokens"], batch["segments"], batch["positions"])
-        logs_BTV = model.logits(hidden_BTD).detach().double().log_softmax(-1)
-        for row in range(len(batch["tokens"])):
-            for place in torch.nonzero(batch["segments"][row]).flatten().tolist():
-                nats -= float(logs_BTV[row, place, batch["targets"][row, place]])
-                pieces += 1
-    metrics = task.evaluate(model, "test", CPU)
-    assert set(metrics) == set(task.measured)  # what experiments are held against
-    assert metrics["test/loss"] == pytest.approx(nats / pieces, rel=1e-5)
-    assert metrics["test/perplexity"] == pytest.approx(math.exp(nats / pieces), rel=1e-4)
-    about = open_data(task, prepared)
-    assert pieces == about["test_tokens"]
-
-
-@pytest.mark.parametrize("rows", [1, 61])
-def test_the_size_of_its_batches_does_not_matter(rows, prepared):
-    torch.manual_seed(5)
-    model = opened(prepared).build()
-    one = opened(prepared).evaluate(model, "test", CPU)
-    other = opened(prepared, {"task.batch_tokens": rows * 31}).evaluate(model, "test", CPU)
-    assert other == pytest.approx(one, rel=1e-5)
-
-
-def test_perplexity_per_word_counts_words_and_ends_of_sentences(prepared):
-    task = opened(prepared)
-    about = task.data.splits["test"].about
-    metrics = task.metrics("test", {"nats": 1009.0, "tokens": 503.0})
-    words = about["words"] + about["sentences"]
-    assert words < about["tokens"]
-    assert metrics["test/perplexity_per_word"] == pytest.approx(math.exp(1009 / words))
-
-
-def test_a_model_that_is_evaluated_is_neither_changed_nor_left_in_another_mode(prepared):
-    task = opened(prepared)
-    model = task.build()
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    first = task.evaluate(model.train(), "validation", CPU)
-    assert model.training
-    assert task.evaluate(model.eval(), "validation", CPU) == first  # dropout was off both times
-    assert not model.training
-    for name, value in model.state_dict().items():
-        assert torch.equal(value, before[name])
-
-
-def test_an_epoch_of_batches_holds_every_row_once(prepared):
-    task = opened(prepared, {"task.batch_tokens": 31})
-    rows = len(task.data.splits["train"])
-    seen = {tuple(task.data.batch(step)["targets"][0].tolist()) for step in range(1, rows + 1)}
-    everything = task.data.splits["train"]
-    there = {tuple(batch["targets"][0].tolist()) for batch in task.data.batches("train")}
-    assert seen == there
-    assert len(everything) == rows
-
-
-def test_padding_is_never_a_target(prepared):
-    task = opened(prepared)
-    padded = 0
-    for batch in task.data.batches("test"):
-        nothing = batch["segments"] == 0
-        padded += int(nothing.sum())
-        assert (batch["targets"][nothing] == -100).all()
-        assert (batch["targets"][~nothing] > 0).all()
-    assert padded, "no row had padding: the check would be vacuous"
-
-
-def test_what_each_head_does_is_measured_on_the_test_split_alone(prepared):
-    task = opened(prepared)
-    torch.manual_seed(5)
-    model = task.build()
-    assert "validation/attention_rank" not in task.evaluate(model, "validation", CPU)
-    assert task.files() == {}
-    metrics = task.evaluate(model, "test", CPU)
-    layers = task.files()["attention.json"]["layers"]
-    heads, head_size = task.config.model.heads, task.config.model.one_head_size
-    for name in ("rank", "entropy"):
-        values = [value for layer in layers for value in layer[name]]
-        assert len(values) == 2 * heads
-        assert metrics[f"test/attention_{name}"] == pytest.approx(sum(values) / len(values))
-    assert 1 < metrics["test/attention_rank"] <= head_size
-
-
-def test_a_model_that_diverged_has_a_loss_that_says_so_and_nothing_else(prepared):
-    task = opened(prepared)
-    model = task.build()
-    torch.nn.init.constant_(model.final_norm.weight, math.nan)
-    metrics = task.evaluate(model, "test", CPU)
-    assert math.isnan(metrics["test/loss"])
-    assert "test/attention_rank" not in metrics
-    assert task.files() == {}

@@ -21,7 +21,8 @@ from tasks.pretraining.documents import (
 )
 from tasks.text.source import SPLITS, Counts
 from tasks.text.tokenizer import load_tokenizer
-from tests.tasks.jobs import PRETRAINING, config
+from tests.tasks.jobs import config
+from tests.tasks.small import PRETRAINING
 
 SAMPLE = config()["data"]
 

@@ -13,16 +13,8 @@ from tasks.size_server.sizes import size
 from tasks.task import Evaluator
 from tasks.text.tokenizer import BERT_MARKS
 from tasks.training.loop import summed
-from tests.tasks.jobs import (
-    PRETRAINING,
-    at_call,
-    config,
-    freeze,
-    kill_self,
-    opened,
-    run_job,
-    science,
-)
+from tests.tasks.jobs import at_call, config, freeze, kill_self, run_job, science
+from tests.tasks.small import PRETRAINING, opened
 
 # Table, embedding size, heads, head size, feed-forward size, parameters (reproduced to the unit).
 PUBLISHED = [
@@ -146,7 +138,30 @@ def test_every_run_is_measured_on_the_same_rows_each_once(shared):
         assert len(torch.unique(rows, dim=0)) == len(rows)
 
 
-def test_the_loss_and_the_metrics_are_means_over_hidden_pieces_and_over_pairs(shared):
+def test_the_loss_is_the_mean_over_hidden_pieces_plus_the_mean_over_pairs(shared):
+    task = opened(shared, PRETRAINING)
+    torch.manual_seed(5)
+    model = task.build().eval().requires_grad_(False)
+    batch = task.data.batch(1)
+    hidden_BTD = model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
+    nats = [
+        -float(
+            model.token_logits(hidden_BTD, torch.full((3, 1), place))[row, 0]
+            .double()
+            .log_softmax(-1)[target]
+        )
+        for row in range(3)
+        for place, target in zip(
+            batch["places"][row].tolist(), batch["targets"][row].tolist(), strict=True
+        )
+        if target != IGNORED
+    ]
+    pairs = F.cross_entropy(model.next_logits(hidden_BTD), batch["next"])
+    expected = sum(nats) / len(nats) + float(pairs)
+    assert float(summed(task.loss(model, batch))) == pytest.approx(expected, rel=1e-5)
+
+
+def test_metrics_are_exact_over_a_split(shared):
     task = opened(shared, PRETRAINING)
     torch.manual_seed(5)
     model = task.build()
@@ -157,10 +172,9 @@ def test_the_loss_and_the_metrics_are_means_over_hidden_pieces_and_over_pairs(sh
             hidden_BTD = model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
             logits_BMV = model.token_logits(hidden_BTD, batch["places"])
             chosen = batch["targets"] != IGNORED
-            hidden = F.cross_entropy(logits_BMV[chosen], batch["targets"][chosen])
-            pairs = F.cross_entropy(model.next_logits(hidden_BTD), batch["next"])
-            assert float(summed(task.loss(model, batch))) == pytest.approx(float(hidden + pairs))
-            nats += float(hidden * chosen.sum())
+            nats += float(
+                F.cross_entropy(logits_BMV[chosen], batch["targets"][chosen]) * chosen.sum()
+            )
             right += float((logits_BMV.argmax(-1) == batch["targets"])[chosen].sum())
             masked += float(chosen.sum())
             next_right += float((model.next_logits(hidden_BTD).argmax(-1) == batch["next"]).sum())

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from sweeper.store.runs import State
-from tasks.size_server import fork
 from tasks.size_server.sizes import size
 from tests.tasks.jobs import config, freeze, run_job, science
 
@@ -94,6 +93,26 @@ def until(path):
         time.sleep(0.01)
 
 
+def test_nothing_that_it_imports_for_its_jobs_asks_for_a_gpu():
+    """A process in which CUDA has begun cannot fork jobs that use it, nor show each its own GPU."""
+    program = f"""if True:
+        import torch
+
+        def refuse(*_):
+            raise SystemExit("asked for a GPU")
+
+        for name in ("is_available", "device_count", "current_device", "init", "_lazy_init"):
+            assert hasattr(torch.cuda, name)
+            setattr(torch.cuda, name, refuse)
+        from tasks.size_server.__main__ import preload
+        from tasks.size_server.sizes import size
+
+        preload(logger="wandb")
+        size({config()!r})
+    """
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
 def test_it_says_how_big_a_config_is(server):
     assert server.ask(op="size", config=config()) == {"size": size(config())}
 
@@ -168,73 +187,3 @@ def test_when_nobody_listens_any_more_it_ends_with_its_last_job(tmp_path):
     for run in runs:
         (folder,) = [path for path in (run.outputs / "data").iterdir() if path.is_dir()]
         assert (folder / "test" / "rows.json").exists()
-
-
-@pytest.mark.parametrize("refusals", [0, 3, 4])
-def test_a_fork_that_is_refused_is_tried_again(refusals, monkeypatch):
-    answers = [BlockingIOError(11, "Resource temporarily unavailable")] * refusals + [1009]
-
-    def answer():
-        if isinstance(one := answers.pop(0), Exception):
-            raise one
-        return one
-
-    waited = []
-    monkeypatch.setattr(os, "fork", answer)
-    monkeypatch.setattr(fork.time, "sleep", waited.append)
-    if refusals > 3:
-        with pytest.raises(BlockingIOError):
-            fork.forked()
-    else:
-        assert fork.forked() == 1009
-    assert len(waited) == min(refusals, 3)
-
-
-def _said(code, *arguments):
-    command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-
-
-def test_what_it_imports_asks_for_no_gpu_and_is_all_that_a_run_of_wandb_needs(tmp_path):
-    """A process in which CUDA has begun cannot fork jobs that use it, nor show each its own GPU."""
-    code = f"""if True:
-        import matplotlib, sys, torch
-
-        def refuse(*_):
-            raise SystemExit("asked for a GPU")
-
-        asking = ("is_available", "device_count", "current_device", "init", "_lazy_init")
-        real = {{name: getattr(torch.cuda, name) for name in asking}}
-        vars(torch.cuda).update(dict.fromkeys(asking, refuse))
-        from tasks.size_server.__main__ import preload
-        from tasks.size_server.sizes import size
-
-        preload(logger="wandb")
-        size({config()!r})
-        vars(torch.cuda).update(real)
-        assert sys.modules["matplotlib"] is matplotlib, "what is imported already stays"
-        before = set(sys.modules)
-        sys.modules["wandb"].init(project="p", mode="offline", dir=sys.argv[1]).finish()
-        print(sum(name.startswith("wandb.") for name in set(sys.modules) - before))
-    """
-    assert int(_said(code, str(tmp_path)).splitlines()[-1]) < 20  # 80 without
-
-
-def test_what_lightning_does_not_need_is_left_out_and_can_be_imported_afterwards(tmp_path):
-    for absent in ("torchvision", "transformers"):  # as if they were installed, of any version
-        (tmp_path / absent).mkdir()
-        (tmp_path / absent / "__init__.py").touch()
-        (tmp_path / f"{absent}-9.0.dist-info").mkdir()
-        about = f"Metadata-Version: 2.1\nName: {absent}\nVersion: 9.0\n"
-        (tmp_path / f"{absent}-9.0.dist-info" / "METADATA").write_text(about)
-    code = """if True:
-        import sys
-        sys.path.insert(0, sys.argv[1])
-        from tasks.size_server.fork import UNUSED, preload
-        preload(logger="none")
-        assert "pytorch_lightning" in sys.modules
-        print(*(name for name in UNUSED if name in sys.modules), sep=",")
-        import matplotlib.pyplot, scipy.signal, torchvision, transformers
-        print(scipy.signal.__name__)
-    """
-    assert _said(code, str(tmp_path)).splitlines() == ["", "scipy.signal"]

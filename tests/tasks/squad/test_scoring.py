@@ -1,14 +1,8 @@
 """The scores, and what `score PREDICTIONS DATASET` prints, are those of the official evaluator."""
 
-from __future__ import annotations
-
 import json
-import re
-import string
 import subprocess
 import sys
-from collections import Counter
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,8 +11,10 @@ from hypothesis import strategies as st
 from tasks.squad import scoring
 from tasks.squad.__main__ import main
 from tests.conftest import ROOT
+from tests.tasks.squad import official_evaluator
 
 EXACT = 1e-9
+
 # (prediction, gold answers, exact match, F1), worked out by hand from the official rules.
 HARD = {
     "same": ("the Denver Broncos", ["Denver Broncos"], 1, 1.0),
@@ -56,7 +52,7 @@ HARD = {
 def test_hard_cases_score_as_worked_out_by_hand(prediction, answers, match, overlap):
     found = scoring.score([("q", answers)], {"q": prediction})
     assert found == pytest.approx({"exact_match": 100 * match, "f1": 100 * overlap}, abs=EXACT)
-    assert found == official_evaluation(_dataset([("q", answers)]), {"q": prediction})
+    assert found == official_evaluator.evaluate(_dataset([("q", answers)]), {"q": prediction})
 
 
 def test_a_question_without_prediction_scores_0():
@@ -93,7 +89,7 @@ QUESTIONS = st.lists(
 @settings(max_examples=300)
 @given(QUESTIONS, st.dictionaries(st.sampled_from("pqrst"), ANSWERS))
 def test_any_predictions_score_as_the_official_rules_say(questions, predictions):
-    expected = official_evaluation(_dataset(questions), predictions)
+    expected = official_evaluator.evaluate(_dataset(questions), predictions)
     assert scoring.score(questions, predictions) == pytest.approx(expected, abs=EXACT)
 
 
@@ -126,7 +122,7 @@ def _write(folder, predictions, dataset=DATASET):
 def test_the_scores_are_printed_unrounded_as_json(tmp_path, capsys, predictions):
     assert main(_write(tmp_path, predictions)) == 0
     printed = capsys.readouterr()
-    expected = official_evaluation(DATASET["data"], predictions)
+    expected = official_evaluator.evaluate(DATASET["data"], predictions)
     assert printed.out == json.dumps(expected) + "\n"
     missing = [question for question in "abc" if question not in predictions]
     assert printed.err.splitlines() == [
@@ -183,43 +179,3 @@ def test_a_file_that_is_not_there_is_one_sentence(tmp_path, capsys):
 def test_another_command_line_says_how_it_goes(capsys, arguments):
     assert main(arguments) == 2
     assert "score PREDICTIONS DATASET" in capsys.readouterr().err
-
-
-def normalize_answer(text: str) -> str:
-    """Lower text and remove punctuation, articles and extra whitespace."""
-    text = text.lower()
-    exclude = set(string.punctuation)
-    text = "".join(ch for ch in text if ch not in exclude)
-    text = re.sub(r"\b(a|an|the)\b", " ", text)
-    return " ".join(text.split())
-
-
-def f1_score(prediction: str, ground_truth: str) -> float:
-    prediction_tokens = normalize_answer(prediction).split()
-    ground_truth_tokens = normalize_answer(ground_truth).split()
-    common = Counter(prediction_tokens) & Counter(ground_truth_tokens)
-    num_same = sum(common.values())
-    if num_same == 0:
-        return 0
-    precision = 1.0 * num_same / len(prediction_tokens)
-    recall = 1.0 * num_same / len(ground_truth_tokens)
-    return (2 * precision * recall) / (precision + recall)
-
-
-def exact_match_score(prediction: str, ground_truth: str) -> bool:
-    return normalize_answer(prediction) == normalize_answer(ground_truth)
-
-
-def official_evaluation(dataset: list[Any], predictions: dict[str, str]) -> dict[str, float]:
-    f1 = exact_match = total = 0
-    for article in dataset:
-        for paragraph in article["paragraphs"]:
-            for qa in paragraph["qas"]:
-                total += 1
-                if qa["id"] not in predictions:
-                    continue
-                ground_truths = [answer["text"] for answer in qa["answers"]]
-                prediction = predictions[qa["id"]]
-                exact_match += max(exact_match_score(prediction, truth) for truth in ground_truths)
-                f1 += max(f1_score(prediction, truth) for truth in ground_truths)
-    return {"exact_match": 100.0 * exact_match / total, "f1": 100.0 * f1 / total}

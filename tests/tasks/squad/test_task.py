@@ -10,8 +10,8 @@ from tasks.prepare import open_data
 from tasks.squad.__main__ import score_files
 from tasks.task import Evaluator
 from tasks.training.loop import summed
-from tests.tasks.jobs import SQUAD, opened
-from tests.tasks.squad.test_scoring import official_evaluation
+from tests.tasks.small import SQUAD, opened
+from tests.tasks.squad import official_evaluator
 
 CPU = Evaluator(torch.device("cpu"), "32-true")
 
@@ -102,7 +102,7 @@ def test_the_scores_are_the_official_ones_of_the_predictions_left_beside_the_res
     path = tmp_path / name
     path.write_text(json.dumps(predictions))
     dataset = shared / "data" / task.data.folder_name() / "sample" / "dev-v1.1.json"
-    official = official_evaluation(json.loads(dataset.read_text())["data"], predictions)
+    official = official_evaluator.evaluate(json.loads(dataset.read_text())["data"], predictions)
     assert 0 < metrics["test/f1"] < 100
     for key in ("exact_match", "f1"):
         assert metrics[f"test/{key}"] == pytest.approx(official[key], abs=1e-9)

@@ -1,9 +1,6 @@
 """Text is cut into sentences and pieces; pieces give back the text."""
 
 import itertools
-import multiprocessing
-import os
-import signal
 
 import pytest
 from hypothesis import given
@@ -12,7 +9,7 @@ from hypothesis import strategies as st
 from sweeper.store.errors import UserError
 from tasks.synthetic.samples import World
 from tasks.synthetic.samples import sentences as generated
-from tasks.text.encoding import FEW, Encoder, in_order
+from tasks.text.encoding import Encoder
 from tasks.text.source import read_line
 from tasks.text.tokenizer import (
     BERT_MARKS,
@@ -170,39 +167,3 @@ def test_wordpiece_is_berts():
     assert encoding.tokens[-2:] == ["[UNK]", "[SEP]"]
     assert encoding.tokens.count("[SEP]") == 2
     assert tokenizer.decode(tokenizer.encode("The happier bakers").ids) == "the happier bakers"
-
-
-def square(number):
-    return number * number
-
-
-@pytest.mark.parametrize("processes", [1, 2, 5])
-@pytest.mark.parametrize("count", [0, FEW, FEW + 1, FEW + 23])
-def test_results_come_in_the_order_of_their_items(processes, count):
-    assert list(in_order(square, range(count), processes)) == [n * n for n in range(count)]
-
-
-def test_an_error_of_a_process_is_raised_here():
-    def refuse(number):
-        if number == FEW + 3:
-            raise UserError("no such text")
-        return number
-
-    with pytest.raises(UserError, match="no such text"):
-        list(in_order(refuse, range(FEW + 9), 2))
-
-
-def test_a_process_that_is_killed_is_an_error_and_none_is_left():
-    def pid(number):
-        if number == FEW + 4:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return os.getpid()
-
-    results, found = in_order(pid, range(FEW + 9), 2), []
-    with pytest.raises(OSError, match="was ended"):
-        found.extend(results)
-    gone = {*found} - {os.getpid()}
-    assert gone
-    for child in multiprocessing.active_children():
-        child.join(10)
-    assert not multiprocessing.active_children()

@@ -2,6 +2,8 @@
 
 import errno
 import math
+import os
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -20,6 +22,7 @@ from tests.tasks.jobs import (
     instead_of_call,
     last_word,
     run_job,
+    science,
 )
 
 
@@ -110,6 +113,30 @@ def test_a_test_loss_that_is_no_number_is_no_result(outputs):
     assert run_job(run, spoiled) == 1
     assert last_word(run)["cause"] == "nan"
     assert run.result() is None
+
+
+def test_a_full_disk_keeps_the_last_checkpoint_and_later_the_run_ends_the_same(
+    outputs, undisturbed
+):
+    @contextmanager
+    def full(path, **_):
+        descriptor = os.open("/dev/full", os.O_WRONLY)
+        yield descriptor
+        os.close(descriptor)
+
+    def fill():
+        original = checkpoint.new_file
+        files = iter([original] * 2)
+        checkpoint.new_file = lambda path: next(files, full)(path)
+
+    run = freeze(outputs)
+    assert run_job(run, fill) == 1
+    assert last_word(run)["cause"] == "disk_full"
+    newest, _ = run.checkpoints()
+    assert newest.name == "step-00000008.ckpt"
+    checkpoint.verify(newest, run.id)
+    assert run_job(run) == 0
+    assert science(run) == undisturbed
 
 
 def test_a_config_that_is_wrong_is_one_sentence_without_a_traceback(outputs):

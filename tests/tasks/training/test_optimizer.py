@@ -1,4 +1,4 @@
-"""The optimizer is the paper's; the parts of a batch have the gradient of the whole."""
+"""The optimizer and its schedule are those of the paper."""
 
 import math
 
@@ -7,17 +7,8 @@ import torch
 from torch import nn
 
 from tasks.parse import parse, task_of
-from tasks.training.loop import TrainingModule, adamw, clip
-from tests.tasks.jobs import (
-    SMALL,
-    assert_alike,
-    config,
-    freeze,
-    instead_of_call,
-    last_word,
-    opened,
-    run_job,
-)
+from tasks.training.loop import adamw, clip
+from tests.tasks.jobs import config
 
 
 def rates(schedule, steps, warmup, peak=0.1):
@@ -97,77 +88,3 @@ def test_gradients_are_clipped_to_their_global_norm(largest, norm):
     clip(model, largest)
     found = torch.cat([p.grad.flatten() for p in model if p.grad is not None]).norm()
     assert float(found) == pytest.approx(norm, rel=1e-4)
-
-
-STILL = {"model.dropout": 0.0}  # dropout draws other masks for parts than for the whole
-SEPARABLE = sorted({*SMALL} - {"representation"})  # its problems make one row
-
-
-def gradients(task, model, parts):
-    """What a training step leaves before its optimizer's step."""
-    module = TrainingModule(task, model, parts)
-    model.zero_grad()
-    loss = module.training_step(task.data.batch(2), 2)
-    loss.backward()
-    grads = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
-    return loss.item(), grads
-
-
-@pytest.fixture(params=SEPARABLE)
-def whole(request, shared):
-    """A task and its model, with loss and gradients of a whole batch in single precision."""
-    name = request.param
-    task = opened(shared, {**SMALL[name], **(STILL if name != "nearest_neighbour" else {})})
-    torch.manual_seed(0)
-    model = task.build()
-    return task, model, *gradients(task, model, 1)
-
-
-def test_the_parts_of_a_batch_have_together_the_gradient_of_the_whole(whole):
-    task, model, loss, expected = whole
-    for parts in (2, 3, 1000):
-        found, grads = gradients(task, model, parts)
-        assert found == pytest.approx(loss, rel=1e-5)
-        assert grads.keys() == expected.keys()
-        for key, gradient in grads.items():
-            torch.testing.assert_close(gradient, expected[key], rtol=1e-4, atol=1e-6)
-
-
-def test_a_step_in_half_precision_has_nearly_the_gradient_of_single(whole):
-    """On a CPU as well, where autocast hands other types on than on a GPU."""
-    task, model, loss, single = whole
-    with torch.autocast("cpu", torch.bfloat16):
-        found, half = gradients(task, model, 1)
-    assert found == pytest.approx(loss, rel=0.02)
-    assert half.keys() == single.keys()
-    apart = sum((half[key] - single[key]).square().sum() for key in single).sqrt()
-    assert 0 < apart < 0.1 * sum(one.square().sum() for one in single.values()).sqrt()
-
-
-def out_of_memory():
-    error = torch.OutOfMemoryError("CUDA out of memory")
-    instead_of_call(TrainingModule, "training_step", 7, error)
-
-
-def test_a_run_out_of_gpu_memory_goes_on_in_parts_to_the_same_numbers(shared):
-    alone = freeze(shared, STILL, "alone")
-    assert run_job(alone) == 0
-    run = freeze(shared, STILL, "halved")
-    assert run_job(run, out_of_memory) == 1
-    assert last_word(run)["cause"] == "out_of_gpu_memory"
-    assert run.halve_micro_batches(run.attempts()[-1]) == 2
-    assert run_job(run) == 0
-    assert [attempt.info()["micro_batches"] for attempt in run.attempts()] == [1, 2]
-    assert run.attempts()[1].info()["resumed_from"] == 4
-    assert_alike(run, alone, rel=1e-4)
-
-
-def test_a_batch_that_cannot_be_split_further_is_said(shared):
-    run = freeze(shared, STILL, "rows")
-    for _ in range(3):  # three rows: two parts, three, and then no more
-        assert run_job(run, out_of_memory) == 1
-        run.halve_micro_batches(run.attempts()[-1])
-    assert last_word(run)["cause"] == "out_of_gpu_memory"
-    assert run_job(run) == 1
-    assert last_word(run)["cause"] == "config"
-    assert "3 parts took too much memory" in last_word(run)["message"]

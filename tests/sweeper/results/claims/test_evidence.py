@@ -22,7 +22,9 @@ from tests.sweeper.results.claims.test_claims import (
     most_heads,
     verdicts,
 )
-from tests.sweeper.results.synthetic import FEW, Grid, figure1, finetuned, flat, paper
+from tests.sweeper.results.finetuned import finetuned
+from tests.sweeper.results.grids import FEW, Grid, figure1
+from tests.sweeper.results.synthetic import flat, paper
 
 
 @pytest.mark.parametrize(("pretrainings", "expected"), [(1, OPEN), (2, OPEN), (5, SUPPORTED)])

@@ -1,7 +1,6 @@
 """Figures show every seed and say what is missing; their files are safe and the same again."""
 
 import math
-import random
 import re
 import subprocess
 import sys
@@ -18,7 +17,6 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from sweeper.results.collect import collect
-from sweeper.results.decision import effects
 from sweeper.results.figures import (
     attention,
     collaborative,
@@ -26,32 +24,17 @@ from sweeper.results.figures import (
     fig1,
     fig2,
     figure_of,
-    scaling,
     write_figures,
 )
 from sweeper.results.figures import sequence_length as lengths_figure
 from sweeper.results.figures import theorem1 as knees_figure
-from sweeper.results.judge import verdicts_on
-from sweeper.results.panel import COLUMN, DOUBLE_COLUMN, marks
+from sweeper.results.panel import COLUMN, DOUBLE_COLUMN, apart, marks, rendered
 from sweeper.results.points import points, seed_spread
-from sweeper.results.statistics import expected_cost
 from sweeper.results.statistics.estimates import estimate, interval
 from sweeper.store.registry import FIGURES, function, names
-from tests.sweeper.results.synthetic import (
-    FEW,
-    METRIC,
-    MODELS,
-    PAPER,
-    Finetuned,
-    Grid,
-    Model,
-    Sweep,
-    by_hand,
-    figure1,
-    paper,
-    score,
-    theorem1,
-)
+from tests.sweeper.results.finetuned import MODELS, Finetuned, score
+from tests.sweeper.results.grids import FEW, PAPER, Grid, by_hand, figure1, theorem1
+from tests.sweeper.results.synthetic import METRIC, Model, Sweep, paper
 
 HOSTILE = "$\\foo$ _{x} <script>alert(1)</script>\x1b[31m\n\u202e=cmd() \U0001f600 日本 \0" * 7
 
@@ -102,27 +85,34 @@ SWEEPS: dict[str, Callable[[], Sweep | Finetuned]] = {
     ),
     "fine-tuned, paper": lambda: Finetuned("table3", scale="paper"),
 }
-BY_ALL = ("few", "none", "fine-tuned")  # drawn by each figure that can; the others by their own
 # In `make slow`: of sizes and states between those of the others, and slow to draw.
 MORE = ("demo", "paper", "half", "many lines", "contexts, one seed", "fine-tuned, half")
-PARAMS = [pytest.param(name, marks=[pytest.mark.slow] if name in MORE else []) for name in SWEEPS]
+PARAMS = [
+    pytest.param(make, id=name, marks=[pytest.mark.slow] if name in MORE else [])
+    for name, make in SWEEPS.items()
+]
 
 
 @pytest.fixture(scope="module", params=PARAMS)
 def drawn(request, tmp_path_factory):
-    """One sweep as figures; a warning is an error."""
-    sweep = SWEEPS[request.param]()
+    """One sweep, drawn by each figure that can; a warning is an error."""
+    sweep: Sweep | Finetuned = request.param()
     table = sweep.table(tmp_path_factory.mktemp("outputs"))
     able = [name for name in names(FIGURES) if name != "fig1" or "standard" in sweep.labels]
-    draws = [function(FIGURES, name, "figure", "draw") for name in able]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found: list[Figure] = (
-            [draw(table) for draw in draws] if request.param in BY_ALL else [figure_of(table)]
-        )
+        found: list[Figure] = [function(FIGURES, name, "figure", "draw")(table) for name in able]
         for figure in found:
             figure.draw_without_rendering()
     return found
+
+
+def test_the_figures_are_found():
+    shipped = (
+        "attention choices collaborative curves fig1 fig2 fig3 scaling sequence_length table "
+        "theorem1"
+    )
+    assert names(FIGURES) == shipped.split()
 
 
 def test_no_text_is_clipped_or_covered_by_other_text(drawn):
@@ -146,7 +136,7 @@ def test_columns_have_the_width_of_the_conference(drawn):
         assert figure.get_figheight() < 9.0  # the height of a page
 
 
-def test_files_are_what_they_are_called_hold_no_code_and_are_the_same_again(tmp_path):
+def test_drawn_again_it_is_the_same_bytes(tmp_path):
     """In another process, in another order of hashing, after everything drawn was deleted."""
     hostile().write(tmp_path)
     first = {path: path.read_bytes() for path in write_figures(tmp_path, collect(tmp_path))}
@@ -156,13 +146,16 @@ def test_files_are_what_they_are_called_hold_no_code_and_are_the_same_again(tmp_
     command = [sys.executable, "-m", "sweeper", "draw", f"--outputs={tmp_path}"]
     subprocess.run(command, check=True, env={"PYTHONHASHSEED": "7"}, capture_output=True)
     assert {path: path.read_bytes() for path in first} == first
-    files = {path.suffix: content for path, content in first.items()}
-    assert files[".pdf"].startswith(b"%PDF")
-    assert not re.search(rb"(CreationDate|ModDate|/Type3)", files[".pdf"])
-    assert files[".png"].startswith(b"\x89PNG")
+
+
+def test_files_are_what_they_are_called_and_hold_no_code(tmp_path):
+    files = rendered(figure_of(hostile().table(tmp_path)))
+    assert files["pdf"].startswith(b"%PDF")
+    assert not re.search(rb"(CreationDate|ModDate|/Type3)", files["pdf"])
+    assert files["png"].startswith(b"\x89PNG")
     # 300 dots an inch.
-    assert int.from_bytes(files[".png"][16:20], "big") == round(DOUBLE_COLUMN * 300)
-    svg = ElementTree.fromstring(files[".svg"])
+    assert int.from_bytes(files["png"][16:20], "big") == round(DOUBLE_COLUMN * 300)
+    svg = ElementTree.fromstring(files["svg"])
     tags = {element.tag.rpartition("}")[2] for element in svg.iter()}
     assert "path" in tags
     assert not tags & {"script", "foreignObject", "image", "a"}
@@ -274,19 +267,20 @@ def test_one_seed_has_no_interval_and_the_figure_says_so(tmp_path):
             assert not lines.get_segments()
 
 
-def test_runs_of_two_kinds_are_not_mixed_silently(tmp_path):
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [
+        ("code", "Runs of 2 versions of the program: of 0, of 1."),
+        ("device", "Runs on 2 kinds of device: of 0, of 1."),
+    ],
+)
+def test_runs_of_two_kinds_are_not_mixed_silently(tmp_path, column, told):
     table = figure1(grid=FEW).table(tmp_path)
-    kinds = ("code", "device")
-    rows = [{**row, **dict.fromkeys(kinds, f"of {row['seed'] % 2}")} for row in table.rows]
-    columns = [*dict.fromkeys([*table.columns, *kinds])]
-    mixed = words(fig1.draw(replace(table, provenance={}, columns=columns, rows=rows)))
-    same = words(fig1.draw(table))
-    for told in (
-        "Runs of 2 versions of the program: of 0, of 1.",
-        "Runs on 2 kinds of device: of 0, of 1.",
-    ):
-        assert told in mixed
-        assert told[:12] not in same
+    rows = [{**row, column: f"of {row['seed'] % 2}"} for row in table.rows]
+    columns = [*dict.fromkeys([*table.columns, column])]
+    mixed = replace(table, provenance={}, columns=columns, rows=rows)
+    assert told in words(fig1.draw(mixed))
+    assert told[:12] not in words(fig1.draw(table))
 
 
 def test_heads_stand_beside_the_lines_or_else_in_the_legend(tmp_path):
@@ -316,6 +310,20 @@ def test_standard_models_are_a_curve_for_each_number_of_heads(tmp_path):
     models = [Model(d, 2, d // 2) for d in (64, 96, 128)]
     assert [mark.x for mark in found] == sorted(model.size["params_total"] for model in models)
     assert [mark.mean for mark in found] == pytest.approx([*map(paper, models)], rel=0.03)
+
+
+APART = {
+    "nothing to do": ([0.1, 0.3, 0.5], [0.1, 0.3, 0.5]),
+    "a pair": ([0.3, 0.31], [0.3, 0.4]),
+    "at the lower edge": ([-0.1, 0.01, 0.02], [0.0, 0.1, 0.2]),
+    "at the upper edge": ([0.99, 0.5, 0.98], [1.0, 0.5, 0.9]),
+    "clusters that meet": ([0.4, 0.41, 0.52, 0.53], [0.4, 0.5, 0.6, 0.7]),
+}
+
+
+@pytest.mark.parametrize(("wanted", "placed"), APART.values(), ids=APART.keys())
+def test_labels_stand_apart_in_the_order_of_their_lines(wanted, placed):
+    assert apart(wanted, 0.1) == pytest.approx(placed)
 
 
 def test_keys_that_move_together_are_one_curve(tmp_path):
@@ -462,106 +470,3 @@ def test_the_rank_of_heads_stands_beside_the_most_it_can_be(tmp_path):
     assert all(set(line.get_ydata()) == {1.1} for line in entropies.get_lines())
     said = {text.get_text() for text in figure.findobj(Text)}
     assert {"3 heads", "5 heads", "(a) the head size, the most it can be"} <= said
-
-
-SCALES = {100: 16, 400: 24, 1600: 32, 6400: 48}
-MARGIN = {"test/perplexity": {"size": "1 %", "reason": "so it is"}}
-
-
-def over_scale(gain, *, seeds: int = 4) -> Sweep:
-    """At each scale heads of a fixed size win `gain(scale)`, a share, over those of size d/h."""
-    sweep = Sweep(name="scaling", figure="scaling", claims=("wins_grow_with_scale",), margin=MARGIN)
-    sweep.labels = {"standard": "d/h", "fixed": "fixed", "larger": "larger"}
-    for scale, (steps, d) in enumerate(SCALES.items()):
-        setting = {"model.embedding_size": d, "trainer.steps": steps}
-        for heads in (2, 4, 8):
-            named = f"embedding_size={d} steps={steps} heads={heads}"
-            matched = {"to": f"fixed {named}", "count": "params_total", "error": 0.0}
-            won = gain(scale) * math.log2(heads)
-            for arm, size, share, match in (
-                ("fixed", 29, won, None),
-                ("standard", 48 // heads, 0.0, matched),
-            ):
-                measured = around(40 * math.exp(-share), f"{arm}{named}", seeds)
-                values = {**setting, "model.heads": heads}
-                sweep.add(arm, values, Model(d, heads, size), measured, match)
-        larger = {**setting, "model.embedding_size": 2 * d}
-        sweep.add("larger", larger, Model(2 * d, 3, 5), around(39, f"larger{d}", seeds))
-    for point in sweep.points:
-        sweep.results[point["run"]]["tokens_seen"] = 1024 * point["values"]["trainer.steps"]
-    return sweep
-
-
-def around(middle: float, key: str, seeds: int) -> dict[int, float]:
-    draw = random.Random(key)
-    return {seed: middle * (1 + draw.gauss(0, 1e-3)) for seed in range(seeds)}
-
-
-def test_each_scale_has_the_effect_that_is_there(tmp_path):
-    table = over_scale(lambda scale: 0.01 * scale).table(tmp_path)
-    found = effects(table, "wins_at_equal_size")
-    # The mean over 2, 4 and 8 heads of the gain times log2 of these.
-    assert [one.value for one in found] == pytest.approx([0.0, 0.02, 0.04, 0.06], abs=2e-3)
-    assert all(one.low < one.value < one.high for one in found)
-    assert found[-1].flops > 30 * found[0].flops
-    rises = effects(table, "fixed_keeps_improving")
-    assert rises[3].low > 0.0 >= rises[0].low
-
-
-@pytest.mark.parametrize(
-    ("gain", "expected"),
-    [
-        (lambda scale: 0.01 * scale, "supported"),
-        (lambda scale: 0.03 - 0.01 * scale, "not supported"),
-        (lambda scale: 0.02, "no difference beyond the margin"),
-    ],
-    ids=["grows", "shrinks", "stays"],
-)
-def test_wins_that_grow_are_told_from_those_that_do_not(tmp_path, gain, expected):
-    [verdict] = verdicts_on(over_scale(gain).table(tmp_path))
-    assert verdict.verdict == expected, verdict.sentence
-
-
-def test_a_line_through_exact_points_reaches_a_level_where_it_should():
-    places, values = [1.0, 2.0, 3.0], [0.1, 0.2, 0.3]
-    fitted = expected_cost.line(places, values, [0.01, 0.02, 0.01])
-    assert fitted.at([0.0, 5.0]).values == pytest.approx([0.0, 0.5])
-    level, soonest, latest = fitted.reaches(0.4)
-    assert level == pytest.approx(4.0, abs=0.02)
-    assert 3.0 < soonest < level < latest < 9.0
-    widths = np.subtract(*fitted.at([2.0, 3.0, 6.0])[:0:-1])
-    assert (np.diff(widths) > 0).all()
-    assert fitted.reaches(0.1) == [3.0, 3.0, 3.0]
-    assert expected_cost.line(places, values[::-1], [0.01] * 3).reaches(0.4) == [None, None, None]
-
-
-def test_a_band_widens_by_the_scatter_that_intervals_do_not_allow():
-    places, halves = [1.0, 2.0, 3.0, 4.0], [0.01 * 1.96] * 4
-
-    def width(scatter):
-        values = [0.1 + scatter, 0.2 - scatter, 0.3 - scatter, 0.4 + scatter]
-        return np.ptp(
-            [ends[0] for ends in expected_cost.line(places, values, halves).at([2.5])[1:]]
-        )
-
-    # The scatter is orthogonal to lines: 4 squares of it over 2 degrees of freedom.
-    assert width(0.01) == pytest.approx(math.sqrt(2) * width(0))
-    assert width(0.03) == pytest.approx(math.sqrt(18) * width(0))
-    assert width(0.005) == width(0)
-
-
-def test_the_figure_marks_what_is_extrapolated_and_says_where_the_margin_is(tmp_path):
-    table = over_scale(lambda scale: 0.001 * scale).table(tmp_path)
-    figure = scaling.draw(table)
-    figure.draw_without_rendering()
-    said = " ".join(text.get_text() for text in figure.findobj(Text)).replace("\n", " ")
-    assert "extrapolated" in said
-    assert "FLOPs at the margin, if the line goes on" in said
-    assert [axes.get_title("left")[:3] for axes in figure.axes] == ["(a)", "(b)", "(c)"]
-    first = figure.axes[0]
-    assert [one.get_hatch() for one in first.collections] == [None, "///"]
-    lost = replace(table, rows=[{**row, "test/perplexity": None} for row in table.rows])
-    texts = [text.get_text() for text in scaling.draw(lost).findobj(Text)]
-    assert texts.count("fewer than two scales are measured") == 1
-    few = replace(table, rows=[row for row in table.rows if row["model.heads"] != 4])
-    assert len(scaling.draw(few).axes) == 2  # two numbers of heads are too few for a trend

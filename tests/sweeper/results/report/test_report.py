@@ -19,6 +19,7 @@ from sweeper.results.palette import MARKERS, PALETTE
 from sweeper.results.panel import looks_of
 from sweeper.results.report.data import curves, page_data, provenance
 from sweeper.results.report.page import SCRIPTS, as_html
+from tests.sweeper.results.grids import FEW, figure1
 from tests.sweeper.results.report.reported import (
     PAYLOADS,
     content_of,
@@ -28,7 +29,7 @@ from tests.sweeper.results.report.reported import (
     small_sweep,
     write_sweep,
 )
-from tests.sweeper.results.synthetic import FEW, figure1
+from tests.sweeper.results.synthetic import Model, Sweep
 
 
 def data_of(outputs: Path, experiments: list[str] | None = None) -> dict[str, Any]:
@@ -88,6 +89,22 @@ def test_a_claim_without_runs_is_not_measured_yet(tmp_path: Path) -> None:
     assert told["answer"] == "not measured yet"
     assert told["sentence"] == "3 of the 4 points that it rests on have no finished run."
     assert verdicts["standard_worsens_beyond"]["answer"] == "undecided"
+
+
+def test_experiments_with_claims_come_first(tmp_path: Path) -> None:
+    for name, claims in {"chosen_trials": (), "fig1": ("standard_worsens_beyond",)}.items():
+        sweep = Sweep(name, claims=claims)
+        sweep.add("standard", {"model.heads": 4}, Model(64, 4, 16), {0: 60.0})
+        write_sweep(tmp_path, sweep)
+    assert [one["name"] for one in data_of(tmp_path)["experiments"]] == ["fig1", "chosen_trials"]
+
+
+@pytest.mark.parametrize(("seeds", "words"), [(1, "there is no interval"), (2, "95 % interval")])
+def test_a_figure_says_what_its_marks_are(tmp_path: Path, seeds: int, words: str) -> None:
+    write_sweep(tmp_path, figure1(grid=FEW, seeds=seeds))
+    [figure] = data_of(tmp_path)["experiments"][0]["figures"]
+    assert words in figure["marks"]
+    assert {point["ends"] is None for point in figure["points"]} == {seeds == 1}
 
 
 def test_columns_that_are_alike_in_all_rows_are_listed_once(page: Path) -> None:

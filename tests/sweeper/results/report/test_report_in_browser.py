@@ -12,12 +12,11 @@ import pytest
 from sweeper.results.report.page import as_html
 from sweeper.store.files import with_checksum
 from sweeper.store.runs import RunStore
+from tests.sweeper.results.finetuned import Finetuned
+from tests.sweeper.results.grids import FEW, figure1
+from tests.sweeper.results.report.browser import ABSENT, WIDTHS, Browser, browser
 from tests.sweeper.results.report.reported import (
-    ABSENT,
     PAYLOADS,
-    WIDTHS,
-    Browser,
-    browser,
     content_of,
     fine_tuned,
     foreign,
@@ -26,7 +25,6 @@ from tests.sweeper.results.report.reported import (
     small_sweep,
     write_sweep,
 )
-from tests.sweeper.results.synthetic import FEW, Finetuned, figure1
 
 pytestmark = [
     pytest.mark.slow,

@@ -1,0 +1,70 @@
+"""Training steps and single operators on the card: launches, memory, waits and errors."""
+
+import torch
+
+from tasks.batch import Prefetched
+from tasks.parse import parse, task_of
+from tasks.training import machine
+from tasks.training.loop import TrainingModule, fabric_for, train_step
+from tests.card.card import Card, pinned
+
+MATH = 0  # of at::SDPBackend
+
+
+def measured(shim, config, steps):
+    """Return what the last of so many training steps did, and the peak of all."""
+    machine.compute_repeatably("cuda")
+    task = task_of(parse(config))
+    batch = task.training_batches()[0]
+    with Card() as card:
+        fabric = fabric_for(task.config.trainer, "cuda")
+        with torch.device("meta"):
+            module = TrainingModule(task, task.build()).to_empty(device="cuda")
+        optimizer = fabric.setup_optimizers(module.configure_optimizers())
+        wrapped = fabric.setup_module(module)
+        batches = Prefetched(lambda step: batch, fabric.device, steps)  # no text is read here
+        plain = shim.times_chosen(MATH)
+        for number in range(1, steps + 1):
+            card.phase = f"step {number}"
+            train_step(fabric, wrapped, optimizer, number, batches.at(number))
+    return {
+        "plain_attention": shim.times_chosen(MATH) - plain,
+        "waits": [wait for wait in card.waits if wait.phase != "start"],
+        "launches": card.launches(card.phase),
+        "largest": {dtype: size for (at, dtype), size in card.largest.items() if at == card.phase},
+        "peak": card.memory.peak,
+    }
+
+
+PROBES = {
+    "svdvals, single": torch.linalg.svdvals,
+    "svdvals, half": lambda x: torch.linalg.svdvals(x.bfloat16()),
+    "qr, half": lambda x: torch.linalg.qr(x.bfloat16()),
+    "sum": lambda x: x.sum(),
+    "item": lambda x: x.sum().item(),
+    "list": lambda x: x.tolist(),
+    "copy to the host": lambda x: x.cpu(),
+    "copy to the card": lambda x: torch.ones(3).to(x.device),
+    "copy that waits for its memory": lambda x: torch.ones(3).to(x.device, non_blocking=True),
+    "pinned copy": lambda x: pinned(torch.ones(3)).to(x.device, non_blocking=True),
+    "mask": lambda x: x[torch.zeros(7, 7, dtype=torch.bool, device=x.device)],
+    "running sum": lambda x: x.cumsum(0),
+    "running count": lambda x: x.long().cumsum(0),
+}
+
+
+def probed():
+    """Return the error and the number of waits of each probe."""
+    torch.use_deterministic_algorithms(True)
+    return {name: _tried(probe) for name, probe in PROBES.items()}
+
+
+def _tried(probe):
+    error = None
+    with Card() as card:
+        x = torch.empty(7, 7, device="cuda")
+        try:
+            probe(x)
+        except Exception as raised:  # whatever CUDA says is what is asked for
+            error = f"{type(raised).__name__}: {raised}"
+    return {"error": error, "waits": len(card.waits)}

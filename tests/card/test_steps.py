@@ -1,0 +1,106 @@
+"""What a training step of each experiment's shapes launches and takes on a GPU, and what the card
+says of single operators: errors, and what the host waits for.
+
+The numbers are those of the card: operators that launch something, and bytes of live tensors.
+"""
+
+import json
+
+import pytest
+from omegaconf import OmegaConf
+
+from sweeper.plan.compose import CONF
+
+pytestmark = pytest.mark.slow
+
+LARGEST = 256e6  # bytes of a tensor in single precision, where training is in bfloat16
+EXPERIMENTS = sorted(
+    path.stem
+    for path in (CONF / "experiment").glob("*.yaml")
+    if "gpu" in OmegaConf.load(path).get("experiment", {}).get("scales", {"gpu"})
+)
+
+LM = ("task=lm1b", "model.embedding_size=256")
+MEASURED = {  # operators a step launches, GB at the peak; of 6 layers, in bfloat16
+    "lm1b d256 h8": ((*LM, "model.heads=8"), 448, 4.10),
+    "lm1b d256 h64": ((*LM, "model.heads=64"), 472, 4.55),  # heads of 4, filled up to 8
+    "lm1b d256 h70": ((*LM, "model.heads=70", "model.head_size=32"), 448, 7.44),
+    "lm1b d512 h8": (("task=lm1b", "model.embedding_size=512", "model.heads=8"), 448, 5.51),
+    "collaborative": ((*LM, "model.heads=64", "model/attention=collaborative"), 610, 11.27),
+    "pretraining d512": (("task=pretraining",), 492, 4.84),
+    "mnli d512": (("task=mnli",), 411, 0.89),
+    "squad d512": (("task=squad",), 414, 1.57),
+}
+
+
+@pytest.fixture(scope="module")
+def configs(planned):
+    return {name: planned(*point)[0] for name, (point, _, _) in MEASURED.items()}
+
+
+@pytest.fixture(scope="module")
+def measured(configs, steps):
+    return steps(configs, 2)
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_a_step_launches_and_takes_what_it_did(measured, name):
+    _, launches, gigabytes = MEASURED[name]
+    found = measured[name]
+    assert found["launches"] == pytest.approx(launches, rel=0.05)
+    assert found["peak"] / 1e9 == pytest.approx(gigabytes, rel=0.05)
+    assert found["waits"] == []
+
+
+@pytest.fixture(scope="module")
+def shapes(planned, steps):
+    """A step of every shape of every experiment, of one layer where all are alike."""
+    configs = {}
+    for config in planned(f"experiment={','.join(EXPERIMENTS)}"):
+        if config["trainer"]["precision"] == "64-true":  # has the plain attention alone
+            continue
+        if not isinstance(config["model"]["head_size"], list) and "layers" in config["model"]:
+            config["model"]["layers"] = 1
+        shape = {key: config[key] for key in ("task", "model")}
+        configs[json.dumps(shape, sort_keys=True)] = config
+    return steps(configs, 1)
+
+
+def test_no_shape_takes_plain_attention(shapes):
+    assert len(shapes) > 100
+    assert [name for name, found in shapes.items() if found["plain_attention"]] == []
+
+
+def test_no_shape_has_a_large_tensor_in_single_precision(shapes):
+    sizes = {name: found["largest"].get("float32", 0) for name, found in shapes.items()}
+    assert [name for name, size in sizes.items() if size > LARGEST] == []
+
+
+def test_no_shape_makes_the_host_wait_in_a_step(shapes):
+    assert [found["waits"] for found in shapes.values() if found["waits"]] == []
+
+
+NO_HALF = "not implemented for half precision"
+PROBED = {  # what a probe's error says, and how often the host waits
+    "svdvals, single": (None, 0),
+    "svdvals, half": (NO_HALF, 0),
+    "qr, half": (NO_HALF, 0),
+    "running sum": ("does not have a deterministic implementation", 0),
+    "running count": (None, 0),
+    "sum": (None, 0),
+    "pinned copy": (None, 0),
+    **dict.fromkeys(("item", "list", "copy to the host", "copy to the card"), (None, 1)),
+    "copy that waits for its memory": (None, 1),
+}
+
+
+@pytest.mark.parametrize("name", PROBED)
+def test_an_operator_fails_and_waits_as_on_a_gpu(probes, name):
+    error, waits = PROBED[name]
+    assert probes[name]["waits"] == waits
+    assert (probes[name]["error"] is None) == (error is None)
+    assert (error or "") in (probes[name]["error"] or "")
+
+
+def test_what_depends_on_content_waits(probes):
+    assert probes["mask"]["waits"] == 1

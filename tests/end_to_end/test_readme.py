@@ -1,0 +1,92 @@
+"""The command lines of README.md and the cells of the notebook, as they stand, in one checkout."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import headroom_attention as headroom
+from tests.end_to_end.test_installed import NOT_SHIPPED
+from tests.end_to_end.test_sweep import ROOT, python
+
+pytestmark = pytest.mark.slow
+
+BLOCKS = re.findall(r"^```\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
+LINES = re.findall(r"^(?:make|python) .*", "".join(BLOCKS), re.M)
+# Variables of the Makefile and of pytest that make a line shorter; the line itself stays.
+SHORTER = {
+    "make demo": {"MAKEFLAGS": "e", "DEMO": "theorem1,fig1,fig2,fig3 seed=0"},
+    "make paper": {"SCALE": "demo hydra.sweeper.dry_run=true"},
+    "make test": {"PYTEST_ADDOPTS": "tests/sweeper/store/test_identity.py"},
+}
+# What the notebook shows last: the run and the attention maps of its first row.
+SHOWN = """
+import json
+print(json.dumps([run.id, [panel.images[0].get_array().tolist() for panel in maps.axes]]))
+"""
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """Run every line in a copy of the checkout, in this environment; return the copy.
+
+    Its runs have a tenth of the steps, and its rounds few seeds: otherwise it takes ten minutes.
+    """
+    folder = tmp_path_factory.mktemp("readme")
+    checkout, venv = folder / "headroom", folder / "venv"
+    shutil.copytree(ROOT, checkout, ignore=NOT_SHIPPED)
+    for path in (checkout / "conf").glob("**/task/*.yaml"):
+        steps = r"(?m)^(  (?:warmup_)?steps: \d+)0\b"
+        path.write_text(re.sub(steps, r"\1", path.read_text("utf-8")), "utf-8")
+    rounds = checkout / "conf" / "hydra" / "sweeper" / "headroom.yaml"
+    rounds.write_text(rounds.read_text("utf-8").replace("max_seeds: 30", "max_seeds: 7"), "utf-8")
+    (venv / "bin").mkdir(parents=True)
+    program = venv / "bin" / "python"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    program.chmod(0o755)
+    (venv / ".headroom-installed").touch()
+    path = f"{venv / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "VENV": str(venv), "OMP_NUM_THREADS": "1"}
+    for line in LINES:
+        shorter = SHORTER.get(line.partition("  ")[0], {})
+        done = subprocess.run(
+            ["bash", "-c", line],
+            cwd=checkout,
+            env=environment | shorter,
+            capture_output=True,
+            text=True,
+            timeout=1500,
+            check=False,
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    return checkout
+
+
+def test_every_line_of_the_readme_does_what_it_says(checkout):
+    assert {line.split()[1] for line in LINES} == {"demo", "paper", "test", "sweep.py", "-m"}
+    outputs = checkout / "outputs"
+    figures = {path.stem for path in (outputs / "figures").glob("*.png")}
+    assert {"theorem1-seed-0", "fig1-seed-0", "fig1"} <= figures
+    assert (outputs / "report.html").is_file()
+    own = headroom.runs(None, {"model.heads": [4, 8, 16], "model.head_size": 8}, outputs=outputs)
+    assert {run.state for run in own} == {"done"}
+    assert {(run.config["model"]["heads"], run.config["seed"]) for run in own} >= {
+        (heads, seed) for heads in (4, 8, 16) for seed in range(3)
+    }
+
+
+def test_every_cell_of_the_notebook_works_on_those_outputs(checkout):
+    cells = json.loads((checkout / "examples" / "results.ipynb").read_text("utf-8"))["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    words = ("-W", "error", "-c", "\n".join([*code, SHOWN]))
+    environment = {**os.environ, "MPLBACKEND": "agg"}
+    done = python(*words, cwd=checkout / "examples", env=environment)
+    assert done.returncode == 0, done.stderr
+    id, shown = json.loads(done.stdout.splitlines()[-1])
+    weights_BHTT = headroom.run(id, outputs=checkout / "outputs").attention()[0]
+    assert torch.allclose(torch.tensor(shown), weights_BHTT[0, :, :24, :24], atol=1e-6)

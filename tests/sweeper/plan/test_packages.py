@@ -1,0 +1,105 @@
+"""Options of an installed package or of a folder outside the checkout."""
+
+import subprocess
+import sys
+
+import pytest
+
+from sweeper.hydra_section import composer
+from sweeper.plan.compose import CONF
+from sweeper.store.errors import UserError
+
+BACKEND = """
+from dataclasses import dataclass
+
+@dataclass
+class Options:
+    places: int = 3
+
+def backend(context): ...
+"""
+LAUNCHER = "defaults: [/schema/launcher/shelf@_here_]\nplaces: 7\n"
+EXPERIMENT = "# @package _global_\nexperiment: {title: mine}\nmodel: {heads: 11}\n"
+
+
+@pytest.fixture
+def _package(installed):
+    groups = {"headroom.backends": "shelf = mine", "headroom.conf": "mine = mine.conf"}
+    conf = installed("mine", BACKEND, groups).parent / "conf"
+    for place, text in (("hydra/launcher/shelf", LAUNCHER), ("experiment/mine", EXPERIMENT)):
+        path = conf / f"{place}.yaml"
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+
+
+@pytest.mark.usefixtures("_package")
+def test_its_experiment_is_composed_and_the_options_of_its_backend_are_checked():
+    config = composer().compose(["experiment=mine"])
+    assert (config.experiment.title, config.model.heads) == ("mine", 11)
+    assert "mine" in composer().options("experiment")
+    assert composer().hydra(["hydra/launcher=shelf"])["launcher"] == {"places": 7}
+    with pytest.raises(UserError, match="places"):
+        composer().hydra(["hydra/launcher=shelf", "hydra.launcher.places=many"])
+
+
+MINE = """# @package _global_
+experiment:
+  title: of one's own
+  metric: test/loss
+  scales:
+    tiny: {arms: {a: {grid: {model.heads: [3, 5]}}}}
+"""
+CALL = "{_target_: pathlib.Path.touch, _args_: [HERE/victim]}"
+FILES = {
+    "own/experiment/mine.yaml": MINE,
+    "own/scale/tiny.yaml": "name: tiny\n",
+    "own/model/wide.yaml": "defaults: [decoder, _self_]\nembedding_size: 30\nhead_size: 7\n",
+    "own/primary.yaml": "defaults: [config, _self_]\nhydra: {searchpath: ['file://HERE/more']}\n",
+    "own/experiment/called.yaml": f"{MINE}hydra: {{callbacks: {{x: {CALL}}}}}\n",
+    "own/experiment/logged.yaml": f"{MINE}hydra: {{job_logging: {{root: {CALL}}}}}\n",
+    "own/experiment/built.yaml": f"{MINE}model: {{x: {CALL}}}\n",
+    "more/experiment/theirs.yaml": MINE,
+}
+
+
+@pytest.fixture
+def planned(tmp_path):
+    """Plan in a process of its own with a folder of one's own; return what it said."""
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text.replace("HERE", str(tmp_path)))
+
+    def planned(*arguments, code=0):
+        typed = ["scale=tiny", "model=wide", "hydra.sweeper.dry_run=true"]
+        command = [sys.executable, "sweep.py", "--config-dir", tmp_path / "own", *arguments, *typed]
+        done = subprocess.run(
+            [*command, f"paths.outputs={tmp_path / 'outputs'}"],
+            cwd=CONF.parent, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == code, done.stderr
+        assert code == 0 or len(done.stderr.splitlines()) == 1
+        return done.stderr if code else done.stdout
+
+    return planned
+
+
+def test_experiments_scales_and_models_are_found_in_a_folder_of_ones_own(planned):
+    said = planned("-m", "experiment=mine")
+    assert "mine-wide-tiny (tiny): of one's own" in said
+    assert "2 points, 2 runs: 2 new." in said
+
+
+def test_a_primary_config_of_ones_own_may_name_further_folders(planned):
+    said = planned("--config-name=primary", "experiment=mine,theirs")
+    assert "4 points, 2 runs, 2 of them shared with another point: 2 new." in said
+
+
+@pytest.mark.parametrize("name", ["called", "logged", "built"])
+def test_a_folder_of_ones_own_calls_nothing_either(planned, name, tmp_path):
+    assert "no code to call" in planned(f"experiment={name}", code=2)
+    assert not (tmp_path / "victim").exists()
+
+
+def test_a_folder_that_is_not_there_is_one_sentence(planned):
+    folder = "/nonexistent/folder"
+    assert folder in planned(f"--config-dir={folder}", "experiment=mine", code=2)

@@ -1,0 +1,83 @@
+"""What an earlier version of the program has trained, the next one knows and goes on from."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sweeper.plan.compose import CONF
+from sweeper.plan.planner import Planner
+from sweeper.results.collect import collect
+from sweeper.store import identity
+from sweeper.store.plans import planned
+from sweeper.store.runs import RunStore, State
+from sweeper.train import freeze
+from tasks.parse import parse
+from tests.policies import shipped
+from tests.sweeper.plan.conftest import FakeProcess
+
+BEFORE = Path(__file__).with_name("format_1")
+"""What commit 11979d105907 left of a grid of two runs: plan, records, results; no weights."""
+
+
+def test_a_key_that_comes_leaves_every_id_as_it_was(plan, tmp_path, monkeypatch):
+    words = ("experiment=fig1,fig2", "seed=0")
+    before = plan(*words)
+    conf = shutil.copytree(CONF, tmp_path / "conf")
+    for place, line in (
+        ("optimizer/inverse_sqrt", "look_ahead: 0"),
+        ("optimizer/linear", "look_ahead: 0"),
+        ("model/attention/multi_head", "sinks: false"),
+        ("config", "averaging: {decay: null}"),
+    ):
+        path = conf / f"{place}.yaml"
+        path.write_text(f"{path.read_text()}\n{line}\n")
+    renamed = plan(*words, conf=str(conf))
+    assert not renamed.runs.keys() & before.runs.keys()
+    came = {"optimizer.look_ahead": 0, "model.attention.sinks": False, "averaging.decay": None}
+    monkeypatch.setattr(identity, "INTRODUCED_AS", identity.INTRODUCED_AS | came)
+    after = plan(*words, conf=str(conf))
+    assert after.points == before.points
+    assert {"look_ahead", "betas"} <= next(iter(after.runs.values())).config["optimizer"].keys()
+    others = plan(*words, "optimizer.look_ahead=3", conf=str(conf))
+    assert not others.runs.keys() & before.runs.keys()
+    # Records of before, which lack the keys, are those of these runs.
+    store = RunStore(tmp_path / "outputs")
+    freeze(before, store, {})
+    records = {run: store.run(run).record() for run in store.ids()}
+    freeze(after, store, {})
+    assert {run: store.run(run).record() for run in store.ids()} == records
+
+
+@pytest.fixture
+def outputs(tmp_path):
+    return shutil.copytree(BEFORE, tmp_path / "outputs")
+
+
+def test_results_of_an_earlier_version_are_read_and_extended_and_none_is_trained_again(outputs):
+    store = RunStore(outputs)
+    old = {run: store.run(run).result() for run in store.ids()}
+    assert len(old) == 2
+    config = store.run(min(old)).record()["config"]
+    assert parse(config).trainer.steps == 20
+
+    class SameText(FakeProcess):
+        def _answer(self, question):
+            found = super()._answer(question)
+            return {**found, "digest": config["data"]["digest"]} if "digest" in found else found
+
+    [typed] = {tuple(plan["command"][1:]) for plan in planned(outputs).values()}
+    words = [word.replace("model.heads=2,3", "model.heads=2,3,5") for word in typed if word != "-m"]
+    assert words.pop(words.index("paths.outputs=outputs"))
+    words += [f"data.{key}={config['data'][key]}" for key in ("competitors", "directions")]
+    planner = Planner(shipped(), SameText(), max_runs=99)
+    plan = planner.plan([*words, f"paths.outputs={outputs}"])
+    freeze(plan, store, {})
+    states = {run: store.run(run).status().state for run in plan.runs}
+    assert sorted(states.values()) == [State.DONE, State.DONE, State.NEW]
+    assert {run for run, state in states.items() if state is State.DONE} == old.keys()
+    [table] = collect(outputs)
+    measured = {row["run"]: row.get("test/loss") for row in table.rows}
+    told = {run: result["metrics"]["test/loss"] for run, result in old.items()}
+    assert measured == {run: told.get(run) for run in plan.runs}
+    assert {row.get("code") for row in table.rows} == {"11979d105907", None}

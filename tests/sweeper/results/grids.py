@@ -1,0 +1,114 @@
+"""Synthetic sweeps: a Figure 1 and a Theorem 1 with a known truth, and a grid typed by hand."""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from tests.sweeper.results.synthetic import Model, Sweep, Truth, paper
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The sizes of a Figure 1."""
+
+    embeddings: Sequence[int] = (64, 96, 128)
+    standard_heads: Sequence[int] = (2, 4, 8, 16)
+    fixed_heads: Sequence[int] = (2, 4, 8, 16)
+    small: int = 64
+    head_size: int = 32
+
+
+FEW = Grid((64, 96), (4,), (4,))
+PAPER = Grid(
+    (256, 320, 384, 448, 512), (4, 8, 16, 32, 64), (4, 8, 12, 16, 24, 32, 48, 64, 70), small=256
+)
+
+
+def figure1(
+    truth: Truth = paper,
+    grid: Grid = Grid(),
+    *,
+    seeds: int = 3,
+    noise: float = 0.01,
+    done: Callable[[str, Model, int], bool] = lambda arm, model, seed: True,
+) -> Sweep:
+    """Figure 1 with a known truth and relative `noise` between seeds; same run, same noise."""
+    sweep = Sweep()
+
+    def add(arm: str, values: dict[str, int], model: Model, match: Any = None) -> None:
+        measured = {
+            seed: truth(model) * (1 + random.Random(f"{model}{seed}").gauss(0, noise))
+            if done(arm, model, seed)
+            else None
+            for seed in range(seeds)
+        }
+        sweep.add(arm, values, model, measured, match)
+
+    for d, heads in product(grid.embeddings, grid.standard_heads):
+        if d % heads == 0:
+            values = {"model.embedding_size": d, "model.heads": heads}
+            add("standard", values, Model(d, heads, d // heads))
+    for heads in grid.fixed_heads:
+        add("fixed", {"model.heads": heads}, Model(grid.small, heads, grid.head_size))
+    for d in grid.embeddings:
+        if d > grid.small:
+            model, match = matched_to(d, grid)
+            add("matched", {"model.heads": model.heads}, model, match)
+    return sweep
+
+
+def matched_to(d: int, grid: Grid) -> tuple[Model, dict[str, Any]]:
+    """The small model nearest in total parameters to a standard model of embedding size `d`."""
+    heads = grid.standard_heads[len(grid.standard_heads) // 2]
+    target = Model(d, heads, d // heads).size["params_total"]
+    candidates = [Model(grid.small, h, grid.head_size) for h in range(1, 4001)]
+    model = min(candidates, key=lambda one: abs(one.size["params_total"] - target))
+    achieved = model.size["params_total"]
+    return model, {
+        "to": f"standard embedding_size={d} heads={heads}",
+        "count": "params_total",
+        "target": target,
+        "achieved": achieved,
+        "error": achieved / target - 1,
+    }
+
+
+def by_hand(axes: Mapping[str, Sequence[Any]]) -> Sweep:
+    """A grid as it is typed on a command line."""
+    labels, x = {"grid": " x ".join(axes)}, next(iter(axes))
+    sweep = Sweep(name="grid", title="lm1b", figure="curves", x=x, claims=(), labels=labels)
+    for index, values in enumerate(product(*axes.values())):
+        point = dict(zip(axes, values, strict=True))
+        heads, size = point.get("model.heads", 2 + index), point.get("model.head_size") or 32
+        sweep.add("grid", point, Model(64, heads, size), {0: 43.0 - index, 1: 42.5})
+    return sweep
+
+
+Knee = Callable[[int], int]
+
+
+def theorem1(
+    bidirectional: Knee = lambda n: n - 1, causal: Knee = lambda n: n // 2, *, seeds: int = 2
+) -> Sweep:
+    """Errors that halve from one head size to the next, and collapse at the knees given."""
+    sweep = Sweep(
+        name="theorem1",
+        title="The head size that a context takes",
+        metric="test/context_error",
+        figure="theorem1",
+        x="model.head_size",
+        claims=("bidirectional_takes_n_minus_1", "causal_takes_half"),
+        labels={"bidirectional": "every key is seen", "causal": "causal mask"},
+    )
+    # The mask and the length are no part of a synthetic run's name, so heads are.
+    for heads, arm, knee in ((2, "bidirectional", bidirectional), (1, "causal", causal)):
+        for length in (5, 7):
+            for size in range(1, length + 1):
+                error = 0.5**size * (1e-7 if size >= knee(length) else 1.0)
+                draw = random.Random(f"{arm}{length}{size}")
+                measured = {seed: error * 10 ** draw.gauss(0, 0.1) for seed in range(seeds)}
+                values = {"task.sequence_length": length, "model.head_size": size}
+                sweep.add(arm, values, Model(length, heads, size), measured)
+    return sweep

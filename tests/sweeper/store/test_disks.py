@@ -1,0 +1,121 @@
+"""An outputs folder on a full, read-only or unsuitable disk."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from sweeper.store.errors import UserError
+from sweeper.store.runs import RunStore, State
+
+
+def test_reading_writes_nothing(store, run, tmp_path):
+    absent = RunStore(tmp_path / "absent")
+    assert absent.ids() == []
+    assert absent.run("none").status().state is State.NEW
+    run.publish_result(run.claim({}), {"metrics": {"test/loss": 3.25}, "steps": 1000})
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    for one in map(store.run, store.ids()):
+        one.record(), one.history(), one.checkpoints(), one.attempts(), one.status()
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+READ_ONLY = """
+import os, sys
+from pathlib import Path
+from sweeper.store.plans import plans, write_plan
+from sweeper.store.runs import RunStore
+outputs = Path(sys.argv[1])
+store = RunStore(outputs)
+run = store.freeze({"id": "a", "config": {}})
+attempt = run.claim({})
+with attempt.metrics() as metrics:
+    metrics.write({"step": 3})
+run.publish_result(attempt, {"metrics": {}, "steps": 3})
+write_plan(outputs, {"experiments": {}})
+assert os.system(f"mount -o remount,ro {outputs}") == 0
+print(store.ids(), store.run("a").status().state, run.history(), len(plans(outputs)))
+"""
+
+
+def test_a_read_only_store_can_be_read(on_tmpfs):
+    assert on_tmpfs(READ_ONLY, "true") == "['a'] done [{'step': 3}] 1\n"
+
+
+PROBE = """
+import sys
+from pathlib import Path
+from sweeper.store.errors import UserError
+from sweeper.store.runs import RunStore
+before = sorted(Path(sys.argv[1]).rglob("*"))
+try:
+    RunStore(Path(sys.argv[1])).check_writable()
+except UserError as error:
+    print(error)
+assert sorted(Path(sys.argv[1]).rglob("*")) == before
+"""
+
+
+def refusal(outputs: Path) -> str:
+    with pytest.raises(UserError) as caught:
+        RunStore(outputs).check_writable()
+    message = str(caught.value)
+    assert message.startswith(f"outputs={outputs}: expected ")
+    assert message.endswith(" or choose another folder.")
+    assert message.isprintable()
+    return message
+
+
+def test_a_good_folder_is_made_and_left_empty(tmp_path):
+    outputs = tmp_path / "a" / "b" / "outputs"
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b").symlink_to(tmp_path)
+    RunStore(outputs).check_writable()
+    RunStore(outputs).check_writable()
+    assert list(outputs.iterdir()) == []
+
+
+@pytest.mark.parametrize("below", [".", "outputs", "a/b/outputs"])
+def test_a_file_in_the_way_is_named(tmp_path, below):
+    file = tmp_path / "file"
+    file.write_text("untouched")
+    message = refusal(file / below)
+    assert f"{file} is a file" in message
+    assert file.read_text() == "untouched"
+
+
+@pytest.mark.parametrize(
+    ("call", "code", "words"),
+    [
+        ("mkdir", errno.EACCES, "you may write to"),
+        ("open", errno.EACCES, "you may write to"),
+        ("open", errno.EROFS, "read-only"),
+        ("write", errno.ENOSPC, "the disk is full"),
+        ("fsync", errno.EDQUOT, "quota"),
+        ("link", errno.EPERM, "hard-link"),
+        ("rename", errno.EIO, "Input/output error"),
+    ],
+)
+def test_each_operation_the_store_needs_is_tried(tmp_path, failing, call, code, words):
+    outputs = tmp_path / "outputs"
+    if call != "mkdir":
+        outputs.mkdir()
+    with failing(call, code):
+        assert words in refusal(outputs)
+    assert sorted(tmp_path.rglob("*")) == ([] if call == "mkdir" else [outputs])
+
+
+@pytest.mark.parametrize(
+    ("prepare", "words"),
+    [
+        ('mount -o remount,ro "$1"', "read-only"),
+        ('{ cat /dev/zero > "$1/ballast" 2>/dev/null || true; }', "full"),
+        ('mount -o remount,nr_inodes=1 "$1"', "full"),
+    ],
+    ids=["read_only", "full", "no_inodes"],
+)
+def test_a_real_file_system_that_refuses_is_told(on_tmpfs, prepare, words):
+    output = on_tmpfs(PROBE, prepare)
+    assert output.startswith("outputs=")
+    assert words in output
+    assert output.count("\n") == 1

@@ -1,0 +1,165 @@
+"""A damaged line of metrics costs itself and nothing else."""
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeper.store.metrics import MetricsWriter, read_metrics, spell_float
+
+ROWS: list[dict[str, Any]] = [
+    {"step": 7, "train/loss": 5.25, "phase": "train"},
+    {"step": 11, "train/loss": 1e-17, "note": 'a "quoted" word, {"step": 3} and ünïcode\n'},
+    {"step": 13, "validation/loss": 3.0, "best": True, "none": None},
+    {"step": 17, "train/loss": 2},
+]
+NEXT = {"step": 19, "train/loss": 1.5}
+
+
+def written(path: Path, rows: list[dict[str, Any]]) -> bytes:
+    with MetricsWriter(path) as writer:
+        for row in rows:
+            writer.write(row)
+    return path.read_bytes()
+
+
+def line_spans(data: bytes) -> list[tuple[int, int]]:
+    """Where each line begins and where its line end stands."""
+    ends = [at for at, byte in enumerate(data) if byte == ord("\n")]
+    return [*zip((0, *(end + 1 for end in ends)), ends, strict=False)]
+
+
+def test_rows_come_back_in_order_and_each_line_is_json_with_step_first(tmp_path):
+    assert read_metrics(tmp_path / "none") == ([], 0)
+    data = written(tmp_path / "m", ROWS)
+    assert read_metrics(tmp_path / "m") == (ROWS, 0)
+    for line, row in zip(data.splitlines(), ROWS, strict=True):
+        assert json.loads(line).items() >= row.items()
+        assert line.startswith(b'{"step": %d,' % row["step"])
+
+
+def test_truncated_at_every_byte_only_the_cut_line_is_lost_and_never_the_next(tmp_path):
+    path = tmp_path / "m"
+    data = written(path, ROWS)
+    for length in range(len(data) + 1):
+        path.write_bytes(data[:length])
+        whole = [row for row, (_, end) in zip(ROWS, line_spans(data), strict=True) if end <= length]
+        rows, damaged = read_metrics(path)
+        assert rows == whole
+        assert damaged <= 1
+        written(path, [NEXT])
+        assert read_metrics(path) == ([*whole, NEXT], 0)
+
+
+@pytest.mark.parametrize("flip", [0x01, 0x20, 0x80, 0xFF], ids=hex)
+def test_with_any_byte_flipped_only_its_line_is_lost(tmp_path, flip):
+    path = tmp_path / "m"
+    data = written(path, ROWS)
+    for at in range(len(data)):
+        path.write_bytes(data[:at] + bytes([data[at] ^ flip]) + data[at + 1 :])
+        spans = line_spans(data)
+        others = [row for row, (a, b) in zip(ROWS, spans, strict=True) if not a <= at < b]
+        rows, damaged = read_metrics(path)
+        assert rows == others
+        assert damaged >= 1
+
+
+@pytest.mark.parametrize(
+    ("damage", "kept"),
+    [
+        pytest.param(lambda a, b: a[:9] + b + a[9:], [1], id="one_line_inside_another"),
+        pytest.param(lambda a, b: a[:9] + b, [1], id="torn_and_not_healed"),
+        pytest.param(lambda a, b: b"\0" * 4099 + b, [1], id="nul_block_before_a_line"),
+        pytest.param(lambda a, b: a + b"\0" * 4099, [0], id="nul_block_at_the_end"),
+        pytest.param(lambda a, b: a[:-1] + b, [0, 1], id="lost_line_end"),
+        pytest.param(lambda a, b: a + b"garbage\n" + b, [0, 1], id="garbage_line"),
+        pytest.param(lambda a, b: a + a[9:] + b[:9], [0], id="two_pieces"),
+    ],
+)
+def test_whole_rows_are_found_amid_damage(tmp_path, damage, kept):
+    path = tmp_path / "m"
+    first, second = written(path, ROWS[:2]).splitlines(keepends=True)
+    path.write_bytes(damage(first, second))
+    rows, damaged = read_metrics(path)
+    assert rows == [ROWS[index] for index in kept]
+    assert damaged >= 1
+
+
+@pytest.mark.parametrize("tail", [b"\0" * 4099, b'{"step": ', b"x" * 10007, b""], ids=len)
+def test_opening_cuts_a_torn_tail_but_no_row_that_lacks_only_its_line_end(tmp_path, tail):
+    path = tmp_path / "m"
+    whole = written(path, ROWS)
+    path.write_bytes(whole + tail if tail else whole[:-1])
+    MetricsWriter(path).close()
+    assert path.read_bytes() == whole
+
+
+def test_a_write_that_fails_half_way_does_not_cost_the_next_row(tmp_path, monkeypatch):
+    real, calls = os.write, []
+
+    def full_disk(descriptor, data):
+        calls.append(data)
+        if len(calls) > 1:
+            raise OSError(28, "No space left on device")
+        return real(descriptor, data[:5])
+
+    with MetricsWriter(tmp_path / "m") as writer:
+        writer.write(ROWS[0])
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", full_disk)
+            with pytest.raises(OSError, match="No space left"):
+                writer.write(ROWS[1])
+        writer.write(NEXT)
+    assert read_metrics(tmp_path / "m") == ([ROWS[0], NEXT], 0)
+
+
+def test_a_row_is_written_in_one_call(tmp_path, monkeypatch):
+    calls = []
+    real = os.write
+    with MetricsWriter(tmp_path / "m") as writer, monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda fd, data: calls.append(len(data)) or real(fd, data))
+        writer.write({"step": 3, "note": "x" * 20011})
+    assert calls == [(tmp_path / "m").stat().st_size]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf], ids=str)
+def test_floats_that_json_lacks_come_back_as_floats(tmp_path, value):
+    data = written(tmp_path / "m", [{"step": 3, "train/loss": value}])
+    (row,) = read_metrics(tmp_path / "m")[0]
+    assert str(row["train/loss"]) == str(value)
+    assert isinstance(row["train/loss"], float)
+    assert json.loads(data)["train/loss"] == str(value) == spell_float(value)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"train/loss": 1.0},
+        {"step": 1.5},
+        {"step": True},
+        {"step": 1, "crc": "x"},  # the name of the checksum
+        {"step": 1, "nested": {"a": 1}},
+    ],
+    ids=str,
+)
+def test_a_row_that_could_not_be_read_back_is_refused(tmp_path, row):
+    with MetricsWriter(tmp_path / "m") as writer, pytest.raises(ValueError, match="a row"):
+        writer.write(row)
+    assert (tmp_path / "m").read_bytes() == b""
+
+
+def test_a_metric_name_with_a_line_end_forges_no_row(tmp_path):
+    hostile = {"step": 3, '\n{"step": 4, "train/loss": 0.0}\n': 1.0}
+    written(tmp_path / "m", [hostile])
+    assert read_metrics(tmp_path / "m") == ([hostile], 0)
+
+
+def test_a_link_in_the_place_of_the_file_is_refused(tmp_path):
+    (tmp_path / "victim").write_text("untouched")
+    (tmp_path / "m").symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match="symbolic links"):
+        MetricsWriter(tmp_path / "m")
+    assert (tmp_path / "victim").read_text() == "untouched"

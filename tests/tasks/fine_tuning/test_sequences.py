@@ -1,0 +1,69 @@
+"""Rows come back from the disk as they were written, padded as little as can be."""
+
+import numpy as np
+import pytest
+
+from sweeper.store.errors import UserError
+from tasks.fine_tuning.shared import ROUND, Sequences, write
+
+TEXTS = [([11, 12], [13]), ([14], [15, 16, 17]), (list(range(20, 60)), [18]), ([], [19])]
+ROWS = [[2, *first, 3, *second, 3] for first, second in TEXTS]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    columns = {"seconds": [2 + len(first) for first, _ in TEXTS], "labels": [5, 7, 11, 13]}
+    write(tmp_path / "train", ROWS, columns, {"kept": 4})
+    return tmp_path / "train"
+
+
+def test_a_row_is_two_texts_between_marks(folder):
+    found = Sequences(folder).rows(np.array([1, 0]), longest=ROUND)
+    assert found["tokens"].shape == (2, ROUND)
+    assert found["tokens"][0, :9].tolist() == [2, 14, 3, 15, 16, 17, 3, 0, 0]
+    assert found["tokens"][1, :9].tolist() == [2, 11, 12, 3, 13, 3, 0, 0, 0]
+    assert found["token_type_ids"][0, :9].tolist() == [0, 0, 0, 1, 1, 1, 1, 0, 0]
+    assert found["token_type_ids"][1, :9].tolist() == [0, 0, 0, 0, 1, 1, 0, 0, 0]
+    assert found["attention_mask"].sum(axis=1).tolist() == [7, 6]
+    assert found["attention_mask"][0, :7].all()
+
+
+def test_a_batch_is_as_long_as_its_longest_row_and_never_longer_than_allowed(folder):
+    rows = Sequences(folder)
+    assert rows.rows(np.array([0, 3]), longest=128)["tokens"].shape == (2, ROUND)
+    assert rows.rows(np.array([0, 2]), longest=128)["tokens"].shape == (2, 2 * ROUND)
+    assert rows.rows(np.array([0, 2]), longest=47)["tokens"].shape == (2, 47)
+
+
+def test_each_row_is_what_was_written_whatever_stands_beside_it(folder):
+    rows = Sequences(folder)
+    assert len(rows) == len(ROWS)
+    for numbers in ([0, 1, 2, 3], [3, 2], [1]):
+        found = rows.rows(np.array(numbers), longest=64)
+        for number, tokens, real in zip(
+            numbers, found["tokens"], found["attention_mask"], strict=True
+        ):
+            assert tokens[real].tolist() == ROWS[number]
+            assert not tokens[~real].any()
+    assert rows.columns["labels"][np.array([3, 1])].tolist() == [13, 7]
+    assert rows.about["largest_piece"] == 59
+    assert rows.about["kept"] == 4
+
+
+@pytest.mark.parametrize("name", ["pieces", "rows", "seconds", "labels"])
+def test_a_file_that_is_not_as_written_is_one_sentence(folder, name):
+    [path] = folder.glob(f"{name}.*")
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:7], whole[:-1]):
+        path.write_bytes(damaged)
+        with pytest.raises(UserError, match="delete it and prepare the data"):
+            Sequences(folder)
+    path.unlink()
+    with pytest.raises(UserError, match="delete it and prepare the data"):
+        Sequences(folder)
+
+
+def test_rows_that_were_not_finished_are_not_there(folder):
+    (folder / "about.json").unlink()
+    with pytest.raises(UserError, match="holds no prepared data; prepare the data"):
+        Sequences(folder)

@@ -1,0 +1,55 @@
+"""Nearest neighbours as a task: one head as large as the points finds them, and rows are fresh."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tasks.parse import parse, task_of
+from tasks.task import Evaluator
+from tests.tasks.jobs import config
+from tests.tasks.small import NEAREST_NEIGHBOUR
+
+D, POINTS, ROWS, SHARPNESS = 5, 7, 3, 11.0  # of the small config
+CPU = Evaluator(torch.device("cpu"), "32-true")
+
+
+def _config(heads=1, head_size=D):
+    return config({**NEAREST_NEIGHBOUR, "model.heads": heads, "model.head_size": head_size})
+
+
+def _task(**changes):
+    return task_of(parse(_config(**changes)))
+
+
+def test_rows_are_fresh_each_step_and_a_function_of_seed_and_step():
+    one, other = _task(), _task(heads=3)
+    assert torch.equal(one.data.batch(2)["points"], other.data.batch(2)["points"])
+    assert not torch.equal(one.data.batch(1)["points"], one.data.batch(2)["points"])
+    assert one.data.batch(1)["points"].shape == (ROWS, POINTS, D)
+    torch.testing.assert_close(one.data.batch(1)["points"].norm(dim=-1), torch.ones(ROWS, POINTS))
+    first, *rest = (batch["points"] for batch in one.data.batches("test"))
+    assert not any(torch.equal(first, points) for points in rest)
+
+
+def test_one_head_as_large_as_the_points_is_exact():
+    task = _task()
+    model = task.build()
+    with torch.no_grad():
+        # x^T (W_k^T W_q) y / sqrt(D) is sharpness * x^T y, and what is moved is the point itself.
+        eye = torch.eye(D)
+        model.attention.qkv.weight.copy_(torch.cat((SHARPNESS * D**0.5 * eye, eye, eye)))
+        model.attention.output.weight.copy_(eye)
+    found = task.evaluate(model, "test", CPU)
+    assert found["test/relative_error"] < 1e-9
+    x_TD = task.data.batch(1)["points"][0]
+    nearest = (x_TD @ x_TD.T).fill_diagonal_(-1).argmax(1)
+    similar = F.cosine_similarity(task.outputs(model, {"points": x_TD[None]})[0], x_TD[nearest])
+    assert similar.median() > 0.8
+
+
+def test_a_layer_that_says_nothing_is_wrong_by_all_of_it():
+    task = _task()
+    model = task.build()
+    torch.nn.init.zeros_(model.attention.output.weight)
+    found = task.evaluate(model, "test", CPU)
+    assert found["test/relative_error"] == pytest.approx(1)

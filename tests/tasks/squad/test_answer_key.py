@@ -1,0 +1,86 @@
+"""Paragraphs are cut into windows, and spans are chosen, as BERT's run_squad does it."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.squad.answer_key import Span, best_span, best_windows, covered, windows
+
+
+@given(st.integers(0, 200), st.integers(1, 50), st.integers(1, 60))
+def test_windows_are_those_of_run_squad(length, room, stride):
+    expected, start = [], 0
+    while start < length:
+        size = min(length - start, room)
+        expected.append((start, size))
+        if start + size == length:
+            break
+        start += min(size, stride)
+    found = windows(length, room, stride)
+    assert found == expected
+    seen = {piece for first, size in found for piece in range(first, first + size)}
+    assert seen == set(range(length))
+
+
+@given(st.integers(1, 120), st.integers(1, 40), st.integers(1, 40))
+def test_a_piece_is_at_home_where_run_squad_says_it_has_most_context(length, room, stride):
+    cut = windows(length, room, stride)
+    expected = []
+    for piece in range(length):
+        best, expected_window = None, None
+        for number, (first, size) in enumerate(cut):
+            if not first <= piece < first + size:
+                continue
+            score = min(piece - first, first + size - 1 - piece) + 0.01 * size
+            if best is None or score > best:
+                best, expected_window = score, number
+        expected.append(expected_window)
+    assert best_windows(cut, length).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "pieces"),
+    [
+        pytest.param(0, 3, (0, 0), id="one_piece"),
+        pytest.param(0, 8, (0, 2), id="three_pieces"),
+        pytest.param(5, 6, (1, 1), id="inside_a_piece"),
+        pytest.param(5, 8, (1, 2), id="from_inside_a_piece"),
+        pytest.param(3, 4, None, id="white_space"),
+        pytest.param(9, 12, None, id="behind_the_last"),
+    ],
+)
+def test_an_answer_covers_every_piece_that_holds_some_of_it(start, end, pieces):
+    offsets = np.array([[0, 3], [4, 7], [7, 9]])  # "The gold s"
+    assert covered(offsets, start, end) == pieces
+
+
+# Few different values, so that equal ones are frequent.
+SCORES = st.lists(st.sampled_from([-2.0, -0.5, 0.0, 0.25, 3.0]), min_size=7, max_size=7)
+PLACES = st.lists(st.booleans(), min_size=7, max_size=7)
+
+
+@given(SCORES, SCORES, PLACES, PLACES, st.integers(1, 8), st.integers(1, 8))
+def test_the_span_is_the_first_of_run_squads_list(
+    starts, ends, may_start, may_end, candidates, longest
+):
+    def best_indexes(scores):
+        ranked = sorted(enumerate(scores), key=lambda item: item[1], reverse=True)
+        return [index for index, _ in ranked[:candidates]]
+
+    found = [
+        Span(starts[first] + ends[last], first, last)
+        for first in best_indexes(starts)
+        for last in best_indexes(ends)
+        if may_start[first] and may_end[last] and 0 <= last - first < longest
+    ]
+    expected = sorted(found, key=lambda span: span.score, reverse=True)[0] if found else None
+    actual = best_span(
+        np.array(starts),
+        np.array(ends),
+        may_start_T=np.array(may_start),
+        may_end_T=np.array(may_end),
+        candidates=candidates,
+        longest=longest,
+    )
+    assert actual == expected

@@ -1,0 +1,93 @@
+"""Lines out of damaged bytes: nothing raises, nothing is lost without being counted."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sweeper.store.errors import UserError
+from tasks.text.source import LINE_LIMIT, WORD_LIMIT, Counts, raw_lines_of_file, read_line
+
+BASE = [f"sentence {number} of a small file , with ünïcödé in it ." for number in range(23)]
+DAMAGES = {
+    "nul": lambda raw: raw[:7] + b"\0" + raw[7:],
+    "invalid": lambda raw: raw[:5] + b"\xff\xfe\xfa" + raw[5:],
+    "cut_character": lambda raw: raw + "é".encode()[:1],
+    "surrogate": lambda raw: raw + "\udcff".encode("utf-8", "surrogatepass"),
+    "empty": lambda raw: b"",
+    "blank": lambda raw: b" \t \xc2\xa0",
+    "too_long": lambda raw: b"x" * (LINE_LIMIT + 1),
+    "carriage_return": lambda raw: raw + b"\r",
+    "line_separator": lambda raw: raw + "\u2028\u0085more".encode(),
+    "byte_order_mark": lambda raw: b"\xef\xbb\xbf" + raw,
+    "right_to_left": lambda raw: "\u202eשלום".encode() + raw,
+}
+
+
+@pytest.mark.parametrize("letter", "aé字-= \u3000")
+def test_a_word_beyond_all_words_is_skipped_and_counted(letter):
+    longest = f"a{letter * (WORD_LIMIT - 3)}b c"
+    assert read_line(longest.encode()).text == longest
+    line = read_line(f"a,{letter * (WORD_LIMIT + 1)}b".encode())
+    assert (line.text, line.skip) == ("", "too_long")
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_no_damage_raises_or_goes_uncounted(tmp_path, damage):
+    chance = random.Random(damage)
+    cases = 3 if damage == "too_long" else 30
+    for case in range(cases):
+        raws = [line.encode() for line in BASE]
+        for place in chance.sample(range(len(raws)), 3):
+            raws[place] = DAMAGES[damage](raws[place])
+        path = tmp_path / f"{case}.txt"
+        path.write_bytes(b"\n".join([*raws, b"the end"]))
+        counts, kept = Counts(), []
+        for raw in raw_lines_of_file(path):
+            line = read_line(raw)
+            if counts.add(line):
+                kept.append(line.text)
+        assert counts.total == len(BASE) + 1 == len(kept) + sum(counts.skipped.values())
+        assert len(kept) == counts.total - 3 * (damage in ("empty", "blank", "too_long"))
+        assert all(text.encode() and "\0" not in text for text in kept)
+
+
+def test_reasons_are_counted_by_name(tmp_path):
+    path = tmp_path / "mixed.txt"
+    path.write_bytes(
+        b"\xef\xbb\xbffirst\r\n\r\n<doc id=1>\nb\xff\nc\0\n" + b"y" * 10_000_000 + b"\nlast"
+    )
+    counts = Counts()
+    texts = [line.text for line in map(read_line, raw_lines_of_file(path)) if counts.add(line)]
+    assert texts == ["first", "b\ufffd", "c\ufffd", "last"]
+    assert counts.skipped == {"empty": 1, "markup": 1, "too_long": 1}
+    assert counts.repaired == {"invalid_utf8": 1, "nul": 1}
+
+
+def test_a_line_of_exactly_the_limit_is_kept_and_one_byte_more_is_not(tmp_path):
+    path = tmp_path / "limit.txt"
+    words = b"of nine b" * (LINE_LIMIT // 9 + 1)
+    path.write_bytes(words[:LINE_LIMIT] + b"\r\n" + words[: LINE_LIMIT + 1] + b"\n" + b"c\n")
+    lengths = [len(line.text) for line in map(read_line, raw_lines_of_file(path))]
+    assert lengths == [LINE_LIMIT, 0, 1]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\xef\xbb\xbf"], ids=["nothing", "end", "mark"])
+def test_a_file_without_text_keeps_nothing(tmp_path, content):
+    (tmp_path / "empty.txt").write_bytes(content)
+    assert not any(read_line(raw).text for raw in raw_lines_of_file(tmp_path / "empty.txt"))
+
+
+def test_utf16_is_refused_by_a_sentence(tmp_path):
+    (tmp_path / "wide.txt").write_bytes("text".encode("utf-16"))
+    with pytest.raises(UserError, match=r"wide\.txt is UTF-16"):
+        list(raw_lines_of_file(tmp_path / "wide.txt"))
+
+
+@given(st.text(st.characters(exclude_categories=[])))
+def test_what_is_kept_can_be_written_and_is_kept_again(text):
+    kept = read_line(text.encode("utf-8", "surrogatepass")).text
+    assert kept.encode().decode() == kept
+    assert "\0" not in kept
+    assert read_line(kept.encode()).text == kept

@@ -1,0 +1,152 @@
+"""The real W&B: killed in the middle of a run, out of reach, without a key, or in good health."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tasks.training import wandb_mirror
+from tasks.training.loop import TrainingModule
+from tests.tasks.jobs import at_call, freeze, instead_of_call, run_job, science
+from tests.wandb_server import wandb_server
+
+pytest.importorskip("wandb")
+
+OFFLINE = {"logger.name": "wandb"}
+ONLINE = {**OFFLINE, "logger.mode": "online"}
+
+
+@pytest.fixture
+def server():
+    with wandb_server() as server:
+        yield server
+
+
+def wait_for_the_mirror():
+    """Have the third row, in the middle of the run, wait until the run is at W&B."""
+    ready, original = threading.Event(), wandb_mirror.start
+
+    def started(section, run):
+        mirrored = original(section, run)
+        ready.set()
+        return mirrored
+
+    def wait():
+        assert ready.wait(120), "W&B never started: the check would be vacuous"
+
+    wandb_mirror.start = started
+    at_call(wandb_mirror.Mirror, "log", 3, wait)
+
+
+def children():
+    folder = Path(f"/proc/{os.getpid()}/task")
+    return [
+        int(pid) for task in folder.iterdir() for pid in (task / "children").read_text().split()
+    ]
+
+
+def kill_core():
+    """Kill W&B's own process after the third row."""
+    wait_for_the_mirror()
+
+    def kill():
+        cores = children()
+        assert cores, "no core was started: the check would be vacuous"
+        for pid in cores:
+            os.kill(pid, signal.SIGKILL)
+
+    at_call(wandb_mirror.Mirror, "log", 4, kill)
+
+
+def log_of(run):
+    return run.attempts()[0].log_path.read_text()
+
+
+def test_offline(outputs, undisturbed):
+    run = freeze(outputs, OFFLINE)
+    assert run_job(run, wait_for_the_mirror) == 0
+    assert science(run) == undisturbed
+    assert "warning" not in log_of(run)
+    assert list(outputs.glob(f"wandb/offline-run-*-{run.id}/run-{run.id}.wandb"))
+
+
+def test_online_everything_arrives(server, outputs, undisturbed):
+    run = freeze(outputs, ONLINE)
+    assert run_job(run, wait_for_the_mirror) == 0
+    assert science(run) == undisturbed
+    assert "warning" not in log_of(run)
+    remote = server.runs[run.id]
+    assert (remote.state, remote.project) == ("finished", "headroom")
+    assert (remote.about["groupName"], remote.about["jobType"]) == ("none", "none")
+    assert remote.about["displayName"] == f"none {run.record()['names']['label']}"
+    assert remote.about["tags"] == ["none", "lm1b", "decoder"]
+    assert remote.config["model"]["value"]["heads"] == 3
+    assert remote.config["names"]["value"]["arm"] == "none"
+    assert {row["trainer/global_step"] for row in remote.history} == {5, 7, 10, 14, 15, 19}
+    losses = [row["train/loss"] for row in remote.history if "train/loss" in row]
+    recorded = [row["train/loss"] for row in run.history() if "train/loss" in row]
+    assert losses == pytest.approx(recorded, rel=1e-12)
+    result = run.result()
+    assert remote.summary["test/loss"] == pytest.approx(result["metrics"]["test/loss"], rel=1e-12)
+
+
+def test_a_failed_run_is_no_finished_run_there(server, outputs):
+    run = freeze(outputs, ONLINE)
+
+    def sabotage():
+        wait_for_the_mirror()
+        instead_of_call(TrainingModule, "training_step", 17, ZeroDivisionError())
+
+    assert run_job(run, sabotage) == 1
+    assert server.runs[run.id].state == "failed"
+
+
+def test_online_with_its_core_killed(server, outputs, undisturbed):
+    run = freeze(outputs, ONLINE)
+    assert run_job(run, kill_core) == 0
+    assert science(run) == undisturbed
+    assert run.id in server.runs, "it was never online: the check would be vacuous"
+    assert server.runs[run.id].state == "running"
+    assert log_of(run).count("warning: W&B is off") == 1
+
+
+def test_a_server_that_goes_away_in_the_middle(outputs, undisturbed):
+    run = freeze(outputs, ONLINE)
+
+    with wandb_server() as server:
+
+        def silence():
+            wandb_mirror.FINISH_SECONDS = 3
+            wait_for_the_mirror()
+            at_call(wandb_mirror.Mirror, "log", 4, lambda: (outputs / "silence").touch())
+
+        stopper = threading.Thread(target=_stop_when, args=(outputs / "silence", server))
+        stopper.start()
+        assert run_job(run, silence) == 0
+        stopper.join()
+    assert science(run) == undisturbed
+    assert run.id in server.runs
+    assert server.runs[run.id].state == "running"
+
+
+def _stop_when(flag, server):
+    while not flag.exists():
+        time.sleep(0.01)
+    server.silent = True
+
+
+@pytest.mark.parametrize("lacking", ["server", "key"])
+def test_online_without(lacking, outputs, undisturbed, monkeypatch):
+    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")  # nobody listens to that port
+    monkeypatch.setenv("HOME", str(outputs))  # where a key might be kept
+    if lacking == "server":
+        monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
+    monkeypatch.setattr(wandb_mirror, "INIT_SECONDS", 1)
+    run = freeze(outputs, ONLINE)
+    assert run_job(run) == 0
+    assert science(run) == undisturbed
+    assert log_of(run).count("warning: W&B is not online for this run") == 1
+    assert list(outputs.glob(f"wandb/offline-run-*-{run.id}/run-{run.id}.wandb"))

@@ -1,0 +1,146 @@
+"""What an import may bring into a process: the sweeper stays light, the models plain."""
+
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+HEAVY = {"torch", "pytorch_lightning", "torchmetrics", "wandb", "datasets", "tokenizers"}
+DRAWING = {"matplotlib", "pandas", "scipy"}
+CLUSTERS = {"submitit", "ray"}
+CONFIGURATION = {"hydra", "omegaconf"}
+PLAIN = {"pytorch_lightning", "wandb", "datasets"}
+
+
+def modules_of(*packages):
+    """Names of all modules at and below packages, without importing any of them."""
+    found = []
+    for package in packages:
+        folder = ROOT.joinpath(*package.split("."))
+        assert folder.is_dir(), f"{package} has no folder {folder}"
+        found.append(package)
+        for module in pkgutil.iter_modules([str(folder)], f"{package}."):
+            if module.ispkg:
+                found += modules_of(module.name)
+            elif not module.name.endswith("__main__"):
+                found.append(module.name)
+    return found
+
+
+def loaded_after(statements):
+    """Top-level names of the modules in a fresh process that has executed the statements."""
+    script = f"""
+import json, sys
+try:
+    {statements}
+finally:
+    names = sorted({{name.split(".")[0] for name in sys.modules}})
+    print("loaded", json.dumps(names), file=sys.__stderr__)
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    last = result.stderr.splitlines()[-1]
+    return set(json.loads(last.removeprefix("loaded ")))
+
+
+WATCHING = ["sweeper.cli.status", "sweeper.__main__"]
+# Archives are checked with pydantic; other modules of the store import them when they read one.
+STORE = [name for name in modules_of("sweeper.store") if name != "sweeper.store.archive"]
+LIGHT = {
+    "the sweeper": (modules_of("sweeper"), HEAVY | CLUSTERS),
+    "planning and watching": (
+        [*modules_of("sweeper.plan", "sweeper.run", "sweeper.store"), *WATCHING],
+        HEAVY | DRAWING,
+    ),
+    "a page": (["sweeper.results.report.page"], HEAVY | {"matplotlib", "pandas"}),
+    "the store": (STORE, HEAVY | DRAWING | CONFIGURATION | {"pydantic", "numpy", "rich"}),
+    "plugins, which Hydra loads at every start": (
+        modules_of("hydra_plugins.headroom"),
+        HEAVY | DRAWING | CLUSTERS | {"pydantic", "numpy"},
+    ),
+    "models": (
+        modules_of("models"),
+        CONFIGURATION | PLAIN | {"pydantic", "sweeper", "tasks", "hydra_plugins"},
+    ),
+    "a job": (modules_of("tasks"), CONFIGURATION | {"wandb", "datasets", "hydra_plugins"}),
+    "the warm server": (["tasks.size_server.__main__"], PLAIN),
+}
+
+
+@pytest.mark.parametrize(("modules", "unwanted"), LIGHT.values(), ids=LIGHT)
+def test_what_an_import_must_not_load_is_not_loaded(modules, unwanted):
+    loaded = loaded_after("import " + ", ".join(modules))
+    assert modules[0].split(".")[0] in loaded
+    assert not loaded & unwanted
+    assert modules[0] not in ("models", "tasks") or "torch" in loaded
+
+
+@pytest.mark.parametrize("flag", ["--help", "--cfg=job"], ids=["help", "config"])
+def test_asking_the_command_what_it_does_stays_light(flag):
+    typed = ["sweep.py", flag]
+    loaded = loaded_after(
+        f"import runpy; sys.argv = {typed}; runpy.run_path('sweep.py', run_name='__main__')"
+    )
+    assert "hydra_plugins" in loaded, "Hydra did not look for plugins: the check would be vacuous"
+    assert not loaded & (HEAVY | DRAWING | CLUSTERS)
+
+
+def commands():
+    """Every module of the packages that is a `python -m` command."""
+    folders = [
+        ROOT / package
+        for package in ("sweeper", "tasks", "headroom_attention", "tests/faults", "benchmarks")
+    ]
+    files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
+    started = [path for path in files if '__name__ == "__main__"' in path.read_text()]
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in started]
+    # Peers that a benchmark starts, and run.py of a pack, are started where they lie: by a path.
+    apart = ("_peer", "export.entry")
+    return [name.removesuffix(".__main__") for name in names if not name.endswith(apart)]
+
+
+ASK_EACH = """
+import contextlib, io, json, runpy, sys
+
+found = {}
+for name in sys.argv[1:]:
+    before = set(sys.modules)
+    sys.argv = ["", "--help"]
+    with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.suppress(SystemExit):
+        runpy.run_module(name, run_name="__main__")
+    imported = sorted({module.split(".")[0] for module in set(sys.modules) - before})
+    found[name] = [said.getvalue(), imported]
+print(json.dumps(found))
+"""
+
+
+def test_asking_a_command_what_it_does_stays_light():
+    asked = commands()
+    assert len(asked) > 10
+    done = subprocess.run(
+        [sys.executable, "-c", ASK_EACH, *asked],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    unwanted = HEAVY | DRAWING | CLUSTERS | {"pydantic", "numpy"}
+    for name, (said, imported) in json.loads(done.stdout).items():
+        assert "usage" in said, f"{name} was not run"
+        assert not unwanted & set(imported), name
+
+
+def test_the_plugin_namespace_stays_open():
+    # An __init__.py directly in hydra_plugins/ would hide every other installed Hydra plugin.
+    assert (ROOT / "hydra_plugins" / "headroom" / "__init__.py").is_file()
+    assert not (ROOT / "hydra_plugins" / "__init__.py").exists()
