@@ -217,6 +217,16 @@ def test_bad_input_is_one_clear_sentence_and_nothing_starts(tmp_path, arguments,
     assert not (tmp_path / "runs").exists()
 
 
+def test_an_outputs_folder_that_cannot_be_written_is_said_before_anything_starts(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    done = sweep(blocked / "outputs", *GRID)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert str(blocked) in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
 def test_a_dry_run_writes_no_record(tmp_path):
     refused = sweep(tmp_path, *GRID, "hydra.sweeper.dry_run=true", "hydra.sweeper.until=[nope]")
     assert (refused.returncode, refused.stdout) == (2, "")

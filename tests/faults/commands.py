@@ -26,6 +26,7 @@ from sweeper.results.collect import collect, write_tables
 from sweeper.store.liveness import alive
 from sweeper.store.metrics import read_metrics
 from sweeper.store.runs import RunStore
+from tests.faults import files
 from tests.faults.sweep import Count, compare, living, reference_of
 
 FAULTY = Path(__file__).with_name("faulty")
@@ -54,6 +55,7 @@ TUNING = (
 LINES = {"a grid": GRID, "two stages": TWO_STAGES, "tuning": TUNING}
 KILLS_PER_SWEEP = 5
 FAILING_CALLS = 0.004  # the share of calls on paths in the outputs folder
+LOCKED = ("it is read-only", "a folder that you may write to")
 CHANGES_WITH_TIME = ("seconds", "tokens_per_second", "reason")
 Each = TypeVar("Each")
 
@@ -208,6 +210,28 @@ def stops(seed: int) -> Count:
         count.complaints += bool(living(command.outputs))
         count.complaints += number.name not in command.log() or "Traceback" in command.log()
         count.complaints += command.finish() != 0
+    return count
+
+
+def read_only(seed: int) -> Count:
+    """Make the store read-only: a sweep fails with one sentence, and status still works."""
+    count = Count("read-only store", seed)
+    with files.disk_to_lock("32m") as (disk, lock):
+        outputs = disk / "outputs"
+        undisturbed(outputs, GRID)
+        reference = reference_of(outputs)
+        lock()
+        line = Command(outputs, [*GRID, "seed=1"]).line
+        asked = [sys.executable, "-m", "sweeper", "status", "--json", "--outputs", str(outputs)]
+        refused = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+        status = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+        count.injected += 2
+        count.complaints += refused.returncode != 2 or len(refused.stderr.strip().splitlines()) != 1
+        count.complaints += not any(words in refused.stderr for words in LOCKED)
+        count.complaints += status.returncode != 0 or status.stdout.count('"done"') != len(
+            reference
+        )
+        compare(count, outputs, reference)
     return count
 
 

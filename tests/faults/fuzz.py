@@ -1,20 +1,26 @@
-"""Cases with damaged outputs folders, read by every command that reads them.
+"""Cases with damaged outputs folders and crafted archives, read by every command that reads them.
 
 A command may succeed or refuse in a sentence. It must not print a traceback, run for ever, write
 outside its folder, or give a number that differs from the one that was measured.
 """
 
 import csv
+import hashlib
 import io
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
+import tarfile
+import tempfile
 import time
+import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -27,6 +33,7 @@ from typing import Any
 from benchmarks.twins import PLANTED
 from benchmarks.twins import arguments as twins
 from sweeper.__main__ import main
+from sweeper.store.files import as_json, with_checksum
 from tests.faults.commands import Command, undisturbed
 from tests.faults.files import MEMORY
 from tests.faults.sweep import Count, fork
@@ -42,43 +49,44 @@ Row = dict[str, str]
 
 @dataclass(frozen=True)
 class Victim:
-    """A finished sweep that decided a claim.
+    """A finished sweep that decided a claim, and the archives that were made of it.
 
     Attributes:
         line: the arguments of its sweep.
         outputs: its outputs folder.
-        results: the archive of its runs as a pack brings them home.
+        files: the archives by kind: results, bundle, archive.
         rows: its table, by arm, point and seed.
         answers: its verdicts.
     """
 
     line: list[str]
     outputs: Path
-    results: Path
+    files: dict[str, Path]
     rows: dict[tuple[str, ...], Row]
     answers: list[Any]
 
 
 @contextmanager
 def victim() -> Iterator[Victim]:
-    """Train the sweep, and once more in a pack."""
+    """Train the sweep, pack it, train the pack, and bundle and archive the sweep."""
     with TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True) as folder:
         place = Path(folder)
         outputs = place / "outputs"
         line = twins(place / "conf", [0], rates=PLANTED)
         undisturbed(outputs, line)
         [name] = {path.name.partition(".")[0] for path in (outputs / "tables").glob("*.csv")}
-        planned, pack = place / "planned", place / "pack.zip"
-        shutil.copytree(outputs, planned)
-        for path in planned.glob("runs/*/*"):
-            if path.name != "run.json":
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-        call(["pack", name, "-o", str(pack), "--outputs", str(planned)])
-        subprocess.run(["unzip", "-q", str(pack), "-d", str(place)], check=True)
+        packed = empty_of_results(outputs, place)
+        files = {kind: place / f"{kind}.zip" for kind in ("pack", "bundle")}
+        call(["pack", name, "-o", str(files["pack"]), "--outputs", str(packed)])
+        subprocess.run(["unzip", "-q", str(files["pack"]), "-d", str(place)], check=True)
         trained = [sys.executable, "run.py"]
         subprocess.run(trained, cwd=place / "pack", check=True, stdout=subprocess.DEVNULL)
-        results = place / "pack" / "results.zip"
-        yield Victim(line, outputs, results, rows_of(outputs), answers_of(outputs))
+        files["results"] = place / "pack" / "results.zip"
+        shutil.copytree(outputs, place / "archived")
+        call(["archive", name, "--outputs", str(place / "archived")])
+        [files["archive"]] = place.glob("archived/archives/*.zip")
+        call(["bundle", name, "-o", str(files["bundle"]), "--outputs", str(outputs)])
+        yield Victim(line, outputs, files, rows_of(outputs), answers_of(outputs))
 
 
 def call(arguments: list[str]) -> None:
@@ -151,7 +159,7 @@ def read_all(count: Count, whole: Victim, folder: Path, said: str) -> None:
         "report": ["report"],
         "bundle": ["bundle", name, "-o", str(again)],
         "judge": ["judge", str(again), "-o", str(folder / "judged")],
-        "merge": ["merge", str(whole.results)],
+        "merge": ["merge", str(whole.files["results"])],
     }
     for word, line in lines.items():
         if word == "judge" and not again.exists():
@@ -363,4 +371,162 @@ def fields(value: Any) -> Iterator[tuple[Any, Any]]:
             yield from fields(value[key])
 
 
+def crafted_archives(seed: int, *, archives: int) -> Count:
+    """Craft an archive as a stranger might, then type the commands that read it."""
+    count, rng = Count("crafted archives", seed), random.Random(seed)
+    with victim() as whole, TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True) as spare:
+        clean = empty_of_results(whole.outputs, Path(spare))
+        for number in range(archives):
+            with TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True) as place:
+                folder = Path(place) / "deep" / "deeper"
+                folder.mkdir(parents=True)
+                (folder / "mine").write_text("mine")
+                outputs = folder / "outputs"
+                kind = rng.choice(("results", "bundle", "archive"))
+                shutil.copytree(clean, outputs)
+                path = folder / "crafted.zip"
+                if kind == "archive":
+                    path = outputs / "archives" / whole.files[kind].name
+                    path.parent.mkdir()
+                craft = rng.choice(sorted(CRAFTS))
+                shutil.copy(whole.files[kind], path)
+                CRAFTS[craft](path, rng)
+                said = f"{seed}/{number}: {kind} with {craft}"
+                count.injected += 1
+                before = size_of(folder)
+                lines = {
+                    "results": [["merge", str(path)]],
+                    "bundle": [["judge", str(path), "-o", str(folder / "judged")]],
+                    "archive": [["status"]],
+                }[kind]
+                ends = [typed(count, folder, line, f"{said}: {line[0]}", outputs) for line in lines]
+                if any(ends) and size_of(folder) - before > MOST_BYTES:
+                    count.complaints += 1
+                    complain(f"{said}: wrote {size_of(folder) - before} bytes")
+                code = typed(count, folder, ["collect"], f"{said}: collect", outputs)
+                if craft not in FORGED:
+                    made = folder / "judged" if kind == "bundle" else outputs
+                    check_numbers(count, whole, made, code, said, RETRAINED)
+                known = {"mine", "outputs", "crafted.zip", "judged", "command.log"}
+                outside = {p.name for p in folder.iterdir()} - known
+                outside |= {p.name for p in (*folder.parent.iterdir(), *Path(place).iterdir())}
+                if outside - {"deep", "deeper"} or (folder / "mine").read_text() != "mine":
+                    count.overwritten += 1
+                    complain(f"{said}: wrote outside: {outside}")
+    return count
+
+
+def empty_of_results(outputs: Path, spare: Path) -> Path:
+    """Return a copy of an outputs folder whose runs are planned and not trained."""
+    copy = spare / "planned"
+    shutil.copytree(outputs, copy)
+    for path in copy.glob("runs/*/*"):
+        if path.name != "run.json":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for made in ("tables", "figures"):
+        shutil.rmtree(copy / made)
+    return copy
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes of all files below a folder."""
+    return sum(path.lstat().st_size for path in folder.rglob("*"))
+
+
+def header(path: Path, rng: random.Random) -> None:
+    """Write another value into a field of a header of a zip."""
+    content = bytearray(path.read_bytes())
+    places = [found.start() for found in re.finditer(rb"PK(\x01\x02|\x03\x04|\x05\x06)", content)]
+    place = rng.choice(places) + rng.randrange(4, 44, 2)
+    value = rng.choice((0, 1, 9, 99, 255, 0x2001, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF))
+    packed = struct.pack("<H", value & 0xFFFF) if value < 0x10000 else struct.pack("<I", value)
+    content[place : place + len(packed)] = packed
+    path.write_bytes(content)
+
+
+def rewrite(path: Path, change: Callable[[dict[str, bytes], dict[str, Any]], None]) -> None:
+    """Write the zip again with other files and another manifest, whose checksum is right."""
+    with zipfile.ZipFile(path) as found:
+        files = {name: found.read(name) for name in found.namelist()}
+    [name] = [name for name in files if name.rpartition("/")[2] == "manifest.json"]
+    manifest = json.loads(files.pop(name))
+    change(files, manifest)
+    manifest.pop("sha256", None)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
+        for other, content in files.items():
+            made.writestr(other, content)
+        made.writestr(name, as_json(with_checksum(manifest)))
+
+
+def renamed(path: Path, rng: random.Random) -> None:
+    """Give a file, here and in the manifest, the name of a place elsewhere."""
+
+    def change(files: dict[str, bytes], manifest: dict[str, Any]) -> None:
+        name = rng.choice(sorted(manifest["files"]))
+        top = next(one for one in files if one.endswith(name)).removesuffix(name)
+        evil = rng.choice(("../evil", "../../evil", "/tmp/evil", "a/../../../evil", "runs/../mine",
+                           "e" * 300, ".", "..", "runs", "a\\..\\evil", "e\0vil"))  # fmt: skip
+        files[top + evil] = files.pop(top + name)
+        manifest["files"][evil] = manifest["files"].pop(name)
+
+    rewrite(path, change)
+
+
+def forged(path: Path, rng: random.Random) -> None:
+    """Change fields of the manifest."""
+    rewrite(path, lambda files, manifest: edit(manifest, rng))
+
+
+def content(path: Path, rng: random.Random) -> None:
+    """Change fields of a JSON file, and its checksum in the manifest."""
+
+    def change(files: dict[str, bytes], manifest: dict[str, Any]) -> None:
+        name = rng.choice([one for one in sorted(manifest["files"]) if one.endswith(".json")])
+        member = next(one for one in files if one.endswith(name))
+        value = json.loads(files[member])
+        edit(value, rng)
+        files[member] = json.dumps(value).encode()
+        digest = hashlib.sha256(files[member]).hexdigest()
+        manifest["files"][name] = {"size": len(files[member]), "sha256": digest}
+
+    rewrite(path, change)
+
+
+def bomb(path: Path, rng: random.Random) -> None:
+    """Add some hundred megabytes of zeros; the manifest has their size, and not their checksum."""
+
+    def change(files: dict[str, bytes], manifest: dict[str, Any]) -> None:
+        name = rng.choice([one for one in sorted(manifest["files"]) if "/" in one])
+        member = next(one for one in files if one.endswith(name))
+        files[member] = bytes(200 * 10**6)
+        manifest["files"][name]["size"] = len(files[member])
+
+    rewrite(path, change)
+
+
+def mode(path: Path, rng: random.Random) -> None:
+    """Make a file of the zip a link, a pipe, a device or a folder."""
+    with zipfile.ZipFile(path) as found:
+        files = [(header, found.read(header)) for header in found.infolist()]
+    changed, _ = rng.choice(files)
+    changed.external_attr = rng.choice((0o120777, 0o010644, 0o020644, 0o060644, 0o040755)) << 16
+    with zipfile.ZipFile(path, "w") as made:
+        for header, data in files:
+            made.writestr(header, data)
+
+
+def tar(path: Path, rng: random.Random) -> None:
+    """Put the files into a tar, which may be compressed, with links and names to elsewhere."""
+    with zipfile.ZipFile(path) as found, tempfile.TemporaryDirectory() as folder:
+        found.extractall(folder)
+        with tarfile.open(path.with_suffix(".tar"), rng.choice(("w", "w:gz"))) as made:
+            made.add(folder, arcname=rng.choice(("a", "../evil", "/tmp/evil")))
+    path.with_suffix(".tar").rename(path)
+
+
+CRAFTS: dict[str, Callable[[Path, random.Random], object]] = {
+    **{name: DAMAGES[name] for name in ("flip", "cut", "zeros", "longer", "replaced")},
+    **{one.__name__: one for one in (header, renamed, forged, content, bomb, mode, tar)},
+}
+FORGED = ("forged", "content", "renamed")
 """With checksums that are right: only its sender knows that it is not what was measured."""

@@ -1,4 +1,4 @@
-"""Cases with killed, stopped, hanging and competing processes, without a command line."""
+"""Cases with killed, stopped and competing processes, in small sweeps without a command line."""
 
 import os
 import random
@@ -7,19 +7,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from sweeper.run.failures import Watchdog
-from sweeper.store.attempts import Cause
 from sweeper.store.metrics import read_metrics
 from sweeper.store.runs import RunStore
-from tasks.training import job
-from tasks.training.loop import TrainingModule
 from tests.faults import sweep
 from tests.faults.sweep import Count, Setting, small_sweep
-from tests.policies import policy
-from tests.tasks.jobs import at_call, last_words
 
 PATIENCE_S = 300.0
-HANGING_STEP = 10
 
 Disturb = Callable[[Path, list[int]], None]
 """Disturbs a sweep once, given its outputs and the pids of its orchestrators."""
@@ -81,35 +74,6 @@ def terminations(setting: Setting, *, faults: int) -> Count:
             count.injected += sweep.kill(victim, signal.SIGTERM)
 
     return repeated(setting, count, faults, disturb)
-
-
-def hangs(setting: Setting, *, times: int) -> Count:
-    """Stop a job from training while its heartbeat goes on; every other one ignores SIGTERM."""
-    count, three = Count("hangs", setting.seed), policy(tries=3, equal_failures=0)
-
-    def hang() -> None:
-        if count.injected % 2 == 0:
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-        time.sleep(1e6)
-
-    def sabotage(started: int) -> None:
-        job.HEARTBEAT_SECONDS = 0.2  # type: ignore[attr-defined]
-        if started == 0:
-            at_call(TrainingModule, "training_step", HANGING_STEP, hang)
-
-    for _ in range(times):
-        count.injected += 1
-        with small_sweep(setting, count) as (outputs, ids):
-            backend, watchdog = sweep.ForkBackend(sabotage), Watchdog(2.0, 1.0)
-            sweep.orchestrate(outputs, ids, backend, policy=three, watchdog=watchdog)
-            sweep.orchestrate(outputs, ids, sweep.ForkBackend(), policy=three)
-            words = [pair for name in ids for pair in last_words(RunStore(outputs).run(name))]
-            disturbed = [one for one, word in words if word.get("cause") != Cause.DONE]
-            count.hung += not disturbed
-            for attempt in disturbed[:1]:
-                count.complaints += (attempt.exit() or {}).get("cause") != Cause.HANG
-                count.complaints += "most recent call first" not in attempt.log_path.read_text()
-    return count
 
 
 def together(setting: Setting, orchestrators: int, *, times: int) -> Count:

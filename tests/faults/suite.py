@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from tests.faults import commands, files, fuzz, processes
+from tests.faults import commands, files, fuzz, jobs, processes
 from tests.faults.sweep import Count, Setting, settings
 
 KILLED_SEEDS, KILLS_PER_SEED = 10, 24
@@ -32,15 +32,19 @@ def cases(
 ) -> Iterator[tuple[str, Callable[[], Count]]]:
     """Yield the cases with the names for `--only`; the tests run the quick ones."""
     mounts, seed = files.can_mount(), setting.seed
+    yield "torn", partial(files.torn_metrics, seed)
     yield "flips", partial(files.flipped_checkpoints, setting, flips=300)
+    yield "limit", partial(jobs.file_limit, setting)
     if mounts:
         yield "disk", partial(files.full_disk, setting, times=1 if quick else 4, of="bytes")
     for number in range(1 if quick else KILLED_SEEDS):
         other = replace(setting, seed=seed + number)
         yield "kills", partial(processes.kills, other, faults=10 if quick else KILLS_PER_SEED)
     for number in range(1 if quick else FUZZES):
-        many = 5 if quick else 250
-        yield "damaged", partial(fuzz.damaged_outputs, seed + number, files=many)
+        damaged = partial(fuzz.damaged_outputs, seed + number, files=5 if quick else 250)
+        crafted = partial(fuzz.crafted_archives, seed + number, archives=20 if quick else 75)
+        yield "fuzz outputs", damaged
+        yield "fuzz archives", crafted
     if quick:
         return
     if mounts:
@@ -49,7 +53,10 @@ def cases(
     yield "terminations", partial(processes.terminations, setting, faults=50)
     for orchestrators in (2, 5):
         yield "together", partial(processes.together, setting, orchestrators, times=5)
-    yield "hangs", partial(processes.hangs, setting, times=2)
+    yield "hangs", partial(jobs.hangs, setting, times=2)
+    yield "memory", partial(jobs.out_of_memory, setting, times=2)
+    yield "silent", partial(jobs.silent_ends, setting)
+    yield "readonly", partial(commands.read_only, seed)
     yield "twice", partial(commands.two_at_once, seed, times=2)
     yield "errnos", partial(commands.failing_calls, seed, times=20)
     yield "stops", partial(commands.stops, seed)

@@ -46,6 +46,14 @@ def test_a_packed_sentence_equals_the_sentence_alone(name, decoder, pack):
         torch.testing.assert_close(packed, alone, rtol=0, atol=1e-12)
 
 
+def test_the_place_of_a_sentence_would_matter_if_positions_did_not_restart(decoder, pack):
+    model, (tokens, segments, positions) = decoder(), pack(5, 7)
+    row_wide = torch.arange(positions.shape[1])[None]
+    restarted, running = (model(tokens, segments, ids)[0] for ids in (positions, row_wide))
+    assert torch.equal(restarted[:5], running[:5])
+    assert not torch.allclose(restarted[5:], running[5:], atol=1e-3)
+
+
 def test_padding_influences_nothing_and_is_never_nan(decoder, pack):
     model, (tokens, segments, positions) = decoder(), pack(5, 3, padding=7)
     other = torch.where(segments == 0, (tokens + 1) % len(model.embedding.weight), tokens)

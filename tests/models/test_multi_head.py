@@ -170,3 +170,11 @@ def test_values_of_any_size_are_mixed_by_the_same_weights(value_size):
     outputs = attention.output.weight.split(value_size, dim=1)
     expected_TD = sum_over_heads(x_TD, queries, keys, values, outputs)
     torch.testing.assert_close(attention(x_TD[None])[0], expected_TD, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
+def test_decoupled_values_cost_what_the_closed_form_says(bias):
+    attention = DecoupledAttention(D, H, P, bias=bias, value_size=U)
+    weights = 2 * D * H * (P + U)
+    biases = 2 * H * P + H * U + D if bias else 0
+    assert sum(p.numel() for p in attention.parameters()) == weights + biases

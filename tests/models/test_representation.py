@@ -1,5 +1,7 @@
 """Theorem 1 as printed, its counterexamples, and the head sizes that contexts really take."""
 
+import math
+
 import pytest
 import torch
 
@@ -7,8 +9,10 @@ from models.attention.multi_head import MultiHeadAttention
 from models.context_heads import ContextHeads
 from tests.models.theorem_1 import (
     context,
+    impossible_example,
     represent,
     smallest_head_size,
+    theorem_1,
 )
 
 EXACT = {"rtol": 0, "atol": 1e-9}
@@ -27,6 +31,16 @@ def _context(length, *, causal=False, logits_NN=None):
     return logits_NN.softmax(0)
 
 
+@pytest.mark.parametrize(("size", "length"), [(2, 2), (7, 5), (11, 11), (23, 13), (101, 3)])
+@pytest.mark.parametrize("diagonal", ["ones", "random"])
+def test_theorem_1_forms_any_context_from_any_input(size, length, diagonal):
+    x_DN, wanted_NN = _random(size, length), _context(length)
+    d_0 = torch.ones(length) if diagonal == "ones" else _random(length).exp()
+    w_q_DD, w_k_DD = theorem_1(x_DN, wanted_NN, d_0)
+    assert w_q_DD.shape == w_k_DD.shape == (size, size)
+    torch.testing.assert_close(context(w_q_DD, w_k_DD, x_DN), wanted_NN, **EXACT)
+
+
 def test_theorem_1_holds_in_the_layer_that_is_trained():
     size, length = 13, 7
     x_DN, wanted_NN = _random(size, length), _context(length)
@@ -38,6 +52,21 @@ def test_theorem_1_holds_in_the_layer_that_is_trained():
         attention.output.weight.copy_(torch.eye(size, length))
     shown_TD = attention(x_DN.T[None])[0]
     torch.testing.assert_close(shown_TD[:, :length].T, wanted_NN, **EXACT)
+
+
+@pytest.mark.parametrize(("size", "length"), [(1, 2), (2, 3), (5, 7), (11, 13), (7, 5)])
+def test_the_papers_impossible_example_is_out_of_reach_of_any_projections(size, length):
+    x_DN, wanted_NN = impossible_example(size, length)
+    torch.testing.assert_close(wanted_NN.sum(0), torch.ones(length).double())
+    for head_size in (1, size, size + length):
+        for _ in range(7):
+            w_q_PD, w_k_PD = 3 * _random(2, head_size, size)
+            formed_N = context(w_q_PD, w_k_PD, x_DN)[:, -1]
+            torch.testing.assert_close(formed_N, torch.full((length,), 1 / length).double())
+    assert (wanted_NN[:, -1] - 1 / length).abs().max() >= 0.25
+    if length == 2:  # as printed
+        assert x_DN.tolist() == [[1, 0]]
+        assert wanted_NN.tolist() == [[0.5, 0.75], [0.5, 0.25]]
 
 
 @masks
@@ -61,6 +90,52 @@ def test_a_context_that_a_head_formed_takes_a_head_of_that_size(head_size, causa
     assert smallest_head_size(formed_NN, causal=causal) == head_size
     weights = represent(x_DN, formed_NN, head_size, causal=causal)
     torch.testing.assert_close(context(*weights, x_DN, causal=causal), formed_NN, **EXACT)
+
+
+@masks
+@lengths
+def test_looking_at_oneself_takes_the_largest_head_and_at_all_alike_none(length, causal):
+    eye_NN = torch.eye(length, dtype=torch.float64)
+    oneself_NN, alike_NN = (_context(length, causal=causal, logits_NN=x * eye_NN) for x in (1, 0))
+    assert smallest_head_size(oneself_NN, causal=causal) == length - 1
+    assert smallest_head_size(alike_NN, causal=causal) == 0
+
+
+@pytest.mark.parametrize(
+    ("length", "smallest"), [(5, 2), (6, 3)], ids=["odd_length", "even_length"]
+)
+def test_gradient_descent_finds_a_causal_context_at_the_smallest_head_and_not_below(
+    length, smallest
+):
+    """The measured knee, apart from the construction: random starts, least squares on log P."""
+    wanted_NN = _context(length, causal=True)
+    assert smallest_head_size(wanted_NN, causal=True) == smallest
+    assert _best_fit(wanted_NN, smallest) < 1e-9
+    assert _best_fit(wanted_NN, smallest - 1) > 1e-4
+
+
+def _best_fit(wanted_NN, head_size):
+    """Return the least mean squared error of the log context over several starts."""
+    visible = torch.ones_like(wanted_NN, dtype=torch.bool).triu()
+    best = math.inf
+    for _ in range(7):
+        keys, queries = (_random(head_size, len(wanted_NN)).requires_grad_() for _ in range(2))
+        optimizer = torch.optim.LBFGS(
+            [keys, queries], max_iter=100, tolerance_change=0, line_search_fn="strong_wolfe"
+        )
+
+        def error(keys=keys, queries=queries):
+            logs = (keys.T @ queries).masked_fill(~visible, -math.inf).log_softmax(0)
+            return (logs[visible] - wanted_NN.log()[visible]).square().mean()
+
+        def closure(optimizer=optimizer):
+            optimizer.zero_grad()
+            (loss := error()).backward()
+            return loss.item()
+
+        optimizer.step(closure)
+        best = min(best, error().item())
+    return best
 
 
 @masks

@@ -26,6 +26,36 @@ def context(w_q_PD, w_k_PD, x_DN, *, causal=False):
     return log_context(w_q_PD, w_k_PD, x_DN, causal=causal).exp()
 
 
+def theorem_1(x_DN, context_NN, diagonal_N):
+    """Return w_q_DD and w_k_DD that form the context, constructed as in eq. 4 to 7.
+
+    `diagonal_N` is the paper's arbitrary positive D_0. X must have full column rank, so d >= n, and
+    the context must be positive with columns that add up to one.
+    """
+    size, length = x_DN.shape
+    kq_NN = math.sqrt(size) * (context_NN * diagonal_N).log()  # eq. 6
+    padding = kq_NN.new_zeros(size - length, length)
+    left_inverse_ND = torch.linalg.pinv(x_DN)
+    w_k_DD = torch.cat((torch.eye(length).to(x_DN), padding)) @ left_inverse_ND
+    w_q_DD = torch.cat((kq_NN, padding)) @ left_inverse_ND
+    return w_q_DD, w_k_DD
+
+
+def impossible_example(embedding_size, length):
+    """Return the x_DN and a context_NN that no projections form (the paper's d < n case).
+
+    X is columns of ones but for the last, which is zero: its query weighs all keys alike, and the
+    context asks for something else. This X has rank one, so the example says nothing of head size:
+    it fails for heads of any size. What a small head cannot form, `smallest_head_size` says.
+    """
+    x_DN = torch.ones(embedding_size, length, dtype=torch.float64)
+    x_DN[:, -1] = 0
+    context_NN = torch.full((length, length), 1 / length, dtype=torch.float64)
+    context_NN[:, -1] = 0.25 / (length - 1)
+    context_NN[0, -1] = 0.75
+    return x_DN, context_NN
+
+
 def smallest_head_size(context_NN, *, causal=False):
     """Return the least head size that forms the context from every X of full column rank."""
     return int(torch.linalg.matrix_rank(_simplest_logits(context_NN, causal), rtol=_TOLERANCE))

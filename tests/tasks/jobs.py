@@ -204,3 +204,10 @@ def last_word(run: Run) -> dict[str, Any]:
     *_, (_, word) = last_words(run)
     assert word
     return word
+
+
+def write_corpus(folder: Path, lines: list[str]) -> str:
+    """A folder of text for data.root."""
+    folder.mkdir()
+    (folder / "text.txt").write_text("\n".join(lines) + "\n")
+    return str(folder)

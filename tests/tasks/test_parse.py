@@ -17,14 +17,21 @@ from tests.tasks.jobs import config, freeze
 SENTENCES = {
     "zero": ({"model.heads": 0}, "model.heads=0: expected a whole number from 1 to"),
     "negative": ({"model.heads": -4}, "model.heads=-4: expected a whole number from 1"),
+    "word": ({"model.heads": "four"}, "model.heads=four: expected a whole number"),
     "text": ({"model.heads": "4"}, 'model.heads="4": expected a whole number'),
+    "real": ({"model.heads": 4.0}, "model.heads=4.0: expected a whole number"),
     "truth": ({"model.heads": True}, "model.heads=true: expected a whole number"),
     "null": ({"model.heads": None}, "model.heads=null: expected a whole number"),
+    "too many": ({"model.heads": 10**9}, "model.heads=1000000000: expected a whole number"),
     "missing": ({"model.heads": ...}, "model.heads=(missing): expected a whole number"),
     "not a divisor": (
         {"model.heads": 5, "model.head_size": None},
         "model.heads=5: expected a divisor of model.embedding_size=17 (or model.head_size set); "
         "give it as model.heads=1, or set model.head_size.",
+    ),
+    "no head size": (
+        {"model.head_size": [5, "x"]},
+        "model.head_size=[5, 'x']: expected a whole number from 1 to 65536, or null",
     ),
     "head size of nothing": ({"model.head_size": []}, "model.head_size=[]: expected a whole"),
     "head sizes of three layers": (
@@ -48,7 +55,15 @@ SENTENCES = {
         {"model.attention": {"name": "decoupled", "value_size": 0}},
         "model.attention.value_size=0: expected a whole number of at least 1",
     ),
+    "variant's size below nothing": (
+        {"model.attention": {"name": "collaborative", "shared_size": -3}},
+        "model.attention.shared_size=-3: expected a whole number of at least 1",
+    ),
     "no variant": ({"model.attention": {"name": "nope"}}, "expected one of "),
+    "variant as a word": (
+        {"model.attention": "multi_head"},
+        "model.attention=multi_head: expected",
+    ),
     "no rotation": (
         {
             "model.position_encoding": "rotary",
@@ -62,6 +77,10 @@ SENTENCES = {
         {"model.position_encoding": "rotary"},
         "model.head_size=5: expected even sizes, since model.position_encoding=rotary turns "
         "numbers in pairs; give it as model.head_size=6, or set model.rotary_size.",
+    ),
+    "one odd head turned": (
+        {"model.position_encoding": "rotary", "model.head_size": [4, [6, 7, 6]]},
+        "model.head_size=7: expected even sizes",
     ),
     "odd part turned": (
         {"model.position_encoding": "rotary", "model.rotary_size": 3},
@@ -92,6 +111,8 @@ SENTENCES = {
         "model.rotary_base=1.0: expected a number above 1",
     ),
     "no task": ({"task.name": "lm2b"}, "task.name=lm2b: expected one of "),
+    "path as a task": ({"task.name": "../lm1b"}, "task.name=../lm1b: expected one of "),
+    "module as a task": ({"task.name": "train"}, "task.name=train: expected one of "),
     "task as a word": ({"task": "lm1b"}, "task=lm1b: expected a group of keys"),
     "no architecture": ({"model.name": "lm1b"}, "model.name=lm1b: expected one of "),
     "section gone": ({"optimizer": None}, "optimizer=null: expected a group of keys"),
@@ -104,6 +125,7 @@ SENTENCES = {
     "vocabulary over two bytes": ({"task.vocabulary_size": 65_536}, "expected a whole number"),
     "not finite": ({"optimizer.learning_rate": float("nan")}, "optimizer.learning_rate=nan"),
     "one beta": ({"optimizer.betas": [0.9]}, "optimizer.betas=[0.9]: expected two numbers"),
+    "beta of one": ({"optimizer.betas": [0.9, 1.0]}, "expected two numbers"),
     "precision": ({"trainer.precision": "16"}, 'trainer.precision="16": expected one of 32-true'),
     "schedule": ({"optimizer.schedule": "cosine"}, "expected one of rsqrt, linear, constant"),
     "warm-up too long": (
@@ -123,6 +145,8 @@ SENTENCES = {
         {"data.competitors": 7, "data.directions": 7},
         "data.directions=7: expected more than data.competitors=7",
     ),
+    "no number of names": ({"data.competitors": None}, "data.competitors=null: expected a number"),
+    "families not told": ({"data.directions": None}, "data.directions=null: expected a number"),
     "three at once": ({"seed": -1, "model.heads": 0, "model.layers": 0}, "(and 2 more: "),
 }
 

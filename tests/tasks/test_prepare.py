@@ -119,6 +119,15 @@ def exchange(one, other):
     away.rename(other)
 
 
+def test_splits_that_changed_places_are_noticed(of):
+    run, outputs, folder = of
+    exchange(folder / "test", folder / "validation")
+    with pytest.raises(UserError, match="is not as it was prepared"):
+        open_data(task_of(parse(run)), outputs)
+    exchange(folder / "test", folder / "validation")
+    assert open_data(task_of(parse(run)), outputs)
+
+
 def test_a_pipe_in_place_of_rows_holds_nobody_up(of):
     run, outputs, folder = of
     path, pipe = files(folder)[-1], folder / "pipe"

@@ -6,6 +6,8 @@ import yaml
 from sweeper.decide import check_claims
 from sweeper.plan.compose import CONF
 from sweeper.store.registry import ARCHITECTURES, ATTENTION, CLAIMS, FIGURES, TASKS, names
+from tasks.parse import parse
+from tasks.task import learning_rate
 from tests.policies import shipped
 
 GROUPS = ("model", "model/attention", "task", "data", "optimizer", "trainer", "logger", "scale")
@@ -150,3 +152,10 @@ def test_every_scale_trains_as_its_machine_and_its_length_allow(plan, scale):
         optimizer, steps = config["optimizer"], config["trainer"]["steps"]
         assert 2 / (1 - optimizer["betas"][1]) < steps, "several times what its optimizer remembers"
         assert 2 * optimizer["warmup_steps"] < steps
+
+
+def test_the_rate_of_language_models_at_gpu_scale_peaks_where_its_yaml_says():
+    trained = parse(shipped().base(["scale=gpu"]).run({}))
+    rates = [learning_rate(trained.optimizer, 600, step) for step in range(1, 601)]
+    assert max(rates) == pytest.approx(0.002)
+    assert trained.optimizer.gradient_clip == 1.0

@@ -57,6 +57,29 @@ def test_what_is_known_is_not_asked_again_until_the_text_changes(plan, process, 
     assert process.asked == [*asked, "data"]
 
 
+def test_a_model_that_two_arms_share_is_one_run(plan):
+    """Heads of size d/h and heads fixed at that same size are the same model (paper, Figure 3a)."""
+    found = plan("experiment=fig1", "scale=paper", "seed=0")
+    by_point = {(p.arm, *p.values.values()): p.run for p in found.points}
+    assert by_point["standard", 256, 8] == by_point["fixed", 8]
+    assert len(found.runs) == len(found.points) - 1
+    assert found.runs[by_point["fixed", 8]].config["model"]["head_size"] == 32
+
+
+@pytest.mark.parametrize("scale", ["demo", "cpu", "gpu", "paper"])
+def test_every_matched_point_of_figure_1_is_within_tolerance(plan, scale):
+    found = plan("experiment=fig1", f"scale={scale}")
+    [figure] = found.experiments.values()
+    tolerance = figure.arms["matched"].match.tolerance
+    matched = [p for p in found.points if p.matched]
+    assert matched
+    for point in matched:
+        size = found.runs[point.run].size
+        assert size["params_total"] == point.matched.achieved
+        assert abs(point.matched.achieved / point.matched.target - 1) <= tolerance
+        assert point.matched.error == pytest.approx(size["params_total"] / point.matched.target - 1)
+
+
 def test_figure_1_at_paper_scale_has_the_published_counts(plan):
     """Reference: the closed form of the paper's models, in millions to two decimals."""
     found = plan("experiment=fig1", "scale=paper", "seed=0")
@@ -119,6 +142,13 @@ def test_what_is_typed_wins_over_the_experiment(plan):
     for run in found.runs.values():
         model = run.config["model"]
         assert (model["layers"], model["head_size"], run.config["seed"]) == (2, 2, 7)
+
+
+def test_sizes_are_remembered_between_plans(plan, process):
+    plan("experiment=fig1")
+    before = process.asked.count("size")
+    assert plan("experiment=fig1", "seed=99").runs
+    assert process.asked.count("size") == before > 0
 
 
 def seeds(plan, experiment, arm, **values):

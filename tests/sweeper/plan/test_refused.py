@@ -1,5 +1,6 @@
 """No config brings code, secrets or unknown options in."""
 
+import json
 import subprocess
 import sys
 
@@ -11,9 +12,10 @@ from sweeper.plan.compose import CONF
 from sweeper.plan.overrides import read
 from sweeper.plan.refused import refuse_arguments
 from sweeper.store.errors import UserError
+from sweeper.store.files import with_checksum
 from tasks.parse import parse
 from tests.policies import shipped
-from tests.tasks.jobs import config
+from tests.tasks.jobs import config, freeze, run_job
 
 # Each of these is called by plain Hydra 1.3.8, or was by an earlier release (first block), or
 # changes the machine, reads a secret or loads a pickle.
@@ -86,6 +88,16 @@ def test_no_target_gets_in_by_an_edited_record(key):
     for target in TARGETS:
         with pytest.raises(UserError, match="_target_"):
             parse(config({f"{key}._target_": target}))
+
+
+def test_an_edited_record_does_nothing_but_fail(tmp_path):
+    run = freeze(tmp_path)
+    victim = tmp_path / "victim"
+    record = run.record()
+    record["config"]["model"] |= {"_target_": "pathlib.Path.touch", "_args_": [str(victim)]}
+    (run.path / "run.json").write_text(json.dumps(with_checksum(record)))
+    assert run_job(run) == 1
+    assert not victim.exists()
 
 
 @pytest.mark.parametrize("key", ["logger.api_key", "logger.WANDB_API_KEY", "x.secret", "hf_token",

@@ -8,7 +8,7 @@ import pytest
 from sweeper.results import collect as module
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.paper_tables import summarise
-from sweeper.results.points import missing, mixed, points, unfinished
+from sweeper.results.points import measures, missing, mixed, points, unfinished
 from sweeper.results.table import exported
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore
@@ -16,7 +16,7 @@ from tests.sweeper.results.finetuned import FINETUNE, MODELS, finetuned, score
 from tests.sweeper.results.grids import figure1
 from tests.sweeper.results.synthetic import METRIC, Model, Sweep
 
-SMALL = Model(64, 2, 32)
+BIG, SMALL = Model(96, 3, 32), Model(64, 2, 32)
 
 
 def one_arm(values: dict[int, float | None] | None = None, *, name: str = "small") -> Sweep:
@@ -85,6 +85,26 @@ def test_a_planned_run_without_a_record_has_a_row(tmp_path):
     write_plan(tmp_path, plan)
     [row] = collect(tmp_path)[0].rows
     assert (row["state"], row["model.heads"], row["width"]) == ("new", 2, 64)
+
+
+BROKEN = {
+    "result without metrics": ("result.json", '{"format": 1, "id": "x", "attempt": 1}'),
+    "result that is no JSON": ("result.json", '{"format": 1, "metr'),
+    "record that is no JSON": ("run.json", "\0\0\0"),
+    "record without a model": ("run.json", '{"format": 1, "id": "RUN", "config": {"seed": 0}}'),
+}
+
+
+@pytest.mark.parametrize(("file", "content"), BROKEN.values(), ids=BROKEN.keys())
+def test_a_broken_file_is_a_failed_run_not_a_failed_table(tmp_path, file, content):
+    sweep = one_arm({0: 43.0, 1: 44.0})
+    sweep.write(tmp_path)
+    run = tmp_path / "runs" / sweep.points[0]["run"]
+    (run / file).write_text(content.replace("RUN", run.name))
+    [table] = collect(tmp_path)
+    assert [row["state"] for row in table.rows] == ["failed", "done"]
+    assert table.rows[0]["reason"]
+    assert table.rows[0].get(METRIC) is None
 
 
 def test_points_are_told_apart_where_two_keys_end_alike(tmp_path):
@@ -206,6 +226,18 @@ def test_what_is_unfinished_counts_pre_training_too(tmp_path):
     assert unfinished(table) == ("1 not started", 1, 3 + 3 * 2 * 2)
     found = points(table, "test/loss")  # a metric of no fine-tuning task
     assert [list(point.runs) for point in found] == [[0]] * len(MODELS)
+
+
+def test_accuracies_are_shown_in_percent_with_their_baselines(tmp_path):
+    table = finetuned(tmp_path)
+    f1, exact, accuracy = measures(table)
+    told = [one.words for one in (f1, exact, accuracy)]
+    assert told == ["SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"]
+    assert accuracy.points(table)[0].values == pytest.approx({0: 52.6, 1: 51.8})
+    assert f1.points(table)[0].values == pytest.approx({0: 72.6, 1: 71.8})
+    baselines = {"majority class": 35.3, "bag of words": 38.1}
+    assert accuracy.baselines(table) == pytest.approx(baselines)
+    assert f1.baselines(table) == {}
 
 
 def test_the_terminal_shows_every_metric(tmp_path):

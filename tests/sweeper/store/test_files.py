@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ from sweeper.store.files import (
     publish,
     publish_json,
     read_json,
+    read_versioned,
 )
 
 OLD, NEW = "old content", "new content, of another length"
@@ -86,6 +88,31 @@ def test_publish_with_a_failure_at_every_call_leaves_old_or_new(tmp_path, after,
             break
     assert fail_at > 6, "every step of publish was made to fail once"
     assert publish(path, OLD, replace=True), "leftovers of failed writers are in nobody's way"
+
+
+PUBLISH_FOREVER = """
+import sys
+from pathlib import Path
+from sweeper.store.files import publish
+print("ready", flush=True)
+while True:
+    for letter in "ab":
+        publish(Path(sys.argv[1]), letter * 100003)
+"""
+
+
+def test_a_killed_writer_leaves_one_whole_content(tmp_path, start):
+    path = tmp_path / "run.json"
+    for delay in (0.0, 0.003, 0.007, 0.013, 0.029):
+        publish(path, "a" * 100003)
+        writer = start(PUBLISH_FOREVER, path)
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+        time.sleep(delay)
+        writer.kill()
+        writer.wait()
+        assert path.read_text() in ("a" * 100003, "b" * 100003)
+        assert finished(path) == [path]
 
 
 def test_a_lost_answer_to_link_is_not_taken_for_a_rival(tmp_path, monkeypatch):
@@ -174,6 +201,12 @@ def test_what_is_no_file_is_refused_without_waiting(tmp_path, kind):
         path = path / "run.json"
     with pytest.raises(UserError, match=r"run\.json cannot be read"):
         read_json(path)
+
+
+def test_another_format_is_refused(tmp_path):
+    publish_json(tmp_path / "run.json", {"format": 2})
+    with pytest.raises(UserError, match="it is of format 2, not 1; use the version that wrote it"):
+        read_versioned(tmp_path / "run.json")
 
 
 def test_json_comes_back_as_it_went(tmp_path):

@@ -67,6 +67,18 @@ def test_with_any_byte_flipped_only_its_line_is_lost(tmp_path, flip):
         assert damaged >= 1
 
 
+@pytest.mark.parametrize("byte", [b"\n", b"\0", b'"', b"}", b"\xff"], ids=repr)
+def test_with_any_byte_overwritten_no_wrong_row_is_read(tmp_path, byte):
+    path = tmp_path / "m"
+    data = written(path, ROWS)
+    for at, (old,) in enumerate(zip(data, strict=True)):
+        path.write_bytes(data[:at] + byte + data[at + 1 :])
+        rows, damaged = read_metrics(path)
+        assert all(row in ROWS for row in rows)
+        assert len(rows) >= len(ROWS) - 1
+        assert damaged or byte == bytes([old])
+
+
 @pytest.mark.parametrize(
     ("damage", "kept"),
     [

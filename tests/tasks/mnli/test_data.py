@@ -2,6 +2,7 @@
 
 import json
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -107,6 +108,9 @@ def test_a_table_without_the_columns_of_a_pair_is_refused(tmp_path):
         _read(_written(tmp_path / "train.tsv", "a\tb", "1\t2"))
 
 
+Row = dict[str, Any]
+
+
 def _text(row):
     return json.dumps(row).encode()
 
@@ -114,10 +118,13 @@ def _text(row):
 # What is done to a row, and what becomes of it: the reason it is dropped for, or None.
 MUTATIONS = {
     "untouched": (lambda row, rng: _text(row), None),
+    "label_dash": (lambda row, rng: _text({**row, "gold_label": "-"}), "no gold label"),
+    "label_minus_one": (lambda row, rng: _text({**row, "gold_label": -1}), "no gold label"),
     "label_absent": (
         lambda row, rng: _text({k: v for k, v in row.items() if k != "gold_label"}),
         "no gold label",
     ),
+    "label_unknown": (lambda row, rng: _text({**row, "gold_label": "maybe"}), "unknown label"),
     "truncated": (lambda row, rng: _text(row)[: rng.randrange(1, 60)], "not JSON"),
     "empty_premise": (lambda row, rng: _text({**row, "sentence1": " \u3000"}), "empty text"),
     "empty_hypothesis": (lambda row, rng: _text({**row, "sentence2": ""}), "empty text"),

@@ -234,6 +234,18 @@ def test_rows_are_full_where_their_document_can_fill_them(documents, pairs):
     assert lengths.min() < 13
 
 
+def test_every_piece_is_met_in_training(documents):
+    pairs = drawn(PairSource(documents, LENGTH, seed=5), epochs=401)
+    changes = np.zeros(documents.about["pieces"] + 1, np.int64)
+    for start, length in (
+        (pairs.first_start, pairs.first_length),
+        (pairs.second_start, pairs.second_length),
+    ):
+        np.add.at(changes, start, 1)
+        np.subtract.at(changes, start + length, 1)
+    assert np.cumsum(changes)[:-1].min() > 0
+
+
 def test_a_pair_is_a_function_of_seed_epoch_and_number(documents):
     source = PairSource(documents, LENGTH, seed=5)
     numbers = np.arange(len(source))

@@ -9,9 +9,10 @@ from models.measure import parameter_counts
 from tasks.parse import parse
 from tasks.pretraining.data import MaskedDocuments
 from tasks.pretraining.task import Pretraining
+from tasks.seeds import derive
 from tasks.size_server.sizes import size
 from tasks.task import Evaluator
-from tasks.text.tokenizer import BERT_MARKS
+from tasks.text.tokenizer import BERT_MARKS, load_tokenizer
 from tasks.training.loop import summed
 from tests.tasks.jobs import at_call, config, freeze, kill_self, run_job, science
 from tests.tasks.small import PRETRAINING, opened
@@ -115,6 +116,22 @@ def test_a_batch_is_rows_of_pairs_with_pieces_hidden(shared):
         assert ((batch["next"] == 0) | (batch["next"] == 1)).all()
 
 
+def test_the_pieces_of_a_row_are_sentences_of_the_text(shared):
+    task = opened(shared, PRETRAINING)
+    tokenizer = load_tokenizer(shared / "data" / task.data.folder_name() / "tokenizer.json")
+    batch = task.data.batch(1)
+    restored = batch["tokens"].clone()
+    for row in range(3):
+        hidden = batch["targets"][row] != IGNORED
+        restored[row, batch["places"][row][hidden]] = batch["targets"][row][hidden]
+    text = "\n".join(tokenizer.decode(row.tolist()) for row in restored)
+    sample = shared / "data" / task.data.folder_name() / "sample"
+    told = (sample / "documents.txt").read_text().lower()
+    words = text.replace(".", " ").split()
+    assert len(words) > 40
+    assert sum(word in told.replace(".", " ").split() for word in words) > 0.9 * len(words)
+
+
 def test_masks_pairs_and_labels_are_drawn_anew_in_every_epoch(shared):
     task = opened(shared, {**PRETRAINING, "task.batch_tokens": 43, "trainer.steps": 100_000})
     epoch = task.data.open(shared / "data" / task.data.folder_name())["rows_per_epoch"]
@@ -192,6 +209,22 @@ def test_a_second_phase_of_no_steps_asks_for_nothing(shared):
     task = opened(shared, {**PRETRAINING, "task.second_phase.steps": 0, "model.positions": 43})
     assert task.data.batch(19)["tokens"].shape == (3, 43)
     assert task.data.tokens_seen(19) == 19 * 129
+
+
+def test_an_encoder_learns(shared):
+    changes = {"task.batch_tokens": 23 * 43, "task.second_phase.steps": 0, "model.dropout": 0.0}
+    task = opened(shared, {**PRETRAINING, **changes, "trainer.steps": 60})
+    torch.manual_seed(derive(0, "weights"))
+    model = task.build()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
+    before = task.evaluate(model, "test", CPU)
+    for step in range(1, 61):
+        optimizer.zero_grad()
+        summed(task.loss(model, task.data.batch(step))).backward()
+        optimizer.step()
+    after = task.evaluate(model, "test", CPU)
+    assert after["test/mlm_loss"] < before["test/mlm_loss"] - 1
+    assert after["test/mlm_accuracy"] > before["test/mlm_accuracy"]
 
 
 @pytest.fixture(scope="module")

@@ -142,6 +142,13 @@ def test_it_says_what_the_text_is(server, prepared):
     assert (prepared / "data" / answer["prepared"]).is_dir()
 
 
+def test_text_that_is_not_there_is_one_sentence(server, tmp_path):
+    missing = tmp_path / "nowhere"
+    data = {**config()["data"], "source": "local", "root": str(missing)}
+    error = server.ask(op="data", config=config({"data": data}))["error"]
+    assert error.startswith(f"data.root={missing}: expected")
+
+
 def test_a_forked_job_trains_as_any_other_and_leaves_the_server_single_threaded(server, outputs):
     run = freeze(outputs)
     number, _ = server.fork("train", run.path)

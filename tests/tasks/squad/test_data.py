@@ -99,9 +99,15 @@ def _double(entry, rng):
 MUTATIONS = {
     "untouched": (lambda entry, rng: None, None),
     "place_off": (lambda e, rng: _place(e, lambda at: at + rng.choice((-3, -1, 1, 2))), None),
+    "place_negative": (lambda e, rng: _place(e, lambda at: -at - 1), None),
+    "place_beyond": (lambda e, rng: _place(e, lambda at: at + 10**6), None),
+    "place_is_text": (lambda e, rng: _place(e, str), None),
+    "answer_absent": (_change(answers=[_answer("moonlight", 3)]), NOWHERE),
     "answer_ambiguous": (_double, NOWHERE),
+    "answer_empty": (_change(answers=[_answer("", 0)]), NOWHERE),
     "answer_cut_by_truncation": (_truncate, NOWHERE),
     "answers_none": (_change(answers=[]), "no answer"),
+    "answers_null": (_change(answers=None), "no answer"),
     "answer_is_a_number": (_change(answers=[3]), "no answer"),
     "answer_text_null": (_change(answers=[{"text": None, "answer_start": 0}]), "no answer"),
     "question_null": (_change(question=None), "a text is missing"),
@@ -148,7 +154,7 @@ def test_of_mutated_questions_each_keeps_its_answer_or_is_dropped_and_counted(tm
     assert report.dropped == {**expected, "train.json: an article without paragraphs": 1}
     assert [question.context[q.start :][: len(q.text)] for q in kept for question in [q]] == texts
     assert report.kept + sum(report.dropped.values()) == report.total == 3 * len(MUTATIONS) + 1
-    assert report.about()["places"]["train.json: no id"][0] == "data[0].paragraphs[13].qas[0]"
+    assert report.about()["places"]["train.json: no id"][0] == "data[0].paragraphs[19].qas[0]"
 
 
 @pytest.mark.parametrize(

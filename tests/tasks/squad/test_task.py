@@ -92,6 +92,24 @@ def test_answers_are_cut_from_the_text_to_the_letter(tmp_path):
     assert set(task.measured) <= metrics.keys()
 
 
+def test_whoever_knows_every_answer_scores_100_on_real_questions(shared_data, tmp_path):
+    root = tmp_path / "data"
+    root.mkdir()
+    real = json.loads((shared_data / "squad" / "xquad.en.json").read_text())
+    real["data"] = real["data"][:7]
+    for name in ("train-v1.1.json", "dev-v1.1.json"):
+        (root / name).write_text(json.dumps(real))
+    changes = {"data.source": "local", "data.root": str(root), "task.vocabulary_size": 2003}
+    changes |= {"task.sequence_length": 128, "task.batch_tokens": 31 * 128, "task.stride": 41}
+    changes |= {"task.answer_length": 97, "task.tokenizer_lines": 5003, "model.positions": 131}
+    task = opened(tmp_path, {**SQUAD, **changes})
+    metrics = task.evaluate(Oracle(task, "test"), "test", CPU)
+    # An answer may begin or end within a word of the text; the pieces around it then go with it.
+    assert metrics["test/exact_match"] > 98
+    assert metrics["test/f1"] > 99
+    assert metrics["test/bag_of_words_f1"] < 30
+
+
 def test_the_scores_are_the_official_ones_of_the_predictions_left_beside_the_result(
     shared, tmp_path
 ):
@@ -107,6 +125,13 @@ def test_the_scores_are_the_official_ones_of_the_predictions_left_beside_the_res
     for key in ("exact_match", "f1"):
         assert metrics[f"test/{key}"] == pytest.approx(official[key], abs=1e-9)
     assert score_files(path, dataset) == pytest.approx(official, abs=1e-9)
+
+
+def test_on_the_sample_words_alone_find_no_answer(shared):
+    task = opened(shared, SQUAD)
+    metrics = task.evaluate(task.build(), "test", CPU)
+    assert metrics["test/bag_of_words_exact_match"] < 5
+    assert metrics["test/bag_of_words_f1"] < 40
 
 
 def test_a_window_without_the_answer_points_at_its_first_position(shared):

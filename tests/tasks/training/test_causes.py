@@ -18,11 +18,13 @@ from tasks.training.causes import cause_of
 from tasks.training.loop import TrainingModule
 from tests.tasks.jobs import (
     at_call,
+    config,
     freeze,
     instead_of_call,
     last_word,
     run_job,
     science,
+    write_corpus,
 )
 
 
@@ -156,6 +158,17 @@ def test_a_gpu_that_is_not_there_is_one_sentence(outputs):
     assert run_job(run) == 1
     assert last_word(run)["cause"] == "config"
     assert last_word(run)["message"].startswith("trainer.accelerator=gpu: expected a CUDA GPU")
+
+
+@pytest.mark.parametrize("lines", [[], ["one line"], ["the same line"] * 997], ids=len)
+def test_data_that_leave_a_split_empty_are_one_sentence(lines, tmp_path):
+    root = write_corpus(tmp_path / "text", lines)
+    data = {**config()["data"], "source": "local", "root": root}
+    run = freeze(tmp_path / "outputs", {"data": data})
+    assert run_job(run) == 1
+    assert last_word(run)["cause"] == "data"
+    assert last_word(run)["message"].endswith(".")
+    assert "Traceback" not in (run.outputs / "terminal.txt").read_text()
 
 
 def test_what_is_no_run_directory_is_one_sentence(tmp_path, capsys):

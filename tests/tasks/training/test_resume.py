@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -14,6 +15,8 @@ from tasks.training import job as attempts
 from tasks.training.loop import TrainingModule
 from tasks.training.progress import Checkpointer
 from tests.tasks.jobs import at_call, freeze, kill_self, run_job, science, terminate_self
+
+Action = Callable[[], None]
 
 
 def step(number):
@@ -80,6 +83,16 @@ def test_terminated_it_saves_the_step_and_ends_with_the_same_bits(
     assert run.attempts()[0].exit()["cause"] == "interrupted"
     assert run.checkpoints()[0].name == f"step-{saved:08d}.ckpt"
     assert run_job(run) == 0
+    assert science(run) == undisturbed
+
+
+def test_killed_again_and_again_it_ends_with_the_same_bits(outputs, undisturbed):
+    run = freeze(outputs)
+    points = ["checkpoint without a name", "validation", "middle of a checkpoint", "test"]
+    codes = [run_job(run, lambda name=name: POINTS[name](kill_self)) for name in points]
+    assert codes == [-9] * len(points)
+    assert run_job(run) == 0
+    assert len(run.attempts()) == 5
     assert science(run) == undisturbed
 
 

@@ -13,12 +13,15 @@ from typing import Any
 
 import pytest
 
+from sweeper.__main__ import main
 from sweeper.publish import collect_and_judge
 from sweeper.results import report
 from sweeper.results.palette import MARKERS, PALETTE
 from sweeper.results.panel import looks_of
-from sweeper.results.report.data import curves, page_data, provenance
+from sweeper.results.report.data import curves, page_data, provenance, take_shared_settings
 from sweeper.results.report.page import SCRIPTS, as_html
+from sweeper.store.errors import UserError
+from sweeper.store.runs import RunStore
 from tests.sweeper.results.grids import FEW, figure1
 from tests.sweeper.results.report.reported import (
     PAYLOADS,
@@ -188,6 +191,24 @@ def test_thinned_curves_keep_their_ends_and_gaps() -> None:
     assert curves(gap, 7) == {"train/loss": ([1, 2], [2.0, None])}
 
 
+def test_a_damaged_record_is_reported_and_hides_only_itself(tmp_path: Path) -> None:
+    sweep = figure1(grid=FEW, seeds=1)
+    write_sweep(tmp_path, sweep)
+    damaged, other, *_ = sweep.records
+    (RunStore(tmp_path).run(damaged).path / "run.json").write_text("{")
+    runs = data_of(tmp_path)["runs"]
+    assert "cannot be read" in runs[damaged]["problem"]
+    assert runs[damaged]["state"] == "failed"
+    assert "problem" not in runs[other]
+    assert runs[other]["curves"]
+
+
+def test_settings_that_all_runs_share_are_held_once() -> None:
+    runs = [{"settings": {"a": 1, "b": 2}}, {"settings": {"a": 1, "b": 3}}, {"settings": {}}]
+    assert take_shared_settings(runs) == {"a": 1}
+    assert runs == [{"settings": {"b": 2}}, {"settings": {"b": 3}}, {"settings": {}}]
+
+
 def test_hours_count_each_run_once_for_every_device_it_took(tmp_path: Path) -> None:
     environments = [{"hardware": {"cpu": "a processor"}, "versions": {"torch": "2"}, "code": "abc"}]
     two = {"trainer.devices": 2, "trainer.num_nodes": 3}
@@ -210,6 +231,17 @@ def test_hours_count_each_run_once_for_every_device_it_took(tmp_path: Path) -> N
     [command] = found["commands"]  # each once
     assert command["experiments"] == ["fig1", "fig1"]
     assert command["command"] == "python sweep.py -m experiment=fig1"
+
+
+def test_the_command_writes_the_page_of_planned_experiments_and_says_where(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_sweep(tmp_path, figure1(grid=FEW, seeds=1))
+    assert main(["report", "fig1", f"--outputs={tmp_path}"]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'report.html'}\n"
+    assert [one["name"] for one in content_of(tmp_path / "report.html")["experiments"]] == ["fig1"]
+    with pytest.raises(UserError, match="fig9"):
+        data_of(tmp_path, ["fig9"])
 
 
 def test_data_is_json_whatever_it_holds(tmp_path: Path) -> None:

@@ -1,0 +1,111 @@
+"""Cases with jobs that hang, run out of memory or disk quota, or end without a message."""
+
+import ctypes
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+
+from sweeper.run.failures import Watchdog
+from sweeper.store.attempts import Cause
+from sweeper.store.runs import RunStore
+from tasks.training import job
+from tasks.training.loop import TrainingModule
+from tests.faults.sweep import Count, ForkBackend, Setting, orchestrate, small_sweep
+from tests.policies import policy
+from tests.tasks.jobs import at_call, last_words
+
+STEP = 10  # at which a job is sabotaged
+LARGEST_FILE = 2**15  # bytes: more than the metrics take, less than a checkpoint
+
+
+def hangs(setting: Setting, *, times: int) -> Count:
+    """Stop a job from training while its heartbeat goes on; every other one ignores SIGTERM."""
+    count = Count("hangs", setting.seed)
+
+    def hang() -> None:
+        if count.injected % 2 == 0:
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        time.sleep(1e6)
+
+    for _ in range(times):
+        cause, log = sabotaged(setting, count, hang, Watchdog(2.0, 1.0))
+        count.complaints += cause != Cause.HANG or "most recent call first" not in log
+    return count
+
+
+def out_of_memory(setting: Setting, *, times: int) -> Count:
+    """Allocate more than a job's address space; the cause is recognized and not tried again."""
+    count = Count("out of memory by rlimit", setting.seed)
+
+    def exhaust() -> None:
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + 2**26, used + 2**26))
+        torch.zeros(2**33)
+
+    for _ in range(times):
+        cause, log = sabotaged(setting, count, exhaust)
+        count.complaints += cause != Cause.OUT_OF_HOST_MEMORY or "out_of_host_memory" not in log
+    return count
+
+
+def file_limit(setting: Setting) -> Count:
+    """Forbid files as large as a checkpoint; the checkpoints saved before stay intact."""
+    count = Count("checkpoint cut off by a limit on files", setting.seed)
+
+    def limit() -> None:
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, hard))
+
+    cause, log = sabotaged(setting, count, limit)
+    count.complaints += cause != Cause.CRASH or "File too large" not in log
+    return count
+
+
+def silent_ends(setting: Setting) -> Count:
+    """End jobs half-way without a message: exit code 0, a crash in C, SystemExit of a library."""
+    count = Count("ends without a word", setting.seed)
+
+    def leave() -> NoReturn:
+        raise SystemExit(0)
+
+    for end in (lambda: os._exit(0), lambda: ctypes.string_at(0), leave):
+        cause, _ = sabotaged(setting, count, end)
+        count.complaints += cause not in (None, Cause.CRASH)
+    return count
+
+
+def sabotaged(
+    setting: Setting,
+    count: Count,
+    action: Callable[[], Any],
+    watchdog: Watchdog | None = None,
+) -> tuple[str | None, str]:
+    """Run a sweep whose first job does this at a step, then run it again.
+
+    Returns:
+        The cause that the disturbed attempt gave at its end, if any, and its log.
+    """
+
+    def sabotage(started: int) -> None:
+        job.HEARTBEAT_SECONDS = 0.2  # type: ignore[attr-defined]
+        if started == 0:
+            at_call(TrainingModule, "training_step", STEP, action)
+
+    count.injected += 1
+    with small_sweep(setting, count) as (outputs, ids):
+        three = policy(tries=3, equal_failures=0)
+        orchestrate(outputs, ids, ForkBackend(sabotage), policy=three, watchdog=watchdog)
+        orchestrate(outputs, ids, ForkBackend(), policy=three)
+        words = [pair for name in ids for pair in last_words(RunStore(outputs).run(name))]
+        disturbed = [one for one, word in words if word.get("cause") != Cause.DONE]
+        count.hung += not disturbed
+        if not disturbed:
+            return None, ""
+        word = disturbed[0].exit()
+        return (word["cause"] if word else None), disturbed[0].log_path.read_text()

@@ -1,0 +1,245 @@
+"""Theorem 2: whatever a standard layer is, a layer of larger heads differs from it somewhere."""
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from models.attention.multi_head import MultiHeadAttention
+from tests.models.theorem_1 import context
+
+_TOLERANCE = 1e-9  # relative; closer than this two matrices count as equal
+
+
+@dataclass(frozen=True)
+class Heads:
+    """A layer without residual and LayerNorm: sum over heads of W_o^i W_v^i X P^i (eq. 8 and 9)."""
+
+    query_HPD: Tensor
+    key_HPD: Tensor
+    value_HPD: Tensor
+    output_HDP: Tensor
+
+    def __call__(self, x_DN):
+        """Return the layer's output_DN."""
+        moved = self.moves_HDD() @ x_DN
+        contexts = [context(*pair, x_DN) for pair in zip(self.query_HPD, self.key_HPD, strict=True)]
+        return (moved @ torch.stack(contexts)).sum(0)
+
+    def moves_HDD(self):
+        """Return W_o^i W_v^i, what a head makes of a position it attends to."""
+        return self.output_HDP @ self.value_HPD
+
+    def forms_HDD(self):
+        """Return W_k^iT W_q^i / sqrt(P): the logit of key x for query y is x^T (form) y."""
+        return self.key_HPD.mT @ self.query_HPD / math.sqrt(self.query_HPD.shape[1])
+
+    def widened(self, head_size):
+        """Return the same function with larger heads, as section 3.1 notes that there is one."""
+        heads, size, embedding_size = self.query_HPD.shape
+        zeros = self.query_HPD.new_zeros(heads, head_size - size, embedding_size)
+        query_HPD = self.query_HPD * math.sqrt(head_size / size)
+        query, key, value = (
+            torch.cat((weight, zeros), dim=1)
+            for weight in (query_HPD, self.key_HPD, self.value_HPD)
+        )
+        return Heads(query, key, value, torch.cat((self.output_HDP, zeros.mT), dim=2))
+
+
+@dataclass(frozen=True)
+class Witness:
+    """An input_DN on which the two layers differ, and the case of the proof that it is from."""
+
+    case: int
+    input_DN: Tensor
+
+
+def witness(standard, fixed, length):
+    """Return where the layers differ; length n is at least 2.
+
+    1. The heads' W_o W_v add up to different matrices: X = v 1^T, on which no context matters.
+    2. They add up to the same, but in some head v^T W_k^T W_q v differs: X = v e_1^T.
+    3. In all heads it is the same for every v: X = [v1, v2, 0 ... 0].
+    """
+    sums_DD = fixed.moves_HDD().sum(0), standard.moves_HDD().sum(0)
+    gap_DD = sums_DD[0] - sums_DD[1]
+    if gap_DD.norm() > _TOLERANCE * sums_DD[0].norm():
+        v_D = torch.linalg.svd(gap_DD).Vh[0]
+        return Witness(1, v_D.unsqueeze(1).expand(-1, length))
+    gaps_HDD = fixed.forms_HDD() - standard.forms_HDD()
+    symmetric_HDD = (gaps_HDD + gaps_HDD.mT) / 2
+    if symmetric_HDD.norm() > _TOLERANCE * gaps_HDD.norm():
+        head = int(symmetric_HDD.flatten(1).norm(dim=1).argmax())
+        values, vectors = torch.linalg.eigh(symmetric_HDD[head])
+        columns = [vectors[:, values.abs().argmax()]]
+        return _farthest(2, columns, standard, fixed, head, length)
+    head = int(gaps_HDD.flatten(1).norm(dim=1).argmax())
+    left_DD, _, right_DD = torch.linalg.svd(gaps_HDD[head])
+    return _farthest(3, [right_DD[0], left_DD[:, 0]], standard, fixed, head, length)
+
+
+def _farthest(case, columns, standard, fixed, head, length):
+    """Return the input with these first columns, moved a little and scaled, of largest difference.
+
+    The columns make the contexts of `head` differ. The outputs could still agree if what differs
+    were in the null space of W_v; some step along a direction that W_v keeps leaves it.
+    """
+    kept_D = torch.linalg.svd(standard.value_HPD[head]).Vh[0]
+    zeros = [torch.zeros_like(kept_D)] * (length - len(columns))
+    inputs = [
+        torch.stack([first + step * kept_D, *(scale * c for c in rest), *zeros], dim=1)
+        for (first, *rest), step, scale in itertools.product(
+            [columns, columns[::-1]], (0.0, 1.0, -1.0, 0.5, -0.5), (1.0, 2.0, 4.0)
+        )
+    ]
+    differences = [(fixed(x_DN) - standard(x_DN)).norm().item() for x_DN in inputs]
+    return Witness(case, inputs[differences.index(max(differences))])
+
+
+# d, h, d_p, n with d_p > d/h
+SIZES = [(3, 3, 2, 2), (5, 5, 3, 7), (7, 7, 5, 3), (6, 3, 5, 11), (10, 2, 7, 5), (13, 13, 13, 2)]
+sizes = pytest.mark.parametrize(("size", "heads", "head_size", "length"), SIZES)
+
+
+def _random(*shape):
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+def _fixed(size, heads, head_size, form_DD=None):
+    """Return a layer as the theorem has it; `form_DD` is V_k^T V_q / sqrt(d_p), of rank d_p."""
+    form_DD = _random(size, head_size) @ _random(head_size, size) if form_DD is None else form_DD
+    left, values, right = torch.linalg.svd(form_DD * head_size**0.5)
+    roots = values[:head_size].sqrt().unsqueeze(1)
+    key_PD, query_PD = roots * left.T[:head_size], roots * right[:head_size]
+    return Heads(
+        query_PD.expand(heads, -1, -1),
+        key_PD.expand(heads, -1, -1),
+        _random(heads, head_size, size),
+        _random(heads, size, head_size),
+    )
+
+
+def _standard(size, heads):
+    head_size = size // heads
+    projections = (_random(heads, head_size, size) for _ in range(3))
+    return Heads(*projections, _random(heads, size, head_size))
+
+
+def _with_the_sum_of(fixed, standard):
+    """Return the standard layer with another W_o, so that W_o W_v adds up to the fixed layer's."""
+    heads, head_size, size = standard.value_HPD.shape
+    output_DD = fixed.moves_HDD().sum(0) @ standard.value_HPD.flatten(0, 1).inverse()
+    return replace(standard, output_HDP=output_DD.view(size, heads, head_size).transpose(0, 1))
+
+
+def _with_the_quadratic_forms_of_a_standard_layer(size, heads, head_size):
+    """Return a fixed and a standard layer that differ by a skew-symmetric matrix in every head."""
+    small = size // heads
+    key_PD, query_PD = _random(small, size), _random(small, size)
+    spread_DE = _random(size, head_size - small)
+    skew_EE = _random(head_size - small, head_size - small)
+    skew_DD = spread_DE @ (skew_EE - skew_EE.T) @ spread_DE.T
+    form_DD = key_PD.T @ query_PD / small**0.5 + skew_DD
+    fixed = _fixed(size, heads, head_size, form_DD)
+    same = (weight.expand(heads, -1, -1) for weight in (query_PD, key_PD))
+    standard = Heads(*same, _random(heads, small, size), _random(heads, size, small))
+    return fixed, _with_the_sum_of(fixed, standard)
+
+
+def _assert_differ(fixed, standard, x_DN):
+    expected = fixed(x_DN)
+    assert (expected - standard(x_DN)).norm() > 1e-3 * expected.norm()
+
+
+@sizes
+def test_case_1_different_sums(size, heads, head_size, length):
+    fixed, standard = _fixed(size, heads, head_size), _standard(size, heads)
+    found = witness(standard, fixed, length)
+    assert found.case == 1
+    x_DN = found.input_DN
+    assert x_DN.shape == (size, length)
+    assert torch.equal(x_DN, x_DN[:, :1].expand(-1, length))
+    _assert_differ(fixed, standard, x_DN)
+    for layer in (fixed, standard):  # no context matters where all positions are alike
+        torch.testing.assert_close(layer(x_DN), layer.moves_HDD().sum(0) @ x_DN, atol=1e-9, rtol=0)
+
+
+@sizes
+def test_case_2_equal_sums(size, heads, head_size, length):
+    fixed = _fixed(size, heads, head_size)
+    standard = _with_the_sum_of(fixed, _standard(size, heads))
+    found = witness(standard, fixed, length)
+    assert found.case == 2
+    v_D = found.input_DN[:, 0]
+    assert (found.input_DN[:, 1:] == 0).all()
+    _assert_differ(fixed, standard, found.input_DN)
+
+    def first_column(layer):
+        """On paper: a head's weight on v is e^a / (e^a + n - 1), a its quadratic form at v."""
+        weights_H = torch.sigmoid(v_D @ layer.forms_HDD() @ v_D - math.log(length - 1))
+        return (weights_H.unsqueeze(1) * (layer.moves_HDD() @ v_D)).sum(0)
+
+    for layer in (fixed, standard):
+        torch.testing.assert_close(
+            layer(found.input_DN)[:, 0], first_column(layer), atol=1e-9, rtol=1e-9
+        )
+
+
+# The difference of two forms has rank d_p - d/h, which for a skew-symmetric matrix is even.
+SKEW = [(3, 3, 3, 2), (5, 5, 3, 7), (7, 7, 5, 3), (6, 3, 4, 11), (10, 2, 7, 5), (13, 13, 13, 2)]
+
+
+@pytest.mark.parametrize(("size", "heads", "head_size", "length"), SKEW)
+def test_case_3_equal_sums_and_quadratic_forms(size, heads, head_size, length):
+    fixed, standard = _with_the_quadratic_forms_of_a_standard_layer(size, heads, head_size)
+    found = witness(standard, fixed, length)
+    assert found.case == 3
+    assert (found.input_DN[:, 2:] == 0).all()
+    _assert_differ(fixed, standard, found.input_DN)
+    for x_DN in (_random(size, 1).expand(-1, length), _random(size, 1) * torch.eye(length)[:1]):
+        torch.testing.assert_close(fixed(x_DN), standard(x_DN), atol=1e-8, rtol=1e-8)
+
+
+def test_a_witness_is_found_where_the_values_are_blind_to_the_first_guess():
+    """One head alone differs in its quadratic form, most at a v that its W_v sends to zero."""
+    fixed, standard = _with_the_quadratic_forms_of_a_standard_layer(5, 5, 3)
+    query_HPD = standard.query_HPD.clone()
+    query_HPD[0] += _random(1, 5)
+    gap_DD = fixed.forms_HDD()[0] - standard.key_HPD[0].T @ query_HPD[0]
+    values, vectors = torch.linalg.eigh((gap_DD + gap_DD.T) / 2)
+    blind_D1 = vectors[:, values.abs().argmax()].unsqueeze(1)
+    value_HPD = standard.value_HPD.clone()
+    value_HPD[0] -= value_HPD[0] @ blind_D1 @ blind_D1.T
+    standard = replace(standard, query_HPD=query_HPD, value_HPD=value_HPD)
+    standard = _with_the_sum_of(fixed, standard)
+    first_guess = blind_D1 * torch.eye(3)[:1]
+    torch.testing.assert_close(standard(first_guess), fixed(first_guess), atol=1e-9, rtol=0)
+    found = witness(standard, fixed, 3)
+    assert found.case == 2
+    _assert_differ(fixed, standard, found.input_DN)
+
+
+@sizes
+def test_larger_heads_can_do_what_standard_heads_do(size, heads, head_size, length):
+    standard = _standard(size, heads)
+    widened = standard.widened(head_size)
+    assert widened.query_HPD.shape == (heads, head_size, size)
+    x_DN = _random(size, length)
+    torch.testing.assert_close(widened(x_DN), standard(x_DN), atol=1e-9, rtol=0)
+
+
+def test_these_layers_are_those_that_are_trained():
+    size, heads, head_size, length = 7, 3, 5, 11
+    layer = Heads(
+        *(_random(heads, head_size, size) for _ in range(3)), _random(heads, size, head_size)
+    )
+    attention = MultiHeadAttention(size, heads, head_size).double()
+    with torch.no_grad():
+        stacked = [w.flatten(0, 1) for w in (layer.query_HPD, layer.key_HPD, layer.value_HPD)]
+        attention.qkv.weight.copy_(torch.cat(stacked))
+        attention.output.weight.copy_(layer.output_HDP.transpose(0, 1).flatten(1))
+    x_DN = _random(size, length)
+    torch.testing.assert_close(attention(x_DN.T[None])[0].T, layer(x_DN), atol=1e-9, rtol=0)
