@@ -203,7 +203,7 @@ def holding(needle, folder):
         (["hydra.sweeper.max_runs=1,2"], ["hydra.sweeper.max_runs=1,2", "not supported"]),
         (["+hydra.sweeper.params.x=3"], ["hydra.sweeper.params.x", "never added"]),
         (["hydra.launcher.slots=0"], ["hydra.launcher.slots=0", "at least 1"]),
-        (["experiment=fig7"], ["experiment=fig7", "fig1"]),
+        (["experiment=fig7"], ["experiment=fig7", "did you mean", "fig2"]),
         (["model.heads=4,3,5"], ["model.heads=3", "model.embedding_size=8", "1 more"]),
     ],
     ids=["hydra", "values", "added", "options", "planner", "size server"],
