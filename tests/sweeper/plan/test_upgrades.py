@@ -35,7 +35,8 @@ def test_a_key_that_comes_leaves_every_id_as_it_was(plan, tmp_path, monkeypatch)
     renamed = plan(*words, conf=str(conf))
     assert not renamed.runs.keys() & before.runs.keys()
     came = {"optimizer.look_ahead": 0, "model.attention.sinks": False, "averaging.decay": None}
-    monkeypatch.setattr(identity, "INTRODUCED_AS", identity.INTRODUCED_AS | came)
+    for key, value in came.items():
+        monkeypatch.setitem(identity.INTRODUCED_AS, key, value)
     after = plan(*words, conf=str(conf))
     assert after.points == before.points
     assert {"look_ahead", "betas"} <= next(iter(after.runs.values())).config["optimizer"].keys()
