@@ -40,7 +40,7 @@ STREAM, HEADS, FEEDFORWARD, PIECES = 160, 12, 40, 6
 
 
 class GpuRule(NamedTuple):
-    """What the runs of a GPU take: seconds beside training, and rates of its kernels."""
+    """The cost of runs on a GPU: seconds beside training, and rates of its kernels."""
 
     beside: float
     layer: float  # seconds in which the host launches a layer's kernels, forward and backward
@@ -145,7 +145,7 @@ class Throughput:
 
 
 class Device(Protocol):
-    """What a backend says of the devices that runs train on."""
+    """The description that a backend gives of the devices that runs train on."""
 
     device: str
     sharing: int
