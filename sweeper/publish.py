@@ -202,8 +202,8 @@ def print_unfinished(console: Console, schedule: Schedule, labels: Mapping[str, 
     if schedule.breaker.tripped:
         waiting = sum(state.phase is Phase.WAITING for state in unfinished)
         verb = "was" if waiting == 1 else "were"
-        words = f"  {waiting} {verb} not started: {schedule.breaker.tripped}"
-        console.print(Text(words), soft_wrap=True)
+        left = f"{waiting} {verb} not" if waiting else "Nothing more is"
+        console.print(Text(f"  {left} started: {schedule.breaker.tripped}"), soft_wrap=True)
     for state in (state for state in unfinished if state.phase is not Phase.WAITING):
         run = schedule.store.run(state.job.run)
         status = run.status()
