@@ -28,7 +28,7 @@ SHORT = (
     "trainer.steps=30",
     "optimizer.warmup_steps=3",
 )
-SMOKE = ("task=representation", "model=layer", "model.head_size=1,2,3", "logger=none")
+SMOKE = ("task=representation", "model.head_size=1,2,3,4", "seed=0,1,2", "logger=none")
 NEAR, NEAR_S = 0.25, 10.0
 SHORT_S, EVERY_S = 120.0, 5.0
 LEFT = re.compile(r"about (?:([\d.]+) (s|days|years)|(?:(\d+):)?(\d+):(\d\d)) left")

@@ -79,7 +79,7 @@ def typed(tmp_path, planned, monkeypatch):
         plans, usual = planned
         plan = replace(plans[experiment], outputs=tmp_path / outputs)
         console = Console(file=io.StringIO(), width=200)
-        backend = SimpleNamespace(slots=2, device="cpu", sharing=1)
+        backend = SimpleNamespace(slots=2, device="cpu", sharing=1, gpu="")
         chosen, store = replace(usual, **options), RunStore(plan.outputs)
         executor = Stub(console, store, None, backend, chosen, None, None)
         executor.lives = lives

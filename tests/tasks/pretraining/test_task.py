@@ -237,7 +237,7 @@ def whole(shared):
 @pytest.mark.parametrize("step", [7, 14, 15, 18])
 def test_a_job_killed_in_either_phase_ends_with_the_same_bits(step, shared, whole):
     broken = freeze(shared, PRETRAINING, f"broken-{step}")
-    assert run_job(broken, lambda: at_call(MaskedDocuments, "batch", step, kill_self)) == -9
+    assert run_job(broken, lambda: at_call(MaskedDocuments, "share", step, kill_self)) == -9
     assert run_job(broken) == 0
     assert science(broken) == science(whole)
     assert set(science(whole)["metrics"]) == set(Pretraining.measured)
