@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -52,6 +53,7 @@ def main() -> None:
         if given.text is None:
             LM1B.write(root, 2_000 if given.smoke else 100_000, World(64, 64))
         print(prepared(Path(folder), root, rounds=1 if given.smoke else 3))
+        print(f"\n{growth(Path(folder), root, (1, 2) if given.smoke else (10, 50, 250))}")
     print(f"\n{measured_on()}")
 
 
@@ -77,6 +79,30 @@ def prepared(folder: Path, root: Path, rounds: int) -> str:
     ]  # fmt: skip
     title = f"{found.bytes() / 1e6:.1f} MB of text"
     return table((title, "wall s: median (quartiles)", "beside datasets", "beside one core"), rows)
+
+
+def growth(folder: Path, root: Path, sizes: Iterable[int]) -> str:
+    """Prepare so many MB of a text; one that is smaller is read again and again."""
+    found = find_files(root)
+    files = [found.root / name for name in found.names]
+    rows = []
+    for size in sizes:
+        text, left = folder / f"{size} MB", size * 1_000_000
+        text.mkdir()
+        for number, file in enumerate(itertools.cycle(files)):
+            if left <= 0:
+                break
+            (text / f"{number:06}.txt").write_bytes(file.read_bytes()[:left])
+            left -= file.stat().st_size
+        corpus = Corpora().open({"source": "local", "root": str(text)}, folder)
+        tokenizer = train_bpe(itertools.islice(corpus.lines("train"), 100_000), VOCABULARY)
+        one, every = (seconds(partial(ours, folder, corpus, tokenizer), n) for n in (1, cores()))
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+        rows.append(
+            [f"{size} MB", f"{one:.1f}", f"{one / size:.2f}", f"{every:.1f}", f"{peak:.0f}"]
+        )
+    head = ("text", "one core, s", "s/MB", f"{cores()} cores, s", "largest process yet, MB")
+    return table(head, rows)
 
 
 def seconds(way: Callable[[int], None], processes: int) -> float:

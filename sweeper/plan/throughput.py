@@ -156,9 +156,9 @@ def measured(plan: Plan, store: RunStore, on: Device) -> Throughput:
     """Return expected times by the finished runs of a plan, and of other plans for other tasks."""
     device = on.device
     own = list(_finished(plan.runs.values(), store, device))
-    tasks = {run: run.partition("-")[0] for run in (*store.ids(), *plan.runs)}
-    missing = {tasks[run] for run in plan.runs} - {tasks[run.id] for run, _, _ in own}
-    ids = [run for run in store.ids() if tasks[run] in missing and run not in plan.runs]
+    missing = {_task(run) for run in plan.runs} - {_task(run.id) for run, _, _ in own}
+    ids = store.ids() if missing else []
+    ids = [run for run in ids if _task(run) in missing and run not in plan.runs]
     others: list[tuple[PlannedRun, float, float | None]] = []
     for name in sorted(ids, key=lambda run: store.run(run).path.stat().st_mtime)[-OTHERS:]:
         with suppress(UserError, OSError):  # a damaged run of another plan is skipped
@@ -169,6 +169,10 @@ def measured(plan: Plan, store: RunStore, on: Device) -> Throughput:
     for run, training, beside in (*others, *own):
         found.learn(run, training, beside)
     return found
+
+
+def _task(run_id: str) -> str:
+    return run_id.partition("-")[0]
 
 
 def _finished(

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +64,19 @@ class Attempt:
     def __init__(self, path: Path, watcher: Watcher) -> None:
         self.path = path
         self.number = int(path.name)
-        self.log_path = path / "log.txt"
         self._watcher = watcher
         self._fields: dict[str, Any] = {}
-        self._heartbeat_file = HeartbeatFile(path / "beat.json")
         self._heartbeats = 0
         self._work = 0
         self._lock = threading.Lock()
+
+    @cached_property
+    def _heartbeat_file(self) -> HeartbeatFile:
+        return HeartbeatFile(self.path / "beat.json")
+
+    @property
+    def log_path(self) -> Path:
+        return self.path / "log.txt"
 
     @property
     def checkpoint_dir(self) -> Path:

@@ -309,15 +309,15 @@ def read_versioned(
     path: Path, *, keys: Collection[str] = (), shape: Shape = dict
 ) -> dict[str, Any] | None:
     """Read an object as `read_object`, and check its format and its checksum."""
-    value = read_object(path, keys=("format",))
+    value = read_json(path)
     if value is None:
         return None
-    if (found := value["format"]) != FORMAT:
+    if isinstance(value, dict) and (found := value.get("format", FORMAT)) != FORMAT:
         raise UserError(
             f"{sanitize(path)} cannot be read: it is of format {sanitize(found)}, not {FORMAT}; "
             "use the version that wrote it, or another outputs folder."
         )
-    _check(path, value, keys, shape)
+    _check(path, value, ("format", *keys), shape)
     return verified(path, value)
 
 

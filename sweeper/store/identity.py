@@ -42,12 +42,13 @@ INTRODUCED_AS: dict[str, Any] = {
 }
 
 # Looked up first, since most values are such, and Mapping takes long to ask for.
-_PLAIN = frozenset({str, int, float, bool, type(None)})
+_EXACT = frozenset({str, int, bool, type(None)})
+_PLAIN = _EXACT | {float}
 _DIGEST = re.compile(r"-([0-9a-f]{12})$")
 
 
 def identity(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a config that names its run."""
+    """Return the part of a config that names its run, equal numbers alike."""
     return _without(config, prefix="")
 
 
@@ -70,7 +71,11 @@ def leaves(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def digest_of(value: Any) -> str:
     """Return the sha256 of a plain value in hex, the same for any key order and for 1 and 1.0."""
-    return hashlib.sha256(_ENCODER.encode(_canonical(value)).encode()).hexdigest()
+    return _sha256(_canonical(value))
+
+
+def _sha256(canonical: Any) -> str:
+    return hashlib.sha256(_ENCODER.encode(canonical).encode()).hexdigest()
 
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -89,13 +94,13 @@ def run_id(config: Mapping[str, Any]) -> str:
         head_size = model.get("head_size")
         words.append(f"h{_word(model['heads'])}" + (f"x{_word(head_size)}" if head_size else ""))
     words.append(f"s{_word(config['seed'])}")
-    return "-".join([*words, digest_of(identity(config))[:12]])
+    return "-".join([*words, _sha256(identity(config))[:12]])
 
 
 def named_by(name: str, config: Mapping[str, Any]) -> bool:
     """Return whether a name ends in this config's digest, or in no digest at all."""
     digest = _DIGEST.search(name)
-    return digest is None or digest[1] == digest_of(identity(config))[:12]
+    return digest is None or digest[1] == _sha256(identity(config))[:12]
 
 
 def _word(value: Any) -> str:
@@ -109,14 +114,14 @@ def _without(tree: Mapping[str, Any], *, prefix: str) -> dict[str, Any]:
         if name in NOT_IN_IDENTITY or INTRODUCED_AS.get(name, ...) == value:
             continue
         if type(value) in _PLAIN or not (isinstance(value, Mapping) and value):
-            kept[key] = value
+            kept[str(key)] = _canonical(value)
         elif below := _without(value, prefix=f"{name}."):  # a section may have come as a whole
-            kept[key] = below
+            kept[str(key)] = below
     return kept
 
 
 def _canonical(value: Any) -> Any:
-    if type(value) in _PLAIN and type(value) is not float:
+    if type(value) in _EXACT:
         return value
     if isinstance(value, Mapping):
         return {str(key): _canonical(entry) for key, entry in value.items()}

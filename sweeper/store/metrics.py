@@ -116,7 +116,7 @@ def _checked(text: bytes) -> dict[str, Any] | None:
     if not body.startswith(_START) or check != _check(body):
         return None
     try:
-        row = json.loads(body + b"}")
+        row = json.loads((body + b"}").decode())
     except (ValueError, RecursionError):
         return None
     if not isinstance(row["step"], int):

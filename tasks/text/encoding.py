@@ -23,31 +23,40 @@ Result = TypeVar("Result")
 
 # The words of printable ASCII, as pre-tokenizers of `train_bpe` and `train_wordpiece` find them.
 _WORDS = {
-    "BPE": re.compile(
-        r"'s|'t|'re|'ve|'m|'ll|'d| ?[a-zA-Z]+| ?[0-9]+| ?[^ a-zA-Z0-9]+| +(?![^ ])| +"
-    ),
-    "WordPiece": re.compile(r"[a-zA-Z0-9]+|[^ a-zA-Z0-9]"),
+    "BPE": r"'s|'t|'re|'ve|'m|'ll|'d| ?[a-zA-Z]+| ?[0-9]+| ?[^ a-zA-Z0-9]+| +(?![^ ])| +",
+    "WordPiece": r"[a-zA-Z0-9]+|[^ a-zA-Z0-9]",
 }
+# Whatever stands between spaces with a letter beyond ASCII: no word of theirs goes on after it.
+_BEYOND = r" ?[!-~]*+[^\x00-\x7f][^ ]*"
 _REMEMBERED = 250_000  # words, some 60 MB
+_LONGEST = 40  # letters without a space; scripts that write none have no words to remember
 
 
 class Encoder:
     """Encodes lines as a tokenizer of this project does, without special tokens.
 
-    The pieces of words in ASCII are remembered; lines with other characters, or with what may be a
-    special token, go to the library.
+    The pieces of words are remembered; lines with other spaces than that of ASCII, with what cannot
+    be printed, or with what may be a special token, go to the library.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._find = _WORDS[json.loads(tokenizer.to_str())["model"]["type"]].findall
+        words = _WORDS[json.loads(tokenizer.to_str())["model"]["type"]]
+        self._find = re.compile(words).findall
+        self._find_beyond = re.compile(f"{_BEYOND}|{words}").findall
         self._known: dict[str, list[int]] = {}
 
     def __call__(self, text: str) -> list[int]:
         """Return the pieces of a line."""
-        if not (text.isascii() and text.isprintable()) or "[" in text:
+        if not text.isprintable() or "[" in text:
             return self._pieces(text)
-        known, found = self._known, self._find(text)
+        if text.isascii():
+            found = self._find(text)
+        elif max(map(len, text.split(" "))) <= _LONGEST:
+            found = self._find_beyond(text)
+        else:
+            return self._pieces(text)
+        known = self._known
         try:
             return [piece for word in found for piece in known[word]]
         except KeyError:
@@ -61,7 +70,7 @@ class Encoder:
         return ids
 
 
-FEW = 4  # items that are not worth other processes
+FEW = 4  # items: fewer are not worth other processes
 
 
 def in_order(
@@ -73,7 +82,11 @@ def in_order(
     """
     left = iter(items)
     count = cores() if processes is None else processes
-    yield from map(function, left if count == 1 else itertools.islice(left, FEW))
+    first = [*itertools.islice(left, FEW)]
+    left = itertools.chain(first, left)
+    alone = count == 1 or len(first) < FEW
+    # One item is done before processes are forked, so that they know its words.
+    yield from map(function, left if alone else itertools.islice(left, 1))
     workers: list[Connection] = []
     try:
         for item in itertools.islice(left, count):

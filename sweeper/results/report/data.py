@@ -283,13 +283,12 @@ def run_data(
         known = {info["number"]: info for info in row.get("attempts", ())}
         for attempt in attempts:
             info = known.get(attempt.number) or attempt.info()
-            exit = attempt.exit() or {}
             environment = {key: info.get(key, {}) for key in ("hardware", "versions")}
             done = attempt.number == found.get("finished")
             found["attempts"].append(
                 {
                     "number": attempt.number,
-                    "cause": Cause.DONE if done else exit.get("cause"),
+                    "cause": Cause.DONE if done else (attempt.exit() or {}).get("cause"),
                     "started": info.get("started"),
                     "resumed_from": info.get("resumed_from"),
                     "environment": _place(environments, environment | {"code": info.get("code")}),

@@ -92,16 +92,17 @@ def _hash(text: str) -> str:
 
 def _plain(value: Any) -> Any:
     """Make every text one printable line and every number one that JSON can hold."""
+    if type(value) in _EXACT:
+        return value
     if isinstance(value, str):
         fits = len(value) <= _MOST_LETTERS and value.isprintable()
         return value if fits else sanitize(value, _MOST_LETTERS)
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
-    if value is None or isinstance(value, int):
-        return value
     if isinstance(value, dict | Mapping):  # asked first for a dict, since Mapping takes long
         return {_key(key): _plain(inner) for key, inner in value.items()}
     return [_plain(inner) for inner in value]
 
 
+_EXACT = frozenset({int, bool, type(None)})
 _key = lru_cache(sanitize)  # few names stand in many runs

@@ -96,6 +96,7 @@ ODD = [
     "it's 'S we'll  they've",
     " a  b ",
     "x" * 300,
+    "x" * 50 + "é",
     "3.14e-5",
     "a\tb",
     "\x1c\x7f",
@@ -108,6 +109,7 @@ ODD = [
     st.text(st.characters(codec="ascii"), max_size=40)
     | st.text(st.sampled_from("aB'st 09.,[]-"), max_size=40)
     | st.text(max_size=20)
+    | st.text(st.sampled_from("aB's 9.,-\u0301éΣς中한ﬁ½🙂\u00a0  "), max_size=60)
     | st.sampled_from([*ODD, *LINES[:50]])
 )
 def test_remembered_words_have_the_pieces_that_the_library_finds(tokenizer, text):
