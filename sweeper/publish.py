@@ -76,7 +76,7 @@ class ResultsAsTheyCome(ExitStack):
             drawn = next(path for path in figures if path.suffix == ".png")
             self._console.print(Text(f"{name} is drawn: {relative_path(drawn)}"), soft_wrap=True)
 
-    def write_page(self) -> None:
+    def write_page(self, refresh_s: float | None = PAGE_S) -> None:
         """Write the page of all experiments as they stand; it loads itself again in a browser."""
         from sweeper.results.report.page import write_report
 
@@ -87,18 +87,15 @@ class ResultsAsTheyCome(ExitStack):
                 with collect_errors(faults, table.name):
                     verdicts[table.name] = verdicts_on(table)
             shown = [table for table in tables if table.name in verdicts]
-            write_report(self._outputs, shown, verdicts, refresh_s=PAGE_S)
+            write_report(self._outputs, shown, verdicts, refresh_s=refresh_s)
         pause = (time.thread_time() - began) / PAGE_SHARE / self._slots
         self._page_due = time.monotonic() + max(PAGE_S, pause)
 
     def _end(self, error: type[BaseException] | None, *_: object) -> None:
-        """Let the page rest if the sweep was stopped: nothing writes it again."""
-        from sweeper.results.report.page import stop_refreshing
-
+        """Write the last page of a sweep that was stopped: nothing writes it again."""
         if error:
             self._painter.shutdown()
-            with suppress(OSError):
-                stop_refreshing(self._outputs)
+            self.write_page(refresh_s=None)
 
 
 def collect_and_judge(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -123,6 +123,26 @@ class PreparedData(Data):
             leftover.unlink()
         self.make(folder)
 
+    @abstractmethod
+    def part(self, step: int, of: Callable[[int], tuple[int, int]]) -> Batch:
+        """Return rows of a training batch: `of` its number of rows, from the first to the last."""
+
+    @abstractmethod
+    def every(self, split: str, place: int, world: int) -> Iterator[Batch]:
+        """Yield every `world`-th batch of a split, from the one at `place`."""
+
+    def batch(self, step: int) -> Batch:
+        return self.part(step, lambda rows: (0, rows))
+
+    def share(self, step: int) -> Batch:
+        return self.part(step, ranks.share)
+
+    def batches(self, split: str) -> Iterator[Batch]:
+        return self.every(split, 0, 1)
+
+    def shares(self, split: str) -> Iterator[Batch]:
+        return self.every(split, ranks.rank(), ranks.world())
+
     def tokens_seen(self, steps: int) -> int:
         tokens: int = self.section.batch_tokens
         return steps * tokens
@@ -147,23 +167,11 @@ class PreparedRows(PreparedData):
         self._order = Shuffled(len(self.splits["train"]), self.config.seed)
         return {f"{split}_rows": len(rows) for split, rows in self.splits.items()}
 
-    def batch(self, step: int) -> Batch:
-        return self._part(step, 0, self._rows)
-
-    def share(self, step: int) -> Batch:
-        return self._part(step, *ranks.share(self._rows))
-
-    def _part(self, step: int, first: int, last: int) -> Batch:
-        start = (step - 1) * self._rows
+    def part(self, step: int, of: Callable[[int], tuple[int, int]]) -> Batch:
+        (first, last), start = of(self._rows), (step - 1) * self._rows
         return self.take("train", self._order.stretch(start + first, last - first))
 
-    def batches(self, split: str) -> Iterator[Batch]:
-        return self._every(split, 0, 1)
-
-    def shares(self, split: str) -> Iterator[Batch]:
-        return self._every(split, ranks.rank(), ranks.world())
-
-    def _every(self, split: str, place: int, world: int) -> Iterator[Batch]:
+    def every(self, split: str, place: int, world: int) -> Iterator[Batch]:
         numbers = np.arange(len(self.splits[split]))
         for first in range(place * self._rows, len(numbers), world * self._rows):
             yield self.take(split, numbers[first : first + self._rows])

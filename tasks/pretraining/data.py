@@ -12,7 +12,6 @@ import torch
 
 from models.cross_entropy import IGNORED
 from sweeper.store.errors import UserError
-from tasks import ranks
 from tasks.batch import Batch
 from tasks.config.schema import Problem, whole
 from tasks.config.sections import RowsSection, TextSection
@@ -128,26 +127,14 @@ class MaskedDocuments(PreparedData):
             "skipped": about["train"]["skipped"],
         }
 
-    def batch(self, step: int) -> Batch:
-        return self._part(step, lambda rows: (0, rows))
-
-    def share(self, step: int) -> Batch:
-        return self._part(step, ranks.share)
-
-    def _part(self, step: int, part: Callable[[int], tuple[int, int]]) -> Batch:
+    def part(self, step: int, of: Callable[[int], tuple[int, int]]) -> Batch:
         phase, step = self.section.phase_of(step, self.config.trainer.steps)
-        of = self.section.second_phase if phase else self.section
-        rows = of.batch_tokens // of.sequence_length
-        first, last = part(rows)
+        section = self.section.second_phase if phase else self.section
+        rows = section.batch_tokens // section.sequence_length
+        first, last = of(rows)
         return _tensors(self._phases[phase].shuffled((step - 1) * rows + first, last - first))
 
-    def batches(self, split: str) -> Iterator[Batch]:
-        return self._every(split, 0, 1)
-
-    def shares(self, split: str) -> Iterator[Batch]:
-        return self._every(split, ranks.rank(), ranks.world())
-
-    def _every(self, split: str, place: int, world: int) -> Iterator[Batch]:
+    def every(self, split: str, place: int, world: int) -> Iterator[Batch]:
         examples = self._measured[split]
         rows = max(EVALUATED // self.section.sequence_length, 1)
         for first in range(place * rows, len(examples), world * rows):

@@ -11,7 +11,6 @@ import gzip
 import hashlib
 import json
 import math
-import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -25,13 +24,11 @@ from sweeper.results.palette import PALETTE
 from sweeper.results.report.data import page_data
 from sweeper.results.table import Table, publish_made
 from sweeper.store.errors import sanitize
-from sweeper.store.files import read_bytes
 
 STYLES = ("vendor/uPlot.min.css", "page.css")
 SCRIPTS = ("vendor/uPlot.iife.min.js", "charts.js", "page.js")
 
 _MOST_LETTERS = 2000  # of one text
-_REFRESH = re.compile('<meta name="refresh"[^>]*>')
 _DIGITS = 7  # of one number; the tables hold all of them
 
 
@@ -51,14 +48,6 @@ def write_report(
     path = (into or outputs) / "report.html"
     publish_made(path, as_html(page_data(outputs, tables, verdicts), refresh_s))
     return path
-
-
-def stop_refreshing(outputs: Path) -> None:
-    """Keep the page of a stopped sweep from loading itself again."""
-    path = outputs / "report.html"
-    text = (read_bytes(path) or b"").decode()
-    if _REFRESH.search(text):
-        publish_made(path, _REFRESH.sub("", text, count=1))
 
 
 def as_html(data: Mapping[str, Any], refresh_s: float | None = None) -> str:
