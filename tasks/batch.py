@@ -47,11 +47,3 @@ class Prefetched:
         if step < self._last:
             self._ahead[step + 1] = self._thread.submit(lambda: pinned(self._build(step + 1)))
         return moved(batch, self._device)
-
-
-def repeated(batch: Batch, times: int) -> Batch:
-    """Return the batch with its rows repeated `times` times, at least once."""
-    return {
-        key: tensor.repeat(max(times, 1), *[1] * (tensor.dim() - 1))
-        for key, tensor in batch.items()
-    }

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from sweeper.store.errors import invalid_value
 from tasks import ranks
-from tasks.batch import Batch, moved, repeated
+from tasks.batch import Batch, moved
 from tasks.config.sections import OptimizerSection, RunConfig, TaskSection
 from tasks.data import Data
 
@@ -134,15 +134,6 @@ class Task(ABC):
     @abstractmethod
     def example(self) -> Batch:
         """Return the smallest batch, of zeros, on the default device."""
-
-    def training_batches(self) -> tuple[Batch, ...]:
-        """Return a batch, of zeros, of each shape that is trained on, on the default device."""
-        example = self.example()
-        return (repeated(example, self.data.tokens_seen(1) // self.positions(example)),)
-
-    def evaluation_batch(self) -> Batch:
-        """Return a batch, of zeros, as large as those that are evaluated."""
-        return self.training_batches()[0]
 
     def positions(self, batch: Batch) -> int:
         """Return how many positions a batch has, padding included."""

@@ -12,9 +12,9 @@ from models.bert_heads import PretrainingModel
 from models.cross_entropy import IGNORED
 from sweeper.store.errors import invalid_value
 from tasks.architectures.encoder import EncoderSection
-from tasks.batch import Batch, repeated
+from tasks.batch import Batch
 from tasks.config.sections import RunConfig
-from tasks.pretraining.data import EVALUATED, MaskedDocuments, PretrainingSection
+from tasks.pretraining.data import MaskedDocuments, PretrainingSection
 from tasks.pretraining.pairs import predictions
 from tasks.task import Mean, Task, learning_rate
 
@@ -65,19 +65,7 @@ class Pretraining(Task):
         return model
 
     def example(self) -> Batch:
-        return self._row(self.section.sequence_length)
-
-    def training_batches(self) -> tuple[Batch, ...]:
-        first, second = self.section, self.section.second_phase
-        rows = [(first.sequence_length, first.batch_tokens)]
-        if second.steps:
-            rows.append((second.sequence_length, second.batch_tokens))
-        return tuple(repeated(self._row(length), tokens // length) for length, tokens in rows)
-
-    def evaluation_batch(self) -> Batch:
-        return repeated(self.example(), EVALUATED // self.section.sequence_length)
-
-    def _row(self, length: int) -> Batch:
+        length = self.section.sequence_length
         zeros = torch.zeros(1, length, dtype=torch.long)
         hidden = torch.zeros(1, predictions(length), dtype=torch.long)
         row = {"tokens": zeros, "token_type_ids": zeros, "attention_mask": zeros.bool()}

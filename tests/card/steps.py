@@ -15,7 +15,9 @@ def measured(shim, config, steps):
     """Return what the last of so many training steps did, and the peak of all."""
     machine.compute_repeatably("cuda")
     task = task_of(parse(config))
-    batch = task.training_batches()[0]
+    row = task.example()
+    rows = task.data.tokens_seen(1) // task.positions(row)
+    batch = {key: of.repeat(rows, *[1] * (of.dim() - 1)) for key, of in row.items()}
     with Card() as card:
         fabric = fabric_for(task.config.trainer, "cuda")
         with torch.device("meta"):
