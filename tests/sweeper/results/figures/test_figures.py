@@ -85,23 +85,27 @@ SWEEPS: dict[str, Callable[[], Sweep | Finetuned]] = {
     ),
     "fine-tuned, paper": lambda: Finetuned("table3", scale="paper"),
 }
-# In `make slow`: of sizes and states between those of the others, and slow to draw.
+BY_EVERY = ("few", "none", "hostile", "fine-tuned")  # others by every figure in `make slow`
+# In `make slow` alone: of sizes and states between those of the others, and slow to draw.
 MORE = ("demo", "paper", "half", "many lines", "contexts, one seed", "fine-tuned, half")
 PARAMS = [
-    pytest.param(make, id=name, marks=[pytest.mark.slow] if name in MORE else [])
-    for name, make in SWEEPS.items()
-]
+    *(pytest.param((name, True), id=f"{name} by every figure",
+                   marks=[] if name in BY_EVERY else [pytest.mark.slow]) for name in SWEEPS),
+    *(pytest.param((name, False), id=name) for name in SWEEPS if name not in BY_EVERY + MORE),
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=PARAMS)
 def drawn(request, tmp_path_factory):
-    """One sweep, drawn by each figure that can; a warning is an error."""
-    sweep: Sweep | Finetuned = request.param()
+    """One sweep, drawn by its own figure, or by each that can; a warning is an error."""
+    name, by_every = request.param
+    sweep = SWEEPS[name]()
     table = sweep.table(tmp_path_factory.mktemp("outputs"))
     able = [name for name in names(FIGURES) if name != "fig1" or "standard" in sweep.labels]
+    draws = [function(FIGURES, name, "figure", "draw") for name in able]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found: list[Figure] = [function(FIGURES, name, "figure", "draw")(table) for name in able]
+        found = [draw(table) for draw in (draws if by_every else [figure_of])]
         for figure in found:
             figure.draw_without_rendering()
     return found
