@@ -82,7 +82,7 @@ def prepared(folder: Path, root: Path, rounds: int) -> str:
 
 
 def growth(folder: Path, root: Path, sizes: Iterable[int]) -> str:
-    """Prepare so many MB of a text; one that is smaller is read again and again."""
+    """Time texts of these sizes in MB; the files are repeated where they are too few."""
     found = find_files(root)
     files = [found.root / name for name in found.names]
     rows = []

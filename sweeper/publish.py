@@ -77,7 +77,7 @@ class ResultsAsTheyCome(ExitStack):
             self._console.print(Text(f"{name} is drawn: {relative_path(drawn)}"), soft_wrap=True)
 
     def write_page(self, refresh_s: float | None = PAGE_S) -> None:
-        """Write the page of all experiments as they stand; it loads itself again in a browser."""
+        """Write the page of all experiments; with `refresh_s`, an open page loads itself again."""
         from sweeper.results.report.page import write_report
 
         began, faults = time.thread_time(), Faults()

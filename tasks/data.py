@@ -124,8 +124,8 @@ class PreparedData(Data):
         self.make(folder)
 
     @abstractmethod
-    def part(self, step: int, of: Callable[[int], tuple[int, int]]) -> Batch:
-        """Return rows of a training batch: `of` its number of rows, from the first to the last."""
+    def part(self, step: int, span: Callable[[int], tuple[int, int]]) -> Batch:
+        """Return a part of a training batch; `span(rows)` is the first of its rows and the end."""
 
     @abstractmethod
     def every(self, split: str, place: int, world: int) -> Iterator[Batch]:
@@ -167,8 +167,8 @@ class PreparedRows(PreparedData):
         self._order = Shuffled(len(self.splits["train"]), self.config.seed)
         return {f"{split}_rows": len(rows) for split, rows in self.splits.items()}
 
-    def part(self, step: int, of: Callable[[int], tuple[int, int]]) -> Batch:
-        (first, last), start = of(self._rows), (step - 1) * self._rows
+    def part(self, step: int, span: Callable[[int], tuple[int, int]]) -> Batch:
+        (first, last), start = span(self._rows), (step - 1) * self._rows
         return self.take("train", self._order.stretch(start + first, last - first))
 
     def every(self, split: str, place: int, world: int) -> Iterator[Batch]:

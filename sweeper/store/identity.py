@@ -48,7 +48,7 @@ _DIGEST = re.compile(r"-([0-9a-f]{12})$")
 
 
 def identity(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a config that names its run, equal numbers alike."""
+    """Return the part of a config that names its run, with 1 in place of 1.0."""
     return _without(config, prefix="")
 
 

@@ -127,11 +127,11 @@ class MaskedDocuments(PreparedData):
             "skipped": about["train"]["skipped"],
         }
 
-    def part(self, step: int, of: Callable[[int], tuple[int, int]]) -> Batch:
+    def part(self, step: int, span: Callable[[int], tuple[int, int]]) -> Batch:
         phase, step = self.section.phase_of(step, self.config.trainer.steps)
         section = self.section.second_phase if phase else self.section
         rows = section.batch_tokens // section.sequence_length
-        first, last = of(rows)
+        first, last = span(rows)
         return _tensors(self._phases[phase].shuffled((step - 1) * rows + first, last - first))
 
     def every(self, split: str, place: int, world: int) -> Iterator[Batch]:

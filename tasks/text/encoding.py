@@ -26,7 +26,7 @@ _WORDS = {
     "BPE": r"'s|'t|'re|'ve|'m|'ll|'d| ?[a-zA-Z]+| ?[0-9]+| ?[^ a-zA-Z0-9]+| +(?![^ ])| +",
     "WordPiece": r"[a-zA-Z0-9]+|[^ a-zA-Z0-9]",
 }
-# Whatever stands between spaces with a letter beyond ASCII: no word of theirs goes on after it.
+# All characters between two spaces, if one is beyond ASCII. Both pre-tokenizers split at spaces.
 _BEYOND = r" ?[!-~]*+[^\x00-\x7f][^ ]*"
 _REMEMBERED = 250_000  # words, some 60 MB
 _LONGEST = 40  # letters without a space; scripts that write none have no words to remember
@@ -70,7 +70,7 @@ class Encoder:
         return ids
 
 
-FEW = 4  # items: fewer are not worth other processes
+FEW = 4  # the fewest items that are shared among processes
 
 
 def in_order(
