@@ -160,20 +160,25 @@ class Encoded:
     lines: Counts
 
 
+_END = np.array([END], PIECES).tobytes()
+
+
 def encoded(corpus: Corpus, encoder: Encoder, chunk: Chunk) -> dict[str, Encoded]:
     """Return the sentences of a chunk by split, END after each."""
-    pieces: defaultdict[str, list[int]] = defaultdict(list)
+    pieces: defaultdict[str, bytearray] = defaultdict(bytearray)
     sizes: defaultdict[str, list[int]] = defaultdict(list)
     words, lines = Counter[str](), defaultdict[str, Counts](Counts)
     for split, line in corpus.placed(chunk):
         if lines[split].add(line):
             own = encoder(line.text)
             pieces[split] += own
-            pieces[split].append(END)
-            sizes[split].append(len(own) + 1)
+            pieces[split] += _END
+            sizes[split].append(len(own) // PIECES.itemsize + 1)
             words[split] += len(line.text.split())
     return {
-        split: Encoded(np.array(pieces[split], PIECES), np.array(sizes[split]), words[split], found)
+        split: Encoded(
+            np.frombuffer(pieces[split], PIECES), np.array(sizes[split], int), words[split], found
+        )
         for split, found in lines.items()
     }
 

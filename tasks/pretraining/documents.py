@@ -49,7 +49,7 @@ class EncodedDocuments:
 
 def encode(
     documents: Iterable[tuple[str, bytes]],
-    encoder: Callable[[str], list[int]],
+    encoder: Callable[[str], bytes],
     folders: Mapping[str, Path],
 ) -> dict[str, dict[str, int]]:
     """Encode documents, as SplitDocuments yields them, into folders; return what each split got.
@@ -76,18 +76,18 @@ def encode(
 
 
 def _encoded(
-    encoder: Callable[[str], list[int]], documents: list[tuple[str, bytes]]
+    encoder: Callable[[str], bytes], documents: list[tuple[str, bytes]]
 ) -> list[tuple[str, NDArray[np.uint16], NDArray[np.int64]]]:
     """Return the split of each document, its pieces, and how many each sentence has."""
     found = []
     for split, text in documents:
-        pieces, sizes = list[int](), list[int]()
+        pieces, sizes = bytearray(), list[int]()
         for sentence in text.decode().split("\n"):
             own = encoder(sentence)
             pieces += own
-            whole, rest = divmod(len(own), LONGEST_SENTENCE)
+            whole, rest = divmod(len(own) // PIECES.itemsize, LONGEST_SENTENCE)
             sizes += [LONGEST_SENTENCE] * whole + [rest] * bool(rest)
-        found.append((split, np.array(pieces, PIECES), np.array(sizes, STARTS)))
+        found.append((split, np.frombuffer(pieces, PIECES), np.array(sizes, STARTS)))
     return found
 
 

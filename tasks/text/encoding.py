@@ -7,13 +7,15 @@ import json
 import multiprocessing
 import os
 import re
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, TypeVar
+from multiprocessing.connection import Connection, wait
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
 
 from sweeper.store.liveness import cores
+from tasks.text.corpus import PIECES
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -32,6 +34,23 @@ _REMEMBERED = 250_000  # words, some 60 MB
 _LONGEST = 40  # letters without a space; scripts that write none have no words to remember
 
 
+class _Words(dict[str, bytes]):
+    """The pieces of words by word, encoded when they are first asked for."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._encode = tokenizer.encode
+
+    def __missing__(self, text: str) -> bytes:
+        if len(self) > _REMEMBERED:
+            self.clear()
+        self[text] = found = self.encoded(text)
+        return found
+
+    def encoded(self, text: str) -> bytes:
+        """Return the pieces of a text that is not remembered."""
+        return np.array(self._encode(text, add_special_tokens=False).ids, PIECES).tobytes()
+
+
 class Encoder:
     """Encodes lines as a tokenizer of this project does, without special tokens.
 
@@ -40,37 +59,28 @@ class Encoder:
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-        words = _WORDS[json.loads(tokenizer.to_str())["model"]["type"]]
+        about = json.loads(tokenizer.to_str())
+        words = _WORDS[about["model"]["type"]]
         self._find = re.compile(words).findall
         self._find_beyond = re.compile(f"{_BEYOND}|{words}").findall
-        self._known: dict[str, list[int]] = {}
+        self._special = bool(about["added_tokens"])  # all begin with a bracket
+        self._known = _Words(tokenizer)
 
-    def __call__(self, text: str) -> list[int]:
-        """Return the pieces of a line."""
-        if not text.isprintable() or "[" in text:
-            return self._pieces(text)
+    def __call__(self, text: str) -> bytes:
+        """Return the pieces of a line, one after the other as PIECES."""
+        if not text.isprintable() or (self._special and "[" in text):
+            return self._known.encoded(text)
         if text.isascii():
             found = self._find(text)
         elif max(map(len, text.split(" "))) <= _LONGEST:
             found = self._find_beyond(text)
         else:
-            return self._pieces(text)
-        known = self._known
-        try:
-            return [piece for word in found for piece in known[word]]
-        except KeyError:
-            if len(known) > _REMEMBERED:
-                known.clear()
-            known.update((word, self._pieces(word)) for word in found if word not in known)
-            return [piece for word in found for piece in known[word]]
-
-    def _pieces(self, text: str) -> list[int]:
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
-        return ids
+            return self._known.encoded(text)
+        return b"".join(map(self._known.__getitem__, found))
 
 
 FEW = 4  # the fewest items that are shared among processes
+AHEAD = 4  # results for each process that may wait for an earlier one
 
 
 def in_order(
@@ -88,23 +98,36 @@ def in_order(
     # One item is done before processes are forked, so that they know its words.
     yield from map(function, left if alone else itertools.islice(left, 1))
     workers: list[Connection] = []
+    idle: list[Connection] = []
+    busy: dict[Connection, int] = {}  # with the number of its item
+    results: dict[int, tuple[bool, Any]] = {}  # by number, until their turn
+    given, turn = itertools.count(), 0
     try:
-        for item in itertools.islice(left, count):
-            workers.append(_forked(function, workers))
-            workers[-1].send(item)
-        waiting = deque(workers)  # in the order of their items
-        while waiting:
-            worker = waiting.popleft()
-            try:
-                done, result = worker.recv()
-            except EOFError:
-                raise OSError("a process that read text with this one was ended") from None
-            if not done:
-                raise result
-            for item in itertools.islice(left, 1):
+        while True:
+            go_on = turn in results or len(results) < AHEAD * count
+            free = len(idle) + count - len(workers) if go_on else 0
+            for item in itertools.islice(left, free):
+                if not idle:
+                    workers.append(_forked(function, workers))
+                    idle.append(workers[-1])
+                worker = idle.pop()
                 worker.send(item)
-                waiting.append(worker)
-            yield result
+                busy[worker] = next(given)
+            while turn in results:
+                done, result = results.pop(turn)
+                if not done:
+                    raise result
+                yield result
+                turn += 1
+            if not busy:
+                return
+            for ready in wait([*busy]):
+                worker = cast(Connection, ready)
+                try:
+                    results[busy.pop(worker)] = worker.recv()
+                except EOFError:
+                    raise OSError("a process that read text with this one was ended") from None
+                idle.append(worker)
     finally:
         for worker in workers:
             worker.close()

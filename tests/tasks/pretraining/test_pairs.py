@@ -131,7 +131,7 @@ ROOM = LENGTH - 3
 
 
 def already_encoded(sentence):
-    return [int(piece) for piece in sentence.split()]
+    return np.array([int(piece) for piece in sentence.split()], "<u2").tobytes()
 
 
 @pytest.fixture(scope="module")

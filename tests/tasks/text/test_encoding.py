@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import time
 
 import pytest
 
@@ -18,6 +19,17 @@ def square(number):
 @pytest.mark.parametrize("count", [0, FEW, FEW + 1, FEW + 23])
 def test_results_come_in_the_order_of_their_items(processes, count):
     assert list(in_order(square, range(count), processes)) == [n * n for n in range(count)]
+
+
+def test_a_long_item_keeps_no_process_from_going_on(tmp_path):
+    def wait_for_the_fifth(number):
+        if number == 4:
+            (tmp_path / "fifth").touch()
+        while number == 1 and not (tmp_path / "fifth").exists():
+            time.sleep(0.01)
+        return number
+
+    assert list(in_order(wait_for_the_fifth, range(FEW + 9), 2)) == [*range(FEW + 9)]
 
 
 def test_an_error_of_a_process_is_raised_here():
