@@ -80,6 +80,7 @@ _SIZES = (
     "cache_bytes_per_token",
     "width",
 )
+_CELLS = frozenset({str, int, float, bool, type(None)})
 _COLUMNS_BEFORE = ("experiment", "arm", "point", "task", "seed")
 _COLUMNS_MATCH = ("matched_to", "match_count", "match_error", "steps", "tokens_seen")
 _IN_MEMORY = ("parent", "estimate", "code_parts", "prepared", "damaged")
@@ -248,4 +249,7 @@ def _check_point(point: Mapping[str, Any], config: Mapping[str, Any]) -> None:
 
 def plain(value: Any) -> Any:
     """Return a value as a cell: None, a boolean, a number, or a string."""
-    return value if value is None or isinstance(value, str | int | float) else canonical(value)
+    # Asked by identity first: isinstance of a union takes long, and there are millions of cells.
+    if type(value) in _CELLS or isinstance(value, str | int | float):
+        return value
+    return canonical(value)

@@ -104,9 +104,9 @@ def factor(metric: str) -> int:
 
 def number(value: Any) -> float | None:
     """Return `value` as a finite number; None for anything else, such as booleans and words."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
+    if type(value) is float or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return float(value) if math.isfinite(value) else None
+    return None
 
 
 THEN = " then "  # between the devices or versions that trained one run, one after the other
@@ -280,7 +280,9 @@ def csv_line(cells: Iterable[Any]) -> str:
         if isinstance(value, int | float):
             return repr(value)
         # JSON can hold half of a surrogate pair, which UTF-8 cannot.
-        text = str(value).encode("utf-8", "backslashreplace").decode()
+        text = str(value)
+        if not text.isascii():
+            text = text.encode("utf-8", "backslashreplace").decode()
         text = f"'{text}" if text.startswith(_FORMULA) else text
         # csv.writer leaves a lone carriage return bare, which its own reader takes for a new line.
         return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text

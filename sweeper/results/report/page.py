@@ -88,7 +88,7 @@ def _plain(value: Any) -> Any:
         return value if fits else sanitize(value, _MOST_LETTERS)
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
-    if isinstance(value, dict | Mapping):  # asked first for a dict, since Mapping takes long
+    if type(value) is dict or isinstance(value, Mapping):
         return {_key(key): _plain(inner) for key, inner in value.items()}
     return [_plain(inner) for inner in value]
 
