@@ -4,6 +4,8 @@ As documented: torch.linalg takes single and double precision, real and complex,
 torch.use_deterministic_algorithms lists what has no deterministic kernel.
 """
 
+import os
+
 import torch
 
 NO_HALF = frozenset(
@@ -36,6 +38,11 @@ DETERMINISTIC_WHERE_ASKED = frozenset(
 )
 """Have a deterministic kernel, and take the other one where a warning is all that is asked for."""
 
+PRODUCTS = frozenset("addmm addmv baddbmm bmm mm mv".split())
+"""Raise where deterministic algorithms are asked for and cuBLAS has no buffers of a fixed size."""
+
+FIXED_BUFFERS = (":4096:8", ":16:8")  # of CUBLAS_WORKSPACE_CONFIG
+
 SIZED_BY_CONTENT = (
     "_unique2",
     "masked_select",
@@ -60,6 +67,10 @@ def check(name, tensors, undetermined):
     if name in NEVER_DETERMINISTIC and any(dtype.is_floating_point for dtype in dtypes):
         if strict:
             raise RuntimeError(f"{name} does not have a deterministic implementation")
+        undetermined.add(name)
+    if name in PRODUCTS and os.environ.get("CUBLAS_WORKSPACE_CONFIG") not in FIXED_BUFFERS:
+        if strict:
+            raise RuntimeError(f"{name} is not deterministic without CUBLAS_WORKSPACE_CONFIG")
         undetermined.add(name)
     elif name in DETERMINISTIC_WHERE_ASKED and not strict:
         undetermined.add(name)

@@ -42,6 +42,7 @@ PROBES = {
     "svdvals, single": torch.linalg.svdvals,
     "svdvals, half": lambda x: torch.linalg.svdvals(x.bfloat16()),
     "qr, half": lambda x: torch.linalg.qr(x.bfloat16()),
+    "product": lambda x: x @ x,
     "sum": lambda x: x.sum(),
     "item": lambda x: x.sum().item(),
     "list": lambda x: x.tolist(),

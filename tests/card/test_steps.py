@@ -85,6 +85,7 @@ PROBED = {  # what a probe's error says, and how often the host waits
     "svdvals, single": (None, 0),
     "svdvals, half": (NO_HALF, 0),
     "qr, half": (NO_HALF, 0),
+    "product": ("without CUBLAS_WORKSPACE_CONFIG", 0),
     "running sum": ("does not have a deterministic implementation", 0),
     "running count": (None, 0),
     "sum": (None, 0),
