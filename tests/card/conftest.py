@@ -47,11 +47,12 @@ def probes(library):
 
 
 @pytest.fixture(scope="session")
-def planned():
+def planned(tmp_path_factory):
     """Plan a command line at gpu scale; returns the config of each run."""
 
     def configs(*arguments):
-        settings = ("scale=gpu", "seed=0", "paths.outputs=outputs")
+        outputs = tmp_path_factory.mktemp("planned")
+        settings = ("scale=gpu", "seed=0", f"paths.outputs={outputs}")
         plan = Planner(composer(), FakeProcess(), max_runs=1000).plan([*arguments, *settings])
         return [run.config for run in plan.runs.values()]
 

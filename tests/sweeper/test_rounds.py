@@ -59,15 +59,16 @@ class Stub(Executor):
 
 
 @pytest.fixture(scope="module")
-def planned():
+def planned(tmp_path_factory):
     """fig2 at scale cpu, whose seeds are pre-trainings, fig1, and the options of a sweep."""
     composed = shipped()
     planner = Planner(composed, FakeProcess(), max_runs=10**4)
-    fig2 = planner.plan(["experiment=fig2", "scale=cpu", "name=fig2"])
+    outputs = f"paths.outputs={tmp_path_factory.mktemp('planned')}"
+    fig2 = planner.plan(["experiment=fig2", "scale=cpu", "name=fig2", outputs])
     options = OmegaConf.to_object(composed.compose([]).hydra.sweeper)
     return {
         "fig2": fig2,
-        "fig1": planner.plan(["experiment=fig1", "seed=0,1,2", "name=fig1"]),
+        "fig1": planner.plan(["experiment=fig1", "seed=0,1,2", "name=fig1", outputs]),
     }, options
 
 
