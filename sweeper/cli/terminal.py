@@ -14,9 +14,12 @@ from sweeper.store.errors import UserError
 
 
 def settle_process() -> None:
-    """Make a command independent of the streams, variables and permissions it was started with."""
-    # The tables of many runs are millions of objects that stay: searched for garbage at Python's
-    # usual pace, 700 new objects at a time, they take a sixth of a command.
+    """Make a command independent of the streams, variables and permissions it was started with.
+
+    Garbage is also collected less often than Python does by default.
+    """
+    # Tables of many runs are millions of objects that live as long as the command. By default each
+    # 700 new objects start a search, which takes a sixth of the command's time.
     gc.set_threshold(100_000)
     os.umask(0o077)  # files are for the owner alone (SECURITY.md)
     os.environ.pop("MPLBACKEND", None)  # figures are drawn into files

@@ -67,6 +67,7 @@ from sweeper.results.paper_tables import has_paper_table, write_paper_table
 from sweeper.results.table import FILES, Table, planned_cells, run_cells, write_table
 from sweeper.store.errors import Faults, UserError, collect_errors, invalid_value
 from sweeper.store.files import canonical
+from sweeper.store.identity import PLAIN
 from sweeper.store.plans import planned
 from sweeper.store.runs import RunStore, State
 
@@ -80,7 +81,6 @@ _SIZES = (
     "cache_bytes_per_token",
     "width",
 )
-_CELLS = frozenset({str, int, float, bool, type(None)})
 _COLUMNS_BEFORE = ("experiment", "arm", "point", "task", "seed")
 _COLUMNS_MATCH = ("matched_to", "match_count", "match_error", "steps", "tokens_seen")
 _IN_MEMORY = ("parent", "estimate", "code_parts", "prepared", "damaged")
@@ -249,7 +249,7 @@ def _check_point(point: Mapping[str, Any], config: Mapping[str, Any]) -> None:
 
 def plain(value: Any) -> Any:
     """Return a value as a cell: None, a boolean, a number, or a string."""
-    # Asked by identity first: isinstance of a union takes long, and there are millions of cells.
-    if type(value) in _CELLS or isinstance(value, str | int | float):
+    # The exact type is asked first: isinstance of a union is slow, and there are millions of cells.
+    if type(value) in PLAIN or isinstance(value, str | int | float):
         return value
     return canonical(value)

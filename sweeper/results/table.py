@@ -279,9 +279,8 @@ def csv_line(cells: Iterable[Any]) -> str:
             return "true" if value else "false"
         if isinstance(value, int | float):
             return repr(value)
-        # JSON can hold half of a surrogate pair, which UTF-8 cannot.
         text = str(value)
-        if not text.isascii():
+        if not text.isascii():  # JSON can hold half of a surrogate pair, which UTF-8 cannot
             text = text.encode("utf-8", "backslashreplace").decode()
         text = f"'{text}" if text.startswith(_FORMULA) else text
         # csv.writer leaves a lone carriage return bare, which its own reader takes for a new line.

@@ -43,7 +43,7 @@ INTRODUCED_AS: dict[str, Any] = {
 
 # Looked up first, since most values are such, and Mapping takes long to ask for.
 _EXACT = frozenset({str, int, bool, type(None)})
-_PLAIN = _EXACT | {float}
+PLAIN = _EXACT | {float}
 _DIGEST = re.compile(r"-([0-9a-f]{12})$")
 
 
@@ -62,7 +62,7 @@ def leaves(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return the values of a config by dotted key; an empty section is a value."""
     found: dict[str, Any] = {}
     for key, value in config.items():
-        if type(value) in _PLAIN or not (isinstance(value, Mapping) and value):
+        if type(value) in PLAIN or not (isinstance(value, Mapping) and value):
             found[f"{prefix}{key}"] = value
         else:
             found |= leaves(value, f"{prefix}{key}.")
@@ -113,7 +113,7 @@ def _without(tree: Mapping[str, Any], *, prefix: str) -> dict[str, Any]:
         name = f"{prefix}{key}"
         if name in NOT_IN_IDENTITY or INTRODUCED_AS.get(name, ...) == value:
             continue
-        if type(value) in _PLAIN or not (isinstance(value, Mapping) and value):
+        if type(value) in PLAIN or not (isinstance(value, Mapping) and value):
             kept[str(key)] = _canonical(value)
         elif below := _without(value, prefix=f"{name}."):  # a section may have come as a whole
             kept[str(key)] = below

@@ -99,7 +99,7 @@ def in_order(
     yield from map(function, left if alone else itertools.islice(left, 1))
     workers: list[Connection] = []
     idle: list[Connection] = []
-    busy: dict[Connection, int] = {}  # with the number of its item
+    busy: dict[Connection, int] = {}  # each with the number of the item that it works on
     results: dict[int, tuple[bool, Any]] = {}  # by number, until their turn
     given, turn = itertools.count(), 0
     try:
