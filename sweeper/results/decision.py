@@ -55,7 +55,7 @@ from sweeper.results.statistics.spreads import (
     moderated,
     sample,
 )
-from sweeper.results.table import LOGARITHMIC, RESOLUTION, Table, direction, number
+from sweeper.results.table import LOGARITHMIC, PER_CENT, RESOLUTION, Table, direction, number
 from sweeper.results.verdict import Decision, Found, JudgedMargin, Verdict, explain
 from sweeper.store import registry
 from sweeper.store.errors import invalid_value
@@ -94,6 +94,7 @@ class Measurements:
             size = _scaled(text, self.ratios)
             self.margin = JudgedMargin(size, words, str(margin["reason"]))
         self.metric = metric
+        self.range = 100.0 if kind in PER_CENT and not self.ratios else math.inf
         tuned = table.experiment.get("finetune")
         self.points = [
             point
@@ -199,6 +200,13 @@ class Measurements:
 def _scaled(text: str, ratios: bool) -> float:
     size = float(text.rstrip("% "))
     return math.log1p(size / 100) if ratios else size
+
+
+def _known(low: float, high: float, reach: float) -> tuple[float, float]:
+    """Return the ends of an interval; infinite ones if it holds all that there can be."""
+    if low <= -reach and high >= reach:
+        return -math.inf, math.inf
+    return float(low), float(high)
 
 
 def _mean(values: Iterable[float | None]) -> float:
@@ -311,11 +319,12 @@ class Question:
         following, ratios = 0, self.measured.ratios
         for contrast, *others in asked(self.statement):
             first, following = following, following + 1 + len(others)
+            reach = self.measured.range * float(self.weights[first].clip(min=0).sum())
             values, lows, highs = (ends[..., first:following] for ends in self.evidence)
-            low, high = (float(end) + contrast.above for end in (lows.min(), highs.max()))
-            _, lows, highs = (ends[..., first:following] for ends in self.analyses)
+            low, high = _known(lows.min() + contrast.above, highs.max() + contrast.above, reach)
+            _, lows, highs = (ends[..., first:following] + contrast.above for ends in self.analyses)
             ends = zip(lows.min(axis=-1), highs.max(axis=-1), strict=True)
-            closing = [(float(a) + contrast.above, float(b) + contrast.above) for a, b in ends]
+            closing = [_known(*each, reach) for each in ends]
             value = float(values[0]) + contrast.above
             found.append(Found(contrast.words, value, low, high, ratios, closing))
         return found

@@ -276,6 +276,15 @@ def as_accuracy(sweep: Sweep, change: Callable[[float], float] = lambda value: v
     return sweep
 
 
+@pytest.mark.parametrize(("spread", "known"), [(1.0, True), (90.0, False)])
+def test_an_interval_wider_than_percentages_can_differ_is_none(tmp_path, spread, known):
+    rng = random.Random(0)
+    sweep = as_accuracy(figure1(law(0.8), seeds=4), lambda _: 0.5 + spread * rng.gauss(0, 0.01))
+    found = judged(sweep, IMPROVES, tmp_path)
+    assert found.verdict == OPEN
+    assert ("[no interval]" not in found.effect) == known
+
+
 def test_parameters_are_saved_of_a_loss_only(tmp_path):
     found = judged(as_accuracy(figure1(law(0.8)), lambda loss: 1 / loss), SAVES, tmp_path)
     assert found.verdict == OPEN
