@@ -55,7 +55,7 @@ def names_of(table: Table, series: Sequence[panel.Series]) -> list[str]:
         assert isinstance(one.key, tuple)
         values = [f"{label(key)} {'null' if v is None else v}" for key, v in one.key]
         parts = [table.label(one.arm) * several, ", ".join(values)]
-        names.append(panel.plain(": ".join(filter(None, parts))))
+        names.append(panel.plain(": ".join(filter(None, parts)), 96))
     return names
 
 

@@ -297,6 +297,15 @@ def test_heads_stand_beside_the_lines_or_else_in_the_legend(tmp_path):
     assert "head size d/h, 64 heads" in legend
 
 
+def test_a_long_entry_of_a_legend_is_wrapped_not_cut(tmp_path):
+    sweep = figure1(grid=FEW)
+    sweep.labels = {arm: f"{arm}, all heads of a layer share their keys" for arm in sweep.labels}
+    figure = curves.draw(sweep.table(tmp_path))
+    entries = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert any("\n" in entry for entry in entries)
+    assert "…" not in "".join(entries)
+
+
 @pytest.mark.parametrize("sizes", [[7, None], [7]], ids=["two values", "one"])
 def test_curves_run_along_the_first_key_that_was_typed(tmp_path, sizes):
     table = by_hand({"model.heads": [2, 3, 5], "model.head_size": sizes}).table(tmp_path)
