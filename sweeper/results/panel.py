@@ -64,7 +64,8 @@ def wrapped(text: str, size: float, width: float, *, weight: str = "normal") -> 
         return []
     font = FontProperties(family=RC["font.sans-serif"], weight=weight)
     share = width / TextPath((0, 0), text, size=size, prop=font).get_extents().width
-    return textwrap.wrap(text, max(1, int(len(text) * share * (1 if share >= 1 else _TIGHT))))
+    letters = max(1, int(len(text) * share * (1 if share >= 1 else _TIGHT)))
+    return textwrap.wrap(text, letters, break_on_hyphens=False)
 
 
 def rendered(figure: Figure) -> dict[str, bytes]:
