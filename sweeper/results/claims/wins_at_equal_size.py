@@ -33,5 +33,6 @@ def claim(design: Design, *, standard: str = "standard") -> Statement:
     pairs = len(weights) // 2
     counts = {label(str(point.cells["match_count"])) for point in matched}
     equal = " or ".join(sorted(counts))
-    words = f"over {plural(pairs, 'pair')} with equal {equal}, the other over {rival}"
+    others = " and ".join(dict.fromkeys(point.arm for weight, point in weights if weight > 0))
+    words = f"over {plural(pairs, 'pair')} with equal {equal}, {others} over {rival}"
     return Contrast(words, [(weight / pairs, point) for weight, point in weights])

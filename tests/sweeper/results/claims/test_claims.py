@@ -304,7 +304,8 @@ def test_matched_points_are_compared_with_what_they_are_matched_to(tmp_path, bon
     found = judged(sweep, WINS, tmp_path)
     assert found.verdict == expected
     matched = {point["run"][:-3] for point in sweep.points if point["matched"]}
-    assert f"ver {len(matched)} pairs with equal total parameters" in found.sentence
+    words = f"ver {len(matched)} pairs with equal total parameters, matched over standard"
+    assert words in found.sentence
     [contrast] = found.numbers["contrasts"]
     assert contrast["value"] == pytest.approx(math.log(43 / (43 - bonus)), abs=0.004)
 
@@ -430,7 +431,7 @@ def test_without_a_standard_arm_the_rival_is_the_one_that_is_matched(tmp_path):
         sweep.add("values", values, Model(64, 2, size), repeated(43.0, -size), match)
     found = judged(sweep, WINS, tmp_path)
     assert found.verdict == SUPPORTED
-    assert "the other over values" in found.sentence
+    assert "keys over values" in found.sentence
 
 
 def test_an_answer_of_an_earlier_round_stays(tmp_path):
