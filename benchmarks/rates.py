@@ -45,7 +45,7 @@ from sweeper.results.verdict import Decision
 from sweeper.store.files import canonical
 
 RATE = "optimizer.learning_rate"
-DEMO = ("fig1", "fig3", "equal_width")
+DEMO = ("fig1", "fig3", "equal_width", "bottleneck", "value_size")
 TUNE = f"experiment.tune={{grid: {{{RATE}: [0.0125, 0.025, 0.05]}}, grow: 1}}"
 
 
