@@ -162,7 +162,7 @@ def label_ends(axes: Axes, ends: Sequence[Label]) -> bool:
     Write nothing and return False if a line ends far from the edge, or if there is no room for all.
     Set the scales first.
     """
-    places = [_share(axes, mark.x, mark.mean) for _, _, mark in ends]
+    places = [_share(axes, mark) for _, _, mark in ends]
     if min((x for x, _ in places), default=0.0) < _NEAR_THE_EDGE or len(ends) * _GAP > 1:
         return False
     heights = apart([y for _, y in places], _GAP)
@@ -247,9 +247,9 @@ def apart(wanted: Sequence[float], gap: float) -> list[float]:
     return [places[index] for index in range(len(wanted))]
 
 
-def _share(axes: Axes, x: float, y: float) -> tuple[float, float]:
-    """Return a place as shares of the width and height of its panel."""
-    x, y = (axes.transData + axes.transAxes.inverted()).transform((x, y))
+def _share(axes: Axes, mark: Mark) -> tuple[float, float]:
+    """Return the place of a mark as shares of the width and height of its panel."""
+    x, y = (axes.transData + axes.transAxes.inverted()).transform((mark.x, mark.mean))
     return float(x), float(y)
 
 
@@ -259,7 +259,7 @@ _CROWD = 40  # curves with more points have small ones
 _MOST_CATEGORIES = 8
 _SEED_ALPHA = 0.3
 _RING: dict[str, Any] = {"markersize": 8.0, "markerfacecolor": "none", "markeredgewidth": 0.7}
-_NEAR = (0.01, 0.05)  # of the width and the height: intervals of two curves that meet
+_NEAR = (0.01, 0.05)  # of the width and the height: marks of two curves that cover each other
 _ASIDE, _FARTHEST = 4.0, 16.0  # points between such curves, and between the first and the last
 
 
@@ -390,23 +390,15 @@ def fill(
 def _dodged(axes: Axes, curves: Curves) -> list[float]:
     """Return how far to the side each curve is drawn, in points, so that no two cover each other.
 
-    Their intervals count too. Hollow marks show what is below them.
+    Hollow marks show what is below them.
     """
-
-    def span(mark: Mark) -> tuple[float, float, float]:
-        low, high = mark.ends or (mark.mean, mark.mean)
-        (x, bottom), (_, top) = (_share(axes, mark.x, y) for y in (low, high))
-        return x, bottom, top
-
-    spans = [[*map(span, curve)] if look.filled else [] for look, curve in curves]
+    shares = [
+        [_share(axes, mark) for mark in curve] if look.filled else [] for look, curve in curves
+    ]
 
     def meet(one: int, other: int) -> bool:
-        return any(
-            abs(x - other_x) < _NEAR[0] and max(low, other_low) - min(high, other_high) < _NEAR[1]
-            for (x, low, high), (other_x, other_low, other_high) in product(
-                spans[one], spans[other]
-            )
-        )
+        pairs = product(shares[one], shares[other])
+        return any(abs(a - c) < _NEAR[0] and abs(b - d) < _NEAR[1] for (a, b), (c, d) in pairs)
 
     groups: list[list[int]] = []
     for place in range(len(curves)):
