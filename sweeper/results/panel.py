@@ -487,10 +487,10 @@ def lay_out(
     inner = width - 2 * _PAD
     head = wrapped(plain(table.title, 120), TEXT_PT, inner, weight="bold")
     foot = [line for note in notes for line in wrapped(plain(note, 400), SMALL_PT, inner)]
-    texts = [wrapped(words, LEGEND_PT, inner - 4 * LEGEND_PT) for _, words in legend]
-    longest = max((len(line) for lines in texts for line in lines), default=0)
+    entries = ["\n".join(wrapped(words, LEGEND_PT, inner - 4 * LEGEND_PT)) for _, words in legend]
+    longest = max((len(line) for entry in entries for line in entry.split("\n")), default=0)
     columns = max(1, min(len(legend), int(inner / (LEGEND_PT * (longest * LETTER + 4)))))
-    lines = -(-len(legend) // columns) + sum(len(lines) - 1 for lines in texts)
+    lines = -(-len(legend) // columns) + sum(entry.count("\n") for entry in entries)
     height = panels + 4 * _PAD + len(head) * TEXT_PT * 1.3 + len(foot) * SMALL_PT * 1.3
     figure.set_size_inches(width / 72, (height + lines * LEGEND_PT * 1.65) / 72)
     pads = {"h_pad": _PAD / 72, "w_pad": _PAD / 72}
@@ -498,7 +498,7 @@ def lay_out(
     handles: list[Any] = [shown for shown, _ in legend]
     figure.legend(
         handles,
-        ["\n".join(lines) for lines in texts],
+        entries,
         loc="outside upper left",
         ncols=columns,
         borderaxespad=_PAD / LEGEND_PT,
