@@ -16,6 +16,7 @@ from sweeper.results.design import (
 )
 from sweeper.results.points import Point
 from sweeper.results.statistics.sequential import All, AnyOf
+from sweeper.store.numbers import plural
 
 EMBEDDING = "model.embedding_size"
 # Heads are whole numbers, so a model matched to the rival may be larger by a hair.
@@ -48,5 +49,6 @@ def claim(
 
 
 def _model(point: Point) -> str:
-    heads, size = at(point, "model.heads"), at(point, "model.head_size")
-    return f"{heads:.0f} heads of {size:.0f} at embedding size {at(point, EMBEDDING):.0f}"
+    heads = plural(int(at(point, "model.heads")), "head")
+    size = at(point, "model.head_size")
+    return f"{heads} of {size:.0f} at embedding size {at(point, EMBEDDING):.0f}"
