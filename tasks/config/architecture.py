@@ -116,7 +116,8 @@ class Architecture(Section, ABC):
         """Return this class with the options of the attention variant that `section` names."""
         group = section.get("attention")
         if not isinstance(group, Mapping):
-            expected, remedy = "a group of keys with a name", "choose one of conf/model/attention"
+            expected = "a group of keys with a name"
+            remedy = "choose one of conf/model/attention, as in model/attention=multi_head"
             raise invalid_value("model.attention", spelled(group), expected, remedy)
         name: Any = group.get("name")
         chosen: Any = variant(name)

@@ -62,7 +62,8 @@ SENTENCES = {
     "no variant": ({"model.attention": {"name": "nope"}}, "expected one of "),
     "variant as a word": (
         {"model.attention": "multi_head"},
-        "model.attention=multi_head: expected",
+        "model.attention=multi_head: expected a group of keys with a name; choose one of "
+        "conf/model/attention, as in model/attention=multi_head.",
     ),
     "no rotation": (
         {
