@@ -376,9 +376,12 @@ class Question:
     def verdict(self) -> Verdict:
         """Return the decision with its numbers and its explanation."""
         margin, few = self.measured.margin, self.fewest < FIRST
+        listed = self.ranked.listed
+        if self.decision is Decision.NOT_SUPPORTED:  # the contrast that contradicts it comes first
+            listed = sorted(listed, key=lambda one: one is not self.ranked.deciding)
         numbers: dict[str, Any] = {
             "contrasts": [one.as_data() for one in self.found],
-            "first": self.found.index(self.ranked.listed[0]),
+            "first": self.found.index(listed[0]),
         }
         if margin:
             numbers["margin"] = {"size": margin.words, "reason": margin.reason}
@@ -393,7 +396,7 @@ class Question:
             numbers["price"] = self.in_runs(self.expected_cost())
         text = explain(
             self.decision,
-            self.ranked.listed,
+            listed,
             [note for note in notes if note],
             obstacle=_DEPENDS if self.depends else self.obstacle,
             margin=margin,

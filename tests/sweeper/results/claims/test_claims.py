@@ -415,7 +415,11 @@ def test_one_size_in_all_layers_is_compared_with_schedules(tmp_path, rising, fal
             values = {"model.heads": heads, "model.attention.name": arm}  # so that runs differ
             sweep.add(arm, values, Model(64, heads, 8), measured)
     sweep.add("rising", {"model.heads": 3, "x": 1}, Model(64, 3, 99), repeated(3.0, "larger"))
-    assert judged(sweep, EQUAL, tmp_path).verdict == expected
+    found = judged(sweep, EQUAL, tmp_path)
+    assert found.verdict == expected
+    if expected == NOT:  # what contradicts the claim is named first
+        assert "over falling sizes worse by" in found.effect
+        assert found.sentence.startswith(found.effect[0].upper() + found.effect[1:])
     sweep.points = [point for point in sweep.points if point["arm"] != "falling"]
     sweep.points = [p for p in sweep.points if p["arm"] != "rising" or "x" in p["values"]]
     found = judged(sweep, EQUAL, tmp_path / "unequal")
