@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -44,6 +44,8 @@ from tasks.text.tokenizer import (
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+    Buffer = bytes | memoryview
 
 FORMAT = 1
 ABOUT = "rows.json"
@@ -102,32 +104,31 @@ OPEN_ROWS = 10  # as tensor2tensor's pack_examples
 
 
 class FirstFit:
-    """Puts each segment into the first of at most OPEN_ROWS open rows that has room for it."""
+    """Puts each segment into the first of at most OPEN_ROWS open rows that has room for it.
+
+    Segments and rows are bytes of PIECES: no number becomes an object on the way to disk.
+    """
 
     def __init__(self, sequence_length: int) -> None:
         self.sequence_length = sequence_length
-        self._open: list[tuple[int, list[int]]] = []  # room left, pieces
+        self._size = sequence_length * PIECES.itemsize
+        self._open: list[bytearray] = []
 
-    def add(self, segment: list[int]) -> list[int] | None:
+    def add(self, segment: Buffer) -> bytes | bytearray | None:
         """Place a segment of 1 to sequence_length pieces; return the row that is closed, if any."""
         size = len(segment)
-        for place, (room, row) in enumerate(self._open):
-            if size <= room:
-                row.extend(segment)
-                if size == room:
-                    del self._open[place]
-                    return row
-                self._open[place] = (room - size, row)
-                return None
-        if size == self.sequence_length:
-            return segment
-        self._open.append((self.sequence_length - size, list(segment)))
-        return self._open.pop(0)[1] if len(self._open) > OPEN_ROWS else None
+        for place, row in enumerate(self._open):
+            if len(row) + size <= self._size:
+                row += segment
+                return self._open.pop(place) if len(row) == self._size else None
+        if size == self._size:
+            return bytes(segment)
+        self._open.append(bytearray(segment))
+        return self._open.pop(0) if len(self._open) > OPEN_ROWS else None
 
-    def rest(self) -> Iterator[list[int]]:
+    def rest(self) -> Iterator[bytearray]:
         """Yield the rows still open, oldest first."""
-        for _, row in self._open:
-            yield row
+        yield from self._open
 
 
 class Joined:
@@ -135,27 +136,28 @@ class Joined:
 
     def __init__(self, sequence_length: int) -> None:
         self.sequence_length = sequence_length
-        self._row: list[int] = []
+        self._size = sequence_length * PIECES.itemsize
+        self._row = bytearray()
 
-    def add(self, segment: list[int]) -> list[int] | None:
-        self._row.extend(segment)
-        if len(self._row) < self.sequence_length:
+    def add(self, segment: Buffer) -> bytes | bytearray | None:
+        self._row += segment
+        if len(self._row) < self._size:
             return None
-        row = self._row[: self.sequence_length]
-        del self._row[: self.sequence_length]
+        row = self._row[: self._size]
+        del self._row[: self._size]
         return row
 
-    def rest(self) -> Iterator[list[int]]:
+    def rest(self) -> Iterator[bytearray]:
         if self._row:
             yield self._row
 
 
 @dataclass
 class Encoded:
-    """Sentences one after the other: their pieces, (N,) of PIECES, and the pieces of each, (S,)."""
+    """Sentences one after the other: the bytes of their PIECES, and the bytes of each."""
 
-    pieces: NDArray[np.uint16]
-    sizes: NDArray[np.intp]
+    pieces: bytearray
+    sizes: list[int]
     words: int
     lines: Counts
 
@@ -173,12 +175,10 @@ def encoded(corpus: Corpus, encoder: Encoder, chunk: Chunk) -> dict[str, Encoded
             own = encoder(line.text)
             pieces[split] += own
             pieces[split] += _END
-            sizes[split].append(len(own) // PIECES.itemsize + 1)
+            sizes[split].append(len(own) + len(_END))
             words[split] += len(line.text.split())
     return {
-        split: Encoded(
-            np.frombuffer(pieces[split], PIECES), np.array(sizes[split], int), words[split], found
-        )
+        split: Encoded(pieces[split], sizes[split], words[split], found)
         for split, found in lines.items()
     }
 
@@ -188,23 +188,24 @@ class SplitWriter:
 
     def __init__(self, add: Add, packer: FirstFit | Joined) -> None:
         self._add, self._packer = add, packer
+        self._size = packer.sequence_length * PIECES.itemsize
         self.lines = Counts()
         self.counts = dict.fromkeys(("rows", "tokens", "words", "sentences", "segments"), 0)
 
     def write(self, given: Encoded) -> None:
         """Pack sentences, each in segments of at most a row."""
-        length, pieces, start = self._packer.sequence_length, given.pieces.tolist(), 0
+        pieces, add, start = memoryview(given.pieces), self._packer.add, 0
         rows = []
-        for size in given.sizes.tolist():
+        for size in given.sizes:
             end = start + size
-            for first in range(start, end, length):
+            for first in range(start, end, self._size):
                 self.counts["segments"] += 1
-                row = self._packer.add(pieces[first : min(first + length, end)])
+                row = add(pieces[first : min(first + self._size, end)])
                 if row is not None:
                     rows.append(row)
             start = end
         self.counts["sentences"] += len(given.sizes)
-        self.counts["tokens"] += len(pieces)
+        self.counts["tokens"] += len(pieces) // PIECES.itemsize
         self.counts["words"] += given.words
         self.lines += given.lines
         self._append(rows)
@@ -230,11 +231,9 @@ class SplitWriter:
             **({"joined": True, "segments": counts["rows"]} if joined else {}),
         }
 
-    def _append(self, rows: list[list[int]]) -> None:
-        block = np.full((len(rows), self._packer.sequence_length), PAD, PIECES)
-        for target, row in zip(block, rows, strict=True):
-            target[: len(row)] = row
-        self._add("rows", block)
+    def _append(self, rows: Sequence[bytes | bytearray]) -> None:
+        padded = b"".join(row.ljust(self._size, b"\0") for row in rows)  # PAD is 0
+        self._add("rows", np.frombuffer(padded, PIECES))
         self.counts["rows"] += len(rows)
 
 

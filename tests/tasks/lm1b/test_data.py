@@ -14,7 +14,7 @@ from sweeper.store.errors import UserError
 from tasks.lm1b.data import ABOUT, OPEN_ROWS, FirstFit, Joined, PackedRows, expand, pack
 from tasks.synthetic.samples import World
 from tasks.synthetic.samples import sentences as generated
-from tasks.text.corpus import CHUNK, Corpus
+from tasks.text.corpus import CHUNK, PIECES, Corpus
 from tasks.text.encoding import FEW
 from tasks.text.source import SPLITS
 from tasks.text.tokenizer import END, PAD, train_bpe
@@ -31,12 +31,20 @@ def corpus_of(lines):
 
 def packed(segments, length):
     packer = FirstFit(length)
-    rows = [row for segment in segments if (row := packer.add(segment)) is not None]
+    rows = [row for segment in segments if (row := packer.add(in_bytes(segment))) is not None]
     rows += packer.rest()
     array = np.zeros((len(rows), length), np.uint16)
-    for target, row in zip(array, rows, strict=True):
+    for target, row in zip(array, map(pieces_of, rows), strict=True):
         target[: len(row)] = row
     return array
+
+
+def in_bytes(pieces):
+    return np.array(pieces, PIECES).tobytes()
+
+
+def pieces_of(row):
+    return np.frombuffer(row, PIECES).tolist()
 
 
 def pack_test(folder, corpus, packer, processes=1):
@@ -93,12 +101,17 @@ def test_rows_fill_well_with_sentences_of_newspaper_lengths():
 
 def test_a_segment_goes_to_the_first_open_row_that_has_room():
     packer = FirstFit(10)
-    assert [packer.add([number] * 6) for number in range(2, 2 + OPEN_ROWS)] == [None] * OPEN_ROWS
-    assert packer.add([50] * 4) == [2] * 6 + [50] * 4
-    assert packer.add([51] * 5) is None
-    assert packer.add([52] * 7) == [3] * 6
-    assert packer.add([53] * 3) is None
-    assert next(packer.rest()) == [4] * 6 + [53] * 3
+
+    def add(number, count):
+        row = packer.add(in_bytes([number] * count))
+        return row and pieces_of(row)
+
+    assert [add(number, 6) for number in range(2, 2 + OPEN_ROWS)] == [None] * OPEN_ROWS
+    assert add(50, 4) == [2] * 6 + [50] * 4
+    assert add(51, 5) is None
+    assert add(52, 7) == [3] * 6
+    assert add(53, 3) is None
+    assert pieces_of(next(packer.rest())) == [4] * 6 + [53] * 3
 
 
 @pytest.mark.parametrize("length", [23, 251])
