@@ -327,7 +327,9 @@ def _summary(executor: Executor, last: Round, progress: Progress) -> list[str]:
         lines = [f"{_in_words(progress)}, {took}: {why}."]
     else:
         of = " asked about" if executor.options.until else ""
-        lines = [f"all {len(progress.verdicts)} claims{of} have an answer {took}."]
+        claims = len(progress.verdicts)
+        one, all_of_them = f"the claim{of} has", f"all {claims} claims{of} have"
+        lines = [f"{one if claims == 1 else all_of_them} an answer {took}."]
     of_point = _by_point(last.plan)
     most = max(map(len, of_point))
     even = len(with_seeds(last.plan, {ids[0]: most for ids in of_point}).runs)

@@ -15,7 +15,7 @@ from tests.faults.commands import verdicts
 
 pytestmark = pytest.mark.slow
 
-ENDED = re.compile(r"all \d+ claims have an answer after (\d+) rounds?, (\d+) runs?")
+ENDED = re.compile(r"(?:has|have) an answer after (\d+) rounds?, (\d+) runs?")
 
 
 def sweep(outputs, *options, rates, repetitions=1):
