@@ -328,8 +328,8 @@ def _summary(executor: Executor, last: Round, progress: Progress) -> list[str]:
     else:
         of = " asked about" if executor.options.until else ""
         claims = len(progress.verdicts)
-        one, all_of_them = f"the claim{of} has", f"all {claims} claims{of} have"
-        lines = [f"{one if claims == 1 else all_of_them} an answer {took}."]
+        who = f"the claim{of} has" if claims == 1 else f"all {claims} claims{of} have"
+        lines = [f"{who} an answer {took}."]
     of_point = _by_point(last.plan)
     most = max(map(len, of_point))
     even = len(with_seeds(last.plan, {ids[0]: most for ids in of_point}).runs)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -106,23 +106,23 @@ OPEN_ROWS = 10  # as tensor2tensor's pack_examples
 class FirstFit:
     """Puts each segment into the first of at most OPEN_ROWS open rows that has room for it.
 
-    Segments and rows are bytes of PIECES: no number becomes an object on the way to disk.
+    Segments and rows are the bytes of PIECES, which are copied faster than numbers.
     """
 
     def __init__(self, sequence_length: int) -> None:
         self.sequence_length = sequence_length
-        self._size = sequence_length * PIECES.itemsize
+        self.row_bytes = sequence_length * PIECES.itemsize
         self._open: list[bytearray] = []
 
-    def add(self, segment: Buffer) -> bytes | bytearray | None:
+    def add(self, segment: Buffer) -> bytearray | None:
         """Place a segment of 1 to sequence_length pieces; return the row that is closed, if any."""
         size = len(segment)
         for place, row in enumerate(self._open):
-            if len(row) + size <= self._size:
+            if len(row) + size <= self.row_bytes:
                 row += segment
-                return self._open.pop(place) if len(row) == self._size else None
-        if size == self._size:
-            return bytes(segment)
+                return self._open.pop(place) if len(row) == self.row_bytes else None
+        if size == self.row_bytes:
+            return bytearray(segment)
         self._open.append(bytearray(segment))
         return self._open.pop(0) if len(self._open) > OPEN_ROWS else None
 
@@ -136,15 +136,15 @@ class Joined:
 
     def __init__(self, sequence_length: int) -> None:
         self.sequence_length = sequence_length
-        self._size = sequence_length * PIECES.itemsize
+        self.row_bytes = sequence_length * PIECES.itemsize
         self._row = bytearray()
 
-    def add(self, segment: Buffer) -> bytes | bytearray | None:
+    def add(self, segment: Buffer) -> bytearray | None:
         self._row += segment
-        if len(self._row) < self._size:
+        if len(self._row) < self.row_bytes:
             return None
-        row = self._row[: self._size]
-        del self._row[: self._size]
+        row = self._row[: self.row_bytes]
+        del self._row[: self.row_bytes]
         return row
 
     def rest(self) -> Iterator[bytearray]:
@@ -188,19 +188,18 @@ class SplitWriter:
 
     def __init__(self, add: Add, packer: FirstFit | Joined) -> None:
         self._add, self._packer = add, packer
-        self._size = packer.sequence_length * PIECES.itemsize
         self.lines = Counts()
         self.counts = dict.fromkeys(("rows", "tokens", "words", "sentences", "segments"), 0)
 
     def write(self, given: Encoded) -> None:
         """Pack sentences, each in segments of at most a row."""
-        pieces, add, start = memoryview(given.pieces), self._packer.add, 0
+        pieces, packer, start = memoryview(given.pieces), self._packer, 0
         rows = []
         for size in given.sizes:
             end = start + size
-            for first in range(start, end, self._size):
+            for first in range(start, end, packer.row_bytes):
                 self.counts["segments"] += 1
-                row = add(pieces[first : min(first + self._size, end)])
+                row = packer.add(pieces[first : min(first + packer.row_bytes, end)])
                 if row is not None:
                     rows.append(row)
             start = end
@@ -231,8 +230,8 @@ class SplitWriter:
             **({"joined": True, "segments": counts["rows"]} if joined else {}),
         }
 
-    def _append(self, rows: Sequence[bytes | bytearray]) -> None:
-        padded = b"".join(row.ljust(self._size, b"\0") for row in rows)  # PAD is 0
+    def _append(self, rows: list[bytearray]) -> None:
+        padded = b"".join(row.ljust(self._packer.row_bytes, b"\0") for row in rows)  # PAD is 0
         self._add("rows", np.frombuffer(padded, PIECES))
         self.counts["rows"] += len(rows)
 
