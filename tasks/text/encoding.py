@@ -28,8 +28,8 @@ _WORDS = {
     "BPE": r"'s|'t|'re|'ve|'m|'ll|'d| ?[a-zA-Z]+| ?[0-9]+| ?[^ a-zA-Z0-9]+| +(?![^ ])| +",
     "WordPiece": r"[a-zA-Z0-9]+|[^ a-zA-Z0-9]",
 }
-# Such a word as the model is given it, after the normalizer and the pre-tokenizer.
-_AS_SPLIT: dict[str, Callable[[str], str]] = {
+# What normalizer and pre-tokenizer make of such a word: the model of the tokenizer reads this.
+_MODEL_INPUT: dict[str, Callable[[str], str]] = {
     "BPE": lambda word: word.replace(" ", "\u0120"),  # the byte-level letter of a space
     "WordPiece": str.lower,
 }
@@ -42,15 +42,15 @@ _LONGEST = 40  # letters without a space; scripts that write none have no words 
 class _Words(dict[str, bytes]):
     """The pieces of words by word, encoded when they are first asked for."""
 
-    def __init__(self, tokenizer: Tokenizer, as_split: Callable[[str], str]) -> None:
-        self._encode, self._as_split = tokenizer.encode, as_split
+    def __init__(self, tokenizer: Tokenizer, model_input: Callable[[str], str]) -> None:
+        self._encode, self._model_input = tokenizer.encode, model_input
         self._tokenize = tokenizer.model.tokenize  # twice as fast as all of `encode`
 
     def __missing__(self, text: str) -> bytes:
         if len(self) > _REMEMBERED:
             self.clear()
         if text.isascii():
-            pieces = [piece.id for piece in self._tokenize(self._as_split(text))]
+            pieces = [piece.id for piece in self._tokenize(self._model_input(text))]
             found = np.array(pieces, PIECES).tobytes()
         else:
             found = self.encoded(text)
@@ -58,7 +58,7 @@ class _Words(dict[str, bytes]):
         return found
 
     def encoded(self, text: str) -> bytes:
-        """Return the pieces of any text, which is not remembered."""
+        """Return the pieces of any text, without remembering it."""
         return np.array(self._encode(text, add_special_tokens=False).ids, PIECES).tobytes()
 
 
@@ -76,7 +76,7 @@ class Encoder:
         self._find = re.compile(words).findall
         self._find_beyond = re.compile(f"{_BEYOND}|{words}").findall
         self._special = bool(about["added_tokens"])  # all begin with a bracket
-        self._known = _Words(tokenizer, _AS_SPLIT[model])
+        self._known = _Words(tokenizer, _MODEL_INPUT[model])
 
     def __call__(self, text: str) -> bytes:
         """Return the pieces of a line, one after the other as PIECES."""
