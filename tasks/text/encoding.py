@@ -28,7 +28,7 @@ _WORDS = {
     "BPE": r"'s|'t|'re|'ve|'m|'ll|'d| ?[a-zA-Z]+| ?[0-9]+| ?[^ a-zA-Z0-9]+| +(?![^ ])| +",
     "WordPiece": r"[a-zA-Z0-9]+|[^ a-zA-Z0-9]",
 }
-# What normalizer and pre-tokenizer make of such a word: the model of the tokenizer reads this.
+# The form in which the model of a tokenizer reads such a word.
 _MODEL_INPUT: dict[str, Callable[[str], str]] = {
     "BPE": lambda word: word.replace(" ", "\u0120"),  # the byte-level letter of a space
     "WordPiece": str.lower,
