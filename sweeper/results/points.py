@@ -146,9 +146,8 @@ def points(table: Table, metric: str, arms: Collection[str] | None = None) -> li
         key = (str(row["arm"]), str(row["point"] or ""))  # one that varies nothing has no words
         if arms is not None and key[0] not in arms:
             continue
-        bounds = (0.0, 100.0) if metric.rpartition("/")[2] in PER_CENT else (-math.inf, math.inf)
         settings = table.settings.get(key[1], {})
-        point = found.setdefault(key, Point(*key, settings, bounds=bounds))
+        point = found.setdefault(key, Point(*key, settings, bounds=_bounds(metric, row)))
         for column, cell in row.items():
             if point.cells.get(column) is None:
                 point.cells[column] = cell
@@ -166,6 +165,17 @@ def points(table: Table, metric: str, arms: Collection[str] | None = None) -> li
     for point in chosen:
         point.other_rate = usual is not None and point.at(RATE) not in (None, usual)
     return chosen
+
+
+def _bounds(metric: str, row: Row) -> tuple[float, float]:
+    """Return the least and the most that a metric of a run can be, as it is shown."""
+    kind = metric.rpartition("/")[2]
+    if kind in PER_CENT:
+        return 0.0, 100.0
+    size = number(row.get("model.head_size"))  # logits q·k of this size have no higher rank
+    if kind == "attention_rank" and size and row.get("model.attention.name") == "multi_head":
+        return 0.0, size
+    return -math.inf, math.inf
 
 
 def usual_rate(given: Collection[Point]) -> float | None:

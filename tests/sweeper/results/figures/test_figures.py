@@ -433,6 +433,22 @@ def test_the_interval_of_a_percentage_stays_within_it(tmp_path):
     assert min(low for low, _ in ends) > 0.0
 
 
+def test_the_interval_of_a_rank_ends_at_the_head_size_where_that_limits_it(tmp_path):
+    metric = "test/attention_rank"
+    sweep = Sweep(name="ranks", metric=metric, claims=())
+    for size, ranks in (4, (3.0, 3.9)), (16, (11.0, 11.4)):
+        values = {"model.head_size": size}
+        sweep.add("one", values, Model(64, 2, size), dict(enumerate(ranks)))
+    table = sweep.table(tmp_path)
+    found = points(table, metric)
+    high = {mark.x: mark.ends[1] for mark in marks(found, "model.head_size", seed_spread(found))}
+    assert high[4.0] == 4.0
+    assert 11.4 < high[16.0] < 16.0
+    rows = [{**row, "model.attention.name": "collaborative"} for row in table.rows]
+    free = points(replace(table, rows=rows), metric)  # its heads share a larger projection
+    assert marks(free, "model.head_size", seed_spread(free))[0].ends[1] > 4.0
+
+
 def test_a_point_with_another_learning_rate_than_most_has_a_ring(tmp_path):
     table = two_arms().table(tmp_path)
     rate = "optimizer.learning_rate"
