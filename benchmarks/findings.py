@@ -9,7 +9,7 @@ import re
 import shlex
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,9 +72,9 @@ class Kept:
 
     @property
     def column(self) -> str:
-        """Its column in the table of claims: the scale, and the text if it is a folder's."""
+        """Its column in the table of claims at its scale: the folder of its text, if it has one."""
         folder = _FOLDER.search(self.text)
-        return f"{self.scale}, {folder[1]}" if folder else self.scale
+        return folder[1] if folder else ""
 
 
 def main() -> None:
@@ -170,26 +170,33 @@ def hours(runs: Mapping[str, Row]) -> float:
     return sum(float(row["seconds"] or 0) for row in runs.values()) / 3600
 
 
-def claims(found: Iterable[Kept]) -> str:
-    """Return a table with a row for each claim and measure, and a column for scales and texts."""
-    cells: dict[tuple[str, str, str], dict[str, list[str]]] = {}
-    columns: dict[str, int] = {}
-    for one in found:
-        cost = f"{one.seeds} seeds, {hours(one.runs):.2f} device hours"
-        columns[one.column] = SCALES.index(one.scale)
-        for verdict in one.verdicts:
-            from sweeper.results.statistics.sequential import FIRST  # imports numpy
+def claims(found: Sequence[Kept]) -> str:
+    """Return a section for each scale, the largest first."""
+    scales = [scale for scale in reversed(SCALES) if any(one.scale == scale for one in found)]
+    return "\n\n".join(
+        f"### At {scale} scale\n\n{claims_at([one for one in found if one.scale == scale])}"
+        for scale in scales
+    )
 
+
+def claims_at(found: Iterable[Kept]) -> str:
+    """Return a table with a row for each claim and measure, and a column for each text."""
+    from sweeper.results.statistics.sequential import FIRST  # imports numpy
+
+    cells: dict[tuple[str, str, str], dict[str, list[str]]] = {}
+    for one in found:
+        for verdict in one.verdicts:
             more = price(verdict) if one.counts[0] >= FIRST else ""
             row = cells.setdefault((one.experiment, verdict.claim, verdict.measure), {})
-            row.setdefault(one.column, []).append(f"{answer(verdict)}; {cost}{more} ({one.link})")
-    judged = {column for row in cells.values() for column in row}
-    shown = sorted(judged, key=lambda column: (columns[column], column))
+            row.setdefault(one.column, []).append(f"{answer(verdict)}; {one.seeds} seeds{more}")
+    texts = sorted({text for row in cells.values() for text in row}, reverse=True)
     rows = [
-        (name, f"`{claim}`", measure, *("<br>".join(row.get(at, ["not run"])) for at in shown))
+        (name, f"`{claim}`", measure, *("<br>".join(row.get(text, [])) for text in texts))
         for (name, claim, measure), row in cells.items()
     ]
-    return table(("experiment", "claim", "measured by", *shown), rows)
+    unnamed = "other text" if any(texts) else "answer"
+    head = ("experiment", "claim", "measured by", *(text or unnamed for text in texts))
+    return table(head, rows)
 
 
 def answer(verdict: Verdict) -> str:
@@ -219,18 +226,16 @@ def changed(found: Iterable[Kept], reasons: Mapping[str, str]) -> str:
             if now is None or now.verdict is not before.verdict:
                 what = answer(now) if now else "not asked"
                 why = reasons.get(f"{one.experiment}.{before.claim}", "")
-                place = (one.experiment, f"`{before.claim}`", one.column)
+                where = f"{one.scale}, {one.column}".removesuffix(", ")
+                place = (one.experiment, f"`{before.claim}`", where)
                 rows.append((*place, answer(before), what, why))
     head = ("experiment", "claim", "scale and text", "before", "now", "why")
     return table(head, rows) if rows else "No answer differs from the one kept before."
 
 
 def effect(verdict: Verdict) -> str:
-    """Return the main contrast in words, and the number of others."""
-    if "first" not in verdict.numbers:
-        return "judged by an earlier rule"
-    others = len(verdict.numbers["contrasts"]) - 1
-    return verdict.effect + (f", and {others} more" if others else "")
+    """Return the main contrast in words."""
+    return verdict.effect if "first" in verdict.numbers else "judged by an earlier rule"
 
 
 def settings(found: Iterable[Kept]) -> str:

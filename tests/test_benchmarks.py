@@ -124,8 +124,8 @@ def test_answer_effect_seeds_and_hours_are_those_of_the_records(one):
     rows = [line for line in text.splitlines() if line.startswith("| fig1 |")]
     assert len(rows) == len(found.verdicts) == 3
     for row, verdict in zip(rows, found.verdicts, strict=True):
-        assert all(words in row for words in (verdict.claim, str(verdict.label), "3 seeds, 0.0"))
-    assert "| experiment | claim | measured by | cpu |" in text
+        assert all(words in row for words in (verdict.claim, str(verdict.label), "; 3 seeds"))
+    assert "### At cpu scale\n\n| experiment | claim | measured by | answer |" in text
 
 
 def test_texts_have_columns_and_answers_that_changed_are_listed_with_their_reason(one, tmp_path):
@@ -145,7 +145,7 @@ def test_texts_have_columns_and_answers_that_changed_are_listed_with_their_reaso
     [now, gone] = [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows]
     assert (now[2], now[3][:17]) == ("cpu, novels", "**not supported**")
     assert (gone[1], gone[4], gone[5]) == ("`old`", "not asked", "It asked too much.")
-    assert "| measured by | cpu, novels |" in page(one)
+    assert "### At cpu scale\n\n| experiment | claim | measured by | novels |" in page(one)
 
 
 def test_a_price_has_two_digits_and_takes_an_interval():

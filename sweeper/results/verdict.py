@@ -177,7 +177,7 @@ def explain(
 
 
 def _factor(log: float) -> str:
-    return f"{math.exp(max(min(log, 700.0), -700.0)):.3g}"
+    return f"{float(f'{math.exp(max(min(log, 700.0), -700.0)):.3g}'):,.6g}"
 
 
 def _numbers(ends: Sequence[float], unit: str) -> str:

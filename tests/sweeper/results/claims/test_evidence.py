@@ -141,7 +141,7 @@ def test_lines_are_narrow_and_cannot_disturb_a_terminal(tmp_path):
         ((2.0, 2.0, 2.0), False, "it better by 2.000 [2.000, 2.000]"),
         ((log(1.013), log(1.009), log(1.017)), True, "it better by 1.30 % [0.90, 1.70]"),
         ((log(1.013), -inf, inf), True, "it better by 1.3 % [no interval]"),
-        ((log(7000), log(5000), log(9000)), True, "it better by a factor of 7e+03 [5e+03, 9e+03]"),
+        ((log(7000), log(5000), log(9000)), True, "it better by a factor of 7,000 [5,000, 9,000]"),
         ((800.0, -inf, inf), True, "it better by a factor of 1.01e+304 [no interval]"),
     ],
 )
