@@ -177,7 +177,8 @@ def explain(
 
 
 def _factor(log: float) -> str:
-    return f"{float(f'{math.exp(max(min(log, 700.0), -700.0)):.3g}'):,.6g}"
+    three_digits = float(f"{math.exp(max(min(log, 700.0), -700.0)):.3g}")
+    return f"{three_digits:,.6g}"  # no exponent below a million
 
 
 def _numbers(ends: Sequence[float], unit: str) -> str:
