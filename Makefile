@@ -25,7 +25,7 @@ help: ## Show this list
 
 install: $(READY) ## Create the environment (VENV) with the locked versions
 
-demo: $(READY) ## Measure Theorem 1 and train Figures 1 to 3 at demo scale (5 to 9 minutes on 2 cores)
+demo: $(READY) ## Measure Theorem 1 and train Figures 1 to 3 at demo scale (5 to 12 minutes on 2 cores)
 	$(BIN)/python sweep.py -m experiment=$(DEMO)
 
 paper: $(READY) ## Train and draw every figure, table and further experiment (SCALE=demo)
@@ -35,7 +35,7 @@ figures: $(READY) ## Collect and draw every planned experiment again from its re
 	$(BIN)/python -m sweeper collect
 	$(BIN)/python -m sweeper draw
 
-test: $(READY) ## Run the quick tests (4 to 7 minutes on two cores)
+test: $(READY) ## Run the quick tests (3 to 8 minutes on two cores)
 	$(PYTEST) -m "not slow"
 
 slow: $(READY) ## Run the slow tests: whole sweeps, faults, browsers, and Slurm and Ray where installed
