@@ -69,9 +69,8 @@ class Code:
         of the program if it is installed."""
         with suppress(OSError):
             return (self.root / REVISION).read_text("utf-8").strip()
-        if not (
-            self.root / ".git"
-        ).exists():  # a repository around an installed program is another's
+        # A repository around an installed program is another's.
+        if not (self.root / ".git").exists():
             with suppress(importlib.metadata.PackageNotFoundError):
                 return f"{DISTRIBUTION} {importlib.metadata.version(DISTRIBUTION)}"
             return "unknown"

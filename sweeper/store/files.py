@@ -188,6 +188,11 @@ def canonical(value: Any) -> str:
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
+def sha256_of(value: Any) -> str:
+    """Return the sha256 of the canonical text of `value`, in hex."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
+
+
 class Packed(Protocol):
     """An archive of run folders. Its methods raise OSError if it cannot be read."""
 
@@ -373,8 +378,7 @@ def _check(path: Path, value: Any, keys: Collection[str], shape: Shape) -> None:
 
 
 def _checksum(value: dict[str, Any]) -> str:
-    content = {name: entry for name, entry in value.items() if name != CHECKSUM}
-    return hashlib.sha256(canonical(content).encode()).hexdigest()
+    return sha256_of({name: entry for name, entry in value.items() if name != CHECKSUM})
 
 
 def _refuse_constant(token: str) -> NoReturn:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -227,10 +227,9 @@ def _read(path: Path, faults: list[UserError]) -> dict[str, Any]:
 
 
 def _paths(outputs: Path) -> list[Path]:
-    found: Iterator[Path] = (outputs / "plans").glob("*.json")
-    return sorted(
-        (path for path in found if _NUMBERED.fullmatch(path.name)), key=lambda path: int(path.stem)
-    )
+    folder = outputs / "plans"
+    found = [path for path in folder.glob("*.json") if _NUMBERED.fullmatch(path.name)]
+    return sorted(found, key=lambda path: int(path.stem))
 
 
 def _content(plan: Mapping[str, Any]) -> str:

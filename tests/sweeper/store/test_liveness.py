@@ -153,8 +153,6 @@ def test_a_lock_elsewhere_is_waited_for_as_long_as_it_is_told_of(content, tmp_pa
     now, moments = [0.0], []
     other = tmp_path / "data.lock-0001"
     other.write_bytes(content)
-    beats = HeartbeatFile(tmp_path / "other")
-    beats.close()
 
     def pass_time(seconds):
         moments.append(now[0])
@@ -179,7 +177,7 @@ def test_a_beat_is_written_over_in_place_and_a_torn_one_is_none(tmp_path):
     assert path.stat().st_ino == number
     path.write_bytes(path.read_bytes().replace(b"2", b"3", 1))
     assert read_heartbeat(path, dict) is None
-    beats.close(remove=True)
+    beats.remove()
     assert read_heartbeat(path, dict) is None
 
 
