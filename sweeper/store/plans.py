@@ -59,10 +59,10 @@ def path_of(outputs: Path, plan: Mapping[str, Any]) -> Path:
     return outputs / "plans" / f"{plan['number']:04d}.json"
 
 
-def without(plan: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return a plan without one experiment and without the runs that only this one uses."""
-    points = [point for point in plan["points"] if point["experiment"] != name]
-    experiments = {one: about for one, about in plan["experiments"].items() if one != name}
+def without(plan: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return a plan without these experiments and without the runs that only they use."""
+    points = [point for point in plan["points"] if point["experiment"] not in names]
+    experiments = {one: about for one, about in plan["experiments"].items() if one not in names}
     used = {run for one in experiments for run in runs_of(plan, one)}
     runs = {run: about for run, about in plan["runs"].items() if run in used}
     return {**plan, "experiments": experiments, "points": points, "runs": runs}
@@ -171,14 +171,14 @@ def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str
 
 def _alone(plan: Mapping[str, Any], experiment: str, name: str) -> dict[str, Any]:
     """Return a plan with one of its experiments, under another name."""
-    points = [point for point in plan["points"] if point["experiment"] == experiment]
+    own = without(plan, *(plan["experiments"].keys() - {experiment}))
     rounds = [
         {**one, "verdicts": {name: one["verdicts"][experiment]}} for one in plan.get("rounds", [])
     ]
     return {
-        **plan,
+        **own,
         "experiments": {name: plan["experiments"][experiment]},
-        "points": [{**point, "experiment": name} for point in points],
+        "points": [{**point, "experiment": name} for point in own["points"]],
         **({"rounds": rounds} if rounds else {}),
     }
 
