@@ -5,6 +5,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -43,11 +44,8 @@ def failing():
 
     @contextmanager
     def failing(call, code):
-        def refuse(*arguments, **options):
-            raise OSError(code, os.strerror(code), "x")
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(os, call, refuse)
+        error = OSError(code, os.strerror(code), "x")
+        with patch.object(os, call, side_effect=error):
             yield
 
     return failing
@@ -87,10 +85,8 @@ def race(start):
         waiting = code.replace("GO\n", "print('ready', flush=True); input()\n")
         processes = [start(waiting, *arguments, number) for number in range(count)]
         for process in processes:
-            assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
         for process in processes:
-            assert process.stdin is not None
             process.stdin.write("go\n")
             process.stdin.flush()
         return [process.communicate()[0] for process in processes]

@@ -96,10 +96,7 @@ def test_a_foreign_attempt_is_dead_after_a_whole_lease_without_a_change(watcher,
 
 
 def test_wall_clocks_are_never_asked(monkeypatch):
-    def forbidden():
-        raise AssertionError("the wall clock was asked")
-
-    monkeypatch.setattr(time, "time", forbidden)
+    monkeypatch.setattr(time, "time", None)
     watcher = Watcher()
     assert watcher.alive("a", FOREIGN, {"beat": 1})
     assert watcher.alive("b", identity(), None)
