@@ -214,10 +214,8 @@ def _read(path: Path, faults: list[UserError]) -> dict[str, Any]:
             line = [run]
             while parent := runs.get(line[-1], {}).get("parent"):
                 if parent in line:
-                    reason = f"run {sanitize(run)} would start from itself"
-                    raise UserError(
-                        f"{sanitize(path)} cannot be read: {reason}; plan the sweep again."
-                    )
+                    unreadable = f"{sanitize(path)} cannot be read: run {sanitize(run)}"
+                    raise UserError(f"{unreadable} would start from itself; plan the sweep again.")
                 line.append(parent)
     except UserError as fault:
         faults.append(fault)

@@ -158,9 +158,8 @@ class Run:
         """Return the run in a directory that a user named; UserError if there is none."""
         real = path.resolve()
         if real.parent.name != "runs" or not (real / "run.json").is_file():
-            raise invalid_value(
-                "run", path, "a run directory outputs/runs/<id>", "give the path of one"
-            )
+            expected = "a run directory outputs/runs/<id>"
+            raise invalid_value("run", path, expected, "give the path of one")
         run = cls(real)
         run.record()
         return run
@@ -184,9 +183,8 @@ class Run:
             UserError: an attempt at this run did not publish it.
         """
         path = self.path / "result.json"
-        result = files.read_versioned(
-            path, keys=("id", "attempt", "metrics", files.CHECKSUM), shape=_RESULT
-        )
+        keys = ("id", "attempt", "metrics", files.CHECKSUM)
+        result = files.read_versioned(path, keys=keys, shape=_RESULT)
         if result is not None and result["id"] != self.id:
             other = sanitize(result["id"])
             expected = f"the result of run {self.id}, but it is that of run {other}"
