@@ -181,21 +181,17 @@ def test_a_damaged_json_file_is_named_in_one_sentence(tmp_path, content):
     assert str(caught.value).isprintable()
 
 
-@pytest.mark.parametrize("kind", ["directory", "pipe", "link", "below_a_file"])
-def test_what_is_no_file_is_refused_without_waiting(tmp_path, kind):
-    path = tmp_path / "run.json"
-    if kind == "directory":
-        path.mkdir()
-    elif kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "link":
-        (tmp_path / "elsewhere.json").write_text("{}")
-        path.symlink_to(tmp_path / "elsewhere.json")
-    else:
-        path.write_text("{}")
-        path = path / "run.json"
-    with pytest.raises(UserError, match=r"run\.json cannot be read"):
-        read_json(path)
+@pytest.mark.parametrize(
+    "make",
+    [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("a_file")],
+    ids=["directory", "pipe", "link"],
+)
+def test_what_is_no_file_is_refused_without_waiting(tmp_path, make):
+    (tmp_path / "a_file").write_text("{}")
+    make(tmp_path / "run.json")
+    for folder in (tmp_path, tmp_path / "a_file"):
+        with pytest.raises(UserError, match=r"run\.json cannot be read"):
+            read_json(folder / "run.json")
 
 
 def test_another_format_is_refused(tmp_path):
