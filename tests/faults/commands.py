@@ -228,9 +228,8 @@ def read_only(seed: int) -> Count:
         count.injected += 2
         count.complaints += refused.returncode != 2 or len(refused.stderr.strip().splitlines()) != 1
         count.complaints += not any(words in refused.stderr for words in LOCKED)
-        count.complaints += status.returncode != 0 or status.stdout.count('"done"') != len(
-            reference
-        )
+        done = status.stdout.count('"done"')
+        count.complaints += status.returncode != 0 or done != len(reference)
         compare(count, outputs, reference)
     return count
 
