@@ -14,7 +14,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before any numeric library load
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the cases; return 1 if anything was lost."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the seed of all random choices")
     parser.add_argument("--quick", action="store_true", help="take three minutes, not ninety")

@@ -97,7 +97,6 @@ def call(arguments: list[str]) -> None:
 
 
 def rows_of(outputs: Path) -> dict[tuple[str, ...], Row]:
-    """Return the rows of all tables."""
     found: dict[tuple[str, ...], Row] = {}
     for path in (outputs / "tables").glob("*.csv"):
         with path.open(encoding="utf-8", newline="") as file:
@@ -422,7 +421,6 @@ def empty_of_results(outputs: Path, spare: Path) -> Path:
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes of all files below a folder."""
     return sum(path.lstat().st_size for path in folder.rglob("*"))
 
 

@@ -12,15 +12,13 @@ import pytest
 import sweeper
 from sweeper.store.runs import RunStore
 
-RUN_ID = "lm1b-d256-h8x32-s0"
-
 
 @pytest.fixture
 def record():
     """What the planner freezes."""
     return {
         "format": 1,
-        "id": RUN_ID,
+        "id": "lm1b-d256-h8x32-s0",
         "config": {"seed": 0, "model": {"heads": 7, "layers": 3}, "logger": {"mode": "offline"}},
         "size": {"params_total": 10007},
         "names": {"experiment": "fig1", "arm": "fixed", "label": "fixed head size"},
