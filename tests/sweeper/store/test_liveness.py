@@ -5,13 +5,13 @@ import os
 import re
 import signal
 import time
-from pathlib import Path
 
 import pytest
 
 from sweeper.store import liveness
 from sweeper.store.files import publish_json
 from sweeper.store.liveness import HeartbeatFile, Watcher, alive, identity, read_heartbeat, send
+from sweeper.store.registry import ROOT
 
 TELL = """
 import json
@@ -115,7 +115,6 @@ def test_on_a_system_without_proc_nothing_is_proven(monkeypatch, tmp_path):
     assert alive(identity()) is None
 
 
-PROGRAM = Path(__file__).resolve().parents[3]
 WORK = """
 import os, sys
 from pathlib import Path
@@ -180,7 +179,7 @@ def test_a_beat_is_written_over_in_place_and_a_torn_one_is_none(tmp_path):
 
 def test_nothing_rests_on_locks_that_network_file_systems_break():
     asked = re.compile(r"^\s*(import|from) (fcntl|filelock)|\bflock\(", re.MULTILINE)
-    code = [path for room in ("sweeper", "tasks") for path in (PROGRAM / room).rglob("*.py")]
+    code = [path for room in ("sweeper", "tasks") for path in (ROOT / room).rglob("*.py")]
     assert len(code) > 100
     assert [str(path) for path in code if asked.search(path.read_text())] == []
     assert os.name == "posix"
