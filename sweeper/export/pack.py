@@ -303,10 +303,11 @@ def write_pack(
         wheels=WHEELS if wheels else NO_WHEELS,
     )
     configs = [store.run(id).record()["config"] for id in runs]
-    files: dict[str, Content] = {  # an installed package may consist of links
+    files: dict[str, Content] = {
         "README.md": readme.encode(),
         "run.py": (registry.ROOT / ENTRY).read_bytes(),
         **{f"code/{name}": content for name, content in needed(Code.read(), configs).items()},
+        # A wheel may be a link, which write_archive refuses.
         **{f"wheels/{wheel.name}": Path(os.path.realpath(wheel)) for wheel in wheels},
     }
     for id in {*runs, *(planned["parent"] for planned in runs.values() if planned["parent"])}:
