@@ -131,10 +131,8 @@ def sweep(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataF
 def _typed(overrides: Sequence[str], outputs: str | Path) -> list[str]:
     """Return the command line; raise UserError if `overrides` is a string."""
     if isinstance(overrides, str):
-        expected, remedy = (
-            "a list with an entry for each override",
-            f"give it as {overrides.split()}",
-        )
+        expected = "a list with an entry for each override"
+        remedy = f"give it as {overrides.split()}"
         raise invalid_value("overrides", overrides, expected, remedy)
     folder = str(outputs).replace("\\", "\\\\").replace("'", "\\'")
     return [*overrides, f"paths.outputs='{folder}'"]

@@ -67,9 +67,7 @@ def write_bundle(outputs: Path, names: Sequence[str], path: Path) -> Path:
     files: dict[str, Content] = {}
     runs: dict[str, None] = {}
     for number, (experiment, plan) in enumerate(plans.items(), 1):
-        own = dict(plan)
-        for other in plan["experiments"].keys() - {experiment}:
-            own = without(own, other)
+        own = without(plan, *(plan["experiments"].keys() - {experiment}))
         text = as_json(with_checksum({**own, "format": FORMAT, "number": number}))
         files[f"plans/{number:04d}.json"] = text.encode()
         runs |= dict.fromkeys(own["runs"])

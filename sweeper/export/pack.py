@@ -303,15 +303,12 @@ def write_pack(
         wheels=WHEELS if wheels else NO_WHEELS,
     )
     configs = [store.run(id).record()["config"] for id in runs]
-    program: dict[str, Content] = {
+    files: dict[str, Content] = {
         "README.md": readme.encode(),
-        "run.py": registry.ROOT / ENTRY,
+        "run.py": (registry.ROOT / ENTRY).read_bytes(),
         **{f"code/{name}": content for name, content in needed(Code.read(), configs).items()},
-        **{f"wheels/{wheel.name}": wheel for wheel in wheels},
-    }
-    files = {  # an installed package may consist of links
-        name: content if isinstance(content, bytes) else Path(os.path.realpath(content))
-        for name, content in program.items()
+        # A wheel may be a link, which write_archive refuses.
+        **{f"wheels/{wheel.name}": Path(os.path.realpath(wheel)) for wheel in wheels},
     }
     for id in {*runs, *(planned["parent"] for planned in runs.values() if planned["parent"])}:
         found = run_files(store.run(id))  # parents that are done, too: what they have learned

@@ -20,7 +20,7 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, lru_cache, reduce
 from pathlib import Path
@@ -222,10 +222,6 @@ class Archive:
                 found.setdefault(run, {})[name] = file["sha256"]
         return found
 
-    def names(self, run: str) -> Collection[str]:
-        """Return the files of a run by their names below its folder."""
-        return self.runs.get(run, {}).keys()
-
     def read(self, run: str, name: str) -> bytes:
         """Return the content of a file, verified."""
         target = io.BytesIO()
@@ -269,11 +265,8 @@ def write_archive(
             with io.BytesIO(content) if isinstance(content, bytes) else opened(content) as source:
                 header.file_size = source.seek(0, os.SEEK_END)
                 source.seek(0)
-                if (
-                    compress
-                    and header.file_size <= MAX_DEFLATED_BYTES
-                    and not name.endswith(".ckpt")
-                ):
+                deflatable = header.file_size <= MAX_DEFLATED_BYTES
+                if compress and deflatable and not name.endswith(".ckpt"):
                     header.compress_type = zipfile.ZIP_DEFLATED
                 with made.open(header, "w") as target:
                     while block := source.read(BLOCK):

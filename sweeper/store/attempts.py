@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -64,24 +63,15 @@ class Attempt:
     def __init__(self, path: Path, watcher: Watcher) -> None:
         self.path = path
         self.number = int(path.name)
+        self.log_path = path / "log.txt"
+        self.metrics_path = path / "metrics.jsonl"
+        self.checkpoint_dir = path / "checkpoints"  # the claim makes it
+        self._heartbeat_file = HeartbeatFile(path / "beat.json")
         self._watcher = watcher
         self._fields: dict[str, Any] = {}
         self._heartbeats = 0
         self._work = 0
         self._lock = threading.Lock()
-
-    @cached_property
-    def _heartbeat_file(self) -> HeartbeatFile:
-        return HeartbeatFile(self.path / "beat.json")
-
-    @property
-    def log_path(self) -> Path:
-        return self.path / "log.txt"
-
-    @property
-    def checkpoint_dir(self) -> Path:
-        """The folder of this attempt's checkpoints; the claim makes it."""
-        return self.path / "checkpoints"
 
     def info(self) -> dict[str, Any]:
         """Return attempt.json: number, process, resumed_from, and the fields given to the claim."""
@@ -117,10 +107,6 @@ class Attempt:
         """Return the writer of this attempt's metrics.jsonl."""
         return MetricsWriter(self.metrics_path)
 
-    @property
-    def metrics_path(self) -> Path:
-        return self.path / "metrics.jsonl"
-
     def log_end(self, most: int) -> str:
         """Return the last lines of log.txt, at most `most` bytes; empty if there is none."""
         data = files.read_bytes(self.log_path, most + 1) or b""
@@ -141,7 +127,7 @@ class Attempt:
     def clear(self) -> None:
         """Remove the heartbeat, once a result is published."""
         with self._lock:
-            self._heartbeat_file.close(remove=True)
+            self._heartbeat_file.remove()
 
     def exit(self) -> dict[str, Any] | None:
         """Return why the attempt ended: cause, message, traceback; None if nothing says.

@@ -69,9 +69,8 @@ class Code:
         of the program if it is installed."""
         with suppress(OSError):
             return (self.root / REVISION).read_text("utf-8").strip()
-        if not (
-            self.root / ".git"
-        ).exists():  # a repository around an installed program is another's
+        # A repository around an installed program is another's.
+        if not (self.root / ".git").exists():
             with suppress(importlib.metadata.PackageNotFoundError):
                 return f"{DISTRIBUTION} {importlib.metadata.version(DISTRIBUTION)}"
             return "unknown"
@@ -126,7 +125,7 @@ def differing(states: Sequence[Mapping[str, str]]) -> list[str]:
 DIFF = "changes.diff"
 
 
-def needed(code: Code, configs: Iterable[Mapping[str, Any]]) -> dict[str, Path | bytes]:
+def needed(code: Code, configs: Iterable[Mapping[str, Any]]) -> dict[str, bytes]:
     """Return the files, of named packages too, that jobs with these configs start from."""
     named = {found for config in configs for found in registry.named_by(config)}
     outside = [registry.files_of(*found) for found in sorted(named)]
@@ -143,10 +142,7 @@ def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path
     Raises:
         UserError: the folder exists with other content, or is a link.
     """
-    files = {
-        name: content if isinstance(content, bytes) else content.read_bytes()
-        for name, content in needed(code, configs).items()
-    }
+    files = needed(code, configs)
     beside = {REVISION: files.pop(REVISION), DIFF: code.diff().encode()}
     root = outputs.resolve() / "code"
     make_directory(root)

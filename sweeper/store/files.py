@@ -16,7 +16,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
@@ -188,11 +188,17 @@ def canonical(value: Any) -> str:
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-class Packed(Protocol):
-    """An archive of run folders. Its methods raise OSError if it cannot be read."""
+def sha256_of(value: Any) -> str:
+    """Return the sha256 of the canonical text of `value`, in hex."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
 
-    def names(self, run: str) -> Collection[str]:
-        """Return the files of a run by their names below its folder."""
+
+class Packed(Protocol):
+    """An archive of run folders. Each access raises OSError if it cannot be read."""
+
+    @property
+    def runs(self) -> Mapping[str, Collection[str]]:
+        """The files of each run by their names below its folder."""
 
     def read(self, run: str, name: str) -> bytes:
         """Return the content of a file, verified."""
@@ -215,7 +221,7 @@ def opened(path: Path) -> IO[bytes]:
         descriptor = os.open(path, _READ)
     except FileNotFoundError:
         archive, run, name = _mounted(path)
-        if archive is None or name not in archive.names(run):
+        if archive is None or name not in archive.runs.get(run, ()):
             raise
         return io.BytesIO(archive.read(run, name))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -227,7 +233,7 @@ def opened(path: Path) -> IO[bytes]:
 def present(path: Path) -> bool:
     """Return whether a run has this file."""
     archive, run, name = _mounted(path)
-    return path.is_file() or (archive is not None and name in archive.names(run))
+    return path.is_file() or (archive is not None and name in archive.runs.get(run, ()))
 
 
 def entries(folder: Path, *, folders: bool = False) -> list[str]:
@@ -242,7 +248,7 @@ def entries(folder: Path, *, folders: bool = False) -> list[str]:
     except FileNotFoundError:
         archive, run, name = _mounted(folder)
         start = f"{name}/" if name else ""
-        every = archive.names(run) if archive else ()
+        every = archive.runs.get(run, ()) if archive else ()
         below = [one.removeprefix(start) for one in every if one.startswith(start)]
         return list({one.partition("/")[0] for one in below if ("/" in one) is folders})
 
@@ -373,8 +379,7 @@ def _check(path: Path, value: Any, keys: Collection[str], shape: Shape) -> None:
 
 
 def _checksum(value: dict[str, Any]) -> str:
-    content = {name: entry for name, entry in value.items() if name != CHECKSUM}
-    return hashlib.sha256(canonical(content).encode()).hexdigest()
+    return sha256_of({name: entry for name, entry in value.items() if name != CHECKSUM})
 
 
 def _refuse_constant(token: str) -> NoReturn:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
+
+from sweeper.store.files import sha256_of
 
 # Sections and keys that decide how a run is executed or shown, never what it computes.
 # (Thread count and device move the last bits of a float; the attempt records them.)
@@ -71,14 +71,7 @@ def leaves(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def digest_of(value: Any) -> str:
     """Return the sha256 of a plain value in hex, the same for any key order and for 1 and 1.0."""
-    return _sha256(_canonical(value))
-
-
-def _sha256(canonical: Any) -> str:
-    return hashlib.sha256(_ENCODER.encode(canonical).encode()).hexdigest()
-
-
-_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return sha256_of(_canonical(value))
 
 
 def run_id(config: Mapping[str, Any]) -> str:
@@ -94,13 +87,13 @@ def run_id(config: Mapping[str, Any]) -> str:
         head_size = model.get("head_size")
         words.append(f"h{_word(model['heads'])}" + (f"x{_word(head_size)}" if head_size else ""))
     words.append(f"s{_word(config['seed'])}")
-    return "-".join([*words, _sha256(identity(config))[:12]])
+    return "-".join([*words, sha256_of(identity(config))[:12]])
 
 
 def named_by(name: str, config: Mapping[str, Any]) -> bool:
     """Return whether a name ends in this config's digest, or in no digest at all."""
     digest = _DIGEST.search(name)
-    return digest is None or digest[1] == _sha256(identity(config))[:12]
+    return digest is None or digest[1] == sha256_of(identity(config))[:12]
 
 
 def _word(value: Any) -> str:

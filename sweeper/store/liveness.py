@@ -64,9 +64,8 @@ def alive(info: Mapping[str, Any]) -> bool | None:
     here = identity()
     # Machines made of one image share their name and machine-id; the boot id tells them apart.
     same = all(info.get(key) == here[key] for key in ("boot", "machine", "pid_namespace"))
+    # A system without /proc has no boot id either.
     if not (same and here["boot"] and isinstance(info.get("pid"), int)):
-        return None
-    if not _PROC.is_dir():
         return None
     try:
         stat = _stat(info["pid"])
@@ -171,14 +170,13 @@ class HeartbeatFile:
         if flush:
             os.utime(self._descriptor)  # an NFS client sends what was written before it
 
-    def close(self, *, remove: bool = False) -> None:
-        """Stop writing; keep the last heartbeat, or remove the file."""
+    def remove(self) -> None:
+        """Stop writing and remove the file."""
         self._closed = True
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
-        if remove:
-            self._path.unlink(missing_ok=True)
+        self._path.unlink(missing_ok=True)
 
 
 def read_heartbeat(path: Path, shape: Shape) -> dict[str, Any] | None:
@@ -227,7 +225,7 @@ def held(path: Path, watcher: Watcher | None = None) -> Iterator[None]:
     finally:
         released.set()
         thread.join()
-        heartbeat.close(remove=True)
+        heartbeat.remove()
 
 
 def _acquire(path: Path, watcher: Watcher) -> Path | None:

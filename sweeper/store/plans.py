@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +59,10 @@ def path_of(outputs: Path, plan: Mapping[str, Any]) -> Path:
     return outputs / "plans" / f"{plan['number']:04d}.json"
 
 
-def without(plan: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return a plan without one experiment and without the runs that only this one uses."""
-    points = [point for point in plan["points"] if point["experiment"] != name]
-    experiments = {one: about for one, about in plan["experiments"].items() if one != name}
+def without(plan: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return a plan without these experiments and without the runs that only they use."""
+    points = [point for point in plan["points"] if point["experiment"] not in names]
+    experiments = {one: about for one, about in plan["experiments"].items() if one not in names}
     used = {run for one in experiments for run in runs_of(plan, one)}
     runs = {run: about for run, about in plan["runs"].items() if run in used}
     return {**plan, "experiments": experiments, "points": points, "runs": runs}
@@ -171,14 +171,14 @@ def planned(outputs: Path, experiments: Sequence[str] | None = None) -> dict[str
 
 def _alone(plan: Mapping[str, Any], experiment: str, name: str) -> dict[str, Any]:
     """Return a plan with one of its experiments, under another name."""
-    points = [point for point in plan["points"] if point["experiment"] == experiment]
+    own = without(plan, *(plan["experiments"].keys() - {experiment}))
     rounds = [
         {**one, "verdicts": {name: one["verdicts"][experiment]}} for one in plan.get("rounds", [])
     ]
     return {
-        **plan,
+        **own,
         "experiments": {name: plan["experiments"][experiment]},
-        "points": [{**point, "experiment": name} for point in points],
+        "points": [{**point, "experiment": name} for point in own["points"]],
         **({"rounds": rounds} if rounds else {}),
     }
 
@@ -214,10 +214,8 @@ def _read(path: Path, faults: list[UserError]) -> dict[str, Any]:
             line = [run]
             while parent := runs.get(line[-1], {}).get("parent"):
                 if parent in line:
-                    reason = f"run {sanitize(run)} would start from itself"
-                    raise UserError(
-                        f"{sanitize(path)} cannot be read: {reason}; plan the sweep again."
-                    )
+                    unreadable = f"{sanitize(path)} cannot be read: run {sanitize(run)}"
+                    raise UserError(f"{unreadable} would start from itself; plan the sweep again.")
                 line.append(parent)
     except UserError as fault:
         faults.append(fault)
@@ -227,10 +225,9 @@ def _read(path: Path, faults: list[UserError]) -> dict[str, Any]:
 
 
 def _paths(outputs: Path) -> list[Path]:
-    found: Iterator[Path] = (outputs / "plans").glob("*.json")
-    return sorted(
-        (path for path in found if _NUMBERED.fullmatch(path.name)), key=lambda path: int(path.stem)
-    )
+    folder = outputs / "plans"
+    found = [path for path in folder.glob("*.json") if _NUMBERED.fullmatch(path.name)]
+    return sorted(found, key=lambda path: int(path.stem))
 
 
 def _content(plan: Mapping[str, Any]) -> str:

@@ -131,7 +131,7 @@ def named_by(config: Mapping[str, Any]) -> list[tuple[Kind, Any]]:
     ]
 
 
-def files_of(kind: Kind, name: Any) -> dict[str, Path | bytes]:
+def files_of(kind: Kind, name: Any) -> dict[str, bytes]:
     """Return the files of the package of a named thing: its source and its metadata.
 
     Paths are relative to the search path; empty for our own.
@@ -142,7 +142,7 @@ def files_of(kind: Kind, name: Any) -> dict[str, Path | bytes]:
     about = f"{found.package.name}-{found.package.version}.dist-info"
     metadata = {one: found.package.read_text(one) for one in ("METADATA", "entry_points.txt")}
     files = {f"{about}/{one}": text.encode() for one, text in metadata.items() if text}
-    return files | _source(found.module)
+    return files | {one: path.read_bytes() for one, path in _source(found.module).items()}
 
 
 def folders_of_conf() -> dict[str, Path]:

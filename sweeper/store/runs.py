@@ -60,9 +60,8 @@ class Taken(NamedTuple):
 
 def running(number: int, heartbeat: dict[str, Any] | None) -> Status:
     """Return the status while attempt `number` lives."""
-    return Status(
-        State.RUNNING, f"running{_progress(heartbeat)} (attempt {number})", number, heartbeat
-    )
+    reason = f"running{_progress(heartbeat)} (attempt {number})"
+    return Status(State.RUNNING, reason, number, heartbeat)
 
 
 def ended(
@@ -159,9 +158,8 @@ class Run:
         """Return the run in a directory that a user named; UserError if there is none."""
         real = path.resolve()
         if real.parent.name != "runs" or not (real / "run.json").is_file():
-            raise invalid_value(
-                "run", path, "a run directory outputs/runs/<id>", "give the path of one"
-            )
+            expected = "a run directory outputs/runs/<id>"
+            raise invalid_value("run", path, expected, "give the path of one")
         run = cls(real)
         run.record()
         return run
@@ -185,13 +183,11 @@ class Run:
             UserError: an attempt at this run did not publish it.
         """
         path = self.path / "result.json"
-        result = files.read_versioned(
-            path, keys=("id", "attempt", "metrics", files.CHECKSUM), shape=_RESULT
-        )
+        keys = ("id", "attempt", "metrics", files.CHECKSUM)
+        result = files.read_versioned(path, keys=keys, shape=_RESULT)
         if result is not None and result["id"] != self.id:
-            expected = (
-                f"the result of run {self.id}, but it is that of run {sanitize(result['id'])}"
-            )
+            other = sanitize(result["id"])
+            expected = f"the result of run {self.id}, but it is that of run {other}"
             raise invalid_value("result", path, expected, "move it away and train the run again")
         return result
 
@@ -265,25 +261,24 @@ class Run:
 
     def checkpoints(self) -> list[Path]:
         """Return all checkpoints, unverified: highest step first, then newest attempt."""
-        found = []
-        for attempt in self.attempts():
-            for path in attempt.checkpoint_files("step-*.ckpt"):
-                name = _CHECKPOINT.fullmatch(path.name)
-                if name:
-                    found.append((int(name[1]), attempt.number, path))
+        found = [
+            (int(name[1]), attempt.number, path)
+            for attempt in self.attempts()
+            for path in attempt.checkpoint_files("step-*.ckpt")
+            if (name := _CHECKPOINT.fullmatch(path.name))
+        ]
         return [path for _, _, path in sorted(found, reverse=True)]
 
     def _done(self) -> Status | None:
         result = self.result()
         if result is None:
             return None
-        reason = (
-            f"finished at step {sanitize(result.get('steps', '?'))} (attempt {result['attempt']})"
-        )
-        if differing := sorted(
-            name for name in files.entries(self.path) if name.startswith("differs-")
-        ):
-            reason += f"; a later attempt got other metrics: {sanitize(', '.join(differing))}"
+        step = sanitize(result.get("steps", "?"))
+        reason = f"finished at step {step} (attempt {result['attempt']})"
+        differing = [name for name in files.entries(self.path) if name.startswith("differs-")]
+        if differing:
+            names = sanitize(", ".join(sorted(differing)))
+            reason += f"; a later attempt got other metrics: {names}"
         took = result.get("seconds")
         return Status(State.DONE, reason, result["attempt"], seconds=took, result=result)
 
@@ -309,9 +304,8 @@ class RunStore:
 
     def run(self, run_id: str) -> Run:
         """Return the run with this id, which need not exist; UserError for an id that is unsafe."""
-        files.mount(
-            path := files.child(self.outputs / "runs", run_id), lambda: find(self.outputs, run_id)
-        )
+        path = files.child(self.outputs / "runs", run_id)
+        files.mount(path, lambda: find(self.outputs, run_id))
         return Run(path, self._watcher)
 
     def ids(self) -> list[str]:

@@ -12,11 +12,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from benchmarks.measure import ROOT
@@ -70,8 +69,8 @@ class Command:
         self._log = outputs.parent / "command.log"
         self._mark = secrets.token_hex(8)
 
-    def type(self, more: Mapping[str, str] = MappingProxyType({})) -> subprocess.Popen[bytes]:
-        """Start the command; all its processes have a mark in their environment."""
+    def type(self, **more: str) -> subprocess.Popen[bytes]:
+        """Start the command; all its processes have `more` and a mark in their environment."""
         self.outputs.mkdir(parents=True, exist_ok=True)
         environment = {**os.environ, **more, MARK: self._mark}
         with self._log.open("ab") as log:
@@ -228,9 +227,8 @@ def read_only(seed: int) -> Count:
         count.injected += 2
         count.complaints += refused.returncode != 2 or len(refused.stderr.strip().splitlines()) != 1
         count.complaints += not any(words in refused.stderr for words in LOCKED)
-        count.complaints += status.returncode != 0 or status.stdout.count('"done"') != len(
-            reference
-        )
+        done = status.stdout.count('"done"')
+        count.complaints += status.returncode != 0 or done != len(reference)
         compare(count, outputs, reference)
     return count
 
@@ -250,7 +248,7 @@ def failing_calls(seed: int, *, times: int) -> Count:
             "FAULTY_SEED": f"{seed} {number}",
             "PYTHONPATH": str(FAULTY),
         }
-        code = command.type(environment).wait(timeout=PATIENCE_S)
+        code = command.type(**environment).wait(timeout=PATIENCE_S)
         count.hung += code not in (0, 1, 2)
         count.complaints += "Traceback" in command.log()
         count.complaints += command.finish() != 0

@@ -157,7 +157,6 @@ def disk_to_lock(size: str) -> Iterator[tuple[Path, Callable[[], object]]]:
 
 
 def can_mount() -> bool:
-    """Return whether this user may mount a file system."""
     try:
         with small_disk():
             return True

@@ -22,7 +22,7 @@ import tempfile
 import time
 import zipfile
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from copy import deepcopy
 from dataclasses import dataclass
@@ -33,8 +33,9 @@ from typing import Any
 from benchmarks.twins import PLANTED
 from benchmarks.twins import arguments as twins
 from sweeper.__main__ import main
+from sweeper.store.archive import MANIFEST
 from sweeper.store.files import as_json, with_checksum
-from tests.faults.commands import Command, undisturbed
+from tests.faults.commands import Command, undisturbed, verdicts
 from tests.faults.files import MEMORY
 from tests.faults.sweep import Count, fork
 
@@ -96,7 +97,6 @@ def call(arguments: list[str]) -> None:
 
 
 def rows_of(outputs: Path) -> dict[tuple[str, ...], Row]:
-    """Return the rows of all tables."""
     found: dict[tuple[str, ...], Row] = {}
     for path in (outputs / "tables").glob("*.csv"):
         with path.open(encoding="utf-8", newline="") as file:
@@ -106,12 +106,8 @@ def rows_of(outputs: Path) -> dict[tuple[str, ...], Row]:
 
 
 def answers_of(outputs: Path) -> list[Any]:
-    """Return the verdicts, without what they would cost."""
-    found = []
-    for path in sorted((outputs / "tables").glob("*.claims.json")):
-        for one in json.loads(path.read_text())["verdicts"]:
-            found.append([one["claim"], one["measure"], one["verdict"]])
-    return found
+    """Return the verdicts without their numbers."""
+    return [verdict[:3] for verdict in verdicts(outputs)]
 
 
 def damaged_outputs(seed: int, *, files: int) -> Count:
@@ -211,14 +207,10 @@ def continue_sweep(count: Count, whole: Victim, outputs: Path, said: str) -> Non
         complain(f"{said}: sweep ended with {code}: {log[-1500:]}")
     elif code == 0:
         check_numbers(count, whole, outputs, code, f"{said}: sweep", RETRAINED)
-        if lost := [key for key, row in whole.rows.items() if not measured(rows_of(outputs), key)]:
+        rows = rows_of(outputs)
+        if lost := [key for key in whole.rows if not rows.get(key, {}).get("test/perplexity")]:
             count.wrong += 1
             complain(f"{said}: the sweep says that it is done, without {lost[:3]}")
-
-
-def measured(rows: Mapping[tuple[str, ...], Row], key: tuple[str, ...]) -> bool:
-    """Return whether a table has the row, with its result."""
-    return key in rows and bool(rows[key]["test/perplexity"])
 
 
 def typed(count: Count, folder: Path, line: Sequence[str], said: str, outputs: Path) -> int:
@@ -394,13 +386,13 @@ def crafted_archives(seed: int, *, archives: int) -> Count:
                 said = f"{seed}/{number}: {kind} with {craft}"
                 count.injected += 1
                 before = size_of(folder)
-                lines = {
-                    "results": [["merge", str(path)]],
-                    "bundle": [["judge", str(path), "-o", str(folder / "judged")]],
-                    "archive": [["status"]],
+                line = {
+                    "results": ["merge", str(path)],
+                    "bundle": ["judge", str(path), "-o", str(folder / "judged")],
+                    "archive": ["status"],
                 }[kind]
-                ends = [typed(count, folder, line, f"{said}: {line[0]}", outputs) for line in lines]
-                if any(ends) and size_of(folder) - before > MOST_BYTES:
+                code = typed(count, folder, line, f"{said}: {line[0]}", outputs)
+                if code and size_of(folder) - before > MOST_BYTES:
                     count.complaints += 1
                     complain(f"{said}: wrote {size_of(folder) - before} bytes")
                 code = typed(count, folder, ["collect"], f"{said}: collect", outputs)
@@ -429,7 +421,6 @@ def empty_of_results(outputs: Path, spare: Path) -> Path:
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes of all files below a folder."""
     return sum(path.lstat().st_size for path in folder.rglob("*"))
 
 
@@ -447,15 +438,16 @@ def header(path: Path, rng: random.Random) -> None:
 def rewrite(path: Path, change: Callable[[dict[str, bytes], dict[str, Any]], None]) -> None:
     """Write the zip again with other files and another manifest, whose checksum is right."""
     with zipfile.ZipFile(path) as found:
-        files = {name: found.read(name) for name in found.namelist()}
-    [name] = [name for name in files if name.rpartition("/")[2] == "manifest.json"]
-    manifest = json.loads(files.pop(name))
+        names = found.namelist()
+        [top] = [name.removesuffix(MANIFEST) for name in names if name.endswith(MANIFEST)]
+        files = {name.removeprefix(top): found.read(name) for name in names}
+    manifest = json.loads(files.pop(MANIFEST))
     change(files, manifest)
     manifest.pop("sha256", None)
+    files[MANIFEST] = as_json(with_checksum(manifest)).encode()
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
-        for other, content in files.items():
-            made.writestr(other, content)
-        made.writestr(name, as_json(with_checksum(manifest)))
+        for name, content in files.items():
+            made.writestr(top + name, content)
 
 
 def renamed(path: Path, rng: random.Random) -> None:
@@ -463,10 +455,9 @@ def renamed(path: Path, rng: random.Random) -> None:
 
     def change(files: dict[str, bytes], manifest: dict[str, Any]) -> None:
         name = rng.choice(sorted(manifest["files"]))
-        top = next(one for one in files if one.endswith(name)).removesuffix(name)
         evil = rng.choice(("../evil", "../../evil", "/tmp/evil", "a/../../../evil", "runs/../mine",
                            "e" * 300, ".", "..", "runs", "a\\..\\evil", "e\0vil"))  # fmt: skip
-        files[top + evil] = files.pop(top + name)
+        files[evil] = files.pop(name)
         manifest["files"][evil] = manifest["files"].pop(name)
 
     rewrite(path, change)
@@ -482,12 +473,11 @@ def content(path: Path, rng: random.Random) -> None:
 
     def change(files: dict[str, bytes], manifest: dict[str, Any]) -> None:
         name = rng.choice([one for one in sorted(manifest["files"]) if one.endswith(".json")])
-        member = next(one for one in files if one.endswith(name))
-        value = json.loads(files[member])
+        value = json.loads(files[name])
         edit(value, rng)
-        files[member] = json.dumps(value).encode()
-        digest = hashlib.sha256(files[member]).hexdigest()
-        manifest["files"][name] = {"size": len(files[member]), "sha256": digest}
+        files[name] = json.dumps(value).encode()
+        digest = hashlib.sha256(files[name]).hexdigest()
+        manifest["files"][name] = {"size": len(files[name]), "sha256": digest}
 
     rewrite(path, change)
 
@@ -497,9 +487,8 @@ def bomb(path: Path, rng: random.Random) -> None:
 
     def change(files: dict[str, bytes], manifest: dict[str, Any]) -> None:
         name = rng.choice([one for one in sorted(manifest["files"]) if "/" in one])
-        member = next(one for one in files if one.endswith(name))
-        files[member] = bytes(200 * 10**6)
-        manifest["files"][name]["size"] = len(files[member])
+        files[name] = bytes(200 * 10**6)
+        manifest["files"][name]["size"] = len(files[name])
 
     rewrite(path, change)
 

@@ -1,36 +1,24 @@
 """All cases of the fault suite, in the order in which they run."""
 
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 from tests.faults import commands, files, fuzz, jobs, processes
-from tests.faults.sweep import Count, Setting, settings
+from tests.faults.sweep import Count, Setting
 
 KILLED_SEEDS, KILLS_PER_SEED = 10, 24
 FUZZES = 4
 
 
-def counts(seed: int, *, quick: bool, only: str = "", typed: Sequence[str] = ()) -> Iterator[Count]:
-    """Run the cases with `only` in the name and yield their counters.
-
-    `typed` are the overrides of the sweep in the case "rounds".
-    """
-    with settings(seed) as setting:
-        for name, case in cases(setting, quick=quick, typed=typed):
-            if only in name:
-                begun = time.monotonic()
-                count = case()
-                count.seconds = time.monotonic() - begun
-                yield count
-
-
 def cases(
     setting: Setting, *, quick: bool, typed: Sequence[str]
 ) -> Iterator[tuple[str, Callable[[], Count]]]:
-    """Yield the cases with the names for `--only`; the tests run the quick ones."""
+    """Yield the cases with the names for `--only`; the tests run the quick ones.
+
+    `typed` are the overrides of the sweep in the case "rounds".
+    """
     mounts, seed = files.can_mount(), setting.seed
     yield "torn", partial(files.torn_metrics, seed)
     yield "flips", partial(files.flipped_checkpoints, setting, flips=300)

@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -218,9 +217,7 @@ class ForkBackend(Backend):
 
 def fork(work: Callable[[], int], log: Path) -> int:
     """Do this work in a new process with a group of its own; return its pid."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns about threads
-        pid = os.fork()
+    pid = os.fork()
     if pid == 0:
         become_job(work, log=str(log), close=())
     with suppress(OSError):

@@ -10,7 +10,6 @@ HEAD = ("case", "seed", "faults", "runs", "lost", "twice", "steps", "seconds")
 
 
 def main() -> None:
-    """Write the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.table", description=__doc__)
     parser.add_argument(
         "lines", type=Path, help="a file with the output of `python -m tests.faults`"

@@ -5,13 +5,12 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 import sweeper
 from sweeper.store.runs import RunStore
-
-RUN_ID = "lm1b-d256-h8x32-s0"
 
 
 @pytest.fixture
@@ -19,7 +18,7 @@ def record():
     """What the planner freezes."""
     return {
         "format": 1,
-        "id": RUN_ID,
+        "id": "lm1b-d256-h8x32-s0",
         "config": {"seed": 0, "model": {"heads": 7, "layers": 3}, "logger": {"mode": "offline"}},
         "size": {"params_total": 10007},
         "names": {"experiment": "fig1", "arm": "fixed", "label": "fixed head size"},
@@ -43,11 +42,8 @@ def failing():
 
     @contextmanager
     def failing(call, code):
-        def refuse(*arguments, **options):
-            raise OSError(code, os.strerror(code), "x")
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(os, call, refuse)
+        error = OSError(code, os.strerror(code), "x")
+        with patch.object(os, call, side_effect=error):
             yield
 
     return failing
@@ -87,10 +83,8 @@ def race(start):
         waiting = code.replace("GO\n", "print('ready', flush=True); input()\n")
         processes = [start(waiting, *arguments, number) for number in range(count)]
         for process in processes:
-            assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
         for process in processes:
-            assert process.stdin is not None
             process.stdin.write("go\n")
             process.stdin.flush()
         return [process.communicate()[0] for process in processes]

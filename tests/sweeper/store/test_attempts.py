@@ -27,7 +27,6 @@ input()
 
 def test_a_killed_worker_is_seen_dead_and_a_stopped_one_alive(run, start):
     worker = start(CLAIM_AND_WAIT, run.path)
-    assert worker.stdout is not None
     assert worker.stdout.readline() == "claimed\n"
     (attempt,) = run.attempts()
     assert attempt.alive()
@@ -220,23 +219,16 @@ def attempt_with(run: Run, resumed_from: int, last: int, label: str) -> Attempt:
     return attempt
 
 
-@pytest.mark.parametrize(
-    ("spans", "winner", "expected"),
-    [
-        ([(0, 7), (5, 13), (11, 17)], None, "11111222222333333"),
-        ([(0, 17), (5, 7)], None, "1111122"),
-        ([(0, 7), (0, 3)], None, "222"),
-        ([(0, 7), (0, 2), (5, 7)], None, "2211133"),
-        ([(0, 13), (5, 7)], 1, "1" * 13),
-    ],
-    ids=[
-        "two resumes",
-        "beyond the resumed step nothing counts",
-        "a restart from nothing supersedes all",
-        "an attempt that came to nothing",
-        "a done run ends with the attempt that finished it",
-    ],
-)
+HISTORIES = {
+    "two resumes": ([(0, 7), (5, 13), (11, 17)], None, "11111222222333333"),
+    "beyond the resumed step nothing counts": ([(0, 17), (5, 7)], None, "1111122"),
+    "a restart from nothing supersedes all": ([(0, 7), (0, 3)], None, "222"),
+    "an attempt that came to nothing": ([(0, 7), (0, 2), (5, 7)], None, "2211133"),
+    "a done run ends with the attempt that finished it": ([(0, 13), (5, 7)], 1, "1" * 13),
+}
+
+
+@pytest.mark.parametrize(("spans", "winner", "expected"), HISTORIES.values(), ids=HISTORIES)
 def test_attempts_add_up_to_the_history_of_one_run(run, spans, winner, expected):
     attempts = [attempt_with(run, *span, str(number)) for number, span in enumerate(spans, 1)]
     if winner:

@@ -151,4 +151,3 @@ def test_attempts_that_would_continue_themselves_have_an_end(tmp_path, continues
     run = freeze(tmp_path)
     run.claim({"continues": continues})
     assert len(lineage(run, 1)) == 1
-    shutil.rmtree(run.path)

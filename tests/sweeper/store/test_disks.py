@@ -43,7 +43,8 @@ def test_a_read_only_store_can_be_read(on_tmpfs):
 
 
 FULL_DISK = """
-import os, sys
+import sys
+from contextlib import suppress
 from pathlib import Path
 from sweeper.store.files import publish, read_json
 from sweeper.store.runs import RunStore
@@ -52,12 +53,8 @@ run = RunStore(outputs).freeze({"id": "a", "config": {"key": 7}})
 attempt = run.claim({})
 with attempt.metrics() as metrics:
     metrics.write({"step": 1})
-    (outputs / "ballast").write_bytes(b"x" * 1)
-    with open(outputs / "ballast", "wb", buffering=0) as ballast:
-        try:
-            while ballast.write(b"x" * 512):
-                pass
-        except OSError:
+    with suppress(OSError), open(outputs / "ballast", "wb", buffering=0) as ballast:
+        while ballast.write(b"x" * 512):
             pass
     errors = 0
     written = 1

@@ -31,32 +31,31 @@ class Injected(OSError):
     """The failure that a test made."""
 
 
-class Faults:
-    """Makes the k-th call to the operating system fail, before or after it did its work."""
+@contextmanager
+def failing_at(number: int, *, after: bool = False) -> Iterator[list[str]]:
+    """Make a call to the operating system fail, before or after it did its work; yield all calls.
 
-    def __init__(self, fail_at: int, after: bool) -> None:
-        self.fail_at, self.after = fail_at, after
-        self.calls: list[str] = []
+    It is the call of this number; 0 makes none fail.
+    """
+    calls: list[str] = []
 
-    def wrap(self, name: str, real: Any) -> Any:
+    def wrapped(name: str, real: Any) -> Any:
         def call(*arguments: Any, **options: Any) -> Any:
-            self.calls.append(name)
-            if len(self.calls) != self.fail_at:
+            calls.append(name)
+            if len(calls) != number:
                 return real(*arguments, **options)
-            if name == "close" or (self.after and name not in ("open", "write")):
+            if name == "close" or (after and name not in ("open", "write")):
                 real(*arguments, **options)
-            if self.after and name == "write":
+            if after and name == "write":
                 real(arguments[0], arguments[1][:3])
             raise Injected(errno.EIO, f"injected into {name}")
 
         return call
 
-    @contextmanager
-    def active(self) -> Iterator[None]:
-        with pytest.MonkeyPatch.context() as patch:
-            for name in CALLS:
-                patch.setattr(os, name, self.wrap(name, getattr(os, name)))
-            yield
+    with pytest.MonkeyPatch.context() as patch:
+        for name in CALLS:
+            patch.setattr(os, name, wrapped(name, getattr(os, name)))
+        yield calls
 
 
 def finished(path: Path) -> list[Path]:
@@ -74,9 +73,8 @@ def test_publish_with_a_failure_at_every_call_leaves_old_or_new(tmp_path, after,
         path.unlink(missing_ok=True)
         if existing:
             path.write_text(OLD)
-        faults = Faults(fail_at, after)
         published = None
-        with faults.active(), suppress(Injected):
+        with failing_at(fail_at, after=after) as calls, suppress(Injected):
             published = publish(path, NEW, replace=replace)
         content = path.read_text() if path.exists() else None
         assert content in allowed
@@ -84,7 +82,7 @@ def test_publish_with_a_failure_at_every_call_leaves_old_or_new(tmp_path, after,
         if published is not None:
             assert published == (replace or not existing)
             assert content == (NEW if published else OLD)
-        if len(faults.calls) < fail_at:
+        if len(calls) < fail_at:
             break
     assert fail_at > 6, "every step of publish was made to fail once"
     assert publish(path, OLD, replace=True), "leftovers of failed writers are in nobody's way"
@@ -106,7 +104,6 @@ def test_a_killed_writer_leaves_one_whole_content(tmp_path, start):
     for delay in (0.0, 0.003, 0.007, 0.013, 0.029):
         publish(path, "a" * 100003)
         writer = start(PUBLISH_FOREVER, path)
-        assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"
         time.sleep(delay)
         writer.kill()
@@ -128,10 +125,8 @@ def test_a_lost_answer_to_link_is_not_taken_for_a_rival(tmp_path, monkeypatch):
 
 def test_publish_is_durable_before_it_is_visible_or_never_waits_for_the_disk(tmp_path):
     for durable in (True, False):
-        faults = Faults(0, after=False)
-        with faults.active():
+        with failing_at(0) as order:
             publish(tmp_path / "x.json", NEW, durable=durable)
-        order = faults.calls
         assert (tmp_path / "x.json").read_text() == NEW
         assert ("fsync" in order) == durable
         if durable:
@@ -186,21 +181,17 @@ def test_a_damaged_json_file_is_named_in_one_sentence(tmp_path, content):
     assert str(caught.value).isprintable()
 
 
-@pytest.mark.parametrize("kind", ["directory", "pipe", "link", "below_a_file"])
-def test_what_is_no_file_is_refused_without_waiting(tmp_path, kind):
-    path = tmp_path / "run.json"
-    if kind == "directory":
-        path.mkdir()
-    elif kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "link":
-        (tmp_path / "elsewhere.json").write_text("{}")
-        path.symlink_to(tmp_path / "elsewhere.json")
-    else:
-        path.write_text("{}")
-        path = path / "run.json"
-    with pytest.raises(UserError, match=r"run\.json cannot be read"):
-        read_json(path)
+@pytest.mark.parametrize(
+    "make",
+    [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("a_file")],
+    ids=["directory", "pipe", "link"],
+)
+def test_what_is_no_file_is_refused_without_waiting(tmp_path, make):
+    (tmp_path / "a_file").write_text("{}")
+    make(tmp_path / "run.json")
+    for folder in (tmp_path, tmp_path / "a_file"):
+        with pytest.raises(UserError, match=r"run\.json cannot be read"):
+            read_json(folder / "run.json")
 
 
 def test_another_format_is_refused(tmp_path):
