@@ -157,10 +157,11 @@ class Executor:
         metric = {point.run: plan.experiments[point.experiment].metric for point in plan.points}
         labels = {run: RunLabel(plan.runs[run].label, metric[run]) for run in left}
         throughput = self.throughput(plan)
+        expected = throughput.expected
         time_left = TimeLeft(
             self.store,
             {run: plan.runs[run].steps for run in left},
-            lambda run: throughput.expected(plan.runs[run]),
+            lambda run: expected(plan.runs[run]),
             lambda run, *seconds: throughput.learn(plan.runs[run], *seconds),
             measured=throughput.measured,
         )
@@ -168,13 +169,7 @@ class Executor:
         for rank, runs in enumerate(plan.by_experiment(left).values()):
             ranks = dict.fromkeys(runs, rank) | ranks
         jobs = [
-            Job(
-                run.id,
-                run.flops,
-                run.parent,
-                rank=ranks[run.id],
-                seconds=sum(throughput.expected(run)),
-            )
+            Job(run.id, run.flops, run.parent, rank=ranks[run.id], seconds=sum(expected(run)))
             for run in map(plan.runs.__getitem__, left)
         ]
         options, limit = self.options, self.options.budget_device_hours

@@ -203,15 +203,11 @@ def budgets(tuning: Tuning) -> Iterator[str]:
         room = math.prod(len(first.grid[key]) + first.grow for key in one.grid)
         of_one = _flops(planned, name + SUFFIX) / max(_flops(tuning.plan, name), 1) / values
         number = len(_runs(planned, name + SUFFIX)) // values * (values + further)
+        grown = f", at most {of_one * (room + further):.0%} if ranges grow" if room > values else ""
         yield (
             f"{name}: {', '.join(one.grid)} is chosen first, among {values} by {one.by}, with "
             f"{values + further} trials a choice in every arm ({arms} choices): {number} trials in "
-            f"all, {of_one * (values + further):.0%} of the FLOPs of the judged runs"
-            + (
-                f", at most {of_one * (room + further):.0%} if ranges grow."
-                if room > values
-                else "."
-            )
+            f"all, {of_one * (values + further):.0%} of the FLOPs of the judged runs{grown}."
         )
 
 
