@@ -9,23 +9,10 @@ import pytest
 import torch
 
 import headroom_attention as headroom
-from tests.end_to_end.test_sweep import ROOT
+from tests.end_to_end.test_sweep import ROOT, SMALL
 
 MEASURE = "test/perplexity"
-TYPED = [
-    "experiment=equal_width",
-    "seed=0",
-    "data.sentences=600",
-    "task.vocabulary_size=400",
-    "task.sequence_length=32",
-    "task.batch_tokens=512",
-    "model.layers=2",
-    "model.feedforward_size=16",
-    "optimizer.warmup_steps=5",
-    "trainer.steps=10",
-    "trainer.log_every=5",
-    "logger=none",
-]
+TYPED = ["experiment=equal_width", "seed=0", *SMALL, "model.layers=2", "trainer.steps=10"]
 
 
 @pytest.fixture(scope="module")
