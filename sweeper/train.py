@@ -83,13 +83,7 @@ def prepare(
 
 @dataclass
 class Executor:
-    """Trains plans one after the other on one backend; a run that failed is not tried again.
-
-    Attributes:
-        code: the code that the sweep began with and runs to its end.
-        tripped: why nothing more starts; empty while jobs start.
-        chosen_h: device hours spent on trials.
-    """
+    """Trains plans one after the other on one backend; a run that failed is not tried again."""
 
     console: Console
     store: RunStore
@@ -97,9 +91,9 @@ class Executor:
     backend: Backend
     options: SweepOptions
     signals: StopSignals
-    code: Code
-    tripped: str = ""
-    chosen_h: float = 0.0
+    code: Code  # that the sweep began with and runs to its end
+    tripped: str = ""  # why nothing more starts; empty while jobs start
+    chosen_h: float = 0.0  # device hours spent on trials
     _failed: set[str] = field(default_factory=set)
     _prepared: set[str] = field(default_factory=set)
     _edits_due: float = -math.inf
@@ -166,7 +160,8 @@ class Executor:
             measured=throughput.measured,
         )
         ranks: dict[str, int] = {}  # experiments start in the order they were typed in
-        for rank, runs in enumerate(plan.by_experiment(left).values()):
+        by_experiment = plan.by_experiment(left)
+        for rank, runs in enumerate(by_experiment.values()):
             ranks = dict.fromkeys(runs, rank) | ranks
         jobs = [
             Job(run.id, run.flops, run.parent, rank=ranks[run.id], seconds=sum(expected(run)))
@@ -174,7 +169,7 @@ class Executor:
         ]
         options, limit = self.options, self.options.budget_device_hours
         of = " of this round" if options.decide else ""
-        early = {} if options.decide else plan.by_experiment(left)
+        early = {} if options.decide else by_experiment
         with (
             Display(self.console, self.store, labels, time_left, about, of) as display,
             ResultsAsTheyCome(self.console, plan.outputs, early, self.backend.slots) as results,

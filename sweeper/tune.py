@@ -35,23 +35,15 @@ from sweeper.train import Executor, freeze
 
 @dataclass
 class Tuning:
-    """The tuning of a plan.
+    """The tuning of a plan."""
 
-    Attributes:
-        plan: of the judged runs, with the values in the configs.
-        tunes: how each experiment is tuned; ranges may have grown.
-        trials: the plan of the trials.
-        finalists: the trials with all seeds, as `trials` takes them.
-        judged: the plan with the chosen values; None until every trial is settled.
-    """
-
-    plan: Plan
+    plan: Plan  # of the judged runs, with the values in the configs
     facts: Facts
     store: RunStore
-    tunes: dict[str, Tune]
+    tunes: dict[str, Tune]  # how each experiment is tuned; ranges may have grown
     trials: Plan
-    finalists: set[str] = field(default_factory=set)
-    judged: Plan | None = None
+    finalists: set[str] = field(default_factory=set)  # with all seeds, as `trials` takes them
+    judged: Plan | None = None  # with the chosen values; None until every trial is settled
 
     @classmethod
     def of(cls, plan: Plan, process: SizeServer, store: RunStore) -> Tuning:

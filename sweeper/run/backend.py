@@ -52,19 +52,13 @@ def device_hours(config: Mapping[str, Any], seconds: float) -> float:
 
 @dataclass(frozen=True)
 class BackendContext:
-    """The input of a backend.
+    """The input of a backend."""
 
-    Attributes:
-        options: its module's `Options`.
-        resources: of the plan's runs.
-        process: the size server, which forks jobs on this machine.
-    """
-
-    options: Any
-    resources: Collection[Resources]
+    options: Any  # its module's `Options`
+    resources: Collection[Resources]  # of the plan's runs
     logger: str
     outputs: Path
-    process: SizeServer
+    process: SizeServer  # it forks jobs on this machine
 
 
 @dataclass(frozen=True)

@@ -30,18 +30,12 @@ Progress = tuple[int, object, object]  # batches done, step, phase
 
 @dataclass
 class Breaker:
-    """The decision to start nothing more: after equal failures, or when the budget is spent.
-
-    Attributes:
-        limit_h: device hours that may be spent; None for no limit.
-        spent_h: device hours of finished runs, those of earlier sweeps included.
-        tripped: why nothing more starts; empty while jobs start.
-    """
+    """The decision to start nothing more: after equal failures, or when the budget is spent."""
 
     policy: SweepOptions
-    limit_h: float | None = None
-    spent_h: float = 0.0
-    tripped: str = ""
+    limit_h: float | None = None  # device hours that may be spent; None for no limit
+    spent_h: float = 0.0  # device hours of finished runs, those of earlier sweeps included
+    tripped: str = ""  # why nothing more starts; empty while jobs start
     _alike: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -29,45 +29,34 @@ HEARTBEAT_S = 60.0  # a log has a line at least this often
 BAR_WIDTH = 40
 REST = 20  # the sum is not computed again for this many times its own duration
 
-Expected = Callable[[str], Taken]
 Learn = Callable[[str, float, float | None, float], None]
 """A function of a run, the seconds of a share of its steps, seconds beside them, that share."""
 
 
 @dataclass
 class _Running:
-    """A running job at its newest report.
-
-    `beside` is the share of the time beside its steps that was left at the report.
-    """
+    """A running job at its newest report."""
 
     begun: float
     resumed: float  # share of its steps done at `begun`
     adopted: bool
     at: float
     share: float  # of its steps done at `at`
-    beside: float = 1.0
+    beside: float = 1.0  # share of the time beside its steps that was left at the report
     first: tuple[float, float] | None = None  # moment and share of the first report of a step
     heartbeat: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
 class TimeLeft:
-    """An estimate of the time left; call `note` on each change of phase, `follow` at each poll.
-
-    Attributes:
-        steps: of each run.
-        expected: returns the expected times of a run.
-        learn: takes measured times.
-        measured: whether any run, here or before, has said how long it takes.
-    """
+    """An estimate of the time left; call `note` on each change of phase, `follow` at each poll."""
 
     store: RunStore
-    steps: Mapping[str, int]
-    expected: Expected
+    steps: Mapping[str, int]  # of each run
+    expected: Callable[[str], Taken]
     learn: Learn
     clock: Callable[[], float] = time.monotonic
-    measured: bool = False
+    measured: bool = False  # whether any run, here or before, has said how long it takes
     _running: dict[str, _Running] = field(default_factory=dict)
     _end: float = 0.0
     _due: float = 0.0
