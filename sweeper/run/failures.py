@@ -100,10 +100,9 @@ class Watchdog:
 
     def due(self, attempt: str, heartbeat: Mapping[str, Any] | None) -> signal.Signals | None:
         """Return the signal to send now to a running attempt with this heartbeat, if any."""
-        now = self.clock()
-        work = int((heartbeat or {}).get("work", 0))
-        progress: Progress = (work, (heartbeat or {}).get("step"), (heartbeat or {}).get("phase"))
-        seen = self._watched.setdefault(attempt, _Watched((work, None, None), now))
+        now, beat = self.clock(), heartbeat or {}
+        progress: Progress = (int(beat.get("work", 0)), beat.get("step"), beat.get("phase"))
+        seen = self._watched.setdefault(attempt, _Watched((progress[0], None, None), now))
         if seen.sent is DUMP:
             return self._send(seen, signal.SIGTERM, now)
         if seen.sent is not None:  # also if it moved since: it may have moved only to end itself
