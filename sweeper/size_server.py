@@ -49,8 +49,7 @@ class SizeServer:
         self._numbers = itertools.count(1)
         self._answers: Answers = {}
         self._lock = threading.Lock()
-        self.code = ROOT
-        """The code that the next server starts from."""
+        self.code = ROOT  # that the next server starts from
         self.exits: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
         """(request id, exit code) of ended jobs. If the server itself ends: (request id, UNKNOWN)
         of each job it had not reported, which may live on."""

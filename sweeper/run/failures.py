@@ -19,12 +19,8 @@ from sweeper.store.runs import RunStore, Status
 # Caused by a run's own settings: they say nothing about the other runs.
 OWN = (Cause.NAN, Cause.OUT_OF_GPU_MEMORY, Cause.OUT_OF_HOST_MEMORY)
 
-DUMP = signal.SIGUSR1
-"""On this signal a job writes the stack of each thread to its log."""
-
-SLOW = 10
-"""A step may take this many times the median step."""
-
+DUMP = signal.SIGUSR1  # on this signal a job writes the stack of each thread to its log
+SLOW = 10  # a step may take this many times the median step
 Progress = tuple[int, object, object]  # batches done, step, phase
 
 
