@@ -20,7 +20,7 @@ from sweeper.results.table import set_aside
 from sweeper.run.backend import Backend, Job
 from sweeper.run.failures import Watchdog, hours
 from sweeper.run.options import SweepOptions
-from sweeper.run.progress import Display, RunLabel, TimeLeft
+from sweeper.run.progress import Display, TimeLeft
 from sweeper.run.schedule import JobState, Phase, Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.size_server import SizeServer
@@ -148,8 +148,8 @@ class Executor:
         prepare(self.console, self.store, self.process, configs, self._prepared, self.backend.warm)
 
     def _run(self, plan: Plan, left: Sequence[str], about: Callable[[float], str]) -> bool:
-        metric = {point.run: plan.experiments[point.experiment].metric for point in plan.points}
-        labels = {run: RunLabel(plan.runs[run].label, metric[run]) for run in left}
+        metrics = {point.run: plan.experiments[point.experiment].metric for point in plan.points}
+        labels = {run: plan.runs[run].label for run in left}
         throughput = self.throughput(plan)
         expected = throughput.expected
         time_left = TimeLeft(
@@ -171,7 +171,7 @@ class Executor:
         of = " of this round" if options.decide else ""
         early = {} if options.decide else by_experiment
         with (
-            Display(self.console, self.store, labels, time_left, about, of) as display,
+            Display(self.console, self.store, labels, metrics, time_left, about, of) as display,
             ResultsAsTheyCome(self.console, plan.outputs, early, self.backend.slots) as results,
         ):
 
@@ -200,7 +200,7 @@ class Executor:
                 raise SystemExit(stopped.code) from None
         self.tripped = schedule.breaker.tripped
         self._failed |= {run for run, s in schedule.states.items() if s.phase is not Phase.DONE}
-        print_unfinished(self.console, schedule, {run: labels[run].label for run in left})
+        print_unfinished(self.console, schedule, labels)
         return done
 
     def _report_edits(self) -> None:

@@ -122,14 +122,6 @@ class TimeLeft:
         return max(0.0, self._end - now)
 
 
-@dataclass(frozen=True)
-class RunLabel:
-    """The name of a run for people, and the metric that sums up its result."""
-
-    label: str
-    metric: str
-
-
 @dataclass
 class Display(ExitStack):
     """The display of a schedule, which calls `changed`: a live table, or lines in a log.
@@ -137,14 +129,16 @@ class Display(ExitStack):
     A log has a line for each run that ended, and one after each minute of silence.
 
     Attributes:
-        labels: of each run.
+        labels: the name of each run for people.
+        metrics: the metric that sums up the result of each run.
         about: returns the line above the table, given the seconds of training so far.
         of: what the time left refers to, if not to the whole sweep.
     """
 
     console: Console
     store: RunStore
-    labels: Mapping[str, RunLabel]
+    labels: Mapping[str, str]
+    metrics: Mapping[str, str]
     time_left: TimeLeft
     about: Callable[[float], str] = lambda seconds: ""
     of: str = ""
@@ -198,25 +192,25 @@ class Display(ExitStack):
 
     def _print_ended(self, schedule: Schedule, state: JobState) -> None:
         """Print a line for a run that is done, failed, or waits for another start."""
-        shown = self.labels[state.job.run]
+        name, metric = self.labels[state.job.run], self.metrics[state.job.run]
         done = counts(schedule.states)[Phase.DONE]
         place = f"[{done}/{len(schedule.states)}]"
         if state.phase is Phase.DONE:
             metrics = (self.store.run(state.job.run).result() or {}).get("metrics", {})
-            value = metrics.get(shown.metric)
-            result = "" if value is None else f"  {shown.metric} {value:.4g}"
+            value = metrics.get(metric)
+            result = "" if value is None else f"  {metric} {value:.4g}"
             seconds = self._spent.get(state.job.run)
             took = "" if seconds is None else f"  {clock(seconds)}"
             left = "" if self._live else self._left(schedule)  # else the table has it
-            label, other = Text(shown.label), f"{place} done     {result}{took}{left}"
+            label, other = Text(name), f"{place} done     {result}{took}{left}"
             if self._live:  # the terminal would break the line anywhere
                 label.truncate(max(BAR_WIDTH, self.console.width - len(other)), overflow="ellipsis")
             line = Text(f"{place} done     {label}{result}{took}{left}", style="green")
         elif state.phase in (Phase.FAILED, Phase.BLOCKED):
             word, style = ("stopped", "yellow") if schedule.stopping else (state.phase, "red")
-            line = Text(f"{place} {word:8} {shown.label}  {state.reason}", style=style)
+            line = Text(f"{place} {word:8} {name}  {state.reason}", style=style)
         else:
-            line = Text(f"{place} again    {shown.label}  {state.reason}", style="yellow")
+            line = Text(f"{place} again    {name}  {state.reason}", style="yellow")
         self._line(line)
 
     def _line(self, line: Text) -> None:
@@ -236,7 +230,7 @@ class Display(ExitStack):
                 speed, loss = heartbeat.get("tokens_per_second"), heartbeat.get("loss")
                 waits = "queued" if run in self._queued else "starting"
                 table.add_row(
-                    Text(self.labels[run].label, no_wrap=True, overflow="ellipsis"),
+                    Text(self.labels[run], no_wrap=True, overflow="ellipsis"),
                     f"{step:,} / {steps:,}" if step else heartbeat.get("phase") or waits,
                     f"{loss:.3f}" if isinstance(loss, float) else "-",
                     f"{speed:,.0f}" if isinstance(speed, int | float) else "-",

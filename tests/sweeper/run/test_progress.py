@@ -10,7 +10,7 @@ from rich.console import Console
 from sweeper.plan.show import UNLIMITED_WIDTH
 from sweeper.run import progress
 from sweeper.run.makespan import makespan
-from sweeper.run.progress import AFTER, PACE_S, Display, RunLabel, TimeLeft
+from sweeper.run.progress import AFTER, PACE_S, Display, TimeLeft
 from sweeper.run.schedule import Phase
 from sweeper.store.runs import Taken
 from tests.sweeper.run.conftest import job
@@ -180,8 +180,8 @@ class Watched:
         width = 120 if terminal else UNLIMITED_WIDTH
         self.file = io.StringIO()
         console = Console(file=self.file, width=width, force_terminal=terminal)
-        labels = {name: RunLabel(LABEL, "loss") for name in self.names}
-        self.display = Display(console, store, labels, left)
+        labels, metrics = dict.fromkeys(self.names, LABEL), dict.fromkeys(self.names, "loss")
+        self.display = Display(console, store, labels, metrics, left)
 
     def phase(self, name, phase, reason=""):
         state = self.schedule.states[name]
