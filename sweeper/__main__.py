@@ -26,6 +26,8 @@ from sweeper.store.plans import damaged
 from sweeper.store.registry import ROOT
 
 Command = Callable[[Console, argparse.Namespace], int]
+Argument = tuple[tuple[str, ...], dict[str, Any]]
+"""The flags and settings of an argument, as `ArgumentParser.add_argument` takes them."""
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "python -m sweeper") -> int:
@@ -263,103 +265,98 @@ class Version(argparse.Action):
         parser.exit(0, f"headroom-attention {number}\n")
 
 
-# "" stands for most commands.
-POSITIONAL: dict[str, dict[str, Any]] = {
-    "": {
-        "dest": "experiments",
-        "nargs": "*",
-        "metavar": "experiment",
-        "help": "which experiments (default: all that were planned)",
-    },
-    "pack": {
-        "dest": "experiments",
-        "nargs": "+",
-        "metavar": "EXPERIMENT | KEY=VALUE",
-        "help": "which experiments; with overrides they are planned anew, as by sweep.py",
-    },
-    "compare": {"dest": "sides", "nargs": 2, "metavar": "SWEEP", "help": "what to compare"},
-    "forget": {"dest": "name", "metavar": "NAME | RUN", "help": "an experiment, or a run's id"},
-    "archive": {"dest": "name", "metavar": "EXPERIMENT", "help": "which experiment"},
-    "merge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "results.zip"},
-    "bundle": {"dest": "experiments", "nargs": "+", "metavar": "EXPERIMENT", "help": "which"},
-    "judge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "the bundle"},
-}
+def _argument(*flags: str, **settings: Any) -> Argument:
+    return flags, settings
 
 
-_INTO: dict[str, dict[str, Any]] = {
-    "-o": {
-        "dest": "into",
-        "type": Path,
-        "metavar": "FOLDER",
-        "help": "write here instead of in DIR, for others to read",
-    },
-}
+def _into(about: str) -> Argument:
+    return _argument("-o", dest="into", type=Path, metavar="FOLDER", help=about)
 
 
-def _file(default: str) -> dict[str, Any]:
-    about = {"dest": "output", "type": Path, "default": Path(default), "metavar": "FILE"}
-    return {**about, "help": "what to write (default: %(default)s)"}
+def _output(default: str) -> Argument:
+    about = f"what to write (default: {default})"
+    return _argument("-o", dest="output", type=Path, default=default, metavar="FILE", help=about)
 
 
-OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
-    "collect": _INTO,
-    "draw": _INTO,
-    "report": _INTO,
-    "forget": {"--yes": {"action": "store_true", "help": "do not ask"}},
-    "status": {
-        "--all": {"action": "store_true", "help": "also list runs new and done"},
-        "--json": {"action": "store_true", "help": "print plain data for programs"},
-        "--watch": {"action": "store_true", "help": "refresh until Ctrl-C"},
-    },
-    "pack": {
-        "-o": _file("sweep.zip"),
-        "--max-mb": {
-            "type": float,
-            "metavar": "N",
-            "help": "write a larger file in parts of at most N MB: FILE.001 and so on",
-        },
-        "--wheels": {"type": Path, "metavar": "DIR", "help": "a folder of wheels to pack too"},
-        "--python": {
-            "metavar": "3.12-x86_64",
-            "help": "pack wheels of what a machine with PyTorch and Lightning may lack, "
-            "for its Python and processor",
-        },
-    },
-    "bundle": {"-o": _file("bundle.zip")},
-    "judge": {
-        "-o": {**_INTO["-o"], "help": "where tables and figures are written (default: judged)"},
-    },
-    "decide": {
-        "--effect": {"metavar": "SIZE", "help": "of a difference: 1%%, or in the metric's unit"}
-    },
-    "dashboard": {
-        "--project": {
-            "metavar": "ENTITY/PROJECT",
-            "help": "where to (default: where the runs are mirrored to)",
-        },
-        "--offline": {
-            "action": "store_true",
-            "help": "keep it in DIR/wandb for `wandb sync` and save no view; needs no key",
-        },
-    },
-}
-
-
-COMMANDS: tuple[Command, ...] = (
-    status,
-    collect,
-    draw,
-    report,
-    forget,
-    archive,
-    decide,
-    compare,
-    pack,
-    merge,
-    bundle,
-    judge,
-    dashboard,
+_OUTPUTS = _argument(
+    "--outputs",
+    type=Path,
+    default="outputs",
+    metavar="DIR",
+    help="where the sweep wrote (default: %(default)s)",
 )
+_EXPERIMENTS = _argument(
+    "experiments",
+    nargs="*",
+    metavar="experiment",
+    help="which experiments (default: all that were planned)",
+)
+_INTO = _into("write here instead of in DIR, for others to read")
+COMMANDS: dict[Command, list[Argument]] = {
+    status: [
+        _EXPERIMENTS,
+        _argument("--all", action="store_true", help="also list runs new and done"),
+        _argument("--json", action="store_true", help="print plain data for programs"),
+        _argument("--watch", action="store_true", help="refresh until Ctrl-C"),
+    ],
+    collect: [_EXPERIMENTS, _INTO],
+    draw: [_EXPERIMENTS, _INTO],
+    report: [_EXPERIMENTS, _INTO],
+    forget: [
+        _argument("name", metavar="NAME | RUN", help="an experiment, or a run's id"),
+        _argument("--yes", action="store_true", help="do not ask"),
+    ],
+    archive: [_argument("name", metavar="EXPERIMENT", help="which experiment")],
+    decide: [
+        _EXPERIMENTS,
+        _argument("--effect", metavar="SIZE", help="of a difference: 1%%, or in the metric's unit"),
+    ],
+    compare: [_argument("sides", nargs=2, metavar="SWEEP", help="what to compare")],
+    pack: [
+        _argument(
+            "experiments",
+            nargs="+",
+            metavar="EXPERIMENT | KEY=VALUE",
+            help="which experiments; with overrides they are planned anew, as by sweep.py",
+        ),
+        _output("sweep.zip"),
+        _argument(
+            "--max-mb",
+            type=float,
+            metavar="N",
+            help="write a larger file in parts of at most N MB: FILE.001 and so on",
+        ),
+        _argument("--wheels", type=Path, metavar="DIR", help="a folder of wheels to pack too"),
+        _argument(
+            "--python",
+            metavar="3.12-x86_64",
+            help="pack wheels of what a machine with PyTorch and Lightning may lack, "
+            "for its Python and processor",
+        ),
+    ],
+    merge: [_argument("file", type=Path, metavar="FILE", help="results.zip")],
+    bundle: [
+        _argument("experiments", nargs="+", metavar="EXPERIMENT", help="which"),
+        _output("bundle.zip"),
+    ],
+    judge: [
+        _argument("file", type=Path, metavar="FILE", help="the bundle"),
+        _into("where tables and figures are written (default: judged)"),
+    ],
+    dashboard: [
+        _EXPERIMENTS,
+        _argument(
+            "--project",
+            metavar="ENTITY/PROJECT",
+            help="where to (default: where the runs are mirrored to)",
+        ),
+        _argument(
+            "--offline",
+            action="store_true",
+            help="keep it in DIR/wandb for `wandb sync` and save no view; needs no key",
+        ),
+    ],
+}
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
@@ -370,21 +367,14 @@ def _parser(program: str) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
     if program == "headroom":  # headroom_attention/__main__.py takes it before this parser does
         commands.add_parser("sweep", help="plan, train and publish, as python sweep.py does")
-    for command in COMMANDS:
-        name, about = command.__name__, inspect.getdoc(command) or ""
+    for command, arguments in COMMANDS.items():
+        about = inspect.getdoc(command) or ""
         first = about.partition("\n")[0].rstrip(".")
-        sub = commands.add_parser(name, help=f"{first[0].lower()}{first[1:]}", description=about)
-        sub.add_argument(**POSITIONAL.get(name, POSITIONAL[""]))
-        sub.add_argument(
-            "--outputs",
-            type=Path,
-            default=Path("outputs"),
-            metavar="DIR",
-            help="where the sweep wrote (default: %(default)s)",
-        )
+        short = f"{first[0].lower()}{first[1:]}"
+        sub = commands.add_parser(command.__name__, help=short, description=about)
         sub.set_defaults(command=command)
-        for option, settings in OPTIONS.get(name, {}).items():
-            sub.add_argument(option, **settings)
+        for flags, settings in [_OUTPUTS, *arguments]:
+            sub.add_argument(*flags, **settings)
     return parser
 
 

@@ -30,17 +30,11 @@ _EVERY = 10**6  # runs: no limit on a purchase
 
 @dataclass(frozen=True)
 class Progress:
-    """The verdicts on the finished runs of a plan, and their cost.
+    """The verdicts on the finished runs of a plan, and their cost."""
 
-    Attributes:
-        judged: by experiment, its table and the verdicts on it.
-        spent_h: device hours of the runs.
-        until: the claims to decide; all if empty.
-    """
-
-    judged: Mapping[str, tuple[Table, Sequence[Verdict]]]
-    spent_h: float
-    until: Sequence[str]
+    judged: Mapping[str, tuple[Table, Sequence[Verdict]]]  # by experiment
+    spent_h: float  # device hours of the runs
+    until: Sequence[str]  # the claims to decide; all if empty
 
     @classmethod
     def of(
@@ -162,22 +156,14 @@ def check_claims(plan: Plan, until: Sequence[str] = ()) -> None:
 
 @dataclass(frozen=True)
 class Round:
-    """A plan to train next.
-
-    Attributes:
-        seeds: of each point, by the run of its first seed.
-        hours: expected device hours, by run.
-        before: purchases and verdicts of the earlier rounds, as plain data.
-        spent_h: device hours of the earlier rounds.
-        purpose: for people.
-    """
+    """A plan to train next."""
 
     plan: Plan
-    seeds: Mapping[str, int]
-    hours: Mapping[str, float]
-    before: Sequence[Mapping[str, Any]]
-    spent_h: float
-    purpose: str
+    seeds: Mapping[str, int]  # of each point, by the run of its first seed
+    hours: Mapping[str, float]  # expected device hours, by run
+    before: Rounds  # purchases and verdicts of the earlier rounds, as plain data
+    spent_h: float  # device hours of the earlier rounds
+    purpose: str  # for people
 
 
 def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bool:

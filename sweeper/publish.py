@@ -161,11 +161,8 @@ def print_everything(console: Console, outputs: Path, experiments: Sequence[str]
         console.print(Text(sanitize(fault, 2000)), soft_wrap=True)
     drawn = [path for path in figures.values() if path.exists()]
     files = [f"  {relative_path(path)}" for path in (*drawn, outputs / "tables")]
-    for line in (
-        "\nFigures (also as .pdf and .svg) and tables:",
-        *files,
-        *_next_steps(outputs, page),
-    ):
+    heading = "\nFigures (also as .pdf and .svg) and tables:"
+    for line in (heading, *files, *_next_steps(outputs, page)):
         console.print(Text(line), soft_wrap=True)
     return own == 0
 

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -33,8 +34,7 @@ SINGLE_THREADED = {
 CONTINUE_S = 2.0  # seconds without an answer before a process that may be stopped is continued
 UNKNOWN = -1  # the exit code of a job that nobody saw end
 
-
-Answers = dict[int, "queue.SimpleQueue[dict[str, Any]]"]
+Answers = dict[int, Future[dict[str, Any]]]
 
 
 class Gone(UserError):
@@ -48,10 +48,8 @@ class SizeServer:
         self._process: subprocess.Popen[str] | None = None
         self._numbers = itertools.count(1)
         self._answers: Answers = {}
-        self._jobs: set[int] = set()
         self._lock = threading.Lock()
-        self.code = ROOT
-        """The code that the next server starts from."""
+        self.code = ROOT  # that the next server starts from
         self.exits: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
         """(request id, exit code) of ended jobs. If the server itself ends: (request id, UNKNOWN)
         of each job it had not reported, which may live on."""
@@ -71,7 +69,7 @@ class SizeServer:
             UserError: the process ended before it answered.
         """
         waiting = [self._send(question) for question in questions]
-        return [self._answer(number) for number in waiting]
+        return [self._answer(one) for one in waiting]
 
     def fork(
         self, target: str, argument: Path, *, environment: Mapping[str, str], log: Path
@@ -85,13 +83,13 @@ class SizeServer:
             "log": str(log),
         }
         try:
-            answer = self._answer(number := self._send(question))
+            [answer] = self.ask([question])
         except Gone:  # killed meanwhile, and another is started for this
-            answer = self._answer(number := self._send(question))
+            [answer] = self.ask([question])
         if "error" in answer:
             raise UserError(str(answer["error"]))
-        self._jobs.add(number)
-        return number
+        job: int = answer["id"]
+        return job
 
     def exit_code(self, job: int) -> int:
         """Wait for the only job that is under way; its exit code."""
@@ -110,32 +108,26 @@ class SizeServer:
             with suppress(BrokenPipeError):
                 process.stdin.close()
 
-    def _send(self, question: Mapping[str, Any]) -> int:
-        process = self.start()
-        number = next(self._numbers)
+    def _send(self, question: Mapping[str, Any]) -> Future[dict[str, Any]]:
+        process, number = self.start(), next(self._numbers)
+        waiting: Future[dict[str, Any]] = Future()
         with self._lock:
-            self._answers[number] = queue.SimpleQueue()
+            self._answers[number] = waiting
             assert process.stdin is not None
             try:
                 process.stdin.write(json.dumps({"id": number, **question}) + "\n")
                 process.stdin.flush()
             except BrokenPipeError:
-                del self._answers[number]
                 raise self._gone() from None
-        return number
+        return waiting
 
-    def _answer(self, number: int) -> dict[str, Any]:
-        answer = None
-        while answer is None:
+    def _answer(self, waiting: Future[dict[str, Any]]) -> dict[str, Any]:
+        while True:
             try:
-                answer = self._answers[number].get(timeout=CONTINUE_S)
-            except queue.Empty:  # stopped, it would hold up a sweep that is asked to end
+                return waiting.result(timeout=CONTINUE_S)
+            except TimeoutError:  # stopped, it would hold up a sweep that is asked to end
                 if self._process is not None:
                     self._process.send_signal(signal.SIGCONT)
-        del self._answers[number]
-        if answer.get("gone"):
-            raise self._gone()
-        return answer
 
     def start(self) -> subprocess.Popen[str]:
         """Return the process; a new one imports for a second before its first answer."""
@@ -152,26 +144,29 @@ class SizeServer:
                 env={**os.environ, **SINGLE_THREADED},
                 start_new_session=True,  # Ctrl-C is this side's to hand on, not the terminal's
             )
-            self._answers, self._jobs = {}, set()
-            known = (self._process, self._answers, self._jobs)
+            self._answers = {}
+            known = (self._process, self._answers)
             threading.Thread(target=self._listen, args=known, daemon=True).start()
         return self._process
 
-    def _listen(self, process: subprocess.Popen[str], answers: Answers, jobs: set[int]) -> None:
+    def _listen(self, process: subprocess.Popen[str], answers: Answers) -> None:
         """Hand on what one process says, until it ends."""
         assert process.stdout is not None
+        jobs = set()
         with process.stdout as lines:
             for line in lines:
                 message = json.loads(line)
                 if "exited" in message:
                     jobs.discard(message["id"])
                     self.exits.put((message["id"], message["exited"]))
-                elif "id" in message:
-                    answers[message["id"]].put(message)
+                elif waiting := answers.pop(message.get("id"), None):
+                    if "pid" in message:
+                        jobs.add(message["id"])
+                    waiting.set_result(message)  # what follows it with this id is too late
         process.wait()
         for waiting in list(answers.values()):
-            waiting.put({"gone": True})
-        for job in list(jobs):
+            waiting.set_exception(self._gone())
+        for job in jobs:
             self.exits.put((job, UNKNOWN))
 
     def _gone(self) -> Gone:

@@ -20,7 +20,7 @@ from sweeper.results.table import set_aside
 from sweeper.run.backend import Backend, Job
 from sweeper.run.failures import Watchdog, hours
 from sweeper.run.options import SweepOptions
-from sweeper.run.progress import Display, RunLabel, TimeLeft
+from sweeper.run.progress import Display, TimeLeft
 from sweeper.run.schedule import JobState, Phase, Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.size_server import SizeServer
@@ -83,13 +83,7 @@ def prepare(
 
 @dataclass
 class Executor:
-    """Trains plans one after the other on one backend; a run that failed is not tried again.
-
-    Attributes:
-        code: the code that the sweep began with and runs to its end.
-        tripped: why nothing more starts; empty while jobs start.
-        chosen_h: device hours spent on trials.
-    """
+    """Trains plans one after the other on one backend; a run that failed is not tried again."""
 
     console: Console
     store: RunStore
@@ -97,9 +91,9 @@ class Executor:
     backend: Backend
     options: SweepOptions
     signals: StopSignals
-    code: Code
-    tripped: str = ""
-    chosen_h: float = 0.0
+    code: Code  # that the sweep began with and runs to its end
+    tripped: str = ""  # why nothing more starts; empty while jobs start
+    chosen_h: float = 0.0  # device hours spent on trials
     _failed: set[str] = field(default_factory=set)
     _prepared: set[str] = field(default_factory=set)
     _edits_due: float = -math.inf
@@ -154,34 +148,30 @@ class Executor:
         prepare(self.console, self.store, self.process, configs, self._prepared, self.backend.warm)
 
     def _run(self, plan: Plan, left: Sequence[str], about: Callable[[float], str]) -> bool:
-        metric = {point.run: plan.experiments[point.experiment].metric for point in plan.points}
-        labels = {run: RunLabel(plan.runs[run].label, metric[run]) for run in left}
+        metrics = {point.run: plan.experiments[point.experiment].metric for point in plan.points}
+        labels = {run: plan.runs[run].label for run in left}
         throughput = self.throughput(plan)
+        expected = throughput.expected
         time_left = TimeLeft(
             self.store,
             {run: plan.runs[run].steps for run in left},
-            lambda run: throughput.expected(plan.runs[run]),
+            lambda run: expected(plan.runs[run]),
             lambda run, *seconds: throughput.learn(plan.runs[run], *seconds),
             measured=throughput.measured,
         )
         ranks: dict[str, int] = {}  # experiments start in the order they were typed in
-        for rank, runs in enumerate(plan.by_experiment(left).values()):
+        by_experiment = plan.by_experiment(left)
+        for rank, runs in enumerate(by_experiment.values()):
             ranks = dict.fromkeys(runs, rank) | ranks
         jobs = [
-            Job(
-                run.id,
-                run.flops,
-                run.parent,
-                rank=ranks[run.id],
-                seconds=sum(throughput.expected(run)),
-            )
+            Job(run.id, run.flops, run.parent, rank=ranks[run.id], seconds=sum(expected(run)))
             for run in map(plan.runs.__getitem__, left)
         ]
         options, limit = self.options, self.options.budget_device_hours
         of = " of this round" if options.decide else ""
-        early = {} if options.decide else plan.by_experiment(left)
+        early = {} if options.decide else by_experiment
         with (
-            Display(self.console, self.store, labels, time_left, about, of) as display,
+            Display(self.console, self.store, labels, metrics, time_left, about, of) as display,
             ResultsAsTheyCome(self.console, plan.outputs, early, self.backend.slots) as results,
         ):
 
@@ -210,7 +200,7 @@ class Executor:
                 raise SystemExit(stopped.code) from None
         self.tripped = schedule.breaker.tripped
         self._failed |= {run for run, s in schedule.states.items() if s.phase is not Phase.DONE}
-        print_unfinished(self.console, schedule, {run: labels[run].label for run in left})
+        print_unfinished(self.console, schedule, labels)
         return done
 
     def _report_edits(self) -> None:

@@ -35,23 +35,15 @@ from sweeper.train import Executor, freeze
 
 @dataclass
 class Tuning:
-    """The tuning of a plan.
+    """The tuning of a plan."""
 
-    Attributes:
-        plan: of the judged runs, with the values in the configs.
-        tunes: how each experiment is tuned; ranges may have grown.
-        trials: the plan of the trials.
-        finalists: the trials with all seeds, as `trials` takes them.
-        judged: the plan with the chosen values; None until every trial is settled.
-    """
-
-    plan: Plan
+    plan: Plan  # of the judged runs, with the values in the configs
     facts: Facts
     store: RunStore
-    tunes: dict[str, Tune]
+    tunes: dict[str, Tune]  # how each experiment is tuned; ranges may have grown
     trials: Plan
-    finalists: set[str] = field(default_factory=set)
-    judged: Plan | None = None
+    finalists: set[str] = field(default_factory=set)  # with all seeds, as `trials` takes them
+    judged: Plan | None = None  # with the chosen values; None until every trial is settled
 
     @classmethod
     def of(cls, plan: Plan, process: SizeServer, store: RunStore) -> Tuning:
@@ -203,15 +195,11 @@ def budgets(tuning: Tuning) -> Iterator[str]:
         room = math.prod(len(first.grid[key]) + first.grow for key in one.grid)
         of_one = _flops(planned, name + SUFFIX) / max(_flops(tuning.plan, name), 1) / values
         number = len(_runs(planned, name + SUFFIX)) // values * (values + further)
+        grown = f", at most {of_one * (room + further):.0%} if ranges grow" if room > values else ""
         yield (
             f"{name}: {', '.join(one.grid)} is chosen first, among {values} by {one.by}, with "
             f"{values + further} trials a choice in every arm ({arms} choices): {number} trials in "
-            f"all, {of_one * (values + further):.0%} of the FLOPs of the judged runs"
-            + (
-                f", at most {of_one * (room + further):.0%} if ranges grow."
-                if room > values
-                else "."
-            )
+            f"all, {of_one * (values + further):.0%} of the FLOPs of the judged runs{grown}."
         )
 
 

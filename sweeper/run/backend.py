@@ -52,19 +52,13 @@ def device_hours(config: Mapping[str, Any], seconds: float) -> float:
 
 @dataclass(frozen=True)
 class BackendContext:
-    """The input of a backend.
+    """The input of a backend."""
 
-    Attributes:
-        options: its module's `Options`.
-        resources: of the plan's runs.
-        process: the size server, which forks jobs on this machine.
-    """
-
-    options: Any
-    resources: Collection[Resources]
+    options: Any  # its module's `Options`
+    resources: Collection[Resources]  # of the plan's runs
     logger: str
     outputs: Path
-    process: SizeServer
+    process: SizeServer  # it forks jobs on this machine
 
 
 @dataclass(frozen=True)
@@ -81,26 +75,13 @@ class Job:
 class Backend(Protocol):
     """A place where runs execute: it starts frozen records and reports when their processes end."""
 
-    code: Path = ROOT
-    """The code that jobs start from, if they do not start from this process."""
-
-    poll_s: float = 1.0
-    """At least this many seconds lie between two polls of a running job, to spare shared disks."""
-
-    queues: bool = False
-    """Whether it accepts a run whose parent is running, and starts it once that is done."""
-
-    slots: int
-    """The number of runs it takes at a time."""
-
-    device: str
-    """The device that runs train on: "cpu" or "gpu"."""
-
-    gpu: str = ""
-    """The name of its GPUs, where it is known."""
-
-    sharing: int = 1
-    """The number of slots that share one GPU."""
+    code: Path = ROOT  # that jobs start from, if they do not start from this process
+    poll_s: float = 1.0  # at least, between two polls of a running job, to spare shared disks
+    queues: bool = False  # whether it takes a run whose parent is running, to start it after that
+    slots: int  # runs that it takes at a time
+    device: str  # that runs train on: "cpu" or "gpu"
+    gpu: str = ""  # the name of its GPUs, where it is known
+    sharing: int = 1  # slots that share one GPU
 
     @property
     def note(self) -> str:

@@ -19,29 +19,19 @@ from sweeper.store.runs import RunStore, Status
 # Caused by a run's own settings: they say nothing about the other runs.
 OWN = (Cause.NAN, Cause.OUT_OF_GPU_MEMORY, Cause.OUT_OF_HOST_MEMORY)
 
-DUMP = signal.SIGUSR1
-"""On this signal a job writes the stack of each thread to its log."""
-
-SLOW = 10
-"""A step may take this many times the median step."""
-
+DUMP = signal.SIGUSR1  # on this signal a job writes the stack of each thread to its log
+SLOW = 10  # a step may take this many times the median step
 Progress = tuple[int, object, object]  # batches done, step, phase
 
 
 @dataclass
 class Breaker:
-    """The decision to start nothing more: after equal failures, or when the budget is spent.
-
-    Attributes:
-        limit_h: device hours that may be spent; None for no limit.
-        spent_h: device hours of finished runs, those of earlier sweeps included.
-        tripped: why nothing more starts; empty while jobs start.
-    """
+    """The decision to start nothing more: after equal failures, or when the budget is spent."""
 
     policy: SweepOptions
-    limit_h: float | None = None
-    spent_h: float = 0.0
-    tripped: str = ""
+    limit_h: float | None = None  # device hours that may be spent; None for no limit
+    spent_h: float = 0.0  # device hours of finished runs, those of earlier sweeps included
+    tripped: str = ""  # why nothing more starts; empty while jobs start
     _alike: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -106,10 +96,9 @@ class Watchdog:
 
     def due(self, attempt: str, heartbeat: Mapping[str, Any] | None) -> signal.Signals | None:
         """Return the signal to send now to a running attempt with this heartbeat, if any."""
-        now = self.clock()
-        work = int((heartbeat or {}).get("work", 0))
-        progress: Progress = (work, (heartbeat or {}).get("step"), (heartbeat or {}).get("phase"))
-        seen = self._watched.setdefault(attempt, _Watched((work, None, None), now))
+        now, beat = self.clock(), heartbeat or {}
+        progress: Progress = (int(beat.get("work", 0)), beat.get("step"), beat.get("phase"))
+        seen = self._watched.setdefault(attempt, _Watched((progress[0], None, None), now))
         if seen.sent is DUMP:
             return self._send(seen, signal.SIGTERM, now)
         if seen.sent is not None:  # also if it moved since: it may have moved only to end itself

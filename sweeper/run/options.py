@@ -44,8 +44,7 @@ LINES = Limit(lambda lines: all(map(str.isprintable, lines)), "a list of printab
 class LimitedOptions:
     """The base of the options of a backend or of the sweep."""
 
-    section: ClassVar[str] = "hydra.launcher"
-    """The config section that sets them."""
+    section: ClassVar[str] = "hydra.launcher"  # of the config, which sets them
 
     def __post_init__(self) -> None:
         """Raise UserError for a value that breaks its limit; null is checked by its type."""

@@ -29,45 +29,34 @@ HEARTBEAT_S = 60.0  # a log has a line at least this often
 BAR_WIDTH = 40
 REST = 20  # the sum is not computed again for this many times its own duration
 
-Expected = Callable[[str], Taken]
 Learn = Callable[[str, float, float | None, float], None]
 """A function of a run, the seconds of a share of its steps, seconds beside them, that share."""
 
 
 @dataclass
 class _Running:
-    """A running job at its newest report.
-
-    `beside` is the share of the time beside its steps that was left at the report.
-    """
+    """A running job at its newest report."""
 
     begun: float
     resumed: float  # share of its steps done at `begun`
     adopted: bool
     at: float
     share: float  # of its steps done at `at`
-    beside: float = 1.0
+    beside: float = 1.0  # share of the time beside its steps that was left at the report
     first: tuple[float, float] | None = None  # moment and share of the first report of a step
     heartbeat: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
 class TimeLeft:
-    """An estimate of the time left; call `note` on each change of phase, `follow` at each poll.
-
-    Attributes:
-        steps: of each run.
-        expected: returns the expected times of a run.
-        learn: takes measured times.
-        measured: whether any run, here or before, has said how long it takes.
-    """
+    """An estimate of the time left; call `note` on each change of phase, `follow` at each poll."""
 
     store: RunStore
-    steps: Mapping[str, int]
-    expected: Expected
+    steps: Mapping[str, int]  # of each run
+    expected: Callable[[str], Taken]
     learn: Learn
     clock: Callable[[], float] = time.monotonic
-    measured: bool = False
+    measured: bool = False  # whether any run, here or before, has said how long it takes
     _running: dict[str, _Running] = field(default_factory=dict)
     _end: float = 0.0
     _due: float = 0.0
@@ -133,14 +122,6 @@ class TimeLeft:
         return max(0.0, self._end - now)
 
 
-@dataclass(frozen=True)
-class RunLabel:
-    """The name of a run for people, and the metric that sums up its result."""
-
-    label: str
-    metric: str
-
-
 @dataclass
 class Display(ExitStack):
     """The display of a schedule, which calls `changed`: a live table, or lines in a log.
@@ -148,14 +129,16 @@ class Display(ExitStack):
     A log has a line for each run that ended, and one after each minute of silence.
 
     Attributes:
-        labels: of each run.
+        labels: the name of each run for people.
+        metrics: the metric that sums up the result of each run.
         about: returns the line above the table, given the seconds of training so far.
         of: what the time left refers to, if not to the whole sweep.
     """
 
     console: Console
     store: RunStore
-    labels: Mapping[str, RunLabel]
+    labels: Mapping[str, str]
+    metrics: Mapping[str, str]
     time_left: TimeLeft
     about: Callable[[float], str] = lambda seconds: ""
     of: str = ""
@@ -209,25 +192,25 @@ class Display(ExitStack):
 
     def _print_ended(self, schedule: Schedule, state: JobState) -> None:
         """Print a line for a run that is done, failed, or waits for another start."""
-        shown = self.labels[state.job.run]
+        name, metric = self.labels[state.job.run], self.metrics[state.job.run]
         done = counts(schedule.states)[Phase.DONE]
         place = f"[{done}/{len(schedule.states)}]"
         if state.phase is Phase.DONE:
             metrics = (self.store.run(state.job.run).result() or {}).get("metrics", {})
-            value = metrics.get(shown.metric)
-            result = "" if value is None else f"  {shown.metric} {value:.4g}"
+            value = metrics.get(metric)
+            result = "" if value is None else f"  {metric} {value:.4g}"
             seconds = self._spent.get(state.job.run)
             took = "" if seconds is None else f"  {clock(seconds)}"
             left = "" if self._live else self._left(schedule)  # else the table has it
-            label, other = Text(shown.label), f"{place} done     {result}{took}{left}"
+            label, other = Text(name), f"{place} done     {result}{took}{left}"
             if self._live:  # the terminal would break the line anywhere
                 label.truncate(max(BAR_WIDTH, self.console.width - len(other)), overflow="ellipsis")
             line = Text(f"{place} done     {label}{result}{took}{left}", style="green")
         elif state.phase in (Phase.FAILED, Phase.BLOCKED):
             word, style = ("stopped", "yellow") if schedule.stopping else (state.phase, "red")
-            line = Text(f"{place} {word:8} {shown.label}  {state.reason}", style=style)
+            line = Text(f"{place} {word:8} {name}  {state.reason}", style=style)
         else:
-            line = Text(f"{place} again    {shown.label}  {state.reason}", style="yellow")
+            line = Text(f"{place} again    {name}  {state.reason}", style="yellow")
         self._line(line)
 
     def _line(self, line: Text) -> None:
@@ -247,7 +230,7 @@ class Display(ExitStack):
                 speed, loss = heartbeat.get("tokens_per_second"), heartbeat.get("loss")
                 waits = "queued" if run in self._queued else "starting"
                 table.add_row(
-                    Text(self.labels[run].label, no_wrap=True, overflow="ellipsis"),
+                    Text(self.labels[run], no_wrap=True, overflow="ellipsis"),
                     f"{step:,} / {steps:,}" if step else heartbeat.get("phase") or waits,
                     f"{loss:.3f}" if isinstance(loss, float) else "-",
                     f"{speed:,.0f}" if isinstance(speed, int | float) else "-",

@@ -38,13 +38,11 @@ class JobState:
     phase: Phase = Phase.WAITING
     slot: int | None = None
     handle: int | None = None
-    tries: int = 0
-    """Starts since the last one that got further than all before it."""
+    tries: int = 0  # starts since the last one that got further than all before it
     furthest: int = 0
     not_before: float = 0.0
     reason: str = ""
-    status: Status | None = None
-    """While it runs: as of the last poll."""
+    status: Status | None = None  # while it runs: as of the last poll
 
     def measure(self, status: Status) -> None:
         """Count tries anew if the attempt that ended got further than all before it."""
@@ -60,14 +58,10 @@ def counts(states: Mapping[str, JobState]) -> dict[Phase, int]:
 
 @dataclass
 class StatusPoller:
-    """A reader of run statuses that limits how often it asks the file server.
-
-    Attributes:
-        interval_s: at least this many seconds lie between two polls of the same run.
-    """
+    """A reader of run statuses that limits how often it asks the file server."""
 
     store: RunStore
-    interval_s: float
+    interval_s: float  # at least, between two polls of the same run
     _due: float = 0.0
     _runs: dict[str, Run] = field(default_factory=dict)
     _done: set[str] = field(default_factory=set)

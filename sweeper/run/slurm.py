@@ -63,33 +63,20 @@ _POLL_PER_JOB_S = 16.0  # a poll of its runs is eight requests to the file serve
 
 @dataclass(eq=False)
 class SlurmJob:
-    """A job in Slurm's queue, or one that is to be submitted.
+    """A job in Slurm's queue, or one that is to be submitted."""
 
-    Attributes:
-        needed: resources of each of its runs.
-        parent: the run that its runs continue, if there is one.
-        id: Slurm's id of its last submission.
-        submitted: whether it is in the queue, or has ended there.
-        runs: its runs that the schedule does not know to have ended, by handle.
-        seconds: the expected time of its runs, one after the other.
-        shared: whether it has, or had, several runs.
-        after: the handle of the parent, if that had not ended.
-        held_by: the id of the job that Slurm makes it wait for.
-        stopping: the last signal by which the sweep has asked it to end, or 0.
-    """
-
-    needed: Resources
-    parent: str | None
+    needed: Resources  # of each of its runs
+    parent: str | None  # the run that its runs continue, if there is one
     slot: int
-    id: str = ""
-    submitted: bool = False
+    id: str = ""  # Slurm's id of its last submission
+    submitted: bool = False  # whether it is in the queue, or has ended there
     state: str = "PENDING"
-    runs: dict[int, Path] = field(default_factory=dict)
-    seconds: float = 0.0
-    shared: bool = False
-    after: int | None = None
-    held_by: str = ""
-    stopping: int = 0
+    runs: dict[int, Path] = field(default_factory=dict)  # by handle, until the schedule ends them
+    seconds: float = 0.0  # expected, of its runs one after the other
+    shared: bool = False  # whether it has, or had, several runs
+    after: int | None = None  # the handle of the parent, if that had not ended
+    held_by: str = ""  # the id of the job that Slurm makes it wait for
+    stopping: int = 0  # the last signal by which the sweep has asked it to end, or 0
     _next_poll: float = 0.0
 
     def ended(self, poll_s: float) -> list[int]:

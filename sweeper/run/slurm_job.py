@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,7 +34,7 @@ def belongs(run: Path, name: str) -> bool:
 
 
 @dataclass
-class Work(ABC):
+class Work:
     """Work that executes commands one after the other.
 
     submitit calls it when the job starts, and again when Slurm requeues the job. Before the time
@@ -43,10 +42,6 @@ class Work(ABC):
     """
 
     _process: subprocess.Popen[bytes] | None = field(init=False, default=None)
-
-    @abstractmethod
-    def __call__(self) -> None:
-        """Do the work; raise SystemExit with the exit code of a command that failed."""
 
     def checkpoint(self) -> Any:
         """End the command before the time limit and return what submitit requeues.
@@ -88,16 +83,11 @@ class RunsWork(Work):
     A run that fails does not stop those after it. A run gets SIGTERM (from Slurm at a preemption
     or scancel, from `checkpoint` before the time limit), saves, and ends with a code other than 0;
     the next start of the job continues it.
-
-    Attributes:
-        runs: their directories.
-        root: the folder of the code.
-        name: the name of the job; it trains only runs that belong to it.
     """
 
-    runs: Sequence[str]
-    root: str
-    name: str
+    runs: Sequence[str]  # their directories
+    root: str  # the folder of the code
+    name: str  # of the job; it trains only runs that belong to it
 
     def __call__(self) -> None:
         """Train the runs.
@@ -138,16 +128,11 @@ class DriverWork(Work):
 
     Its end does not touch the runs in the queue, and its next start takes them over. So it may be
     killed at any time.
-
-    Attributes:
-        command: the command of the sweep.
-        folder: the folder that it was typed in.
-        code: the folder of the pinned code that its runs start from.
     """
 
     command: Sequence[str]
-    folder: str
-    code: str
+    folder: str  # that the command was typed in
+    code: str  # the folder of the pinned code that its runs start from
 
     def __call__(self) -> None:
         """Execute the sweep.

@@ -1,13 +1,9 @@
 """A sweep packed here, trained where only what the pack's README names is installed, and merged."""
 
-import csv
-import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 import zipfile
 from importlib import metadata
 
@@ -15,8 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from sweeper.export.pack import LACKED
-from sweeper.store.runs import RunStore
-from tests.end_to_end.test_sweep import TINY, _kill_jobs, numbers, python, sweep
+from tests.end_to_end.test_sweep import TINY, kill_at_checkpoint, numbers, python, rows, sweep
 
 pytestmark = pytest.mark.slow
 
@@ -87,32 +82,15 @@ def foreign(python):
 
 
 def table(outputs):
-    with (outputs / "tables" / "grid-heads.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    return [{k: v for k, v in row.items() if k not in MEASURED} for row in rows]
-
-
-def killed(python, folder, finished):
-    """Kill everything there, at once, when some run that is not done has a further checkpoint."""
-    store = RunStore(folder / "outputs")
-    process = subprocess.Popen(
-        [python, "run.py"], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    deadline = time.monotonic() + 200
-    while len([path for run in store.ids() for path in store.run(run).checkpoints()]) <= finished:
-        assert time.monotonic() < deadline, "no checkpoint ever appeared"
-        assert process.poll() is None, "it ended before it could be killed"
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    _kill_jobs(store)
+    found = rows(outputs, "grid-heads")
+    return [{k: v for k, v in row.items() if k not in MEASURED} for row in found]
 
 
 def test_a_sweep_killed_twice_elsewhere_comes_home_with_the_bits_of_one_here(home, fresh, tmp_path):
     there = home.parent / "sweep"
     assert foreign(fresh) == "[]"
-    killed(fresh, there, 0)
-    killed(fresh, there, 1)
+    for finished in (0, 1):
+        kill_at_checkpoint([fresh, "run.py"], there / "outputs", finished, cwd=there)
     assert not all(numbers(there / "outputs").values())
     done = subprocess.run([fresh, "run.py"], cwd=there, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

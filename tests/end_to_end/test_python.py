@@ -9,52 +9,31 @@ import pytest
 import torch
 
 import headroom_attention as headroom
-from tests.end_to_end.test_sweep import ROOT
+from tests.end_to_end.test_sweep import ROOT, SMALL
 
 MEASURE = "test/perplexity"
-TYPED = [
-    "experiment=equal_width",
-    "seed=0",
-    "data.sentences=600",
-    "task.vocabulary_size=400",
-    "task.sequence_length=32",
-    "task.batch_tokens=512",
-    "model.layers=2",
-    "model.feedforward_size=16",
-    "optimizer.warmup_steps=5",
-    "trainer.steps=10",
-    "trainer.log_every=5",
-    "logger=none",
-]
+NAME = "equal-width"
+TYPED = ["experiment=equal_width", f"name={NAME}", "seed=0", *SMALL]
+TYPED += ["model.layers=2", "trainer.steps=10"]
 
 
 @pytest.fixture(scope="module")
-def swept(tmp_path_factory):
+def outputs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("it's, a folder") / "outputs"
     rows = headroom.sweep(TYPED, outputs=folder)
     assert set(rows["state"]) == {"done"}
-    [name] = set(rows["experiment"])
-    return folder, name
+    assert set(rows["experiment"]) == {NAME}
+    return folder
 
 
 @pytest.fixture
-def outputs(swept):
-    return swept[0]
-
-
-@pytest.fixture
-def name(swept):
-    return swept[1]
-
-
-@pytest.fixture
-def run(outputs, name):
-    [found] = headroom.runs(name, {"model.heads": 2, "model.head_size": [16, 17]}, outputs=outputs)
+def run(outputs):
+    [found] = headroom.runs(NAME, {"model.heads": 2, "model.head_size": [16, 17]}, outputs=outputs)
     return found
 
 
-def test_a_table_has_what_was_measured_and_every_key(outputs, name, run):
-    table = headroom.table(name, outputs=outputs)
+def test_a_table_has_what_was_measured_and_every_key(outputs, run):
+    table = headroom.table(NAME, outputs=outputs)
     assert len(table) == 7
     [row] = table[table["run"] == run.id].to_dict("records")
     assert row[MEASURE] == run.metrics()[MEASURE]
@@ -62,21 +41,21 @@ def test_a_table_has_what_was_measured_and_every_key(outputs, name, run):
     assert {key: row[key] for key in told} == told
 
 
-def test_a_plan_says_the_same_before_anything_is_trained(outputs, name, tmp_path):
+def test_a_plan_says_the_same_before_anything_is_trained(outputs, tmp_path):
     before = headroom.plan([*TYPED, "hydra.sweeper.max_runs=7"], outputs=tmp_path)
-    table = headroom.table(name, outputs=outputs)
+    table = headroom.table(NAME, outputs=outputs)
     assert list(before["run"]) == list(table["run"])
     assert list(before["params_total"]) == list(table["params_total"])
     assert (before["flops"] == table["flops_per_token"] * 512 * 10).all()
     assert not (tmp_path / "runs").exists()
 
 
-def test_verdicts_and_figure_are_those_of_the_files(outputs, name):
-    file = json.loads((outputs / "tables" / f"{name}.claims.json").read_text())
-    [found] = headroom.verdicts(name, outputs=outputs)
+def test_verdicts_and_figure_are_those_of_the_files(outputs):
+    file = json.loads((outputs / "tables" / f"{NAME}.claims.json").read_text())
+    [found] = headroom.verdicts(NAME, outputs=outputs)
     [written] = file["verdicts"]
     assert {key: getattr(found, key) for key in written} == written
-    figure = headroom.figure(name, outputs=outputs)
+    figure = headroom.figure(NAME, outputs=outputs)
     assert len(figure.axes[0].lines) >= 2  # a curve for each arm
 
 
@@ -153,13 +132,13 @@ def test_a_run_that_is_not_done_has_neither_metrics_nor_a_model(outputs):
         hidden.rename(store.path / "result.json")
 
 
-def test_the_lines_of_the_guide_work(outputs, name, monkeypatch):
+def test_the_lines_of_the_guide_work(outputs, monkeypatch):
     said = re.findall(
         r"```python\n(.*?)```", (ROOT / "docs" / "outputs.md").read_text("utf-8"), re.DOTALL
     )
     assert len(said) == 2
     monkeypatch.chdir(outputs.parent)
     names: dict[str, Any] = {}
-    exec("".join(said).replace("fig1", name), names)
+    exec("".join(said).replace("fig1", NAME), names)
     assert names["logits"].shape == (16, 32, 400)
     assert (outputs.parent / "attention.png").read_bytes().startswith(b"\x89PNG")

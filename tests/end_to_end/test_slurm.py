@@ -67,10 +67,10 @@ class Story:
         self.schedule = Schedule(self.store, open_backend(outputs), jobs, policy(), self.disturb)
         self.queued = {}
         self._left = {
-            "parent": (1, ["scancel"]),
-            "timed": (1, ["scontrol", "update", "TimeLimit=1", "JobId="]),
-            "requeued": (1, ["scontrol", "requeue"]),
-            "timed again": (2, ["scancel"]),
+            "parent": (1, "scancel {}"),
+            "timed": (1, "scontrol update TimeLimit=1 JobId={}"),
+            "requeued": (1, "scontrol requeue {}"),
+            "timed again": (2, "scancel {}"),
         }
 
     def disturb(self, schedule, state):
@@ -84,9 +84,8 @@ class Story:
                     del self._left[name]
                 self.queued |= dict(waiting())
                 told = json.loads((run.outputs / "slurm" / f"{run.id}.json").read_text())
-                last = command[-1] + told["job"] if command[-1].endswith("=") else told["job"]
-                head = command[:-1] if command[-1].endswith("=") else command
-                subprocess.run([*head, last], check=True, capture_output=True)
+                words = command.format(told["job"]).split()
+                subprocess.run(words, check=True, capture_output=True)
 
 
 def waiting():

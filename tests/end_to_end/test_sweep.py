@@ -19,19 +19,11 @@ from sweeper.publish import OWN_GRID
 from sweeper.store.runs import RunStore, State
 
 ROOT = Path(__file__).resolve().parents[2]
-TINY = [
-    "data.sentences=600",
-    "task.vocabulary_size=400",
-    "task.sequence_length=32",
-    "task.batch_tokens=512",
-    "model.layers=1",
-    "model.embedding_size=8",
-    "model.feedforward_size=16",
-    "optimizer.warmup_steps=5",
-    "logger=none",
-    "trainer.log_every=5",
-    "trainer.checkpoint_every=5",
-]
+SMALL = (
+    "data.sentences=600 task.vocabulary_size=400 task.sequence_length=32 task.batch_tokens=512 "
+    "model.feedforward_size=16 optimizer.warmup_steps=5 logger=none trainer.log_every=5"
+).split()
+TINY = [*SMALL, "model.layers=1", "model.embedding_size=8", "trainer.checkpoint_every=5"]
 CANARY = "c0ffee0123456789" * 2 + "deadbeef"  # as long as a key of W&B
 SECRETS = ("WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "RAY_AUTH_TOKEN")
 GRID = ["-m", "name=grid-heads", "model.heads=1,2,3,4", "model.head_size=4"]
@@ -66,6 +58,32 @@ def attempts(outputs):
     return sum(len(store.run(run).attempts()) for run in store.ids())
 
 
+def rows(outputs, name):
+    """The rows of a table."""
+    with (outputs / "tables" / f"{name}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def kill_at_checkpoint(typed, outputs, finished=0, cwd=ROOT):
+    """Kill a program and its jobs once runs have more checkpoints than those that finished."""
+    process = subprocess.Popen(
+        typed, cwd=cwd, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    store = RunStore(outputs)
+    deadline = time.monotonic() + 200
+    while len([path for run in store.ids() for path in store.run(run).checkpoints()]) <= finished:
+        assert time.monotonic() < deadline, "no checkpoint ever appeared"
+        assert process.poll() is None, "it ended before it could be killed"
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for attempt in (one for run in store.ids() for one in store.run(run).attempts()):
+        if attempt.alive():
+            os.kill(attempt.info()["pid"], signal.SIGKILL)
+    while any(store.run(run).status().state is State.RUNNING for run in store.ids()):
+        time.sleep(0.02)
+
+
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     outputs = tmp_path_factory.mktemp("undisturbed")
@@ -80,9 +98,8 @@ def test_a_grid_becomes_runs_a_table_and_a_figure(undisturbed):
     assert all(numbers(outputs).values())
     [pinned] = (outputs / "code").iterdir()
     assert (pinned / "tasks" / "train.py").is_file()
-    with (outputs / "tables" / "grid-heads.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert [(row["model.heads"], row["model.head_size"], row["state"]) for row in rows] == [
+    keys = ("model.heads", "model.head_size", "state")
+    assert [tuple(row[key] for key in keys) for row in rows(outputs, "grid-heads")] == [
         (str(heads), "4", "done") for heads in (1, 2, 3, 4)
     ]
     for kind in ("pdf", "png", "svg"):
@@ -123,32 +140,11 @@ def test_the_same_command_again_trains_nothing(undisturbed):
 
 def test_a_sweep_killed_half_way_ends_with_the_numbers_of_an_undisturbed_one(undisturbed, tmp_path):
     """SIGKILL to everything: the sweep, its server and the jobs, once some run is half done."""
-    process = subprocess.Popen(
-        command(tmp_path, *GRID, "trainer.steps=20"), cwd=ROOT, start_new_session=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    store = RunStore(tmp_path)
-    deadline = time.monotonic() + 200
-    while not any(run and store.run(run).checkpoints() for run in store.ids()):
-        assert time.monotonic() < deadline, "no checkpoint ever appeared"
-        assert process.poll() is None, "the sweep ended before it could be killed"
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    _kill_jobs(store)
-    assert not all(numbers(tmp_path).get(run) for run in store.ids())
+    kill_at_checkpoint(command(tmp_path, *GRID, "trainer.steps=20"), tmp_path)
+    assert not all(numbers(tmp_path).values())
     again = sweep(tmp_path, *GRID, "trainer.steps=20")
     assert again.returncode == 0, again.stderr
     assert numbers(tmp_path) == numbers(undisturbed[0])
-
-
-def _kill_jobs(store):
-    for run in store.ids():
-        for attempt in store.run(run).attempts():
-            if attempt.alive():
-                os.kill(attempt.info()["pid"], signal.SIGKILL)
-    while any(store.run(run).status().state is State.RUNNING for run in store.ids()):
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="module")

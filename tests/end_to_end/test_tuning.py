@@ -1,6 +1,5 @@
 """Sweeps that tune, with real training: twins of which one starts with a rate 8 times too high."""
 
-import csv
 import json
 import shutil
 
@@ -10,7 +9,7 @@ from benchmarks.twins import HANDICAP, command
 from sweeper.store.plans import newest, plans
 from sweeper.store.runs import RunStore
 from tasks.synthetic.samples import LM1B, TEST_SHARD, World
-from tests.end_to_end.test_sweep import python
+from tests.end_to_end.test_sweep import python, rows
 
 pytestmark = pytest.mark.slow
 
@@ -24,11 +23,6 @@ def sweep(outputs, text, *options):
     ended = python(*asked[1:], *options)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
-
-
-def rows(outputs, name):
-    with (outputs / "tables" / f"{name}.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def choices(outputs):

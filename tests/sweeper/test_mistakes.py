@@ -241,18 +241,14 @@ def is_a_sentence(text: str) -> bool:
     return "\n" not in text and len(text) < 700 and ends
 
 
-@pytest.mark.parametrize("typed", SWEEPS)
-def test_what_is_typed_wrongly_is_one_sentence(typed, told):
+MISTAKES = SWEEPS | {f"experiment={name}": words for name, (_, words) in FILES.items()}
+
+
+@pytest.mark.parametrize("typed", MISTAKES)
+def test_what_is_typed_or_written_wrongly_is_one_sentence_before_anything_is_trained(typed, told):
     said = told(typed)
-    assert SWEEPS[typed] in said
-    assert is_a_sentence(said) or SWEEPS[typed] == "must be a string", said  # Hydra's words
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_what_is_written_wrongly_is_one_sentence_before_anything_is_trained(name, told):
-    said = told(f"experiment={name}")
-    assert FILES[name][1] in said
-    assert is_a_sentence(said), said
+    assert MISTAKES[typed] in said
+    assert is_a_sentence(said) or MISTAKES[typed] == "must be a string", said  # Hydra's words
 
 
 @pytest.mark.parametrize("typed", COMMANDS)

@@ -1,6 +1,5 @@
 """What sweeps leave in one folder: no table or figure of another is replaced without saying so."""
 
-import csv
 import io
 import re
 from pathlib import Path
@@ -15,6 +14,7 @@ from sweeper.publish import print_everything
 from sweeper.store.plans import plans, replaced
 from sweeper.store.runs import RunStore
 from sweeper.train import freeze
+from tests.end_to_end.test_sweep import rows
 from tests.policies import shipped
 from tests.sweeper.plan.conftest import FakeProcess
 
@@ -75,11 +75,6 @@ def sweep(planner, outputs):
         return name
 
     return sweep
-
-
-def rows(outputs: Path, name: str) -> list[dict[str, str]]:
-    with (outputs / "tables" / f"{name}.csv").open() as file:
-        return list(csv.DictReader(file))
 
 
 def left(outputs: Path) -> list[set[str]]:

@@ -17,7 +17,7 @@ from sweeper import train
 from sweeper.plan.plan import Plan, PlannedRun
 from sweeper.plan.throughput import measured
 from sweeper.run.backends.local import LocalBackend
-from sweeper.size_server import SizeServer
+from sweeper.size_server import UNKNOWN, SizeServer
 from sweeper.store.code import Code
 from sweeper.store.errors import UserError
 from sweeper.store.registry import ROOT
@@ -202,6 +202,33 @@ def test_one_that_is_gone_is_told_nothing_and_another_answers():
         process.tell({"op": "preload"})
         [answer] = process.ask([{"op": "no such question"}])
         assert "error" in answer
+
+
+SERVER = """
+import json, sys
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked["op"] != "fork":
+        sys.exit()
+    said = [{"pid": 7}, {"exited": 3}] if asked["argument"] == "ends" else [{"pid": 7}]
+    print(*(json.dumps({"id": asked["id"], **one}) for one in said), sep="\\n", flush=True)
+"""
+
+
+def test_a_job_that_ended_before_its_server_is_not_lost_with_it(tmp_path):
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "__init__.py").touch()
+    (tmp_path / "tasks" / "size_server.py").write_text(SERVER)
+    with closing(SizeServer()) as process:
+        process.code = tmp_path
+        ends, lives = (
+            process.fork("train", Path(name), environment={}, log=tmp_path)
+            for name in ("ends", "lives")
+        )
+        with pytest.raises(UserError, match="the model process ended unexpectedly"):
+            process.ask([{"op": "end"}])
+        assert [process.exits.get(timeout=60) for _ in range(2)] == [(ends, 3), (lives, UNKNOWN)]
 
 
 @pytest.mark.parametrize("early", [True, False], ids=["asked to", "unasked"])

@@ -10,11 +10,11 @@ import shutil
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from sweeper.run.backend import Backend, BackendContext, Job, Resources
+from sweeper.run.backend import Backend, BackendContext, Job
 from sweeper.run.options import LimitedOptions, at_least
 from sweeper.size_server import SizeServer
 from sweeper.store.attempts import START_LOG
@@ -46,24 +46,20 @@ def backend(context: BackendContext) -> LocalBackend:
     wanted = options.slots
     for needed in context.resources:
         needed.refuse_nodes("local")
-    most = Resources(
-        accelerator="cpu" if all(d.accelerator == "cpu" for d in context.resources) else "auto",
-        devices=max(needed.devices for needed in context.resources),
-        nodes=1,
-        threads=max(needed.threads for needed in context.resources),
-    )
-    named = {} if most.accelerator == "cpu" else visible_gpus()
+    devices = max(needed.devices for needed in context.resources)
+    threads = max(needed.threads for needed in context.resources)
+    named = {} if {one.accelerator for one in context.resources} == {"cpu"} else visible_gpus()
     gpus = [*named]
     if gpus:
-        if most.devices > 1:
+        if devices > 1:
             gpus = [gpu for gpu in gpus if not gpu.startswith("MIG")]  # a run uses a single part
-        if len(gpus) < most.devices:
+        if len(gpus) < devices:
             whole = max(len(gpus), 1)
             expected = f"at most {whole}, as many whole GPUs as this machine shows"
             remedy = f"give it as trainer.devices={whole}"
-            raise invalid_value("trainer.devices", most.devices, expected, remedy)
-        firsts = range(0, len(gpus) - most.devices + 1, most.devices)
-        groups = [",".join(gpus[first : first + most.devices]) for first in firsts]
+            raise invalid_value("trainer.devices", devices, expected, remedy)
+        firsts = range(0, len(gpus) - devices + 1, devices)
+        groups = [",".join(gpus[first : first + devices]) for first in firsts]
         slots = groups * options.jobs_per_device  # the slots of a GPU do not follow each other
         if wanted and wanted > len(slots):
             expected = f"at most {len(slots)}, as many runs as the GPUs here hold at a time"
@@ -71,48 +67,43 @@ def backend(context: BackendContext) -> LocalBackend:
             raise invalid_value("hydra.launcher.slots", wanted, expected, remedy)
         slots = slots[:wanted]
     else:
-        slots = [""] * (wanted or max(1, cores() // (most.threads * most.devices)))
+        slots = [""] * (wanted or max(1, cores() // (threads * devices)))
     lacking = not gpus and any(needed.accelerator == "gpu" for needed in context.resources)
-    made = LocalBackend(context.process, slots, options.stagger_s, context.logger, lacking)
-    made.gpu = next(iter(named.values()), "")
-    return made
+    name = next(iter(named.values()), "")
+    return LocalBackend(context.process, slots, options.stagger_s, context.logger, lacking, name)
 
 
+@dataclass
 class LocalBackend(Backend):
     """Forks each job from the warm server, to the GPUs of its slot, or to none."""
 
-    def __init__(
-        self,
-        process: SizeServer,
-        gpus: Sequence[str],
-        stagger_s: float,
-        logger: str,
-        lacks_gpu: bool = False,
-    ) -> None:
-        self._process = process
-        self._gpus = gpus  # of each slot; several slots may have the same
-        self._stagger_s = stagger_s
-        self._started: dict[str, float] = {}  # when the last run started, by GPUs
-        self._logger = logger
-        self._lacks_gpu = lacks_gpu
-        self._warmed = False
-        self.slots = len(gpus)
-        self.device = "gpu" if gpus[0] else "cpu"
-        self.sharing = gpus.count(gpus[0]) if gpus[0] else 1
+    process: SizeServer
+    gpus: Sequence[str]  # of each slot; several slots may have the same
+    stagger_s: float
+    logger: str
+    lacks_gpu: bool = False
+    gpu: str = ""
+    _started: dict[str, float] = field(default_factory=dict)  # when the last run started, by GPUs
+    _warmed: bool = False
+
+    def __post_init__(self) -> None:
+        self.slots = len(self.gpus)
+        self.device = "gpu" if self.gpus[0] else "cpu"
+        self.sharing = self.gpus.count(self.gpus[0]) if self.gpus[0] else 1
 
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
         """Return the free slot whose GPU has the fewest runs.
 
         Runs on one GPU start some seconds apart, since a start takes more memory for a while.
         """
-        taken = [gpu for slot, gpu in enumerate(self._gpus) if slot not in free]
-        latest = time.monotonic() - self._stagger_s
+        taken = [gpu for slot, gpu in enumerate(self.gpus) if slot not in free]
+        latest = time.monotonic() - self.stagger_s
         ready = [
             slot
             for slot in free
-            if not self._gpus[slot] or self._started.get(self._gpus[slot], -math.inf) <= latest
+            if not self.gpus[slot] or self._started.get(self.gpus[slot], -math.inf) <= latest
         ]
-        return min(ready, key=lambda slot: taken.count(self._gpus[slot]), default=None)
+        return min(ready, key=lambda slot: taken.count(self.gpus[slot]), default=None)
 
     def warm(self) -> None:
         """Have the server import what jobs need, once, so that each job starts at once.
@@ -120,7 +111,7 @@ class LocalBackend(Backend):
         Raises:
             UserError: runs ask for a GPU, as those of scale=gpu do, and there is none to train on.
         """
-        if self._lacks_gpu:
+        if self.lacks_gpu:
             expected = "a GPU on this machine, but nvidia-smi shows none"
             remedy = (
                 "train where there is one, or give trainer.accelerator=cpu (the scales gpu and "
@@ -128,27 +119,27 @@ class LocalBackend(Backend):
             remedy += "paper ask for a GPU)"
             raise invalid_value("trainer.accelerator", "gpu", expected, remedy)
         if not self._warmed:
-            self._process.tell({"op": "preload", "logger": self._logger})
+            self.process.tell({"op": "preload", "logger": self.logger})
             self._warmed = True
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
-        gpus = self._gpus[slot]
+        gpus = self.gpus[slot]
         self._started[gpus] = time.monotonic()
         self.warm()
         # An empty list hides every GPU; without the variable the run would take the first one.
-        return self._process.fork("train", run, environment={VISIBLE: gpus}, log=run / START_LOG)
+        return self.process.fork("train", run, environment={VISIBLE: gpus}, log=run / START_LOG)
 
     def ended(self, timeout: float) -> list[int]:
         handles = []
         try:
-            handles.append(self._process.exits.get(timeout=timeout)[0])
+            handles.append(self.process.exits.get(timeout=timeout)[0])
             while True:
-                handles.append(self._process.exits.get_nowait()[0])
+                handles.append(self.process.exits.get_nowait()[0])
         except queue.Empty:
             return handles
 
     def signal(self, job: int, number: int) -> None:
-        self._process.signal(job, number)
+        self.process.signal(job, number)
 
 
 def visible_gpus() -> dict[str, str]:

@@ -4,25 +4,28 @@ from collections import deque
 
 import pytest
 
-from sweeper.run.backend import Job
+from sweeper.run.backend import Backend, Job
 from sweeper.run.schedule import Schedule
 from sweeper.store.runs import RunStore
 from tests.policies import policy
 
+HALF_AN_HOUR = 1800.0
 
-class FakeBackend:
+
+class FakeBackend(Backend):
     """Jobs do what the story says, one at a time, in the order they were started."""
 
-    queues, poll_s = False, 0.0
+    poll_s = 0.0
 
-    def __init__(self, store, story, slots=2):
-        self.words, self.held = {}, {}
+    def __init__(self, store, story, slots):
+        self.words, self.held, self.after = {}, {}, {}
         self.store, self.story, self.slots = store, story, slots
         self.started, self.running, self.signals, self.busiest = [], deque(), [], 0
 
     def start(self, run, slot, after=None):
         assert slot not in {s for _, _, s in self.running}
         self.started.append(run.name)
+        self.after[run.name] = after
         self.running.append((len(self.started), run, slot))
         self.busiest = max(self.busiest, len(self.running))
         return len(self.started)
@@ -42,9 +45,6 @@ class FakeBackend:
         fitting = [slot for slot in free if not self.held.pop(slot, False)]
         return fitting[0] if fitting else None
 
-    def begun(self, job):
-        return True
-
     def signal(self, job, number):
         self.signals.append((job, number))
 
@@ -52,27 +52,13 @@ class FakeBackend:
         return self.words.get(job, "")
 
 
-class Queue(FakeBackend):
-    """Holds runs back until their parent is done; drops them, unstarted, if it fails."""
-
-    queues = True
-
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
-        self.after = {}
-
-    def start(self, run, slot, after=None):
-        handle = super().start(run, slot)
-        self.after[run.name] = after
-        return handle
-
-
 def act(run, what):
     if what == "dropped":
         return
     attempt = run.claim({"micro_batches": run.micro_batches()})
     if what == "done":
-        run.publish_result(attempt, {"metrics": {"test/loss": 1.0}, "steps": 1})
+        result = {"metrics": {"test/loss": 1.0}, "steps": 1, "seconds": HALF_AN_HOUR}
+        run.publish_result(attempt, result)
     attempt.finish(what, what)
 
 
@@ -91,11 +77,12 @@ def store(tmp_path):
 
 @pytest.fixture
 def tell(store):
-    def story(jobs, story, slots=2, **trainer):
+    def story(jobs, story, slots=2, *, trainer=None, **options):
         for job in jobs:
-            config = {"seed": job.run, "trainer": trainer}
+            config = {"seed": job.run, "trainer": trainer or {}}
             store.freeze({"id": job.run, "config": config, "size": {}, "names": {}})
         backend = FakeBackend(store, story, slots)
-        return Schedule(store, backend, jobs, policy()), backend  # no waits, three tries
+        options.setdefault("policy", policy())  # no waits, three tries
+        return Schedule(store, backend, jobs, **options), backend
 
     return story

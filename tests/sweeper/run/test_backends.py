@@ -60,7 +60,7 @@ def on(needed, **options):
     given = launcher("local", **options)
     context = BackendContext(given, {needed}, "none", Path("outputs"), None)
     backend = local.backend(context)
-    backend._process = Mock(fork=Mock(return_value=(1, 1)))
+    backend.process = Mock(fork=Mock(return_value=(1, 1)))
     return backend
 
 
@@ -84,7 +84,7 @@ def shown(backend):
     """Return CUDA_VISIBLE_DEVICES of the job that starts in each slot."""
     for slot in range(backend.slots):
         backend.start(Path("run"), slot)
-    given = [call.kwargs["environment"] for call in backend._process.fork.call_args_list]
+    given = [call.kwargs["environment"] for call in backend.process.fork.call_args_list]
     return [environment["CUDA_VISIBLE_DEVICES"] for environment in given]
 
 

@@ -6,15 +6,13 @@ from itertools import count
 
 import pytest
 
-from sweeper.run.backend import Job
-from sweeper.run.failures import DUMP, Breaker, Watchdog, hours
+from sweeper.run.failures import DUMP, Watchdog, hours
 from sweeper.run.options import OnOom
-from sweeper.run.schedule import MANY, JobState, Phase, Schedule, StatusPoller, counts
+from sweeper.run.schedule import MANY, JobState, Phase, StatusPoller, counts
 from sweeper.run.stop import Stopped, StopSignals
-from sweeper.store.runs import RunStore, State
+from sweeper.store.runs import State
 from tests.policies import policy
-from tests.sweeper.run import conftest as stories
-from tests.sweeper.run.conftest import Queue, act, job, phases
+from tests.sweeper.run.conftest import act, job, phases
 
 
 def test_longest_first_never_more_than_the_slots_and_nothing_that_is_done(tell, store):
@@ -89,10 +87,10 @@ def test_ctrl_c_asks_jobs_to_save_and_starts_nothing_more_and_a_second_stops_the
         assert "interrupted" in schedule.states[jobs[0].run].reason
 
 
-def test_a_queue_is_given_children_while_their_parent_is_under_way(tell, store):
+def test_a_queue_is_given_children_while_their_parent_is_under_way(tell):
     jobs = [job("p", 9), job("c", 1, "p")]
-    schedule, _ = tell(jobs, {})
-    schedule.backend = queue = Queue(store, {}, 2)
+    schedule, queue = tell(jobs, {})
+    queue.queues = True
     assert schedule.execute()
     assert queue.started == [jobs[0].run, jobs[1].run]
     assert queue.after == {jobs[0].run: None, jobs[1].run: 1}
@@ -185,8 +183,7 @@ def test_a_run_out_of_gpu_memory_is_started_again_with_half_the_rows_at_a_time(
     jobs = [job("a"), job("b")]
     words = ["out_of_gpu_memory", "out_of_gpu_memory", "done"]
     story = {jobs[0].run: words, jobs[1].run: ["out_of_host_memory"]}
-    schedule, _ = tell(jobs, story, **trainer)
-    schedule.policy = policy(**options)
+    schedule, _ = tell(jobs, story, trainer=trainer, policy=policy(**options))
     said = []
     schedule.changed = lambda _, state: state and said.append(state.reason)
     assert not schedule.execute()
@@ -197,13 +194,13 @@ def test_a_run_out_of_gpu_memory_is_started_again_with_half_the_rows_at_a_time(
     assert any("each batch in 4 parts" in reason for reason in said) == again
 
 
-def test_what_a_queue_dropped_is_blocked_by_its_parent_or_handed_in_again(tell, store):
+def test_what_a_queue_dropped_is_blocked_by_its_parent_or_handed_in_again(tell):
     """ "dropped" leaves no attempt, as a job does that its engine never started."""
     jobs = [job("p", 1), job("c", 9, "p"), job("q", 1), job("d", 9, "q")]
-    schedule, _ = tell(jobs, {})
     story = {jobs[0].run: ["nan"], jobs[1].run: ["dropped"], jobs[2].run: ["interrupted", "done"],
              jobs[3].run: ["dropped", "done"]}  # fmt: skip
-    schedule.backend = queue = Queue(store, story, 4)
+    schedule, queue = tell(jobs, story, slots=4)
+    queue.queues = True
     assert not schedule.execute()
     ended = {"p": Phase.FAILED, "c": Phase.BLOCKED, "q": Phase.DONE, "d": Phase.DONE}
     assert phases(schedule) == ended
@@ -221,8 +218,9 @@ def test_what_only_the_engine_knows_ends_a_run_that_would_be_tried_again(tell):
 
 def test_a_full_disk_makes_every_run_wait_and_none_fail(tell):
     jobs = [job("a", 2), job("b", 1)]
-    schedule, backend = tell(jobs, {jobs[0].run: ["disk_full"] * 5 + ["done"]}, slots=1)
-    schedule.policy, schedule.clock = policy(wait_s=4.0), map(float, count(1)).__next__
+    story = {jobs[0].run: ["disk_full"] * 5 + ["done"]}
+    clock = map(float, count(1)).__next__
+    schedule, backend = tell(jobs, story, slots=1, policy=policy(wait_s=4.0), clock=clock)
     assert schedule.execute()
     assert backend.started.count(jobs[0].run) == 6
     assert schedule.states[jobs[1].run].not_before > 0
@@ -230,9 +228,8 @@ def test_a_full_disk_makes_every_run_wait_and_none_fail(tell):
 
 def test_alike_failures_stop_the_sweep_and_what_waits_is_not_started(tell):
     jobs = [job(name, cost) for cost, name in enumerate("edcba")]
-    schedule, backend = tell(jobs, {one.run: ["crash"] for one in jobs}, slots=1)
-    schedule.policy = policy(equal_failures=2)
-    schedule.breaker = Breaker(schedule.policy)
+    story = {one.run: ["crash"] for one in jobs}
+    schedule, backend = tell(jobs, story, slots=1, policy=policy(equal_failures=2))
     assert not schedule.execute()
     assert len(backend.started) == 2
     assert counts(schedule.states)[Phase.WAITING] == 3
@@ -267,30 +264,19 @@ def test_a_hanging_run_is_signalled_said_to_hang_and_started_again(tell, store):
 
 
 TRAINER = {"accelerator": "gpu", "devices": 2, "num_nodes": 1, "threads": 1}
-RUNS = [f"lm1b-s{seed}" for seed in range(5)]
 
 
 @pytest.fixture
-def swept(tmp_path, monkeypatch):
+def swept(tell, store):
     """Sweeps five runs, one after the other, each half an hour on two devices; what was started."""
 
-    def act(run, what):
-        attempt = run.claim({})
-        run.publish_result(attempt, {"metrics": {}, "seconds": 1800.0})
-
-    monkeypatch.setattr(stories, "act", act)
-    store = RunStore(tmp_path)
-    for run in RUNS:
-        config = {"seed": run, "trainer": TRAINER}
-        store.freeze({"id": run, "config": config, "size": {}, "names": {}})
-
     def sweep(limit, chosen=0.0):
-        backend = stories.FakeBackend(store, {}, slots=1)
-        spent = chosen + hours(store, RUNS)
-        jobs = [Job(run, 1.0) for run in RUNS if store.run(run).result() is None]
-        schedule = Schedule(store, backend, jobs, policy(), budget_h=limit, spent_h=spent)
+        jobs = [job(name) for name in "abcde"]
+        budget = {"budget_h": limit, "spent_h": chosen + hours(store, [one.run for one in jobs])}
+        left = [one for one in jobs if store.run(one.run).result() is None]
+        schedule, backend = tell(left, {}, slots=1, trainer=TRAINER, **budget)
         done = schedule.execute()
-        waiting = sum(state.phase is Phase.WAITING for state in schedule.states.values())
+        waiting = counts(schedule.states)[Phase.WAITING]
         return done, len(backend.started), waiting, schedule.breaker.tripped
 
     return sweep

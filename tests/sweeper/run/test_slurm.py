@@ -1,6 +1,5 @@
 """The Slurm backend and its jobs, without a Slurm."""
 
-import functools
 import itertools
 import json
 import os
@@ -24,11 +23,6 @@ from tests.policies import launcher
 from tests.tasks.jobs import config, freeze
 
 
-@functools.cache
-def usual():
-    return launcher("slurm")
-
-
 class Cluster:
     """A cluster that takes a few jobs and answers as a test says, with a backend on it."""
 
@@ -42,7 +36,7 @@ class Cluster:
         monkeypatch.setattr(slurm_module, "read_accounts", lambda jobs: {})
         monkeypatch.setattr(slurm_module, "send", lambda *sent: self.signals.append(sent))
         monkeypatch.setattr("time.sleep", lambda seconds: None)
-        given = replace(usual(), poll_s=0.1, **options)
+        given = replace(launcher("slurm"), poll_s=0.1, **options)
         resources = {Resources.of(config())}
         context = BackendContext(given, resources, "none", outputs, SizeServer())
         self.backend = SlurmBackend(context, Limits(array, 50))
@@ -244,7 +238,7 @@ def test_sbatch_is_asked_for_what_a_run_takes(tmp_path, monkeypatch):
         "nodes": 2, "ntasks_per_node": 1, "cpus_per_task": 15, "mem": "1536MB", "gpus_per_node": 3,
         "additional_parameters": {"chdir": str(tmp_path), "requeue": True, **held},
     }  # fmt: skip
-    typed = replace(usual(), gres="gpu:a100:2", exclude="n[03,17]", reservation="course")
+    typed = replace(launcher("slurm"), gres="gpu:a100:2", exclude="n[03,17]", reservation="course")
     gpu, cpu = (
         request(typed, Resources(kind, devices=1, nodes=1, threads=1), tmp_path)
         for kind in ("auto", "cpu")
@@ -305,13 +299,13 @@ def test_the_smallest_limit_of_a_cluster_counts(commands, options, jobs):
             "name=few": "2|5|\\n",
         },
     )
-    assert read_limits(replace(usual(), **options)) == Limits(16, jobs)
+    assert read_limits(replace(launcher("slurm"), **options)) == Limits(16, jobs)
 
 
 def test_a_cluster_that_says_nothing_limits_nothing(commands):
     commands("scontrol")
     commands("sacctmgr")
-    assert read_limits(usual()) == Limits(NO_LIMIT, NO_LIMIT)
+    assert read_limits(launcher("slurm")) == Limits(NO_LIMIT, NO_LIMIT)
 
 
 WAITS, DONE_AT_ONCE = -1, -2  # codes of a run that goes on until it is told to stop

@@ -1,14 +1,19 @@
-"""What is left of a schedule, told with a clock of its own and runs of a known length."""
+"""What is left of a schedule, on a clock of its own, and its display in a log and in a terminal."""
 
+import io
+import re
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
-from sweeper.run.backend import Job
+from sweeper.plan.show import UNLIMITED_WIDTH
+from sweeper.run import progress
 from sweeper.run.makespan import makespan
-from sweeper.run.progress import AFTER, PACE_S, TimeLeft
-from sweeper.run.schedule import JobState, Phase
-from sweeper.store.runs import RunStore, Taken
+from sweeper.run.progress import AFTER, PACE_S, Display, TimeLeft
+from sweeper.run.schedule import Phase
+from sweeper.store.runs import Taken
+from tests.sweeper.run.conftest import job
 
 STEPS = 100
 WHOLE = Taken(training=50.0, beside=10.0)
@@ -33,19 +38,10 @@ def test_a_child_starts_after_its_parent_and_no_slot_waits_for_it():
 class Story:
     """Runs a, b, ... of `WHOLE` each in one slot, on a clock that stands still."""
 
-    def __init__(self, outputs, names):
-        self.now = 1000.0
-        self.store = RunStore(outputs)
-        self.learned = []
-        self.runs = {name: self.store.run(f"lm1b-s0-{name}") for name in names}
-        for run in self.runs.values():
-            self.store.freeze({"id": run.id, "config": {"seed": run.id}, "size": {}, "names": {}})
-        self.schedule = SimpleNamespace(
-            states={run.id: JobState(Job(run.id, 1.0)) for run in self.runs.values()},
-            backend=SimpleNamespace(slots=1),
-            breaker=SimpleNamespace(tripped=""),
-            stopping=False,
-        )
+    def __init__(self, tell, store, names):
+        self.now, self.store, self.learned = 1000.0, store, []
+        self.schedule, _ = tell([job(name) for name in names], {}, slots=1)
+        self.runs = {run[-1]: store.run(run) for run in self.schedule.states}
 
     def begin(self):
         """A sweep begins; what happened before is what it finds."""
@@ -73,8 +69,8 @@ class Story:
 
 
 @pytest.fixture
-def story(tmp_path):
-    return lambda names: Story(tmp_path, names)
+def story(tell, store):
+    return lambda names: Story(tell, store, names)
 
 
 def test_there_is_a_total_from_the_first_second_and_it_shrinks_as_time_passes(story):
@@ -168,3 +164,81 @@ def test_where_nothing_more_is_started_only_what_runs_counts(story):
     one.phase("a", Phase.RUNNING)
     one.schedule.breaker.tripped = "3 runs failed in the same way"
     assert one.told() == 60
+
+
+LABEL = "an experiment with a long name/" + "an-arm-whose-name-is-longer-than-a-line-" * 5 + "end"
+
+
+class Watched:
+    """Two runs, shown on a console that is or is not a terminal."""
+
+    def __init__(self, tell, store, *, terminal):
+        self.schedule, _ = tell([job("a"), job("b")], {}, slots=1)
+        self.names = [*self.schedule.states]
+        steps = dict.fromkeys(self.names, STEPS)
+        left = TimeLeft(store, steps, lambda run: WHOLE, lambda *measured: None)
+        width = 120 if terminal else UNLIMITED_WIDTH
+        self.file = io.StringIO()
+        console = Console(file=self.file, width=width, force_terminal=terminal)
+        labels, metrics = dict.fromkeys(self.names, LABEL), dict.fromkeys(self.names, "loss")
+        self.display = Display(console, store, labels, metrics, left)
+
+    def phase(self, name, phase, reason=""):
+        state = self.schedule.states[name]
+        state.phase, state.handle, state.reason = phase, 1, reason
+        self.display.changed(self.schedule, state)
+
+    def lines(self):
+        return self.file.getvalue().splitlines()
+
+
+@pytest.fixture
+def log(tell, store):
+    return Watched(tell, store, terminal=False)
+
+
+def test_a_log_has_one_unbroken_line_for_each_run_that_ended(log):
+    first, second = log.names
+    log.phase(first, Phase.RUNNING)
+    log.display.changed(log.schedule, None)
+    assert log.lines() == []
+    log.phase(first, Phase.DONE)
+    log.phase(second, Phase.RUNNING)
+    log.phase(second, Phase.FAILED, "a reason")
+    [done, failed] = log.lines()
+    assert done.startswith(f"[1/2] done     {LABEL}")
+    assert failed == f"[1/2] failed   {LABEL}  a reason"
+
+
+def test_a_log_that_is_silent_for_a_minute_has_a_heartbeat(log, monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now))
+    log.phase(log.names[0], Phase.RUNNING)
+    log.phase(log.names[0], Phase.DONE)
+    now += progress.HEARTBEAT_S - 1
+    log.display.changed(log.schedule, None)
+    assert len(log.lines()) == 1
+    now += 1
+    log.display.changed(log.schedule, None)
+    log.display.changed(log.schedule, None)
+    [_, heartbeat] = log.lines()
+    assert heartbeat.startswith("1 waiting · 1 done · ")
+
+
+def test_a_terminal_shows_a_bar_and_a_row_for_each_run_that_trains(tell, store):
+    shown = Watched(tell, store, terminal=True)
+    with shown.display:
+        shown.phase(shown.names[0], Phase.DONE)
+        shown.phase(shown.names[1], Phase.RUNNING)
+    plain = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", shown.file.getvalue())
+    assert "━" * 10 in plain
+    assert "1 running · 1 done · " in plain
+    cut = {line.partition("…")[0].strip() for line in plain.splitlines() if "…" in line}
+    names = {line.removeprefix("[1/2] done     ") for line in cut}
+    assert len(names) == 2, "that of the run which is done, and that of the row"
+    assert all(len(name) > 40 for name in names)
+    assert all(LABEL.startswith(name) for name in names), "a name is cut at the edge, not broken"
+    assert all(len(line.rstrip()) <= 120 for line in plain.splitlines())
+    assert "about" not in plain, "nothing was measured yet"
+    assert "step" in plain
+    assert "starting" in plain
