@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -292,15 +292,13 @@ class Course:
         return np.concatenate(found, axis=-1)
 
 
-def each_seed(course: Course) -> float:
-    """Analyse after every seed of all points; return the mean seeds a point of an experiment."""
-    left, spent = np.arange(len(course.values)), 0
+def each_seed(course: Course) -> None:
+    """Analyse after every seed of all points, until every claim of an experiment is decided."""
+    left = np.arange(len(course.values))
     for now in range(FIRST, SEEDS + 1):
         counts = np.full((len(left), course.values.shape[1]), float(now))
         course.analyse(course.after(counts, left), left)
-        spent += len(left) * (FIRST if now == FIRST else 1)
         left = left[~course.decided[left].all(axis=-1)]
-    return spent / len(course.values)
 
 
 def rounds(course: Course) -> Floats:
@@ -341,21 +339,26 @@ def share(wrong: np.ndarray) -> str:
     return f"{100 * hits / tried:.2f} ({100 * upper:.2f})"
 
 
-def main() -> None:
-    """Print the table; write it into docs/decisions.md unless sizes are tiny."""
-    tiny = smoke(__doc__)
-    experiments = 50 if tiny else 2000
+def publish(
+    module: str, experiments: int, head: Sequence[str], rows: Iterable[list[str]], *, tiny: bool
+) -> None:
+    """Simulate the rows and print their table; write it into docs/decisions.md unless `tiny`."""
     begun = time.process_time()
-    rows = [measured(*one, experiments) for one in itertools.product(shapes(), EFFECTS)]
+    simulated = table(head, rows)
     taken = time.process_time() - begun
-    head = ("shape", "effect", "wrong, each seed, %", "wrong, rounds, %", "decided", "runs a claim")
-    text = f"""{experiments:,} experiments a line, {taken:.0f} s of one core.
-
-{table(head, rows)}
-"""
+    text = f"{experiments:,} experiments a line, {taken:.0f} s of one core.\n\n{simulated}\n"
     print(text, end="")
     if not tiny:
-        fill(DOCUMENT, "benchmarks.decisions", text)
+        fill(DOCUMENT, module, text)
+
+
+def main() -> None:
+    """Simulate every shape at every effect."""
+    tiny = smoke(__doc__)
+    experiments = 50 if tiny else 2000
+    rows = (measured(*one, experiments) for one in itertools.product(shapes(), EFFECTS))
+    head = ("shape", "effect", "wrong, each seed, %", "wrong, rounds, %", "decided", "runs a claim")
+    publish("benchmarks.decisions", experiments, head, rows, tiny=tiny)
 
 
 if __name__ == "__main__":

@@ -172,10 +172,9 @@ def hours(runs: Mapping[str, Row]) -> float:
 
 def claims(found: Sequence[Kept]) -> str:
     """Return a section for each scale, the largest first."""
-    scales = [scale for scale in reversed(SCALES) if any(one.scale == scale for one in found)]
+    by_scale = {scale: [one for one in found if one.scale == scale] for scale in reversed(SCALES)}
     return "\n\n".join(
-        f"### At {scale} scale\n\n{claims_at([one for one in found if one.scale == scale])}"
-        for scale in scales
+        f"### At {scale} scale\n\n{claims_at(those)}" for scale, those in by_scale.items() if those
     )
 
 
@@ -200,9 +199,10 @@ def claims_at(found: Iterable[Kept]) -> str:
 
 
 def answer(verdict: Verdict) -> str:
-    """Return a verdict and the contrast behind it; undecided ones are not bold."""
+    """Return a verdict and the main contrast behind it in words; undecided ones are not bold."""
     undecided = verdict.verdict is Decision.UNDECIDED
-    return f"{verdict.label if undecided else f'**{verdict.label}**'}: {effect(verdict)}"
+    effect = verdict.effect if "first" in verdict.numbers else "judged by an earlier rule"
+    return f"{verdict.label if undecided else f'**{verdict.label}**'}: {effect}"
 
 
 def price(verdict: Verdict) -> str:
@@ -231,11 +231,6 @@ def changed(found: Iterable[Kept], reasons: Mapping[str, str]) -> str:
                 rows.append((*place, answer(before), what, why))
     head = ("experiment", "claim", "scale and text", "before", "now", "why")
     return table(head, rows) if rows else "No answer differs from the one kept before."
-
-
-def effect(verdict: Verdict) -> str:
-    """Return the main contrast in words."""
-    return verdict.effect if "first" in verdict.numbers else "judged by an earlier rule"
 
 
 def settings(found: Iterable[Kept]) -> str:

@@ -39,12 +39,11 @@ import numpy as np
 
 from sweeper.results.collect import collect
 from sweeper.results.judge import verdicts_on
-from sweeper.results.points import Point, points
+from sweeper.results.points import RATE, Point, points
 from sweeper.results.table import Table
 from sweeper.results.verdict import Decision
 from sweeper.store.files import canonical
 
-RATE = "optimizer.learning_rate"
 DEMO = ("fig1", "fig3", "equal_width", "bottleneck", "value_size")
 TUNE = f"experiment.tune={{grid: {{{RATE}: [0.0125, 0.025, 0.05]}}, grow: 1}}"
 
