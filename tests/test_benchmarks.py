@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from benchmarks import published
 from benchmarks.__main__ import BENCHMARKS, DOCUMENT, run
 from benchmarks.controls import DOCUMENT as CONTROLS
+from benchmarks.controls import counted
 from benchmarks.decisions import DOCUMENT as DECISIONS
 from benchmarks.findings import RESULTS, changed, hours, kept, page, price
 from benchmarks.measure import call, fill, interleaved, present, speed_up, spread
@@ -161,6 +163,11 @@ def test_equal_records_give_equal_bytes_and_others_do_not(one, tmp_path):
     moved = Path(shutil.copytree(one, tmp_path / "moved"))
     assert page(moved) == page(one)
     assert page(results(tmp_path / "other", contrary)) != page(one)
+
+
+def test_the_table_of_controls_counts_every_verdict():
+    verdicts = Counter({str(decision): count for count, decision in enumerate(Decision, 1)})
+    assert counted({("fig1", "claim", "planted"): verdicts}).endswith("| 1 | 2 | 3 | 4 |")
 
 
 def test_rules_for_rates_are_compared_on_the_same_trials():
