@@ -25,9 +25,8 @@ class Heads:
 
     def __call__(self, x_DN):
         """Return the layer's output_DN."""
-        moved = self.moves_HDD() @ x_DN
-        contexts = [context(*pair, x_DN) for pair in zip(self.query_HPD, self.key_HPD, strict=True)]
-        return (moved @ torch.stack(contexts)).sum(0)
+        contexts_HNN = context(self.query_HPD, self.key_HPD, x_DN)
+        return (self.moves_HDD() @ x_DN @ contexts_HNN).sum(0)
 
     def moves_HDD(self):
         """Return W_o^i W_v^i, what a head makes of a position it attends to."""
