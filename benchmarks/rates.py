@@ -38,7 +38,7 @@ if __name__ == "__main__":
 import numpy as np
 
 from sweeper.results.collect import collect
-from sweeper.results.judge import verdicts_on
+from sweeper.results.compare import flipped
 from sweeper.results.points import RATE, Point, points
 from sweeper.results.table import Table
 from sweeper.results.verdict import Decision
@@ -123,25 +123,23 @@ def choices_of(tuned: Table, trials: Table, every: Table) -> list[Chosen]:
     return found
 
 
-def flipped(tuned: Table) -> list[str]:
-    """Return the decided claims with another decision if one arm takes its alternatives."""
-    before = {one.claim: one.verdict for one in verdicts_on(tuned)}
+def reversed_claims(tuned: Table) -> list[str]:
+    """Return the claims that are decided the other way if one arm takes its alternatives."""
+    replaced = {row.get("alternative_to") for row in tuned.rows}
     found = []
     for arm in tuned.experiment["arms"]:
-        alternatives = {
-            row["alternative_to"]: row for row in tuned.rows if row.get("alternative_to")
-        }
         rows = []
         for row in tuned.rows:
-            words = f"{row['arm']} {row['point'] or ''}".strip()
-            if row["arm"] == arm and words in alternatives:
-                continue
-            if row["arm"] == arm and row.get("alternative_to"):
-                row = {**row, "point": row["alternative_to"].removeprefix(arm).strip() or None}
-            rows.append({**row, "alternative_to": None} if row["arm"] == arm else row)
-        for one in verdicts_on(replace(tuned, rows=rows)):
-            contrary = {before[one.claim], one.verdict} == {*list(Decision)[:2]}
-            found += [f"{one.claim} ({arm})"] * contrary
+            if row["arm"] != arm:
+                rows.append(row)
+            elif chosen := row.get("alternative_to"):
+                point = chosen.removeprefix(arm).strip() or None
+                rows.append({**row, "point": point, "alternative_to": None})
+            elif f"{arm} {row['point'] or ''}".strip() not in replaced:
+                rows.append(row)
+        for before, after in flipped(tuned, replace(tuned, rows=rows)):
+            if {before.verdict, after.verdict} == {Decision.SUPPORTED, Decision.NOT_SUPPORTED}:
+                found.append(f"{after.claim} ({arm})")
     return found
 
 
@@ -155,7 +153,7 @@ def measured(outputs: Path, name: str, arguments: Sequence[str]) -> tuple[list[C
     to = (f"name={name}_rates", *to[1:])
     call("sweep.py", "-m", f"experiment={name}", *own, f"{RATE}={rates}", *to)
     [every] = collect(outputs, [f"{name}_rates"])
-    return choices_of(tuned, trials, every), flipped(tuned)
+    return choices_of(tuned, trials, every), reversed_claims(tuned)
 
 
 def main() -> None:
