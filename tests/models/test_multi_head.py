@@ -101,8 +101,7 @@ def test_grouped_is_multi_head_attention_where_no_keys_are_shared(bias, qk_norm)
         torch.manual_seed(3)
         layers.append(build(D, H, P, bias=bias, qk_norm=qk_norm))
     states = [layer.state_dict() for layer in layers]
-    assert states[0].keys() == states[1].keys()
-    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+    torch.testing.assert_close(*states, rtol=0, atol=0)
     x_BTD = torch.randn(B, T, D)
     assert torch.equal(layers[0](x_BTD), layers[1](x_BTD))
 
