@@ -53,11 +53,6 @@ class Kept:
         return done(self.rows)
 
     @property
-    def link(self) -> str:
-        """A link to the page of its folder."""
-        return f"[{self.folder.name}]({self.folder.name}/README.md)"
-
-    @property
     def counts(self) -> list[int]:
         """The number of seeds of each point."""
         finished = Counter(
@@ -241,7 +236,8 @@ def settings(found: Iterable[Kept]) -> str:
         runs = one.runs.values()
         tokens = sum(float(row["tokens_seen"] or 0) for row in runs)
         decides = DECIDES in one.provenance.get("command", ())
-        row = [one.link, one.scale, one.text, one.experiment, f"{len(runs)}"]
+        name = one.folder.name
+        row = [f"[{name}]({name}/README.md)", one.scale, one.text, one.experiment, f"{len(runs)}"]
         row += [f"{tokens / 1e6:.1f}M", f"{hours(one.runs):.2f}"]
         row.append(f"{hours(done(one.trials)):.2f}" if one.trials else "")
         row.append(str(len(one.provenance.get("rounds", ())) + 1) if decides else "")

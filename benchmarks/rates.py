@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
@@ -89,15 +89,10 @@ def rule_of_the_parabola(one: Chosen) -> float:
     return min(one.first, key=lambda rate: abs(math.log(rate) + linear / (2 * square)))
 
 
-def rule_of_finalists(one: Chosen) -> float:
-    """Return the rate that the sweeper chose."""
-    return one.rates[0]
-
-
-RULES = {
+RULES: dict[str, Callable[[Chosen], float]] = {
     "best of one seed": rule_of_one_seed,
     "parabola": rule_of_the_parabola,
-    "two finalists, three seeds": rule_of_finalists,
+    "two finalists, three seeds": lambda one: one.rates[0],  # as the sweeper chose
 }
 
 

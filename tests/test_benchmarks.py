@@ -16,7 +16,7 @@ from benchmarks.controls import counted
 from benchmarks.decisions import DOCUMENT as DECISIONS
 from benchmarks.findings import RESULTS, changed, hours, kept, page, price
 from benchmarks.measure import call, fill, interleaved, present, speed_up, spread
-from benchmarks.rates import Chosen, rule_of_finalists, rule_of_one_seed, rule_of_the_parabola
+from benchmarks.rates import RULES, Chosen
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import judge
 from sweeper.results.verdict import Decision, Verdict
@@ -175,9 +175,10 @@ def test_rules_for_rates_are_compared_on_the_same_trials():
     judged = {0.005: 3.2, 0.01: 3.0, 0.02: 3.1, 0.04: 3.5}
     one = Chosen(losses=judged, first=first, rates=[0.01, 0.02])
     assert one.rejected() == [0.005]
-    assert (rule_of_one_seed(one), rule_of_finalists(one)) == (0.02, 0.01)
+    one_seed, parabola, finalists = RULES.values()
+    assert (one_seed(one), finalists(one)) == (0.02, 0.01)
     near = Chosen(losses=judged, first={0.005: 2.1, 0.01: 2.0, 0.02: 1.99}, rates=[0.01])
-    assert rule_of_the_parabola(near) == 0.02
+    assert parabola(near) == 0.02
     assert near.rejected() == [0.005, 0.02]
     assert one.loss_of(0.02) == pytest.approx(0.1)
 
