@@ -13,15 +13,16 @@ import argparse
 import json
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.measure import ROOT, call, fill, table
+from sweeper.results.verdict import Decision
 
 DOCUMENT = ROOT / "docs" / "results" / "controls" / "README.md"
 CONTROLS = {"planted": (), "nothing planted": ("data.directions=0",)}
 SEEDS = {"fig1": 6, "fig3": 5}  # a point, as the demo has them
 APART = 100  # between the first seeds of two repetitions
-ANSWERS = ("supported", "not supported", "no difference", "undecided")
 
 
 def main() -> int:
@@ -51,19 +52,24 @@ def main() -> int:
                 for verdict in json.loads(path.read_text())["verdicts"]:
                     asked = (experiment, verdict["claim"], control)
                     found.setdefault(asked, Counter())[verdict["verdict"]] += 1
-    rows = [
-        (*asked, *(str(answers[answer]) for answer in ANSWERS))
-        for asked, answers in sorted(found.items())
-    ]
-    counted = table(("figure", "claim", "text", *ANSWERS), rows)
-    print(counted)
-    fill(DOCUMENT, "benchmarks.controls", counted)
+    text = counted(found)
+    print(text)
+    fill(DOCUMENT, "benchmarks.controls", text)
     return int(
         any(
             answers["supported"] != (answers.total() if control == "planted" else 0)
             for (*_, control), answers in found.items()
         )
     )
+
+
+def counted(found: Mapping[tuple[str, str, str], Counter[str]]) -> str:
+    """Return a table with the number of each verdict."""
+    rows = [
+        (*asked, *(str(verdicts[decision]) for decision in Decision))
+        for asked, verdicts in sorted(found.items())
+    ]
+    return table(("figure", "claim", "text", *Decision), rows)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -45,8 +45,6 @@ EFFECTS = (0.0, 1.0, 2.0)
 SEEDS = 30  # a point, at most
 MARGIN = 1.0  # of "no difference"
 
-Draw = Callable[[np.random.Generator, int], Floats]
-
 
 @dataclass(frozen=True)
 class Claim:
@@ -72,7 +70,7 @@ class Shape:
     random_seed: int  # the first part of the seed of the generator
     claims: tuple[Claim, ...]  # of one family
     gains: Floats  # (points,), what an effect of 1 adds to the mean of each
-    draw: Draw
+    draw: Callable[[np.random.Generator, int], Floats]
 
 
 def shapes() -> list[Shape]:
@@ -243,11 +241,6 @@ class Course:
             *(np.full((experiments, len(self.weights)), at) for at in (0, -np.inf, np.inf))
         )
 
-    def after(self, counts: Floats, experiments: np.ndarray) -> Sample:
-        """Return these experiments with this number of seeds at each point."""
-        there = np.arange(SEEDS) < counts[..., None]
-        return Sample(np.where(there, self.values[experiments], np.nan))
-
     def analyse(self, sample: Sample, experiments: np.ndarray) -> Errors:
         """Judge every claim of these experiments, given their seeds now."""
         now = errors(sample, self.weights, moderated(sample))
@@ -260,23 +253,12 @@ class Course:
         for place, claim in enumerate(self.shape.claims):
             given = claim.decisions(Intervals(*(ends[:, self._own[place]] for ends in found)))
             fresh = np.any(given, axis=0) & ~self.decided[experiments, place]
-            fresh[fresh] = ~self._bimodal(claim, experiments[fresh], sample.counts[fresh])
+            fresh[fresh] = ~bimodal_points(claim, sample.values[fresh])
             true = self.true[place]
             wrong = np.any([one & ~right for one, right in zip(given, true, strict=True)], axis=0)
             self.wrong[experiments[fresh & wrong], place] = True
             self.decided[experiments[fresh], place] = True
         return now
-
-    def _bimodal(self, claim: Claim, experiments: np.ndarray, counts: Floats) -> np.ndarray:
-        """Return whether the points of a claim are bimodal, which leaves it undecided."""
-        points = np.flatnonzero((claim.weights != 0).any(axis=0))
-        seeds = counts[:, points].astype(int)
-        values_of = self.values[experiments][:, points]
-        found = [
-            is_bimodal([row[:n] for row, n in zip(values, own, strict=True)])
-            for values, own in zip(values_of, seeds, strict=True)
-        ]
-        return np.array(found, dtype=bool)
 
     def needs(self, sample: Sample, now: Errors, experiments: np.ndarray) -> Floats:
         """Return the seeds that each contrast of undecided claims is expected to need."""
@@ -292,15 +274,19 @@ class Course:
         return np.concatenate(found, axis=-1)
 
 
-def each_seed(course: Course) -> float:
-    """Analyse after every seed of all points; return the mean seeds a point of an experiment."""
-    left, spent = np.arange(len(course.values)), 0
+def bimodal_points(claim: Claim, values: Floats) -> np.ndarray:
+    """Return for each experiment whether the claim's points are bimodal: it stays undecided."""
+    used = (claim.weights != 0).any(axis=0)
+    found = [is_bimodal(row[~np.isnan(row)] for row in rows) for rows in values[:, used]]
+    return np.array(found, dtype=bool)
+
+
+def each_seed(course: Course) -> None:
+    """Analyse after every seed of all points, until every claim of an experiment is decided."""
+    left = np.arange(len(course.values))
     for now in range(FIRST, SEEDS + 1):
-        counts = np.full((len(left), course.values.shape[1]), float(now))
-        course.analyse(course.after(counts, left), left)
-        spent += len(left) * (FIRST if now == FIRST else 1)
+        course.analyse(Sample(course.values[left]).first(now), left)
         left = left[~course.decided[left].all(axis=-1)]
-    return spent / len(course.values)
 
 
 def rounds(course: Course) -> Floats:
@@ -312,7 +298,7 @@ def rounds(course: Course) -> Floats:
     counts = np.full(course.values.shape[:2], float(FIRST))
     left = np.arange(len(counts))
     while len(left):
-        sample = course.after(counts[left], left)
+        sample = Sample(course.values[left]).first(counts[left])
         needs = course.needs(sample, course.analyse(sample, left), left)
         needed = (((needs > 0) @ (weights != 0)) > 0).sum(axis=-1)
         more = allocated(
@@ -341,21 +327,26 @@ def share(wrong: np.ndarray) -> str:
     return f"{100 * hits / tried:.2f} ({100 * upper:.2f})"
 
 
-def main() -> None:
-    """Print the table; write it into docs/decisions.md unless sizes are tiny."""
-    tiny = smoke(__doc__)
-    experiments = 50 if tiny else 2000
+def publish(
+    module: str, experiments: int, head: Sequence[str], rows: Iterable[list[str]], *, tiny: bool
+) -> None:
+    """Simulate the rows and print their table; write it into docs/decisions.md unless `tiny`."""
     begun = time.process_time()
-    rows = [measured(*one, experiments) for one in itertools.product(shapes(), EFFECTS)]
+    simulated = table(head, rows)
     taken = time.process_time() - begun
-    head = ("shape", "effect", "wrong, each seed, %", "wrong, rounds, %", "decided", "runs a claim")
-    text = f"""{experiments:,} experiments a line, {taken:.0f} s of one core.
-
-{table(head, rows)}
-"""
+    text = f"{experiments:,} experiments a line, {taken:.0f} s of one core.\n\n{simulated}\n"
     print(text, end="")
     if not tiny:
-        fill(DOCUMENT, "benchmarks.decisions", text)
+        fill(DOCUMENT, module, text)
+
+
+def main() -> None:
+    """Simulate every shape at every effect."""
+    tiny = smoke(__doc__)
+    experiments = 50 if tiny else 2000
+    rows = (measured(*one, experiments) for one in itertools.product(shapes(), EFFECTS))
+    head = ("shape", "effect", "wrong, each seed, %", "wrong, rounds, %", "decided", "runs a claim")
+    publish("benchmarks.decisions", experiments, head, rows, tiny=tiny)
 
 
 if __name__ == "__main__":

@@ -53,11 +53,6 @@ class Kept:
         return done(self.rows)
 
     @property
-    def link(self) -> str:
-        """A link to the page of its folder."""
-        return f"[{self.folder.name}]({self.folder.name}/README.md)"
-
-    @property
     def counts(self) -> list[int]:
         """The number of seeds of each point."""
         finished = Counter(
@@ -172,10 +167,9 @@ def hours(runs: Mapping[str, Row]) -> float:
 
 def claims(found: Sequence[Kept]) -> str:
     """Return a section for each scale, the largest first."""
-    scales = [scale for scale in reversed(SCALES) if any(one.scale == scale for one in found)]
+    by_scale = {scale: [one for one in found if one.scale == scale] for scale in reversed(SCALES)}
     return "\n\n".join(
-        f"### At {scale} scale\n\n{claims_at([one for one in found if one.scale == scale])}"
-        for scale in scales
+        f"### At {scale} scale\n\n{claims_at(those)}" for scale, those in by_scale.items() if those
     )
 
 
@@ -200,9 +194,10 @@ def claims_at(found: Iterable[Kept]) -> str:
 
 
 def answer(verdict: Verdict) -> str:
-    """Return a verdict and the contrast behind it; undecided ones are not bold."""
+    """Return a verdict and the main contrast behind it in words; undecided ones are not bold."""
     undecided = verdict.verdict is Decision.UNDECIDED
-    return f"{verdict.label if undecided else f'**{verdict.label}**'}: {effect(verdict)}"
+    effect = verdict.effect if "first" in verdict.numbers else "judged by an earlier rule"
+    return f"{verdict.label if undecided else f'**{verdict.label}**'}: {effect}"
 
 
 def price(verdict: Verdict) -> str:
@@ -233,11 +228,6 @@ def changed(found: Iterable[Kept], reasons: Mapping[str, str]) -> str:
     return table(head, rows) if rows else "No answer differs from the one kept before."
 
 
-def effect(verdict: Verdict) -> str:
-    """Return the main contrast in words."""
-    return verdict.effect if "first" in verdict.numbers else "judged by an earlier rule"
-
-
 def settings(found: Iterable[Kept]) -> str:
     """Return a table of what was trained: scale, text, runs, tokens, hours, devices."""
     head = "kept in,scale,text,experiment,runs,tokens,device hours,rates,rounds,device,code"
@@ -246,7 +236,8 @@ def settings(found: Iterable[Kept]) -> str:
         runs = one.runs.values()
         tokens = sum(float(row["tokens_seen"] or 0) for row in runs)
         decides = DECIDES in one.provenance.get("command", ())
-        row = [one.link, one.scale, one.text, one.experiment, f"{len(runs)}"]
+        name = one.folder.name
+        row = [f"[{name}]({name}/README.md)", one.scale, one.text, one.experiment, f"{len(runs)}"]
         row += [f"{tokens / 1e6:.1f}M", f"{hours(one.runs):.2f}"]
         row.append(f"{hours(done(one.trials)):.2f}" if one.trials else "")
         row.append(str(len(one.provenance.get("rounds", ())) + 1) if decides else "")

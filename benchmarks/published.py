@@ -48,18 +48,20 @@ class Geometry(NamedTuple):
                     *sizes, latent_size=self.latent_size, rotary_size=self.rotary_size
                 )
             else:
-                shared = self.key_value_heads
-                layer = GroupedQueryAttention(*sizes, key_value_heads=shared)
-        shared_words = self.key_value_heads or f"latent {self.latent_size}"
-        size = f"{self.head_size}" + (f" + {self.rotary_size}" if self.rotary_size else "")
+                layer = GroupedQueryAttention(*sizes, key_value_heads=self.key_value_heads)
         width = self.heads * (self.head_size + self.rotary_size) / self.embedding_size
-        cells = (self.embedding_size, self.layers, self.heads, shared_words, size, f"{width:.2f}")
-        return (
+        cells = (
             self.name,
-            *map(str, cells),
+            self.embedding_size,
+            self.layers,
+            self.heads,
+            self.key_value_heads or f"latent {self.latent_size}",
+            f"{self.head_size} + {self.rotary_size}" if self.rotary_size else self.head_size,
+            f"{width:.2f}",
             f"{2 * self.layers * layer.cached_numbers:,}",
             self.source,
         )
+        return tuple(map(str, cells))
 
 
 PUBLISHED = (

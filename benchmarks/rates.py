@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
@@ -38,13 +38,12 @@ if __name__ == "__main__":
 import numpy as np
 
 from sweeper.results.collect import collect
-from sweeper.results.judge import verdicts_on
-from sweeper.results.points import Point, points
+from sweeper.results.compare import flipped
+from sweeper.results.points import RATE, Point, points
 from sweeper.results.table import Table
 from sweeper.results.verdict import Decision
 from sweeper.store.files import canonical
 
-RATE = "optimizer.learning_rate"
 DEMO = ("fig1", "fig3", "equal_width", "bottleneck", "value_size")
 TUNE = f"experiment.tune={{grid: {{{RATE}: [0.0125, 0.025, 0.05]}}, grow: 1}}"
 
@@ -90,15 +89,10 @@ def rule_of_the_parabola(one: Chosen) -> float:
     return min(one.first, key=lambda rate: abs(math.log(rate) + linear / (2 * square)))
 
 
-def rule_of_finalists(one: Chosen) -> float:
-    """Return the rate that the sweeper chose."""
-    return one.rates[0]
-
-
-RULES = {
+RULES: dict[str, Callable[[Chosen], float]] = {
     "best of one seed": rule_of_one_seed,
     "parabola": rule_of_the_parabola,
-    "two finalists, three seeds": rule_of_finalists,
+    "two finalists, three seeds": lambda one: one.rates[0],  # as the sweeper chose
 }
 
 
@@ -124,25 +118,23 @@ def choices_of(tuned: Table, trials: Table, every: Table) -> list[Chosen]:
     return found
 
 
-def flipped(tuned: Table) -> list[str]:
-    """Return the decided claims with another decision if one arm takes its alternatives."""
-    before = {one.claim: one.verdict for one in verdicts_on(tuned)}
+def reversed_claims(tuned: Table) -> list[str]:
+    """Return the claims that are decided the other way if one arm takes its alternatives."""
+    replaced = {row.get("alternative_to") for row in tuned.rows}
     found = []
     for arm in tuned.experiment["arms"]:
-        alternatives = {
-            row["alternative_to"]: row for row in tuned.rows if row.get("alternative_to")
-        }
         rows = []
         for row in tuned.rows:
-            words = f"{row['arm']} {row['point'] or ''}".strip()
-            if row["arm"] == arm and words in alternatives:
-                continue
-            if row["arm"] == arm and row.get("alternative_to"):
-                row = {**row, "point": row["alternative_to"].removeprefix(arm).strip() or None}
-            rows.append({**row, "alternative_to": None} if row["arm"] == arm else row)
-        for one in verdicts_on(replace(tuned, rows=rows)):
-            contrary = {before[one.claim], one.verdict} == {*list(Decision)[:2]}
-            found += [f"{one.claim} ({arm})"] * contrary
+            if row["arm"] != arm:
+                rows.append(row)
+            elif chosen := row.get("alternative_to"):
+                point = chosen.removeprefix(arm).strip() or None
+                rows.append({**row, "point": point, "alternative_to": None})
+            elif f"{arm} {row['point'] or ''}".strip() not in replaced:
+                rows.append(row)
+        for before, after in flipped(tuned, replace(tuned, rows=rows)):
+            if {before.verdict, after.verdict} == {Decision.SUPPORTED, Decision.NOT_SUPPORTED}:
+                found.append(f"{after.claim} ({arm})")
     return found
 
 
@@ -156,7 +148,7 @@ def measured(outputs: Path, name: str, arguments: Sequence[str]) -> tuple[list[C
     to = (f"name={name}_rates", *to[1:])
     call("sweep.py", "-m", f"experiment={name}", *own, f"{RATE}={rates}", *to)
     [every] = collect(outputs, [f"{name}_rates"])
-    return choices_of(tuned, trials, every), flipped(tuned)
+    return choices_of(tuned, trials, every), reversed_claims(tuned)
 
 
 def main() -> None:

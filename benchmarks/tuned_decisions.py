@@ -11,20 +11,19 @@ from __future__ import annotations
 
 import csv
 import math
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from benchmarks.measure import ROOT, fill, smoke, table
+from benchmarks.measure import ROOT, smoke
 
 if __name__ == "__main__":
     smoke(__doc__)  # answers --help before numpy is imported
 
 import numpy as np
 
-from benchmarks.decisions import DOCUMENT, share
+from benchmarks.decisions import SEEDS, publish, share
 from sweeper.results.choices import FINALISTS, Choice, choices, ranked
 from sweeper.results.decision import Question
 from sweeper.results.judge import questions, verdicts_on, wanted
@@ -45,7 +44,6 @@ CLAIMS = (
 )
 RATES = (0.0125, 0.025, 0.05)
 TRIED = (1000, 1001, 1002)  # the seeds of trials
-SEEDS = 30  # a point, at most
 SPREAD = 0.006  # the standard deviation between seeds, of a loss
 SHARED = 0.5  # the share of its variance that all points have in common
 CURVATURE = 2.0  # what a rate one place from the best costs, in spreads
@@ -254,19 +252,12 @@ def measured(effect: float, experiments: int) -> list[str]:
 
 
 def main() -> None:
-    """Print the table; write it into docs/decisions.md unless sizes are tiny."""
+    """Simulate with no effect and with one."""
     tiny = smoke(__doc__)
     experiments = 1 if tiny else 300
-    begun = time.process_time()
-    rows = [measured(effect, experiments) for effect in (0.0, 1.0)]
+    rows = (measured(effect, experiments) for effect in (0.0, 1.0))
     head = ("effect", "wrong, %", "decided", "runs a claim", "open choices", "best rate left out")
-    text = f"""{experiments} experiments a line, {time.process_time() - begun:.0f} s of one core.
-
-{table(head, rows)}
-"""
-    print(text, end="")
-    if not tiny:
-        fill(DOCUMENT, "benchmarks.tuned_decisions", text)
+    publish("benchmarks.tuned_decisions", experiments, head, rows, tiny=tiny)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,11 @@ import pytest
 from benchmarks import published
 from benchmarks.__main__ import BENCHMARKS, DOCUMENT, run
 from benchmarks.controls import DOCUMENT as CONTROLS
+from benchmarks.controls import counted
 from benchmarks.decisions import DOCUMENT as DECISIONS
 from benchmarks.findings import RESULTS, changed, hours, kept, page, price
 from benchmarks.measure import call, fill, interleaved, present, speed_up, spread
-from benchmarks.rates import Chosen, rule_of_finalists, rule_of_one_seed, rule_of_the_parabola
+from benchmarks.rates import RULES, Chosen
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import judge
 from sweeper.results.verdict import Decision, Verdict
@@ -163,14 +165,20 @@ def test_equal_records_give_equal_bytes_and_others_do_not(one, tmp_path):
     assert page(results(tmp_path / "other", contrary)) != page(one)
 
 
+def test_the_table_of_controls_counts_every_verdict():
+    verdicts = Counter({str(decision): count for count, decision in enumerate(Decision, 1)})
+    assert counted({("fig1", "claim", "planted"): verdicts}).endswith("| 1 | 2 | 3 | 4 |")
+
+
 def test_rules_for_rates_are_compared_on_the_same_trials():
     first = {0.005: 2.5, 0.01: 2.0, 0.02: 1.99, 0.04: 2.9}  # the parabola's least is nearer 0.01
     judged = {0.005: 3.2, 0.01: 3.0, 0.02: 3.1, 0.04: 3.5}
     one = Chosen(losses=judged, first=first, rates=[0.01, 0.02])
     assert one.rejected() == [0.005]
-    assert (rule_of_one_seed(one), rule_of_finalists(one)) == (0.02, 0.01)
+    one_seed, parabola, finalists = RULES.values()
+    assert (one_seed(one), finalists(one)) == (0.02, 0.01)
     near = Chosen(losses=judged, first={0.005: 2.1, 0.01: 2.0, 0.02: 1.99}, rates=[0.01])
-    assert rule_of_the_parabola(near) == 0.02
+    assert parabola(near) == 0.02
     assert near.rejected() == [0.005, 0.02]
     assert one.loss_of(0.02) == pytest.approx(0.1)
 

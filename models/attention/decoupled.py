@@ -34,17 +34,13 @@ class DecoupledAttention(nn.Module):
         value_size = head_size if value_size is None else value_size
         self.heads, self.head_size, self.value_size = heads, head_size, value_size
         self.dropout = dropout
+        self.rotary_size = head_size  # a rotation turns whole heads
         self.query_key = nn.Linear(embedding_size, 2 * heads * head_size, bias=bias)
         self.value = nn.Linear(embedding_size, heads * value_size, bias=bias)
         self.output = nn.Linear(heads * value_size, embedding_size, bias=bias)
         glorot_uniform_(self.query_key, stacked=2 * [heads * head_size])
         glorot_uniform_(self.value)
         glorot_uniform_(self.output)
-
-    @property
-    def rotary_size(self) -> int:
-        """The size of the heads that a rotation turns."""
-        return self.head_size
 
     @property
     def cached_numbers(self) -> int:

@@ -50,6 +50,7 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.heads, self.head_size, self.dropout = heads, head_size, dropout
+        self.rotary_size = head_size  # a rotation turns whole heads
         self.key_value_heads = key_value_heads or heads
         width, shared_width = heads * head_size, self.key_value_heads * head_size
         self.qkv = nn.Linear(embedding_size, width + 2 * shared_width, bias=bias)
@@ -57,11 +58,6 @@ class MultiHeadAttention(nn.Module):
         self.norm = HeadNorm(heads, self.key_value_heads, head_size) if qk_norm else None
         glorot_uniform_(self.qkv, stacked=[width, shared_width, shared_width])
         glorot_uniform_(self.output)
-
-    @property
-    def rotary_size(self) -> int:
-        """The size of the heads that a rotation turns."""
-        return self.head_size
 
     @property
     def cached_numbers(self) -> int:

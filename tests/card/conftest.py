@@ -77,5 +77,4 @@ def _on_card(library, what, request):
     env = {key: value for key, value in os.environ.items() if key != "CUBLAS_WORKSPACE_CONFIG"}
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads(told.read_text())
-    return found
+    return json.loads(told.read_text())

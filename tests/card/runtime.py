@@ -29,10 +29,8 @@ def install():
         "is_available": True,
         "is_bf16_supported": True,
         "is_initialized": True,
-        **dict.fromkeys(("_lazy_init", "empty_cache", "init", "ipc_collect"), None),
-        **dict.fromkeys(
-            ("manual_seed", "manual_seed_all", "set_device", "set_rng_state_all"), None
-        ),
+        **dict.fromkeys(("_lazy_init", "empty_cache", "init", "ipc_collect", "manual_seed"), None),
+        **dict.fromkeys(("manual_seed_all", "set_device", "set_rng_state_all"), None),
     }
     for name, answer in answers.items():
         setattr(torch.cuda, name, _constant(answer))

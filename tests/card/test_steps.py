@@ -34,13 +34,8 @@ MEASURED = {  # operators a step launches, GB at the peak; of 6 layers, in bfloa
 
 
 @pytest.fixture(scope="module")
-def configs(planned):
-    return {name: planned(*point)[0] for name, (point, _, _) in MEASURED.items()}
-
-
-@pytest.fixture(scope="module")
-def measured(configs, steps):
-    return steps(configs, 2)
+def measured(planned, steps):
+    return steps({name: planned(*point)[0] for name, (point, _, _) in MEASURED.items()}, 2)
 
 
 @pytest.mark.parametrize("name", MEASURED)

@@ -82,6 +82,16 @@ def attended(monkeypatch):
     return calls
 
 
+def influence(model, batch, position):
+    """Return the gradient_BTD of a position's hidden vectors with respect to every embedding."""
+    seen = []
+    handle = model.embedding.register_forward_hook(lambda *call: seen.append(call[-1]))
+    hidden_BD = model(*batch)[:, position]
+    handle.remove()
+    (gradient_BTD,) = torch.autograd.grad((hidden_BD * torch.randn_like(hidden_BD)).sum(), seen)
+    return gradient_BTD
+
+
 def sum_over_heads(x_TD, queries, keys, values, outputs):
     """Return the paper's sum (eq. 8 and 9) over heads, each with its own weights."""
     total_TD = torch.zeros_like(x_TD)

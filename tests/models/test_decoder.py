@@ -11,22 +11,14 @@ import torch
 from models.embedding import TokenEmbedding, sinusoids
 from sweeper.store.registry import ATTENTION, names
 from tasks.config.architecture import variant
-
-
-def _influence(model, row, position):
-    """Return the gradient_TD of one position's hidden vector with respect to every embedding."""
-    seen = []
-    handle = model.embedding.register_forward_hook(lambda *call: seen.append(call[-1]))
-    hidden_D = model(*row)[0, position]
-    handle.remove()
-    return torch.autograd.grad((hidden_D * torch.randn_like(hidden_D)).sum(), seen)[0][0]
+from tests.models.conftest import influence
 
 
 def test_a_position_depends_on_the_past_of_its_own_sentence_only(decoder, pack):
     model, row = decoder(), pack(5, 7, 3, padding=2)
     segments = row[1][0]
     for position in range(len(segments)):
-        gradient_TD = _influence(model, row, position)
+        [gradient_TD] = influence(model, row, position)
         past = torch.arange(len(segments)) <= position
         seen = past & (segments == segments[position])
         assert (gradient_TD[seen] != 0).any(dim=-1).all()

@@ -23,8 +23,7 @@ def test_a_list_of_one_size_is_the_plain_model_to_the_bit(model, sizes):
     for head_size in (5, [5, 5]):
         torch.manual_seed(3)
         states.append(model(**{**sizes, "head_size": head_size}).state_dict())
-    assert states[0].keys() == states[1].keys()
-    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+    torch.testing.assert_close(*states, rtol=0, atol=0)
 
 
 def test_a_layer_of_one_group_is_the_attention_it_groups():

@@ -26,6 +26,14 @@ def _plain(mask_B1TT):
     return mask_B1TT.as_subclass(Tensor)
 
 
+def _both(mask_B1TT, *qkv, **options):
+    """Return the attention under a mask, and under the plain mask that is equal to it."""
+    return [
+        F.scaled_dot_product_attention(*qkv, attn_mask=one, **options)
+        for one in (mask_B1TT, _plain(mask_B1TT))
+    ]
+
+
 @ways
 @pytest.mark.parametrize("name", names(ATTENTION))
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
@@ -54,23 +62,15 @@ def test_segments_of_any_lengths(causal, seed, monkeypatch):
     starts_BT = torch.rand(B, T) < torch.rand(B, 1) ** 3
     mask_B1TT = attention_mask(starts_BT.cumsum(1), causal=causal)
     q, k, v = torch.randn(3, B, H, T, P, dtype=torch.float64)
-    torch.testing.assert_close(
-        F.scaled_dot_product_attention(q, k, v, attn_mask=mask_B1TT),
-        F.scaled_dot_product_attention(q, k, v, attn_mask=_plain(mask_B1TT)),
-        rtol=0,
-        atol=1e-13,
-    )
+    torch.testing.assert_close(*_both(mask_B1TT, q, k, v), rtol=0, atol=1e-13)
 
 
 @ways
 def test_queries_that_share_keys_and_values(causal):
     mask_B1TT = attention_mask(_segments(), causal=causal)
     q, (k, v) = torch.randn(B, 4, T, P).double(), torch.randn(2, B, 2, T, P).double()
-    actual, expected = (
-        F.scaled_dot_product_attention(query=q, key=k, value=v, attn_mask=one, enable_gqa=True)
-        for one in (mask_B1TT, _plain(mask_B1TT))
-    )
-    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-13)
+    both = _both(mask_B1TT, query=q, key=k, value=v, enable_gqa=True)
+    torch.testing.assert_close(*both, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("rows", [1, B])
@@ -78,10 +78,7 @@ def test_other_positions_than_those_laid_out_are_under_the_plain_mask(rows):
     mask_B1TT = attention_mask(_segments(), causal=True)[:, :, : T // 2]
     mask_B1TT = SegmentMask.over(mask_B1TT, mask.SegmentLayout.of(_segments()), causal=True)
     q, (k, v) = torch.randn(B, H, T // 2, P), torch.randn(2, rows, H, T, P)
-    torch.testing.assert_close(
-        F.scaled_dot_product_attention(q, k, v, attn_mask=mask_B1TT),
-        F.scaled_dot_product_attention(q, k, v, attn_mask=_plain(mask_B1TT)),
-    )
+    torch.testing.assert_close(*_both(mask_B1TT, q, k, v))
 
 
 @ways

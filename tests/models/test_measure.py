@@ -1,13 +1,20 @@
-"""Parameter counts of language models equal closed forms, and the sizes that are published.
+"""Counts of parameters and of cached bytes equal closed forms, and the numbers that are published.
 
-BERT's counts are in tests/tasks/pretraining, FLOPs there and in tests/tasks/size_server.
+BERT's counts are in tests/tasks/pretraining, FLOPs there and in tests/tasks/size_server. That
+decoders of today compute what transformers computes is in tests/tasks/export.
 """
+
+from functools import partial
 
 import pytest
 import torch
 
-from models.measure import parameter_counts
-from models.transformer import Decoder
+from benchmarks.step import TODAY
+from models.attention.grouped_query import GroupedQueryAttention
+from models.attention.latent import LatentAttention
+from models.attention.multi_head import MultiHeadAttention
+from models.measure import cache_bytes, parameter_counts
+from models.transformer import Decoder, Encoder
 from tests.models.conftest import DECODER
 
 LM1B = {"vocabulary_size": 32768, "layers": 6, "feedforward_size": 1024}
@@ -15,16 +22,16 @@ LM1B = {"vocabulary_size": 32768, "layers": 6, "feedforward_size": 1024}
 V, LAYERS, D, W, F = 23, 2, 13, 15, 17
 
 
-def _counts(**sizes):
+def _model(**sizes):
     with torch.device("meta"):
-        return parameter_counts(Decoder(**sizes))
+        return Decoder(**sizes)
 
 
 @pytest.mark.parametrize("tie", [True, False], ids=["tied", "untied"])
 def test_counts_equal_the_closed_form(tie):
     embedding = V * D * (1 if tie else 2)
     blocks = LAYERS * (4 * D * W + 2 * D * F + F + D + 4 * D) + 2 * D
-    assert _counts(**DECODER, tie_embeddings=tie) == {
+    assert parameter_counts(_model(**DECODER, tie_embeddings=tie)) == {
         "params_total": embedding + blocks,
         "params_embedding": embedding,
         "params_non_embedding": blocks,
@@ -45,7 +52,53 @@ def test_the_papers_language_models_have_the_known_sizes(
     embedding_size, heads, head_size, millions
 ):
     sizes = {**LM1B, "embedding_size": embedding_size, "heads": heads, "head_size": head_size}
-    tied, untied = (_counts(**sizes, tie_embeddings=t) for t in (1, 0))
+    tied, untied = (parameter_counts(_model(**sizes, tie_embeddings=t)) for t in (1, 0))
     counts = (tied["params_total"], untied["params_total"], tied["params_non_embedding"])
     assert tuple(round(count / 1e6, 2) for count in counts) == millions
     assert tied["params_non_embedding"] == untied["params_non_embedding"]
+
+
+SMOLLM2 = {
+    "vocabulary_size": 49_152, "layers": 30, "embedding_size": 576, "heads": 9, "head_size": 64,
+    "feedforward_size": 1536, "attention": partial(GroupedQueryAttention, key_value_heads=3),
+}  # fmt: skip
+QWEN3 = {
+    "vocabulary_size": 151_936, "layers": 28, "embedding_size": 1024, "heads": 16,
+    "head_size": 128, "feedforward_size": 3072,
+    "attention": partial(GroupedQueryAttention, key_value_heads=8, qk_norm=True),
+}  # fmt: skip
+LLAMA3 = {
+    "vocabulary_size": 128_256, "layers": 32, "embedding_size": 4096, "heads": 32,
+    "head_size": 128, "feedforward_size": 14_336, "tie_embeddings": False,
+    "attention": partial(GroupedQueryAttention, key_value_heads=8),
+}  # fmt: skip
+DEEPSEEK_V3 = {  # dense: the cache does not depend on experts
+    "vocabulary_size": 129_280, "layers": 61, "embedding_size": 7168, "heads": 128,
+    "head_size": 128, "feedforward_size": 18_432,
+    "attention": partial(LatentAttention, latent_size=512, query_latent_size=1536, rotary_size=64),
+}  # fmt: skip
+PUBLISHED = {
+    "SmolLM2-135M": (SMOLLM2, {"params_total": 134_515_008}),
+    "Qwen3-0.6B": (QWEN3, {"params_total": 596_049_920}),
+    "Llama 3 8B": (LLAMA3, {"params_total": 8_030_261_248, "cache_bytes_per_token": 131_072}),
+    "DeepSeek V3": (DEEPSEEK_V3, {"cache_bytes_per_token": 70_272}),
+}
+
+
+@pytest.mark.parametrize(("sizes", "published"), PUBLISHED.values(), ids=PUBLISHED)
+def test_decoders_of_today_have_their_published_parameters_and_cache(sizes, published):
+    model = _model(**sizes, **TODAY)
+    counted = parameter_counts(model) | cache_bytes(model)
+    assert {name: counted[name] for name in published} == published
+
+
+def test_a_cache_is_counted_where_every_layer_says_what_it_keeps():
+    sizes = {**DECODER, "heads": 6, "head_size": [[3, 5, 5, 3, 5, 2], 4]}
+    uneven = Decoder(**sizes, attention=MultiHeadAttention)
+    assert cache_bytes(uneven) == {"cache_bytes_per_token": 2 * 2 * (23 + 6 * 4)}
+
+    class Silent(MultiHeadAttention):
+        cached_numbers = None
+
+    for model in (Decoder(**sizes, attention=Silent), Encoder(**sizes)):
+        assert cache_bytes(model) == {}

@@ -25,9 +25,8 @@ class Heads:
 
     def __call__(self, x_DN):
         """Return the layer's output_DN."""
-        moved = self.moves_HDD() @ x_DN
-        contexts = [context(*pair, x_DN) for pair in zip(self.query_HPD, self.key_HPD, strict=True)]
-        return (moved @ torch.stack(contexts)).sum(0)
+        contexts_HNN = context(self.query_HPD, self.key_HPD, x_DN)
+        return (self.moves_HDD() @ x_DN @ contexts_HNN).sum(0)
 
     def moves_HDD(self):
         """Return W_o^i W_v^i, what a head makes of a position it attends to."""
@@ -122,8 +121,7 @@ def _fixed(size, heads, head_size, form_DD=None):
     )
 
 
-def _standard(size, heads):
-    head_size = size // heads
+def _layer(size, heads, head_size):
     projections = (_random(heads, head_size, size) for _ in range(3))
     return Heads(*projections, _random(heads, size, head_size))
 
@@ -156,7 +154,7 @@ def _assert_differ(fixed, standard, x_DN):
 
 @sizes
 def test_case_1_different_sums(size, heads, head_size, length):
-    fixed, standard = _fixed(size, heads, head_size), _standard(size, heads)
+    fixed, standard = _fixed(size, heads, head_size), _layer(size, heads, size // heads)
     found = witness(standard, fixed, length)
     assert found.case == 1
     x_DN = found.input_DN
@@ -170,7 +168,7 @@ def test_case_1_different_sums(size, heads, head_size, length):
 @sizes
 def test_case_2_equal_sums(size, heads, head_size, length):
     fixed = _fixed(size, heads, head_size)
-    standard = _with_the_sum_of(fixed, _standard(size, heads))
+    standard = _with_the_sum_of(fixed, _layer(size, heads, size // heads))
     found = witness(standard, fixed, length)
     assert found.case == 2
     v_D = found.input_DN[:, 0]
@@ -224,7 +222,7 @@ def test_a_witness_is_found_where_the_values_are_blind_to_the_first_guess():
 
 @sizes
 def test_larger_heads_can_do_what_standard_heads_do(size, heads, head_size, length):
-    standard = _standard(size, heads)
+    standard = _layer(size, heads, size // heads)
     widened = standard.widened(head_size)
     assert widened.query_HPD.shape == (heads, head_size, size)
     x_DN = _random(size, length)
@@ -233,9 +231,7 @@ def test_larger_heads_can_do_what_standard_heads_do(size, heads, head_size, leng
 
 def test_these_layers_are_those_that_are_trained():
     size, heads, head_size, length = 7, 3, 5, 11
-    layer = Heads(
-        *(_random(heads, head_size, size) for _ in range(3)), _random(heads, size, head_size)
-    )
+    layer = _layer(size, heads, head_size)
     attention = MultiHeadAttention(size, heads, head_size).double()
     with torch.no_grad():
         stacked = [w.flatten(0, 1) for w in (layer.query_HPD, layer.key_HPD, layer.value_HPD)]

@@ -22,7 +22,7 @@ _TOLERANCE = 1e-9  # relative; below it a singular value or a residual counts as
 
 
 def context(w_q_PD, w_k_PD, x_DN, *, causal=False):
-    """Return context_NN of one head (eq. 3)."""
+    """Return context_NN of one head (eq. 3); axes before the last two are heads of their own."""
     return log_context(w_q_PD, w_k_PD, x_DN, causal=causal).exp()
 
 
