@@ -25,7 +25,8 @@ from sweeper.store.numbers import plural
 from sweeper.store.plans import damaged
 from sweeper.store.registry import ROOT
 
-Command = Callable[[Console, argparse.Namespace], int]
+Command = Callable[[Console, argparse.Namespace], int | None]
+"""A command; it returns the exit code, None for 0."""
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "python -m sweeper") -> int:
@@ -39,13 +40,13 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m sweep
         options.faults = Faults()
         if into := getattr(options, "into", None):
             make_directory(into, 0o755)  # for others to enter
-        code: int = options.command(console, options)
+        code = options.command(console, options)
         faults = [*options.faults, *damaged(options.outputs)]
         for fault in faults:
             print(f"error: {sanitize(fault, 2000)}", file=sys.stderr)
         for notice in take_notices():
             print(f"note: {notice}", file=sys.stderr)
-        return code or int(bool(faults))
+        return int(code or bool(faults))
     except OSError as error:
         reason = str(error)
         if error.strerror:
@@ -53,13 +54,12 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m sweep
         if error.strerror and error.filename and hasattr(options, "into"):
             reason = f"{error.filename} cannot be written ({error.strerror})"
             reason += "; free the place, or name another folder with -o."
-        print(f"error: {sanitize(reason, 2000)}", file=sys.stderr)
-        return 2
     except UserError as error:
-        print(f"error: {sanitize(error, 2000)}", file=sys.stderr)
-        return 2
+        reason = str(error)
     except KeyboardInterrupt:
         return 130
+    print(f"error: {sanitize(reason, 2000)}", file=sys.stderr)
+    return 2
 
 
 def status(console: Console, options: argparse.Namespace) -> int:
@@ -80,7 +80,7 @@ def status(console: Console, options: argparse.Namespace) -> int:
     return int(any(line.damaged for line in found))
 
 
-def collect(console: Console, options: argparse.Namespace) -> int:
+def collect(console: Console, options: argparse.Namespace) -> None:
     """Write the table of each experiment and judge its claims.
 
     Reads the records again; writes DIR/tables/<experiment>.csv, .json, .claims.json and, for
@@ -92,10 +92,9 @@ def collect(console: Console, options: argparse.Namespace) -> int:
     found = collect_and_judge(options.outputs, options.experiments, into, options.faults)
     for path in print_tables(console, into, *found):
         console.print(Text(f"\n{relative_path(path)}"), soft_wrap=True)
-    return 0
 
 
-def draw(console: Console, options: argparse.Namespace) -> int:
+def draw(console: Console, options: argparse.Namespace) -> None:
     """Draw the figures of each experiment from its records.
 
     Writes DIR/figures/<experiment>.pdf, .png and .svg; equal records give equal bytes.
@@ -107,10 +106,9 @@ def draw(console: Console, options: argparse.Namespace) -> int:
     tables = collect(options.outputs, options.experiments, faults)
     for path in write_figures(into, write_tables(into, tables, faults), faults):
         console.print(Text(str(path)), soft_wrap=True)
-    return 0
 
 
-def report(console: Console, options: argparse.Namespace) -> int:
+def report(console: Console, options: argparse.Namespace) -> None:
     """Write one HTML page of all results, to read or to share.
 
     Writes DIR/report.html: states, verdicts, figures, training curves, tables to sort and filter,
@@ -122,7 +120,6 @@ def report(console: Console, options: argparse.Namespace) -> int:
     into = options.into or options.outputs
     found = collect_and_judge(options.outputs, options.experiments, into, options.faults)
     console.print(Text(str(write_report(options.outputs, *found, into))), soft_wrap=True)
-    return 0
 
 
 def forget(console: Console, options: argparse.Namespace) -> int:
@@ -135,7 +132,7 @@ def forget(console: Console, options: argparse.Namespace) -> int:
     return 0 if remove(console, options.outputs, options.name, yes=options.yes) else 1
 
 
-def archive(console: Console, options: argparse.Namespace) -> int:
+def archive(console: Console, options: argparse.Namespace) -> None:
     """Put the finished runs of an experiment into one file, which all commands still read.
 
     Writes DIR/archives/NAME-0001.zip, reads it back and removes the folders of the runs; refuses
@@ -148,10 +145,9 @@ def archive(console: Console, options: argparse.Namespace) -> int:
     where = relative_path(made) if made else "nothing new"
     runs = plural(gone, "run")
     console.print(Text(f"{where}; removed the folders of {runs}"), soft_wrap=True)
-    return 0
 
 
-def pack(console: Console, options: argparse.Namespace) -> int:
+def pack(console: Console, options: argparse.Namespace) -> None:
     """Write the unfinished runs of experiments into one file, to train on another machine.
 
     The zip has records, prepared data and the code that trains. Unpacked there, `python run.py`
@@ -161,7 +157,6 @@ def pack(console: Console, options: argparse.Namespace) -> int:
 
     how = {"wheels": options.wheels, "python": options.python, "max_mb": options.max_mb}
     write(console, options.outputs.absolute(), options.experiments, options.output, **how)
-    return 0
 
 
 def merge(console: Console, options: argparse.Namespace) -> int:
@@ -177,7 +172,7 @@ def merge(console: Console, options: argparse.Namespace) -> int:
     return 1 if merged.kept else 0
 
 
-def bundle(console: Console, options: argparse.Namespace) -> int:
+def bundle(console: Console, options: argparse.Namespace) -> None:
     """Write the results of experiments into one file, to judge elsewhere.
 
     The zip has records without weights, tables, figures, claims and the lock file, with the
@@ -187,7 +182,6 @@ def bundle(console: Console, options: argparse.Namespace) -> int:
 
     written = write_bundle(options.outputs.absolute(), options.experiments, options.output)
     console.print(Text(f"{written}: {written.stat().st_size / 10**6:.1f} MB"), soft_wrap=True)
-    return 0
 
 
 def judge(console: Console, options: argparse.Namespace) -> int:
@@ -200,7 +194,7 @@ def judge(console: Console, options: argparse.Namespace) -> int:
     return judge_again(console, options.file, options.into or Path("judged"))
 
 
-def decide(console: Console, options: argparse.Namespace) -> int:
+def decide(console: Console, options: argparse.Namespace) -> None:
     """Print what deciding each claim would cost in seeds, runs and device hours.
 
     Trains nothing. Costs are those at the differences measured so far, at a difference of a given
@@ -214,7 +208,6 @@ def decide(console: Console, options: argparse.Namespace) -> int:
     for table in collect(options.outputs, options.experiments, options.faults):
         with options.faults.of(table.name):
             print_costs(console, store, [table], options.effect)
-    return 0
 
 
 def compare(console: Console, options: argparse.Namespace) -> int:
@@ -228,7 +221,7 @@ def compare(console: Console, options: argparse.Namespace) -> int:
     return print_differences(console, options.outputs, *options.sides)
 
 
-def dashboard(console: Console, options: argparse.Namespace) -> int:
+def dashboard(console: Console, options: argparse.Namespace) -> None:
     """Show the experiments in Weights & Biases, as a saved view with their results.
 
     Saves a view of the project that the runs are mirrored to, and sends the table, figures and
@@ -241,7 +234,6 @@ def dashboard(console: Console, options: argparse.Namespace) -> int:
     found = collect_and_judge(options.outputs, options.experiments)
     where = publish_dashboard(options.outputs, *found, options.project, offline=options.offline)
     console.print(Text(where), soft_wrap=True)
-    return 0
 
 
 class Parser(argparse.ArgumentParser):
