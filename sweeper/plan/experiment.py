@@ -15,7 +15,6 @@ from sweeper.store.plans import ERROR
 
 SPLIT = "validation/"
 LEAST_SEEDS = 3  # of trials; fewer say little about the error of a choice
-Values = Mapping[str, list[Any]]
 
 
 Per = StrEnum("Per", ["arm", "point", "size"])
@@ -76,26 +75,23 @@ def check(experiment: Experiment) -> None:
         for arm in experiment.arms.values():
             if any(key in axis.split(",") for axis in arm.grid):
                 expected = f"a key that no arm sweeps, as {arm.name} does"
-                raise invalid_value(
-                    f"{where}, grid", key, expected, "leave it out of one of the two"
-                )
+                remedy = "leave it out of one of the two"
+                raise invalid_value(f"{where}, grid", key, expected, remedy)
     if not tune.by.startswith(SPLIT):
         remedy = "for example validation/loss"
         raise invalid_value(f"{where}, by", tune.by, "a metric of the validation split", remedy)
+    remedy = "for example [1000,1001,1002]"
     judged = {*experiment.seeds, *(seed for arm in experiment.arms.values() for seed in arm.seeds)}
     if judged & {*tune.seeds}:
         expected = f"seeds that are not judged, as {', '.join(map(str, sorted(judged)))} are"
-        remedy = "for example [1000,1001,1002]"
         raise invalid_value(f"{where}, seeds", list(tune.seeds), expected, remedy)
     if len({*tune.seeds}) < LEAST_SEEDS:
         expected = f"{LEAST_SEEDS} different seeds or more, to tell the two best values apart"
-        remedy = "for example [1000,1001,1002]"
         raise invalid_value(f"{where}, seeds", list(tune.seeds), expected, remedy)
     if experiment.finetune or any(arm.parent for arm in experiment.arms.values()):
         expected = "none, since runs of this experiment start from others"
-        raise invalid_value(
-            f"{where}, grid", list(tune.grid), expected, "leave experiment.tune out"
-        )
+        remedy = "leave experiment.tune out"
+        raise invalid_value(f"{where}, grid", list(tune.grid), expected, remedy)
 
 
 def ordered(values: Sequence[Any]) -> bool:
@@ -332,9 +328,8 @@ def _read(name: str, data: dict[str, Any]) -> Experiment:
         for arm, said in arms.items()
     }
     for key in {"name", "yaml"} & data.keys():
-        raise invalid_value(
-            f"experiment.{key} of {name}", data[key], "no such key", "name=... names it"
-        )
+        where = f"experiment.{key} of {name}"
+        raise invalid_value(where, data[key], "no such key", "name=... names it")
     for value, printed in _section(f"experiment.paper of {name}", data.get("paper")).items():
         _section(f"experiment.paper.{value} of {name}", printed)
     whole = {**data, "name": name, "yaml": name, "arms": named}
@@ -359,9 +354,8 @@ def _read(name: str, data: dict[str, Any]) -> Experiment:
         before.append(arm.name)
     if not 0 < experiment.error <= 0.2:
         expected = "a chance above 0 and at most 0.2"
-        raise invalid_value(
-            f"experiment.error of {name}", experiment.error, expected, "leave it at 0.05"
-        )
+        where, remedy = f"experiment.error of {name}", "leave it at 0.05"
+        raise invalid_value(where, experiment.error, expected, remedy)
     for metric, margin in experiment.margin.items():
         where = f"experiment.margin of {name}, {metric}"
         remedy = "write for example {size: 1 %, reason: why this is small}"
