@@ -255,103 +255,97 @@ class Version(argparse.Action):
         parser.exit(0, f"headroom-attention {number}\n")
 
 
-# "" stands for most commands.
-POSITIONAL: dict[str, dict[str, Any]] = {
-    "": {
-        "dest": "experiments",
-        "nargs": "*",
-        "metavar": "experiment",
-        "help": "which experiments (default: all that were planned)",
-    },
-    "pack": {
-        "dest": "experiments",
-        "nargs": "+",
-        "metavar": "EXPERIMENT | KEY=VALUE",
-        "help": "which experiments; with overrides they are planned anew, as by sweep.py",
-    },
-    "compare": {"dest": "sides", "nargs": 2, "metavar": "SWEEP", "help": "what to compare"},
-    "forget": {"dest": "name", "metavar": "NAME | RUN", "help": "an experiment, or a run's id"},
-    "archive": {"dest": "name", "metavar": "EXPERIMENT", "help": "which experiment"},
-    "merge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "results.zip"},
-    "bundle": {"dest": "experiments", "nargs": "+", "metavar": "EXPERIMENT", "help": "which"},
-    "judge": {"dest": "file", "type": Path, "metavar": "FILE", "help": "the bundle"},
-}
+Argument = tuple[str, dict[str, Any]]
+"""The name and the settings of an argument, as argparse takes them."""
 
 
-_INTO: dict[str, dict[str, Any]] = {
-    "-o": {
-        "dest": "into",
-        "type": Path,
-        "metavar": "FOLDER",
-        "help": "write here instead of in DIR, for others to read",
-    },
-}
+def _argument(name: str, **settings: Any) -> Argument:
+    return name, settings
 
 
-def _file(default: str) -> dict[str, Any]:
-    about = {"dest": "output", "type": Path, "default": Path(default), "metavar": "FILE"}
-    return {**about, "help": "what to write (default: %(default)s)"}
+def _flag(name: str, about: str) -> Argument:
+    return _argument(name, action="store_true", help=about)
 
 
-OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
-    "collect": _INTO,
-    "draw": _INTO,
-    "report": _INTO,
-    "forget": {"--yes": {"action": "store_true", "help": "do not ask"}},
-    "status": {
-        "--all": {"action": "store_true", "help": "also list runs new and done"},
-        "--json": {"action": "store_true", "help": "print plain data for programs"},
-        "--watch": {"action": "store_true", "help": "refresh until Ctrl-C"},
-    },
-    "pack": {
-        "-o": _file("sweep.zip"),
-        "--max-mb": {
-            "type": float,
-            "metavar": "N",
-            "help": "write a larger file in parts of at most N MB: FILE.001 and so on",
-        },
-        "--wheels": {"type": Path, "metavar": "DIR", "help": "a folder of wheels to pack too"},
-        "--python": {
-            "metavar": "3.12-x86_64",
-            "help": "pack wheels of what a machine with PyTorch and Lightning may lack, "
-            "for its Python and processor",
-        },
-    },
-    "bundle": {"-o": _file("bundle.zip")},
-    "judge": {
-        "-o": {**_INTO["-o"], "help": "where tables and figures are written (default: judged)"},
-    },
-    "decide": {
-        "--effect": {"metavar": "SIZE", "help": "of a difference: 1%%, or in the metric's unit"}
-    },
-    "dashboard": {
-        "--project": {
-            "metavar": "ENTITY/PROJECT",
-            "help": "where to (default: where the runs are mirrored to)",
-        },
-        "--offline": {
-            "action": "store_true",
-            "help": "keep it in DIR/wandb for `wandb sync` and save no view; needs no key",
-        },
-    },
-}
+def _into(about: str) -> Argument:
+    return _argument("-o", dest="into", type=Path, metavar="FOLDER", help=about)
 
 
-COMMANDS: tuple[Command, ...] = (
-    status,
-    collect,
-    draw,
-    report,
-    forget,
-    archive,
-    decide,
-    compare,
-    pack,
-    merge,
-    bundle,
-    judge,
-    dashboard,
+def _file(default: str) -> Argument:
+    about = "what to write (default: %(default)s)"
+    return _argument(
+        "-o", dest="output", type=Path, default=Path(default), metavar="FILE", help=about
+    )
+
+
+EXPERIMENTS = _argument(
+    "experiments",
+    nargs="*",
+    metavar="experiment",
+    help="which experiments (default: all that were planned)",
 )
+PUBLISHED = [EXPERIMENTS, _into("write here instead of in DIR, for others to read")]
+COMMANDS: dict[Command, list[Argument]] = {
+    status: [
+        EXPERIMENTS,
+        _flag("--all", "also list runs new and done"),
+        _flag("--json", "print plain data for programs"),
+        _flag("--watch", "refresh until Ctrl-C"),
+    ],
+    collect: PUBLISHED,
+    draw: PUBLISHED,
+    report: PUBLISHED,
+    forget: [
+        _argument("name", metavar="NAME | RUN", help="an experiment, or a run's id"),
+        _flag("--yes", "do not ask"),
+    ],
+    archive: [_argument("name", metavar="EXPERIMENT", help="which experiment")],
+    decide: [
+        EXPERIMENTS,
+        _argument("--effect", metavar="SIZE", help="of a difference: 1%%, or in the metric's unit"),
+    ],
+    compare: [_argument("sides", nargs=2, metavar="SWEEP", help="what to compare")],
+    pack: [
+        _argument(
+            "experiments",
+            nargs="+",
+            metavar="EXPERIMENT | KEY=VALUE",
+            help="which experiments; with overrides they are planned anew, as by sweep.py",
+        ),
+        _file("sweep.zip"),
+        _argument(
+            "--max-mb",
+            type=float,
+            metavar="N",
+            help="write a larger file in parts of at most N MB: FILE.001 and so on",
+        ),
+        _argument("--wheels", type=Path, metavar="DIR", help="a folder of wheels to pack too"),
+        _argument(
+            "--python",
+            metavar="3.12-x86_64",
+            help="pack wheels of what a machine with PyTorch and Lightning may lack, "
+            "for its Python and processor",
+        ),
+    ],
+    merge: [_argument("file", type=Path, metavar="FILE", help="results.zip")],
+    bundle: [
+        _argument("experiments", nargs="+", metavar="EXPERIMENT", help="which"),
+        _file("bundle.zip"),
+    ],
+    judge: [
+        _argument("file", type=Path, metavar="FILE", help="the bundle"),
+        _into("where tables and figures are written (default: judged)"),
+    ],
+    dashboard: [
+        EXPERIMENTS,
+        _argument(
+            "--project",
+            metavar="ENTITY/PROJECT",
+            help="where to (default: where the runs are mirrored to)",
+        ),
+        _flag("--offline", "keep it in DIR/wandb for `wandb sync` and save no view; needs no key"),
+    ],
+}
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
@@ -362,11 +356,10 @@ def _parser(program: str) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
     if program == "headroom":  # headroom_attention/__main__.py takes it before this parser does
         commands.add_parser("sweep", help="plan, train and publish, as python sweep.py does")
-    for command in COMMANDS:
+    for command, arguments in COMMANDS.items():
         name, about = command.__name__, inspect.getdoc(command) or ""
         first = about.partition("\n")[0].rstrip(".")
         sub = commands.add_parser(name, help=f"{first[0].lower()}{first[1:]}", description=about)
-        sub.add_argument(**POSITIONAL.get(name, POSITIONAL[""]))
         sub.add_argument(
             "--outputs",
             type=Path,
@@ -375,8 +368,8 @@ def _parser(program: str) -> argparse.ArgumentParser:
             help="where the sweep wrote (default: %(default)s)",
         )
         sub.set_defaults(command=command)
-        for option, settings in OPTIONS.get(name, {}).items():
-            sub.add_argument(option, **settings)
+        for argument, settings in arguments:
+            sub.add_argument(argument, **settings)
     return parser
 
 
