@@ -73,7 +73,7 @@ def check(experiment: Experiment) -> None:
             expected = "two different values or more"
             raise invalid_value(f"{where}, grid.{key}", list(values), expected, "list them")
         for arm in experiment.arms.values():
-            if any(key in axis.split(",") for axis in arm.grid):
+            if key in arm.swept:
                 expected = f"a key that no arm sweeps, as {arm.name} does"
                 remedy = "leave it out of one of the two"
                 raise invalid_value(f"{where}, grid", key, expected, remedy)
@@ -179,6 +179,11 @@ class Arm:
     parent: str | None = None
     seeds: list[int] = field(default_factory=list)
 
+    @property
+    def swept(self) -> list[str]:
+        """The keys of its axes; an axis may move several together."""
+        return [key.strip() for axis in self.grid for key in axis.split(",")]
+
 
 @dataclass
 class Experiment:
@@ -251,8 +256,9 @@ def with_typed(
                 " for, so it cannot be given; leave it out, or write a grid without an experiment."
             )
         kept = {key: value for key, value in arm.set.items() if key not in {*axes, *fixed}}
-        left = {key: [fixed[key]] if key in fixed else values for key, values in arm.grid.items()}
-        return replace(arm, set=kept, grid={**left, **axes})
+        # After an axis that moves several keys together, the value of one of them overrides it.
+        alone = {key: [fixed[key]] for key in arm.swept if key in fixed}
+        return replace(arm, set=kept, grid={**arm.grid, **alone, **axes})
 
     arms, tune = {name: overlaid(arm) for name, arm in experiment.arms.items()}, experiment.tune
     if tune:

@@ -144,6 +144,13 @@ def test_what_is_typed_wins_over_the_experiment(plan):
     for run in found.runs.values():
         model = run.config["model"]
         assert (model["layers"], model["head_size"], run.config["seed"]) == (2, 2, 7)
+    # Keys that an axis of the experiment moves together are typed one by one.
+    found = plan("experiment=equal_width", "seed=0", "model.heads=3")
+    assert {point.values["model.heads"] for point in found.points} == {3}
+    assert {run.config["model"]["heads"] for run in found.runs.values()} == {3}
+    found = plan("experiment=equal_width", "seed=0", "model.heads=3", "model.head_size=5,7")
+    assert len(found.runs) == 2
+    assert len(found.points) == 2 * len({point.arm for point in found.points})
 
 
 def test_sizes_are_remembered_between_plans(plan, process):
