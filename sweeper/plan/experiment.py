@@ -44,10 +44,10 @@ class Tune:
     grow: int = 2
 
 
-def check_seeds(key: str, seeds: Sequence[Any], *, none: bool = False) -> None:
-    """Raise UserError unless seeds are whole numbers of at least 0; `none` accepts no seeds."""
+def check_seeds(key: str, seeds: Sequence[Any]) -> None:
+    """Raise UserError unless seeds are whole numbers of at least 0, one or more."""
     remedy = "for example seed=0,1,2" if key == "seed" else "for example [0,1,2]"
-    if not seeds and not none:
+    if not seeds:
         raise invalid_value(key, "[]", "at least one seed", remedy)
     for seed in seeds:
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
@@ -62,8 +62,8 @@ def check(experiment: Experiment) -> None:
     """
     check_seeds(f"experiment.seeds of {experiment.name}", experiment.seeds)
     for arm in experiment.arms.values():
-        where = f"experiment.arms.{arm.name}.seeds of {experiment.name}"
-        check_seeds(where, arm.seeds, none=True)
+        if arm.seeds:  # else it has those of the experiment
+            check_seeds(f"experiment.arms.{arm.name}.seeds of {experiment.name}", arm.seeds)
     tune = experiment.tune
     if tune is None:
         return
@@ -94,14 +94,13 @@ def check(experiment: Experiment) -> None:
         raise invalid_value(f"{where}, grid", list(tune.grid), expected, remedy)
 
 
-def ordered(values: Sequence[Any]) -> bool:
-    """Return whether values are a range with ends: numbers above 0."""
-    return all(isinstance(v, int | float) and not isinstance(v, bool) and v > 0 for v in values)
-
-
 def beyond(values: Sequence[Any], best: Any) -> Any:
-    """Return the value one geometric step beyond the end `best`; None if it is no end."""
-    known = sorted(values) if ordered(values) else []
+    """Return the value one geometric step beyond the end `best`; None if it is no end.
+
+    Only numbers above 0 are a range with ends.
+    """
+    ends = all(isinstance(v, int | float) and not isinstance(v, bool) and v > 0 for v in values)
+    known = sorted(values) if ends else []
     if not known or best not in (known[0], known[-1]):
         return None
     end, inner = (known[0], known[1]) if best == known[0] else (known[-1], known[-2])
